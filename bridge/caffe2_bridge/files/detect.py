@@ -1,0 +1,195 @@
+"""What a file is, by its content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Final
+
+from google.protobuf.message import Message
+
+from caffe2_bridge import wire
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.files import minidb, text
+from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef, OperatorDef, PlanDef, TensorProto, TensorProtos
+from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
+
+
+class Format(StrEnum):
+    """The formats that are told apart. The values read in messages."""
+
+    NET = "a NetDef"
+    NET_TEXT = "a NetDef in text"
+    PLAN = "a PlanDef"
+    PLAN_TEXT = "a PlanDef in text"
+    MINIDB = "a minidb database"
+
+
+# First bytes of files that people take for nets. Offset, bytes, what it is.
+_MAGIC: Final = (
+    (0, b"PK\x03\x04", "a zip archive (or an .npz, or a TorchScript file)"),
+    (0, b"\x1f\x8b", "a gzip file: unpack it first"),
+    (0, b"\x89HDF", "an HDF5 file"),
+    (0, b"\x89PNG", "a picture"),
+    (0, b"\x93NUMPY", "a numpy array"),
+    (0, b"\x80\x02", "a Python pickle, which is never opened here"),
+    (0, b"\x80\x03", "a Python pickle, which is never opened here"),
+    (0, b"\x80\x04", "a Python pickle, which is never opened here"),
+    (0, b"\x80\x05", "a Python pickle, which is never opened here"),
+    (0, b"version https://git-lfs.github.com/spec/", "a Git LFS pointer: the file itself was not fetched"),
+    (16, b"\xde\xc0\xef\xbe", "an LMDB database: of databases only minidb is read"),
+)
+_HTML: Final = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body|\?xml|!--)", re.IGNORECASE)
+_HEAD: Final = 4096
+
+# The wire types of NetDef's fields.
+_NET_KINDS: Final = dict.fromkeys(range(1, 10), wire.LEN) | {NetDef.NUM_WORKERS_FIELD_NUMBER: wire.VARINT}
+
+
+def detect(span: wire.Span) -> Format:
+    """The format of a file's content. Raises NetFormatError, without a source, where it is none that is read."""
+    head = span.view[:_HEAD].tobytes()
+    if not head.strip():
+        raise NetFormatError("the file is empty" if not head else "the file is blank")
+    for offset, magic, what in _MAGIC:
+        if head[offset:].startswith(magic):
+            raise NetFormatError(f"this is {what}")
+    if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
+        raise NetFormatError("this is a web page, not a net: a download that went wrong?")
+    if minidb.looks_like_minidb(head, len(span)):
+        return Format.MINIDB
+    if text.looks_like_text(head):
+        found = _text_format(text.decode(span.tobytes(), ""))
+        if found is not None:
+            return found
+    return _binary_format(span)
+
+
+# A string or comment, a brace, or a field's name.
+_TOKEN: Final = re.compile(
+    r"""(["'])(?:\\.|(?!\1)[^\\\n])*\1|\#[^\n]*|(?P<brace>[{}<>])|(?P<name>[A-Za-z_]\w*)(?=\s*[:{<\[])"""
+)
+
+
+def _outermost_names(content: str) -> set[str]:
+    """The names of the text's fields that are within no other."""
+    depth = 0
+    names = set()
+    for token in _TOKEN.finditer(content):
+        if token["brace"]:
+            depth += 1 if token["brace"] in "{<" else -1
+        elif token["name"] and depth == 0:
+            names.add(token["name"])
+    return names
+
+
+def _text_format(content: str) -> Format | None:
+    """The message that the text's outermost field names belong to; None where they belong to none."""
+    names = _outermost_names(content)
+    if names <= set(NetDef.DESCRIPTOR.fields_by_name):
+        return Format.NET_TEXT
+    if names <= set(PlanDef.DESCRIPTOR.fields_by_name):
+        return Format.PLAN_TEXT
+    for message in _OTHERS:
+        if names <= set(message.DESCRIPTOR.fields_by_name):
+            raise NetFormatError(f"this is the text of a {message.DESCRIPTOR.name}, not of a net")
+    if names & {"op", "external_input", "external_output"}:
+        return Format.NET_TEXT  # with a slip: the parser says in which line
+    if names & {"ir_version", "graph"}:
+        raise NetFormatError("this is the text of an ONNX model")
+    return None
+
+
+_OTHERS: Final[tuple[type[Message], ...]] = (MetaNetDef, OperatorDef, TensorProto, TensorProtos, BlobProto)
+
+
+def _binary_format(span: wire.Span) -> Format:
+    found: list[wire.Field] = []
+    try:
+        found.extend(wire.fields(span))  # up to where it is damaged
+    except wire.WireError as error:
+        whole = [f for f in found if _NET_KINDS.get(f.number) == f.kind]
+        if error.reason.startswith("truncated") and (whole or _starts_as_net(span)):
+            raise NetFormatError(f"the file is cut off or damaged: {error.reason}") from None
+        raise NetFormatError("neither a net (binary or text) nor a minidb database") from None
+    inner = next((span.within(f.start, f.end) for f in found if f.number == 2 and f.kind == wire.LEN), None)
+    if all(_NET_KINDS.get(f.number, f.kind) == f.kind for f in found):
+        if inner is None and _is_named(span, found):
+            return Format.NET
+        for is_kind, result in _INNER:
+            if inner is not None and is_kind(inner):
+                return _accepted(result)
+    raise NetFormatError(f"a protobuf, but no net: {_guess(span, found)}")
+
+
+def _accepted(result: Format | str) -> Format:
+    if isinstance(result, Format):
+        return result
+    raise NetFormatError(f"this is {result}, not a net")
+
+
+def _starts_as_net(span: wire.Span) -> bool:
+    """Whether a file that is cut off within its first field began as a net does: a name, or an operator."""
+    first = span.view[0]
+    return first in (NetDef.NAME_FIELD_NUMBER << 3 | wire.LEN, NetDef.OP_FIELD_NUMBER << 3 | wire.LEN)
+
+
+def _is_named(span: wire.Span, found: list[wire.Field]) -> bool:
+    """Whether fields that hold no operator are those of an empty net: name and type are printable, and there once."""
+    for number in (NetDef.NAME_FIELD_NUMBER, NetDef.TYPE_FIELD_NUMBER):
+        texts = [span.within(f.start, f.end).tobytes() for f in found if f.number == number]
+        if len(texts) > 1 or not all(text.decode("utf-8", "replace").isprintable() for text in texts):
+            return False
+    return True
+
+
+def _inner_fields(span: wire.Span) -> list[wire.Field]:
+    try:
+        return list(wire.fields(span))
+    except wire.WireError:
+        return []
+
+
+def _is_operator(span: wire.Span) -> bool:
+    """Field 2 of a NetDef: an operator has a type."""
+    number = OperatorDef.TYPE_FIELD_NUMBER
+    found = _inner_fields(span)
+    return any(f.number == number and f.kind == wire.LEN for f in found)
+
+
+def _is_net(span: wire.Span) -> bool:
+    """Field 2 of a PlanDef: a net has operators."""
+    return any(
+        f.number == 2 and f.kind == wire.LEN and _is_operator(span.within(f.start, f.end)) for f in _inner_fields(span)
+    )
+
+
+def _is_named_net(span: wire.Span) -> bool:
+    """Field 2 of a MetaNetDef: a key and a net."""
+    found = _inner_fields(span)
+    return [f.number for f in found] == [1, 2] and _is_net(span.within(found[1].start, found[1].end))
+
+
+_INNER: Final[tuple[tuple[Callable[[wire.Span], bool], Format | str], ...]] = (
+    (_is_operator, Format.NET),
+    (_is_named_net, "a MetaNetDef without the database that it belongs to"),
+    (_is_net, Format.PLAN),
+)
+
+
+def _guess(span: wire.Span, found: list[wire.Field]) -> str:
+    kinds = {(f.number, f.kind) for f in found}
+    if (1, wire.VARINT) in kinds and (7, wire.LEN) in kinds:
+        return "an ONNX model?"
+    if (1, wire.VARINT) in kinds and (2, wire.VARINT) in kinds:
+        return "a TensorProto?"
+    if kinds == {(1, wire.LEN)}:
+        inner = {(f.number, f.kind) for f in _inner_fields(span.within(found[0].start, found[0].end))}
+        if (2, wire.VARINT) in inner:
+            return "TensorProtos?"
+    if (4, wire.LEN) in kinds:
+        return "an OperatorDef?"
+    if (2, wire.LEN) in kinds and kinds & {(3, wire.LEN), (4, wire.LEN), (5, wire.LEN)}:
+        return "a BlobProto?"
+    return f"its fields are {sorted({f.number for f in found})}"

@@ -1,0 +1,56 @@
+"""Protobuf text: nets as people read and write them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Final, TypeVar
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from caffe2_bridge.diagnostics import NetFormatError
+
+M = TypeVar("M", bound=Message)
+
+# Field names that Caffe2 has since changed; the numbers stayed.
+_RENAMED: Final = {"cuda_gpu_id": "device_id"}
+_TOKEN: Final = re.compile(
+    rf""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | \#[^\n]* | \b(?P<name>{"|".join(_RENAMED)})\b """,
+    re.VERBOSE,
+)
+_START: Final = re.compile(r"\s*(?:#[^\n]*(?:\n\s*|\Z))*(?:[A-Za-z_]\w*\s*[:{<\[]|\[|\Z)")
+_CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+def looks_like_text(head: bytes) -> bool:
+    """Whether these first bytes of a file may be protobuf text."""
+    if _CONTROL.search(head):
+        return False
+    return _START.match(head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")) is not None
+
+
+def decode(data: bytes, source: str) -> str:
+    """The bytes of a text file as text, with old field names made new. Raises NetFormatError where it is not UTF-8."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise NetFormatError(f"line {line} is not UTF-8 text", source) from None
+    return _TOKEN.sub(lambda found: _RENAMED.get(found["name"] or "", found[0]), text)
+
+
+def parse(text: str, message: M, source: str) -> M:
+    """The message with the text merged in. Raises NetFormatError with the line."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # protobuf's own reader of escapes gives them
+            return text_format.Merge(text, message)
+    except text_format.ParseError as error:
+        raise NetFormatError(f"not the text of a {message.DESCRIPTOR.name}: {_reason(error)}", source) from None
+
+
+def _reason(error: text_format.ParseError) -> str:
+    reason = str(error).replace("caffe2_bridge.proto.", "")
+    line = error.GetLine()
+    return f"line {line}: {reason.partition(' : ')[2] or reason}" if line else reason

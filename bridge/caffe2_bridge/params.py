@@ -1,0 +1,91 @@
+"""A parameter of a model: what it is, at once; its values, when they are asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
+
+Array = npt.NDArray[Any]
+
+# Caffe2's tensor types as numpy's. Strings are bytes objects; BYTE is the older name of UINT8.
+DTYPES: Final[dict[int, np.dtype[Any]]] = {
+    TensorProto.FLOAT: np.dtype(np.float32),
+    TensorProto.INT32: np.dtype(np.int32),
+    TensorProto.BYTE: np.dtype(np.uint8),
+    TensorProto.STRING: np.dtype(object),
+    TensorProto.BOOL: np.dtype(np.bool_),
+    TensorProto.UINT8: np.dtype(np.uint8),
+    TensorProto.INT8: np.dtype(np.int8),
+    TensorProto.UINT16: np.dtype(np.uint16),
+    TensorProto.INT16: np.dtype(np.int16),
+    TensorProto.INT64: np.dtype(np.int64),
+    TensorProto.FLOAT16: np.dtype(np.float16),
+    TensorProto.DOUBLE: np.dtype(np.float64),
+}
+
+NUMBERS: Final = {
+    DTYPES[kind]: kind
+    for kind in TensorProto.DataType.values()
+    if kind in DTYPES and kind != TensorProto.BYTE  # UINT8's older name
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parameter:
+    """A tensor that an init net or a database gives, not decoded yet.
+
+    ``dtype`` is ``object`` for strings, whose elements are ``bytes``. An Int8 tensor holds uint8 (or int32, for biases)
+    with ``real = scale * (q - zero_point)``; ``scale`` is None for any other. ``device`` is the device option of the
+    operator that made it, None where it has none.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    make: Callable[[], Array] = field(repr=False)
+    scale: float | None = None
+    zero_point: int | None = None
+    device: DeviceOption | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    def load(self) -> Array:
+        """The values: a new array of ``dtype`` and ``shape``, decoded anew by every call.
+
+        Raises NetFormatError where the stored bytes turn out to be damaged.
+        """
+        return self.make()
+
+
+class Arrays(Mapping[str, Array]):
+    """Parameters as a mapping from name to array. Every access decodes the array anew; nothing is kept."""
+
+    __slots__ = ("_parameters",)
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        self._parameters = parameters
+
+    def __getitem__(self, name: str) -> Array:
+        return self._parameters[name].load()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parameters
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parameters)
+
+    def __len__(self) -> int:
+        return len(self._parameters)
+
+    def __repr__(self) -> str:
+        return f"Arrays({', '.join(self._parameters)})"

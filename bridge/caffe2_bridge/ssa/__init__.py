@@ -1,0 +1,32 @@
+"""Versions of blobs: which write of a name an operator reads, and nets in which each name has one writer."""
+
+from caffe2_bridge.ssa.dataflow import check_dataflow
+from caffe2_bridge.ssa.rewrite import rename_versions, ssa_rewrite
+from caffe2_bridge.ssa.versions import (
+    BlobVersions,
+    Ssa,
+    VersionedBlob,
+    get_consumer_map,
+    get_external_blob_names,
+    get_op_ids_in_path,
+    get_output_producers,
+    get_producer_map,
+    get_ssa,
+    get_undefined_blobs,
+)
+
+__all__ = [
+    "BlobVersions",
+    "Ssa",
+    "VersionedBlob",
+    "check_dataflow",
+    "get_consumer_map",
+    "get_external_blob_names",
+    "get_op_ids_in_path",
+    "get_output_producers",
+    "get_producer_map",
+    "get_ssa",
+    "get_undefined_blobs",
+    "rename_versions",
+    "ssa_rewrite",
+]

@@ -1,0 +1,92 @@
+"""Operators that work on the blob they find: what real Caffe2 does not let be another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+_Pairs = Callable[[int, int], bool]
+
+
+def _same(i: int, o: int) -> bool:
+    return i == o
+
+
+def _shifted(i: int, o: int) -> bool:
+    return i == o + 1
+
+
+def _only(*pairs: tuple[int, int]) -> _Pairs:
+    return lambda i, o: (i, o) in pairs
+
+
+# (input, output) operands that real Caffe2 holds to one blob: most by their schema, some (AsyncNetBarrier,
+# EnsureClipped, the MomentumSGDUpdates, UnsafeCoalesce) by a kernel that refuses two blobs or is wrong on them.
+_IN_PLACE: Final[Mapping[str, _Pairs]] = {
+    **dict.fromkeys(
+        (
+            "AsyncNetBarrier", "CollectTensor", "DataCouple", "Float16SparseNormalize", "Iter", "NCCLBroadcast",
+            "RowWiseCounter",
+            "RowWiseSparseAdagrad",
+            "RowWiseSparseAdagradFusedWithSparseLengthsMeanGradient",
+            "RowWiseSparseAdagradFusedWithSparseLengthsMeanGradientApprox",
+            "RowWiseSparseAdagradFusedWithSparseLengthsSumGradient",
+            "RowWiseSparseAdagradFusedWithSparseLengthsSumGradientApprox",
+            "SparseAdadelta", "SparseAdagrad",
+            "SparseAdagradFusedWithSparseLengthsMeanGradient", "SparseAdagradFusedWithSparseLengthsMeanGradientApprox",
+            "SparseAdagradFusedWithSparseLengthsSumGradient", "SparseAdagradFusedWithSparseLengthsSumGradientApprox",
+            "SparseLpRegularizer", "SparseNormalize", "SparseStorm", "SparseWngrad", "TrimDataset", "UnsafeCoalesce",
+        ),
+        _same,
+    ),
+    **dict.fromkeys(("Allreduce", "Broadcast", "EnqueueBlobs", "ReduceScatter", "SafeEnqueueBlobs"), _shifted),
+    **dict.fromkeys(
+        ("Append", "CopyRowsToTensor", "EnsureClipped", "ScatterAssign", "ScatterWeightedSum"), _only((0, 0))
+    ),
+    **dict.fromkeys(("FP16MomentumSGDUpdate", "FP32MomentumSGDUpdate", "MomentumSGDUpdate"), _only((3, 2))),
+    **dict.fromkeys(
+        (
+            "RowWiseSparseAdagradFusedWithSparseLengthsWeightedSumGradient",
+            "RowWiseSparseAdagradFusedWithSparseLengthsWeightedSumGradientApprox",
+            "SparseAdagradFusedWithSparseLengthsWeightedSumGradient",
+            "SparseAdagradFusedWithSparseLengthsWeightedSumGradientApprox",
+            "SparseFtrl",
+        ),
+        _only((0, 0), (1, 1)),
+    ),
+    **dict.fromkeys(("RowWiseSparseAdam", "SparseAdam"), _only((0, 0), (1, 1), (2, 2))),
+    "AtomicIter": _only((1, 0)),
+    "LastNWindowCollector": _only((0, 0), (1, 1), (4, 2)),
+    "ReceiveTensor": _only((1, 0)),
+    "ReservoirSampling": _only((0, 0), (1, 1), (5, 2), (6, 3)),
+    "SparseMomentumSGDUpdate": _only((1, 1), (3, 2)),
+    "SpatialBN": _only((3, 1), (4, 2)),
+    "rnn_internal_accumulate_gradient_input": _only((2, 0)),
+    "rnn_internal_apply_link": _only((1, 1)),
+}  # fmt: skip
+# Outputs whose value before the operator is read although no input says so.
+_ACCUMULATES: Final[Mapping[str, tuple[int, ...]]] = {"Accumulate": (0,)}
+# Operators held to one blob that is an object: a copy of it would be another object.
+_MUTATES: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
+
+
+def is_special(op_type: str) -> bool:
+    """Whether operators of this type may update or mutate a blob."""
+    return op_type in _IN_PLACE or op_type in _ACCUMULATES or op_type in _MUTATES
+
+
+def mutated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Names of the objects that an operator changes."""
+    return [name for name in outputs if name in inputs] if op_type in _MUTATES else []
+
+
+def updated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Names of the blobs whose value an operator needs to find where it writes."""
+    if op_type in _ACCUMULATES:
+        return [outputs[position] for position in _ACCUMULATES[op_type] if position < len(outputs)]
+    pairs = _IN_PLACE.get(op_type)
+    if pairs is None:
+        return []
+    return [
+        name for o, name in enumerate(outputs) if any(name == other and pairs(i, o) for i, other in enumerate(inputs))
+    ]

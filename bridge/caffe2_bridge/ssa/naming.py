@@ -1,0 +1,197 @@
+"""Which versions of blobs a net makes, and the one name of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects
+
+
+class Names:
+    """Names of one workspace, and new ones: ``<base>_<number>``, which no blob and no text of the nets has."""
+
+    def __init__(self, used: Iterable[str]) -> None:
+        self._used = set(used)
+        self._last: dict[str, int] = {}
+        self._claimed: set[str] = set()
+
+    def workspace(self) -> Names:
+        """The names of another workspace: the same new ones, other claims."""
+        other = Names(())
+        other._used, other._last = self._used, self._last
+        return other
+
+    def claim(self, name: str) -> bool:
+        """Take a name of the net for a version; false where another version of the workspace has it."""
+        if name in self._claimed:
+            return False
+        self._claimed.add(name)
+        return True
+
+    def fresh(self, base: str) -> str:
+        """A new name. The name that Caffe2 derives for its gradient is free as well."""
+        number = self._last.get(base, 0)
+        while True:
+            number += 1
+            name = f"{base}_{number}"
+            if name not in self._used and f"{name}_grad" not in self._used:
+                self._last[base] = number
+                self._used.add(name)
+                return name
+
+
+class Maker(Enum):
+    """What made a version: it was there at entry, one operator wrote it, or one updated in place what was there."""
+
+    ENTRY = 0
+    WRITE = 1
+    UPDATE = 2
+
+
+class Entry(NamedTuple):
+    """A blob at the entry of a net: its name, and whether it surely holds a value then."""
+
+    name: str
+    defined: bool
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Versions of one blob that share a name."""
+
+    base: str
+    name: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Version:
+    """One version of a blob. ``defined``: it surely holds a value."""
+
+    group: _Group
+    defined: bool
+    maker: Maker
+    readers: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of this version, once the net is named."""
+        return self.group.name
+
+
+@dataclass(slots=True)
+class OpVersions:
+    """The versions that an operator finds and those that it leaves, by old name. None: no value was there."""
+
+    before: Mapping[str, Version | None]
+    after: Mapping[str, Version]
+
+    def copies(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """By old name, (old version, new version) of the names whose value must be carried to another name."""
+        found = {}
+        for name in names:
+            before = self.before[name]
+            if before is not None and before.defined and before.name != self.after[name].name:
+                found[name] = before.name, self.after[name].name
+        return found
+
+
+class NetVersions:
+    """The versions of a net's blobs.
+
+    ``entry`` says what a name means before the net writes it (the flag: an operator surely reads it), ``final`` which
+    name the last version of a blob must have. Where it must have none, it keeps its own if that is free.
+    """
+
+    def __init__(
+        self,
+        effects: NetEffects,
+        entry: Callable[[str, bool], Entry | None],
+        final: Callable[[str], str | None],
+        names: Names,
+    ) -> None:
+        self._find_entry = entry
+        self.entries: dict[str, Version | None] = {}
+        self.last: dict[str, Version] = {}
+        self._groups: list[_Group] = []
+        self.ops = [self._op(op) for op in effects.ops]
+        for version in self.entries.values():
+            if version is not None:
+                names.claim(version.name)
+        for name, version in self.last.items():
+            group = version.group
+            if not group.name:
+                target = final(name)
+                if target:
+                    names.claim(target)
+                    group.name = target
+                elif names.claim(name):
+                    group.name = name
+        for group in self._groups:
+            group.name = group.name or names.fresh(group.base)
+
+    def _op(self, op: OpEffects) -> OpVersions:
+        before = self._before(op)
+        after = {name: self._new(name) for name in op.writes}
+        after.update({name: self._update(name, before[name]) for name in op.updates})
+        after.update({name: self._merge(name, before[name]) for name in op.merges})
+        for name in (*op.mutates, *op.passes):
+            found = before[name] or self._new(name, defined=False)
+            if not (found.defined and name in op.passes):
+                after[name] = found
+        self.last.update(after)
+        return OpVersions(before, after)
+
+    def _before(self, op: OpEffects) -> dict[str, Version | None]:
+        before: dict[str, Version | None] = {}
+        for name in op.reads:
+            if name not in before:
+                before[name] = self._find(name, sure=True)
+        for names in (op.updates, op.merges, op.mutates, op.passes, op.soft, op.through):
+            for name in names:
+                if name not in before:
+                    before[name] = self._find(name, sure=False)
+        for name, version in before.items():
+            if version is not None:
+                version.readers += 1
+                if not version.defined and not op.bodies and name in op.reads:
+                    before[name] = self.last[name] = replace(version, defined=True)  # or this operator fails
+        return before
+
+    def _find(self, name: str, *, sure: bool) -> Version | None:
+        version = self.last.get(name)
+        if version is not None:
+            return version
+        known = self.entries.get(name)
+        if known is None:
+            entry = self._find_entry(name, sure)
+            known = None if entry is None else Version(_Group(name, entry.name), entry.defined, Maker.ENTRY)
+            self.entries[name] = known
+        return known
+
+    def _new(self, name: str, *, defined: bool = True) -> Version:
+        group = _Group(name)
+        self._groups.append(group)
+        return Version(group, defined, Maker.WRITE)
+
+    def _update(self, name: str, prior: Version | None) -> Version:
+        """An update in place keeps the name where it alone reads what one operator wrote for it.
+
+        A value that is only perhaps there cannot be copied to another name: its name stays.
+        """
+        if prior is None:
+            return self._new(name, defined=False)
+        if not prior.defined or (prior.maker is Maker.WRITE and prior.readers == 1):
+            return Version(prior.group, prior.defined, Maker.UPDATE)
+        version = self._new(name)
+        version.maker = Maker.UPDATE
+        return version
+
+    def _merge(self, name: str, prior: Version | None) -> Version:
+        if prior is None:
+            return self._new(name, defined=False)
+        if not prior.defined:
+            return Version(prior.group, defined=False, maker=Maker.UPDATE)
+        return self._new(name)
