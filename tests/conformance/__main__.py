@@ -1,0 +1,120 @@
+"""The command line ``scripts/conformance``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+
+from conformance import report
+from conformance.check import RecurrentForm, Result, Task
+from conformance.corpus import CaseRef, find_cases
+from conformance.executors import EXECUTORS
+from conformance.pool import Pool
+
+GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden"
+BASELINE: Final = GOLDEN / "baseline.json"
+RECURRENT_FORMS: Final = get_args(RecurrentForm)
+
+
+def select(refs: Sequence[CaseRef], groups: Sequence[str], *, gradients: bool, sample: int) -> list[CaseRef]:
+    """The cases to check: of the groups asked for (all where none is), every ``sample``-th of each group."""
+    known: dict[str, int] = {}
+    chosen = []
+    for ref in refs:
+        if ref.has_gradients and not gradients:
+            continue
+        if groups and ref.group not in groups and ref.group.rpartition("/")[2] not in groups:
+            continue
+        known[ref.group] = known.get(ref.group, -1) + 1
+        if known[ref.group] % sample == 0:
+            chosen.append(ref)
+    return chosen
+
+
+def make_tasks(refs: Sequence[CaseRef], executor: str, forms: Sequence[RecurrentForm]) -> list[Task]:
+    """One task a case; models, which hold the recurrent nets, once for each recurrent form."""
+    return [Task(ref, executor, form) for form in forms for ref in refs if form == forms[0] or ref.kind != "op"]
+
+
+@click.command()
+@click.argument("corpus", type=click.Path(exists=True, path_type=Path), default=GOLDEN, metavar="[DIR]")
+@click.option("--types", default="", help="Only these operator types, net files or models, comma-separated.")
+@click.option("--executor", type=click.Choice(tuple(EXECUTORS)), default="onnxruntime", show_default=True)
+@click.option(
+    "--recurrent",
+    type=click.Choice(RECURRENT_FORMS),
+    multiple=True,
+    default=("auto",),
+    show_default=True,
+    help="Form of recurrent nets; may be repeated.",
+)
+@click.option("--gradients", is_flag=True, help="Include operators and nets that compute gradients.")
+@click.option("--sample", type=click.IntRange(1), default=1, metavar="N", help="Only every Nth case of each type.")
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Worker processes.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every case's result here.")
+@click.option("--coverage", type=click.Path(path_type=Path), help="Write the coverage page here.")
+@click.option("--write-baseline", is_flag=True, help="Record the passing cases as those that must pass from now on.")
+@click.option("--verbose", is_flag=True, help="Say every finding and give tracebacks in full.")
+def main(
+    corpus: Path,
+    types: str,
+    executor: str,
+    recurrent: tuple[RecurrentForm, ...],
+    gradients: bool,
+    sample: int,
+    jobs: int,
+    json_file: Path | None,
+    coverage: Path | None,
+    write_baseline: bool,
+    verbose: bool,
+) -> None:
+    """Convert every recorded case in DIR (default: the golden corpus), run it, and compare it with real Caffe2.
+
+    Exit status: 0 where nothing is wrong and nothing crashed, 1 where something is, 2 for wrong usage.
+    """
+    groups = [name for name in types.split(",") if name]
+    partial = bool(groups) or sample > 1 or corpus.resolve() != GOLDEN
+    if write_baseline and (partial or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
+        raise click.UsageError("the baseline is written from a whole run over the golden corpus with default options")
+    refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample)
+    if not refs:
+        raise click.UsageError(f"no such cases in {corpus}")
+    tasks = make_tasks(refs, executor, recurrent)
+    results = _run(tasks, jobs)
+    click.echo(report.table(results))
+    if text := report.details(results, verbose=verbose):
+        click.echo("\n" + text)
+    if json_file:
+        json_file.write_text(json.dumps(report.as_json(results), indent=1) + "\n", encoding="utf-8")
+    if coverage:
+        coverage.write_text(report.coverage_page(results), encoding="utf-8")
+    if write_baseline:
+        before = report.read_baseline(BASELINE)
+        now = report.write_baseline(BASELINE, results)
+        click.echo(f"\nbaseline: {len(now)} cases, {len(now - before)} new, {len(before - now)} gone")
+        for lost in sorted(before - now):
+            click.echo(f"  gone: {lost}")
+    sys.exit(1 if report.has_failures(results) else 0)
+
+
+def _run(tasks: Sequence[Task], jobs: int) -> list[Result]:
+    """Every task's result, in the tasks' order, with a count on a terminal while they run."""
+    found: dict[str, Result] = {}
+    with Pool(min(jobs, len(tasks))) as pool:
+        for result in pool.run(tasks):
+            found[result.task.id] = result
+            if sys.stderr.isatty():
+                click.echo(f"\r{len(found)}/{len(tasks)}", nl=False, err=True)
+    if sys.stderr.isatty():
+        click.echo("\r", nl=False, err=True)
+    return [found[task.id] for task in tasks]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""One case, start to end: convert with ranks only, run, compare; with sizes where the conversion asks for them."""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import onnx
+
+from caffe2_bridge.diagnostics import ConversionError, Severity
+from conformance.compare import mismatches
+from conformance.corpus import Case, CaseRef, read_case
+from conformance.deviations import DEVIATIONS
+from conformance.executors import EXECUTORS, Runnable
+
+RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop"]
+
+NEEDS_SHAPE: Final = "needs-shape"
+_TRACEBACK_LINES: Final = 12
+
+
+class Status(StrEnum):
+    """How a case ended. One that deviates differs in what ``deviations`` says, and in nothing else."""
+
+    PASSED = "passed"
+    PASSED_WITH_SIZES = "passed with sizes"
+    DEVIATES = "deviates"
+    WRONG = "wrong"
+    REFUSED = "refused"
+    CRASHED = "crashed"
+
+    @property
+    def passes(self) -> bool:
+        """Whether the case computed what real Caffe2 computed."""
+        return self in {Status.PASSED, Status.PASSED_WITH_SIZES}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A case and how it is to be checked: the executor's name and the recurrent form asked of the conversion."""
+
+    ref: CaseRef
+    executor: str = "onnxruntime"
+    recurrent: RecurrentForm = "auto"
+
+    @property
+    def id(self) -> str:
+        """The case's id, with the recurrent form where it is not the default one."""
+        return self.ref.id if self.recurrent == "auto" else f"{self.ref.id}[{self.recurrent}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What of a conversion's finding is reported."""
+
+    code: str
+    reason: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How one case ended: ``detail`` says what was wrong or crashed, ``findings`` why it was refused."""
+
+    task: Task
+    status: Status
+    detail: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+class Checker:
+    """Checks cases one after another; keeps the last model's export, because a model has several cases."""
+
+    def __init__(self) -> None:
+        self._model_key: tuple[object, ...] = ()
+        self._model: Runnable | None = None
+
+    def check(self, task: Task) -> Result:
+        """Check one case. Whatever goes wrong in conversion or execution is the result, not an exception."""
+        case = read_case(task.ref)
+        try:
+            return self._check(task, case)
+        except Exception as error:  # noqa: BLE001 - a crash of the code under test is one of the results counted
+            tail = traceback.format_exc().strip().splitlines()[-_TRACEBACK_LINES:]
+            return Result(task, Status.CRASHED, "\n".join((_headline(error), *tail)))
+
+    def _check(self, task: Task, case: Case) -> Result:
+        passed = Status.PASSED
+        try:
+            model = self._load(task, case)
+        except ConversionError as error:
+            if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
+                return _refusal(task, error)
+            try:
+                model = EXECUTORS[task.executor](_convert(case, task.recurrent, with_sizes=True))
+            except ConversionError as again:
+                return _refusal(task, again)
+            passed = Status.PASSED_WITH_SIZES
+        values = model.run(case.inputs)
+        if len(values) != len(case.outputs):
+            return Result(task, Status.WRONG, f"{len(values)} outputs, expected {len(case.outputs)}")
+        # By position: an output that is also an input has a fresh name in the ONNX graph.
+        wrong = mismatches(case.outputs, dict(zip(case.outputs, values, strict=True)))
+        if not wrong:
+            return Result(task, passed)
+        text = "\n".join(wrong)
+        known, reason = DEVIATIONS.get(task.ref.id, ("", ""))
+        return Result(task, Status.DEVIATES, reason) if text == known else Result(task, Status.WRONG, text)
+
+    def _load(self, task: Task, case: Case) -> Runnable:
+        """The case's net, exported with ranks only. One export serves all cases of a model: no size may be in it."""
+        key = (task.ref.path, task.executor, task.recurrent)
+        if case.ref.kind == "model" and key == self._model_key and self._model is not None:
+            return self._model
+        model = EXECUTORS[task.executor](_convert(case, task.recurrent, with_sizes=False))
+        self._model_key, self._model = key, model
+        return model
+
+
+def _refusal(task: Task, error: ConversionError) -> Result:
+    findings = tuple(
+        Finding(finding.code, finding.reason, str(finding.location))
+        for finding in error.findings
+        if finding.severity is Severity.ERROR
+    )
+    return Result(task, Status.REFUSED, findings[0].reason if findings else "refused without a finding", findings)
+
+
+def _headline(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+def _convert(case: Case, recurrent: RecurrentForm, *, with_sizes: bool) -> onnx.ModelProto:
+    from caffe2_frontend import to_onnx
+
+    return to_onnx(
+        case.net,
+        case.init_net,
+        inputs={name: declared(case, name, with_sizes=with_sizes) for name in case.inputs},
+        outputs=list(case.outputs),
+        recurrent=recurrent,
+    )
+
+
+def declared(case: Case, name: str, *, with_sizes: bool) -> tuple[Any, ...]:
+    """What the conversion is told of an input: (dtype, shape), and (scale, zero point) where it is an Int8 tensor."""
+    array = case.inputs[name]
+    dtype = np.dtype(np.str_) if array.dtype == object else array.dtype
+    shape = list(array.shape) if with_sizes else [None] * array.ndim
+    if name in case.quantized:
+        return (dtype, shape, case.quantized[name])
+    return (dtype, shape)

@@ -1,0 +1,130 @@
+"""Worker processes that survive what they run: a native crash or a hang costs one case, not the run."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from conformance.check import Checker, Result, Status, Task
+
+TIME_LIMIT: Final = 120.0
+_POLL: Final = 1.0
+
+
+class Checks(Protocol):
+    """What a worker does with each task."""
+
+    def check(self, task: Task) -> Result:
+        """The result of one task."""
+        ...
+
+
+def _serve(tasks: Connection, make_checker: Callable[[], Checks]) -> None:
+    """A worker's life: one result for each task, until the other end hangs up."""
+    checker = make_checker()
+    while True:
+        try:
+            task: Task = tasks.recv()
+        except EOFError:
+            return
+        tasks.send(checker.check(task))
+
+
+class _Worker:
+    """One process, the task it is at, and the tasks that wait for it."""
+
+    def __init__(self, make_checker: Callable[[], Checks], time_limit: float) -> None:
+        self._make_checker = make_checker
+        self._time_limit = time_limit
+        self.waiting: deque[Task] = deque()
+        self.current: Task | None = None
+        self.deadline = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        # A fresh interpreter: nothing that the parent has loaded or started is shared.
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, self._make_checker), daemon=True)
+        self._process.start()
+        other.close()
+
+    def begin(self) -> None:
+        """Send the next waiting task."""
+        self.current = self.waiting.popleft()
+        self.deadline = time.monotonic() + self._time_limit
+        self.connection.send(self.current)
+
+    def result(self) -> Result:
+        """The result of the current task, which has arrived, or the process's death in its stead."""
+        task = self.current
+        assert task is not None
+        self.current = None
+        try:
+            received: Result = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            code = self._process.exitcode
+            self.connection.close()
+            self._start()
+            return Result(task, Status.CRASHED, f"the process died with exit status {code}")
+        return received
+
+    def give_up(self) -> Result:
+        """Stop a process that takes too long over the current task."""
+        task = self.current
+        assert task is not None
+        self.stop()
+        self.current = None
+        self._start()
+        return Result(task, Status.CRASHED, f"no result within {self._time_limit:.0f} seconds")
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+        self.connection.close()
+
+
+class Pool:
+    """``size`` worker processes; a context manager that ends them.
+
+    ``make_checker``, a function that a fresh interpreter can import, makes what checks the tasks; ``time_limit`` is in
+    seconds a case.
+    """
+
+    def __init__(self, size: int, make_checker: Callable[[], Checks] = Checker, time_limit: float = TIME_LIMIT) -> None:
+        self._workers = [_Worker(make_checker, time_limit) for _ in range(size)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self._workers:
+            worker.stop()
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[Result]:
+        """The result of every task, as they come. Tasks of one file stay with one worker, which reads the file once."""
+        batches = deque(list(batch) for _, batch in groupby(tasks, key=lambda task: task.ref.path))
+        while True:
+            for worker in self._workers:
+                if worker.current is None and not worker.waiting and batches:
+                    worker.waiting.extend(batches.popleft())
+                if worker.current is None and worker.waiting:
+                    worker.begin()
+            busy = {worker.connection: worker for worker in self._workers if worker.current is not None}
+            if not busy:
+                return
+            for ready in wait(list(busy), timeout=_POLL):
+                yield busy.pop(ready).result()  # type: ignore[call-overload]  # wait() gives back what it was given
+            for worker in busy.values():
+                if time.monotonic() > worker.deadline:
+                    yield worker.give_up()

@@ -1,0 +1,75 @@
+"""Markers for tests that need what not every machine has: real Caffe2, PyTorch, a GPU.
+
+Where it is absent, such a test is skipped and says why. The environment variable ``CAFFE2_BRIDGE_REQUIRE``
+(``torch,oracle``) names markers whose tests must run: a skip of theirs is then a failure, whatever skipped them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+from collections.abc import Callable, Generator, Mapping
+from functools import cache
+from typing import Final
+
+import pytest
+from conformance.oracle import find_oracle
+
+
+def missing_oracle() -> str:
+    """Why real Caffe2 cannot be asked; empty where it can."""
+    return "" if find_oracle() else "real Caffe2 is not installed (scripts/oracle installs it)"
+
+
+def missing_torch() -> str:
+    """Why PyTorch cannot be used."""
+    return "" if importlib.util.find_spec("torch") else "PyTorch is not installed (extra: torch)"
+
+
+def missing_gpu() -> str:
+    """Why onnxruntime cannot compute on a CUDA device."""
+    import onnxruntime
+
+    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
+        return "onnxruntime has no CUDA provider (extra: gpu)"
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return "no CUDA driver"
+    count = ctypes.c_int()
+    found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+    return "" if found else "no CUDA device"
+
+
+NEEDS: Final[Mapping[str, Callable[[], str]]] = {
+    "oracle": cache(missing_oracle),
+    "torch": cache(missing_torch),
+    "gpu": cache(missing_gpu),
+}
+
+
+def required(item: pytest.Item) -> str:
+    """The marker of a test that says that it must not be skipped; empty where it may be."""
+    names = os.environ.get("CAFFE2_BRIDGE_REQUIRE", "").split(",")
+    return next((name for name in NEEDS if name in names and item.get_closest_marker(name)), "")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs what is absent."""
+    for name, missing in NEEDS.items():
+        if item.get_closest_marker(name) and (reason := missing()):
+            pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Turn the skip of a required test into a failure."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and (name := required(item)):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"CAFFE2_BRIDGE_REQUIRE names {name!r}, and this test was skipped: {reason}"
+    return report

@@ -1,0 +1,90 @@
+"""Proposals: region proposals of one and of several images, and their way through a feature pyramid."""
+
+from __future__ import annotations
+
+import numpy as np
+from conformance.corpus import Array
+from conformance.recording import Spec, case, generator
+
+INFO = np.array([[70.6, 90.2, 1.0], [60, 80, 1.5], [70, 70, 0.5]], np.float32)
+UPRIGHT = np.array([[-8, -8, 8, 8], [-12, -6, 12, 6], [-4, -10, 6, 12]], np.float32)
+ROTATED = np.array([[0, 0, 16, 16, 0], [1, 2, 24, 12, 30], [0, 1, 10, 22, -60]], np.float32)
+
+
+def scores(seed: int, *shape: int) -> Array:
+    """Scores that all differ."""
+    count = int(np.prod(shape))
+    return ((generator(seed).permutation(count) + 1) / (count + 1)).reshape(shape).astype(np.float32)
+
+
+def generate(
+    anchors: Array, images: int, size: tuple[int, int] = (4, 5), kind: str = "GenerateProposals", **args: object
+) -> Spec:
+    count, dims = anchors.shape
+    inputs = {
+        "scores": scores(images, images, count, *size),
+        "deltas": generator(7).normal(0, 0.6, (images, count * dims, *size)).astype(np.float32),
+        "info": INFO[:images],
+        "anchors": anchors,
+    }
+    return case(kind, inputs, outputs=["rois", "probs"], args={"min_size": 4.0, "spatial_scale": 1 / 16, **args})  # type: ignore[dict-item] # values of arguments
+
+
+def rois(seed: int, rows: int, columns: int = 5) -> Array:
+    rng = generator(seed)
+    corner = rng.uniform(0, 300, (rows, 2))
+    boxes = np.concatenate([rng.integers(0, 2, (rows, 1)), corner, corner + rng.exponential(150, (rows, 2))], 1)
+    return boxes[:, 5 - columns :].astype(np.float32)
+
+
+def collect(kind: str, outputs: list[str], rows: tuple[int, ...], **args: object) -> Spec:
+    all_scores = np.split(scores(3, sum(rows)), np.cumsum(rows)[:-1])
+    inputs = {f"rois{i}": rois(i, n) for i, n in enumerate(rows)} | {f"score{i}": s for i, s in enumerate(all_scores)}
+    args = {"rpn_min_level": 3, "rpn_max_level": 2 + len(rows), "rpn_post_nms_topN": 12, **args}
+    return case(kind, inputs, outputs=outputs, args=args)  # type: ignore[arg-type] # values of arguments
+
+
+CASES = [
+    *(
+        generate(anchors, images, pre_nms_topN=before, post_nms_topN=after, nms_thresh=0.4)
+        for anchors in (UPRIGHT, ROTATED)
+        for images in (1, 3)
+        for before, after in ((6000, 300), (25, 6), (0, 0))
+    ),
+    *(generate(anchors, 2, legacy_plus_one=0) for anchors in (UPRIGHT, ROTATED)),
+    generate(ROTATED, 2, angle_bound_on=0, clip_angle_thresh=45.0),
+    generate(ROTATED, 2, angle_bound_lo=-180, angle_bound_hi=180),
+    generate(UPRIGHT, 1, min_size=1000.0),
+    generate(ROTATED, 1, min_size=1000.0),
+    generate(UPRIGHT, 1, nms_thresh=1.0),
+    generate(UPRIGHT, 2, kind="GenerateProposalsCPP"),
+    generate(UPRIGHT[:, :3], 1),
+    *(
+        collect(kind, outputs, rows, **args)
+        for rows in ((9, 7, 5), (3, 0, 2))
+        for kind, outputs, args in (
+            ("CollectRpnProposals", ["rois"], {}),
+            ("CollectAndDistributeFpnRpnProposals", ["rois", "fpn2", "fpn3", "fpn4", "fpn5", "restore"], {}),
+            (
+                "CollectAndDistributeFpnRpnProposals",
+                ["rois", "fpn2", "fpn3", "fpn4", "fpn5", "restore"],
+                {"legacy_plus_one": 0},
+            ),
+        )
+    ),
+    *(
+        case(
+            "DistributeFpnProposals",
+            {"rois": rois(9, rows, columns)},
+            outputs=["fpn2", "fpn3", "fpn4", "fpn5", "restore"],
+            args={"roi_canonical_scale": 200},
+        )
+        for rows, columns in ((20, 5), (20, 4), (0, 5), (1, 5))
+    ),
+    case(
+        "DistributeFpnProposals",
+        {"rois": rois(9, 3)},
+        outputs=["fpn2", "restore"],
+        args={"roi_min_level": 3, "roi_max_level": 2},
+    ),
+]

@@ -1,0 +1,80 @@
+"""Every recorded case through one body: converted, run, and compared with what real Caffe2 computed.
+
+A case that ``baseline.json`` lists must pass; others may be refused, by a conversion that says why. Nothing may be
+wrong, and nothing may crash. ``scripts/conformance --write-baseline`` moves the baseline.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from conformance.__main__ import BASELINE, GOLDEN, select
+from conformance.check import RecurrentForm, Result, Status, Task
+from conformance.corpus import CaseRef, find_cases
+from conformance.report import details, has_failures, read_baseline
+
+if TYPE_CHECKING:
+    from conformance.pool import Pool
+
+MUST_PASS: Final = read_baseline(BASELINE)
+
+
+def grouped(refs: list[CaseRef]) -> dict[str, list[CaseRef]]:
+    groups: dict[str, list[CaseRef]] = {}
+    for ref in refs:
+        groups.setdefault(ref.group, []).append(ref)
+    return groups
+
+
+GROUPS: Final = grouped(select(find_cases(GOLDEN), [], gradients=False, sample=1))
+MODELS: Final = [name for name, refs in GROUPS.items() if refs[0].kind == "model"]
+# One case of each group that passes on onnxruntime.
+SAMPLE: Final = {
+    name: passing[0] for name, refs in GROUPS.items() if (passing := [ref for ref in refs if ref.id in MUST_PASS])
+}
+
+
+def assert_no_failures(results: list[Result]) -> None:
+    assert not has_failures(results), details(results, verbose=True)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_onnxruntime(group: str, pool: Pool) -> None:
+    results = list(pool.run(Task(ref) for ref in GROUPS[group]))
+    assert len(results) == len(GROUPS[group])
+    assert_no_failures(results)
+    lost = [result for result in results if result.task.id in MUST_PASS and not result.status.passes]
+    assert not lost, "the baseline says that these pass:\n" + details(lost, verbose=True)
+
+
+@pytest.mark.parametrize("form", ["fused", "scan", "loop"])
+@pytest.mark.parametrize("model", MODELS)
+def test_recurrent_form(model: str, form: RecurrentForm, pool: Pool) -> None:
+    results = list(pool.run(Task(ref, recurrent=form) for ref in GROUPS[model]))
+    assert_no_failures(results)
+    statuses = {result.status for result in results}
+    assert len(statuses) == 1, f"one export serves all cases, but they ended differently: {statuses}"
+
+
+@pytest.mark.parametrize("group", SAMPLE)
+def test_reference_evaluator(group: str, pool: Pool) -> None:
+    (result,) = pool.run([Task(SAMPLE[group], executor="reference")])
+    assert result.status.passes, details([result], verbose=True)
+
+
+def test_baseline_lists_known_cases() -> None:
+    known = {ref.id for refs in GROUPS.values() for ref in refs}
+    assert known >= MUST_PASS
+
+
+def test_corpus_is_whole() -> None:
+    refs = find_cases(GOLDEN)
+    assert len({ref.id for ref in refs}) == len(refs)
+    given = Counter(ref.kind for ref in refs if not ref.id.startswith("recorded/"))
+    assert given == {"op": 4452, "net": 580, "model": 68}
+
+
+def test_statuses_count_once() -> None:
+    assert {status for status in Status if status.passes} == {Status.PASSED, Status.PASSED_WITH_SIZES}

@@ -1,0 +1,70 @@
+"""What tests/conftest.py does with tests that need what is absent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parents[2]
+SUITE = """
+import pytest
+
+@pytest.mark.oracle
+def test_with_oracle():
+    assert True
+
+@pytest.mark.torch
+def test_with_torch():
+    pytest.skip("of its own accord")
+
+def test_plain():
+    pytest.skip("unmarked")
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  oracle:\n  torch:\n")
+    return tmp_path
+
+
+def outcomes(folder: Path, required: str) -> tuple[int, str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS.parent / "bridge"))),
+        "CAFFE2_ORACLE_DIR": str(folder / "nothing"),
+        "CAFFE2_BRIDGE_REQUIRE": required,
+    }
+    environment.pop("CAFFE2_PYTHON", None)
+    done = subprocess.run(  # noqa: S603 - this interpreter, on the suite above
+        [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider", "-rsfE", folder],
+        env=environment, capture_output=True, text=True, check=False, cwd=folder,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def test_absent_needs_skip_with_their_reason(suite: Path) -> None:
+    status, output = outcomes(suite, "")
+    assert status == 0, output
+    assert "3 skipped" in output
+    assert "real Caffe2 is not installed (scripts/oracle installs it)" in output
+
+
+def test_required_needs_fail_whatever_skips_them(suite: Path) -> None:
+    status, output = outcomes(suite, "torch,oracle")
+    assert status == 1, output
+    assert "1 skipped" in output
+    assert "CAFFE2_BRIDGE_REQUIRE names 'oracle'" in output
+    assert "CAFFE2_BRIDGE_REQUIRE names 'torch'" in output
+
+
+def test_only_named_needs_are_required(suite: Path) -> None:
+    status, output = outcomes(suite, "oracle")
+    assert status == 1, output
+    assert "2 skipped" in output
+    assert "names 'torch'" not in output
