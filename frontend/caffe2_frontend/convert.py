@@ -1,0 +1,65 @@
+"""The export's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import Message
+
+from caffe2_bridge.model import Model
+from caffe2_bridge.passes import run_passes
+from caffe2_frontend.begin import begin
+from caffe2_frontend.pipeline import EXPORT
+from caffe2_frontend.state import Recurrent
+
+
+def to_onnx(
+    predict_net: Message | bytes | Model,
+    init_net: Message | bytes | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    opset: int | None = None,
+    recurrent: Recurrent = "auto",
+) -> onnx.ModelProto:
+    """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
+
+    Args:
+        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), or a loaded model.
+        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        inputs: what is known of the net's inputs: ``{name: (dtype, shape)}``, where ``dtype`` is a NumPy dtype or a
+            type's name, and a dim an int, a name (symbolic) or None (unknown). What is left out follows from how the
+            net uses the blob. A blob that the init net fills too is an input if it is named here.
+        outputs: names of the blobs to output; default the net's external outputs.
+        opset: the ONNX opset of the result; default 20.
+        recurrent: the form of recurrent nets: ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
+            else Loop), ``fused``, ``scan`` or ``loop``.
+
+    Returns:
+        The checked model, with symbolic dims wherever the inputs' are.
+
+    Raises:
+        ConversionError: the net cannot be converted; holds every finding, in net order.
+        NetFormatError: what is given is no net.
+    """
+    model = convert(predict_net, init_net, inputs=inputs, outputs=outputs, opset=opset, recurrent=recurrent)
+    return ir.to_proto(model)
+
+
+def convert(
+    predict_net: Message | bytes | Model,
+    init_net: Message | bytes | None = None,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    outputs: Sequence[str] | None = None,
+    opset: int | None = None,
+    recurrent: Recurrent = "auto",
+) -> ir.Model:
+    """:func:`to_onnx` up to its last step: a model whose weights are still where they were read from."""
+    state = begin(predict_net, init_net, inputs=inputs, outputs=outputs, opset=opset, recurrent=recurrent)
+    model = run_passes(EXPORT, state).model
+    assert model is not None
+    return model

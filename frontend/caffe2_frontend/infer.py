@@ -1,0 +1,175 @@
+"""Types and symbolic shapes of emitted ONNX nodes, one node at a time, as ONNX's own inference gives them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+from onnx import shape_inference
+
+# Shape tensors are short; what is larger is no shape and need not be handed to the inference.
+_MAX_CONSTANT_ELEMENTS: Final = 64
+
+# Other types than integers say something of a shape to these alone; elsewhere they are weights, slow to read.
+_SIZED_BY_NUMBERS: Final = frozenset(["Resize", "Range", "OneHot"])
+_INTEGERS: Final = frozenset([ir.DataType.INT64, ir.DataType.INT32])
+
+# Most nodes are of these kinds: they are inferred here, since ONNX's inference costs a round trip through protobuf.
+_SAME_AS_INPUT: Final = frozenset(
+    [
+        "Relu",
+        "Tanh",
+        "Sigmoid",
+        "Identity",
+        "Neg",
+        "Exp",
+        "Log",
+        "Sqrt",
+        "Abs",
+        "Softmax",
+        "LogSoftmax",
+        "Clip",
+        "LeakyRelu",
+        "Elu",
+        "Selu",
+        "Softplus",
+        "Softsign",
+        "Reciprocal",
+        "Floor",
+        "Ceil",
+        "Round",
+        "Erf",
+        "Sign",
+        "Sin",
+        "Cos",
+        "Not",
+    ]
+)
+_BROADCAST: Final = frozenset(["Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor"])
+_COMPARE: Final = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"])
+
+
+class ShapeMismatchError(Exception):
+    """ONNX's inference refuses the operands of a node."""
+
+
+@cache
+def _schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema:
+    return onnx.defs.get_schema(op_type, opset, domain)
+
+
+def infer_outputs(node: ir.Node, opset: int) -> None:
+    """Set dtype and shape of the outputs of ``node`` as far as they follow from its inputs.
+
+    Nodes with bodies are left to who emits them: what they give follows from the bodies.
+
+    Raises ShapeMismatchError where the operands cannot go together.
+    """
+    first = node.inputs[0] if node.inputs else None
+    if first is not None and node.domain == "":
+        if node.op_type in _SAME_AS_INPUT:
+            node.outputs[0].type, node.outputs[0].shape = first.type, first.shape
+            return
+        if node.op_type in _BROADCAST or node.op_type in _COMPARE:
+            shapes = [v.shape for v in node.inputs if v is not None]
+            shape = _broadcast(node, shapes)
+            node.outputs[0].shape = shape
+            boolean = node.op_type in _COMPARE
+            node.outputs[0].type = ir.TensorType(ir.DataType.BOOL) if boolean else first.type
+            _check_dtypes(node)
+            return
+    if not any(attr.type == ir.AttributeType.GRAPH for attr in node.attributes.values()):
+        _infer_with_onnx(node, opset)
+
+
+def _check_dtypes(node: ir.Node) -> None:
+    a, b = (v.dtype if v is not None else None for v in node.inputs)
+    if node.op_type != "Pow" and a is not None and b is not None and a != b:
+        raise ShapeMismatchError(f"{node.op_type}: operands are {a.name} and {b.name}")
+
+
+def _broadcast(node: ir.Node, shapes: list[ir.Shape | None]) -> ir.Shape | None:
+    if any(s is None for s in shapes):
+        return None
+    known = [s for s in shapes if s is not None]
+    if len(known) == 2 and len(known[1]) == 0:
+        return known[0]
+    rank = max(len(s) for s in known)
+    dims: list[int | ir.SymbolicDim | None] = []
+    for axis in range(-rank, 0):
+        here = [s[axis] for s in known if len(s) >= -axis]
+        fixed = {d for d in here if isinstance(d, int) and d != 1}
+        if len(fixed) > 1:
+            raise ShapeMismatchError(f"{node.op_type}: shapes {' and '.join(str(s) for s in known)} do not broadcast")
+        symbols = {d for d in here if not isinstance(d, int)}
+        if fixed:
+            dims.append(fixed.pop())
+        elif not symbols:
+            dims.append(1)
+        else:
+            symbol = symbols.pop()
+            dims.append(symbol if not symbols and symbol.value is not None else None)
+    return ir.Shape(dims)
+
+
+def _infer_with_onnx(node: ir.Node, opset: int) -> None:
+    schema = _schema(node.op_type, node.domain, opset)
+    proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, onnx.TensorProto] = {}
+    for i, value in enumerate(node.inputs):
+        if value is None:
+            proto.input.append("")
+            continue
+        name = f"i{i}"
+        proto.input.append(name)
+        if value.type is not None:
+            types[name] = _type_proto(value)
+        if value.const_value is not None and _tells_shape(node, value.const_value):
+            tensor = ir.serde.serialize_tensor(value.const_value)
+            tensor.name = name
+            data[name] = tensor
+    proto.output.extend(f"o{i}" for i in range(len(node.outputs)))
+    proto.attribute.extend(ir.serde.serialize_attribute(a) for a in node.attributes.values())
+    if any(name and name not in types for name in proto.input):
+        return
+    try:
+        result = shape_inference.infer_node_outputs(
+            schema, proto, types, data, opset_imports=[onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
+        )
+    except onnx.shape_inference.InferenceError as error:
+        raise ShapeMismatchError(f"{node.op_type}: {str(error).strip()}") from None
+    for i, value in enumerate(node.outputs):
+        inferred = result.get(f"o{i}")
+        if inferred is None:
+            continue
+        value.type = ir.serde.deserialize_type_proto_for_type(inferred)
+        value.shape = ir.serde.deserialize_type_proto_for_shape(inferred)
+
+
+def _tells_shape(node: ir.Node, constant: ir.TensorProtocol) -> bool:
+    """Whether ONNX's inference may need what a constant holds."""
+    if constant.size > _MAX_CONSTANT_ELEMENTS:
+        return False
+    return constant.dtype in _INTEGERS or node.op_type in _SIZED_BY_NUMBERS
+
+
+def _type_proto(value: ir.Value) -> onnx.TypeProto:
+    proto = onnx.TypeProto()
+    if isinstance(value.type, ir.TensorType):
+        tensor = proto.tensor_type
+        tensor.elem_type = int(value.type.dtype)
+        if value.shape is not None:
+            tensor.shape.SetInParent()
+            for dim in value.shape:
+                slot = tensor.shape.dim.add()
+                if isinstance(dim, int):
+                    slot.dim_value = dim
+                elif dim.value is not None:
+                    slot.dim_param = dim.value
+        return proto
+    assert value.type is not None
+    ir.serde.serialize_type_into(proto, value.type)
+    return proto

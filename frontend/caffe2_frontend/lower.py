@@ -1,0 +1,156 @@
+"""Lowering: operators of a Caffe2 net, in order, through their converters into ONNX nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.net import ArgumentError, NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.family import Converter
+from caffe2_frontend.op import Op, Outputs, RefusedBodyError, UnsupportedError, Value
+from caffe2_frontend.scope import Scope
+from caffe2_frontend.state import Recurrent
+
+# Arguments that choose an implementation, or that helpers add to every operator: they cannot change what an operator
+# computes that does not read them itself.
+HARMLESS_ARGS: Final = (
+    "order", "use_cudnn", "cudnn_exhaustive_search", "exhaustive_search", "ws_nbytes_limit", "deterministic",
+    "float16_compute", "enable_tensor_core", "allow_tf32", "shared_buffer", "init_params", "net_pos",
+)  # fmt: skip
+
+# String arguments of RecurrentNetwork that name what it makes itself.
+_NAMES_WRITTEN: Final = ("recurrent_states", "alias_dst")
+_NAMES_MADE: Final = frozenset({"alias_src", "alias_dst", "recurrent_states", "link_internal", "link_external"})
+
+
+@dataclass
+class Lowering:
+    """The state of one lowering: the converters, and what was found so far."""
+
+    converters: Mapping[str, Converter]
+    recurrent: Recurrent = "auto"
+    read: Counter[str] = field(default_factory=Counter)
+    findings: list[Diagnostic] = field(default_factory=list)
+    covered: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> int:
+        """How many of the findings are errors."""
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def net(self, net: NetDef, scope: Scope, place: Location) -> None:
+        """Lower the operators of ``net`` into ``scope``; ``place`` is the net's own place."""
+        self.ops(NetView(net).ops, scope, place)
+
+    def ops(self, ops: Iterable[OpView], scope: Scope, place: Location) -> None:
+        """Lower operators in order."""
+        for view in ops:
+            here = Location(place.net, view.index, view.type, view.name, place.path)
+            self.op(view, scope, here)
+
+    def op(self, view: OpView, scope: Scope, here: Location) -> None:
+        """Lower one operator; what keeps it from being converted becomes a finding and poisons its outputs."""
+        sound = self._check_blobs(view, scope, here)
+        if not sound or any(scope.is_poisoned(name) for name in view.inputs):
+            self._poison_made(view, scope)
+            if view.type not in self.converters:
+                self._report_unknown(view, here)
+            self._report_unknown_inside(view, here)
+            return
+        try:
+            self._convert(view, scope, here)
+        except UnsupportedError as error:
+            self.report(error.code, error.reason, here, error.hint)
+        except ArgumentError as error:
+            self.report("invalid-argument", str(error), here)
+        except RefusedBodyError:
+            self._report_unknown_inside(view, here)
+        else:
+            self.covered[view.type] = self.covered.get(view.type, 0) + 1
+            return
+        self._poison_made(view, scope)
+
+    def _check_blobs(self, view: OpView, scope: Scope, here: Location) -> bool:
+        """Whether all that the operator reads was written, and it writes each blob once; what is not so is reported."""
+        undefined = [name for name in dict.fromkeys(view.inputs) if name and not scope.is_known(name)]
+        for name in undefined:
+            reason = f"reads blob {name!r}, which nothing before it writes and which is no external input"
+            self.report("undefined-blob", reason, here)
+            scope.poison(name)
+        repeated = [] if len(set(view.outputs)) == len(view.outputs) else list(dict.fromkeys(filter(None, view.outputs)))
+        repeated = [name for name in repeated if view.outputs.count(name) > 1]
+        for name in repeated:
+            reason = f"lists output {name!r} {view.outputs.count(name)} times"
+            self.report("duplicate-output", reason, here)
+        return not undefined and not repeated
+
+    @staticmethod
+    def _poison_made(view: OpView, scope: Scope) -> None:
+        """What a refused operator would have written has no value, whether it is declared or not."""
+        undeclared = [
+            value.decode(errors="replace")
+            for arg in view.proto.arg
+            if view.type == "RecurrentNetwork" and arg.name in _NAMES_WRITTEN
+            for value in arg.strings
+        ]
+        for name in (*view.outputs, *undeclared):
+            scope.poison(name)
+
+    def _report_unknown(self, view: OpView, here: Location) -> None:
+        self.report("unknown-operator", f"operator {view.type!r} has no conversion", here)
+
+    def _report_unknown_inside(self, view: OpView, here: Location) -> None:
+        """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
+        reported = {finding.location for finding in self.findings}
+        for arg in view.proto.arg:
+            if not arg.HasField("n") or arg.name.startswith("backward"):
+                continue
+            for inner in NetView(arg.n).ops:
+                place = here.enter(arg.name, inner.index, inner.type, inner.name)
+                if inner.type not in self.converters and place not in reported:
+                    self._report_unknown(inner, place)
+                self._report_unknown_inside(inner, place)
+
+    def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
+        converter = self.converters.get(view.type)
+        if converter is None:
+            raise UnsupportedError(f"operator {view.type!r} has no conversion", code="unknown-operator")
+        op = Op(view, scope, here, self)
+        view.args.ignore(*HARMLESS_ARGS)
+        outputs = _as_tuple(converter(op))
+        if view.args.unread:
+            names = ", ".join(map(repr, view.args.unread))
+            raise UnsupportedError(f"argument {names} has no meaning for this operator", code="unknown-argument")
+        if len(outputs) < len(view.outputs):
+            raise UnsupportedError(
+                f"{len(view.outputs)} outputs are listed, the operator has {len(outputs)}", code="extra-output"
+            )
+        for name, value in zip(view.outputs, outputs, strict=False):
+            scope.bind(name, value)
+
+    def report(
+        self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR
+    ) -> None:
+        """Add a finding."""
+        self.findings.append(Diagnostic(code, reason, here, severity, hint))
+
+
+def count_reads(net: NetDef) -> Counter[str]:
+    """How often each blob is read by the operators of a net, and of nets in it: as operand, or named in an argument."""
+    counts: Counter[str] = Counter()
+    for op in NetView(net).ops:
+        counts.update(op.inputs)
+        for arg in op.proto.arg:
+            if arg.name not in _NAMES_MADE:
+                counts.update(value.decode(errors="replace") for value in arg.strings)
+            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
+                counts += count_reads(inner)
+    return counts
+
+
+def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:
+    return outputs if isinstance(outputs, tuple) else (outputs,)

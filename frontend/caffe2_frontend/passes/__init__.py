@@ -1,0 +1,1 @@
+"""The passes of the export pipeline, one a file."""

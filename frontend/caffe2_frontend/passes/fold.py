@@ -1,0 +1,76 @@
+"""Arithmetic on weights, done once: nodes whose operands are all constants become constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from caffe2_frontend.state import WORKING_OPSET, Export
+
+# These give no more than they take: what they give may be stored.
+_FOLDABLE: Final = frozenset({
+    "Add", "Cast", "Concat", "Flatten", "Gather", "Identity", "Mul", "Neg", "Reshape", "Shape", "Slice", "Split",
+    "Squeeze", "Sub", "Transpose", "Unsqueeze",
+})  # fmt: skip
+Array = np.ndarray[Any, Any]
+
+
+class FoldConstants:
+    """Replace nodes on constants alone by constants, computed when the model is written.
+
+    So weights that are transposed, cut or reordered for ONNX are never in memory all at once.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"folded"})
+
+    def __call__(self, state: Export) -> Export:
+        """Fold; the model's graph is this export's own, and is changed in place."""
+        graph = state.graph
+        results = set(graph.outputs)
+        for node in list(graph):
+            if not _is_foldable(node) or results.intersection(node.outputs):
+                continue
+            for value, tensor in zip(node.outputs, _tensors(node), strict=True):
+                constant = ir.Value(name=value.name, type=value.type, shape=value.shape, const_value=tensor)
+                tensor.name = value.name
+                ir.convenience.replace_all_uses_with(value, constant)
+                graph.register_initializer(constant)
+            graph.remove(node, safe=True)
+        return state
+
+
+def _is_foldable(node: ir.Node) -> bool:
+    return (
+        node.domain == ""
+        and node.op_type in _FOLDABLE
+        and all(value is not None and value.const_value is not None for value in node.inputs)
+        and all(
+            value.dtype is not None and value.shape is not None and value.shape.is_static() for value in node.outputs
+        )
+    )
+
+
+def _tensors(node: ir.Node) -> list[ir.LazyTensor]:
+    """The outputs as tensors that run the node when they are asked for."""
+    inputs = [value.const_value for value in node.inputs if value is not None and value.const_value is not None]
+    proto = ir.serde.serialize_node(node)
+    names = [str(value.name) for value in node.inputs if value is not None]
+
+    def run(index: int) -> Callable[[], ir.TensorProtocol]:
+        def compute() -> ir.TensorProtocol:
+            evaluator = ReferenceEvaluator(proto, opsets={"": WORKING_OPSET})
+            feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+            results = list(evaluator.run(None, feed))
+            return ir.tensor(np.ascontiguousarray(results[index]))
+
+        return compute
+
+    return [
+        ir.LazyTensor(run(i), value.dtype, ir.Shape(value.shape.numpy()))  # type: ignore[union-attr, arg-type] # static: _is_foldable
+        for i, value in enumerate(node.outputs)
+    ]

@@ -1,0 +1,128 @@
+"""From a Caffe2 net to an ONNX graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.net import NetView
+from caffe2_bridge.params import Parameter
+from caffe2_frontend.lower import Lowering, count_reads
+from caffe2_frontend.ops import converters
+from caffe2_frontend.scope import Constants, Names, Scope, string_tensor
+from caffe2_frontend.state import IR_VERSION, WORKING_OPSET, Export
+from caffe2_frontend.types import Quantization, TensorInfo
+
+
+class LowerNet:
+    """Convert every operator, in order; what cannot be converted becomes findings, all of them at once."""
+
+    requires: ClassVar[frozenset[str]] = frozenset({"ssa", "inputs"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"graph"})
+
+    def __call__(self, state: Export) -> Export:
+        """Build the ONNX model, unless findings say that it cannot be."""
+        net = NetView(state.predict)
+        outputs = [name for name, _ in state.outputs]
+        names = Names(_blob_names(net, state))
+        constants = Constants(names)
+        inputs = [_graph_input(names.claim(name), info) for name, info in state.inputs.items()]
+        scope = Scope(names, constants, WORKING_OPSET, outermost=True, sizes=_named_sizes(inputs))
+        for value, info in zip(inputs, state.inputs.values(), strict=True):
+            scope.blobs[str(value.name)] = value
+            if info.shape is None:
+                scope.poison(str(value.name))
+        for name, parameter in state.init.parameters.items():
+            if name not in state.inputs:
+                scope.blobs[name] = _parameter(parameter, constants)
+        read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
+        lowering = Lowering(converters(), state.recurrent, read)
+        lowering.ops(state.init.rest, scope, Location("init_net"))
+        lowering.ops(net.ops, scope, Location(net.name))
+        findings = [*state.findings, *lowering.findings]
+        made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
+        model = None
+        if not any(finding.severity is Severity.ERROR for finding in findings):
+            graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope)
+            model = ir.Model(graph, ir_version=IR_VERSION, producer_name="caffe2-bridge")
+        return replace(state, model=model, findings=tuple(findings), covered=lowering.covered)
+
+
+def _blob_names(net: NetView, state: Export) -> set[str]:
+    names = {name for op in net.ops for name in (*op.inputs, *op.outputs)}
+    return names.union(state.inputs, state.init.parameters, (name for name, _ in state.outputs))
+
+
+def _graph_input(name: str, info: TensorInfo) -> ir.Value:
+    assert info.dtype is not None
+    value = ir.Value(
+        name=name, type=ir.TensorType(info.dtype), shape=None if info.shape is None else ir.Shape(info.shape)
+    )
+    if info.quantization is not None:
+        value.meta["quantization"] = info.quantization
+    return value
+
+
+def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
+    """Where each named dim can be read: the first input that has it."""
+    found: dict[str, tuple[ir.Value, int]] = {}
+    for value in inputs:
+        for axis, dim in enumerate(value.shape or ()):
+            if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
+                found.setdefault(dim.value, (value, axis))
+    return found
+
+
+def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
+    """A parameter as a constant that is read from where it lies when the model is written."""
+    dtype = ir.DataType.STRING if parameter.dtype.kind in "OSU" else ir.DataType.from_numpy(parameter.dtype)
+
+    def load() -> ir.TensorProtocol:
+        array = parameter.load()
+        return string_tensor(array) if array.dtype.kind in "OSU" else ir.tensor(array)
+
+    value = constants.add_tensor(ir.LazyTensor(load, dtype, ir.Shape(parameter.shape)), parameter.name, claimed=True)
+    if parameter.scale is not None:
+        value.meta["quantization"] = Quantization(parameter.scale, parameter.zero_point or 0)
+    return value
+
+
+def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Diagnostic]) -> ir.Value | None:
+    value = scope.find(blob)
+    if value is None and not scope.is_poisoned(blob):
+        reason = f"output {name!r} is written by no operator, or is no tensor"
+        findings.append(Diagnostic("undefined-output", reason, Location(net.name)))
+    return value
+
+
+def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value | None]], scope: Scope) -> ir.Graph:
+    """The graph, with each output under its own name: an input, a constant or a blob of another name is passed on."""
+    used: set[ir.Value] = set(inputs)
+    made = {value.name: value for node in scope.nodes for value in node.outputs}
+    results = []
+    for output, value in outputs:
+        assert value is not None
+        holder = made.get(output)
+        if holder is not None and holder is not value:
+            holder.name = scope.names.fresh(output)  # an earlier value of a blob that is written in place
+        result = _passed_on(scope, value) if value in used or value.const_value is not None else value
+        result.name = output
+        used.add(result)
+        results.append(result)
+    graph = ir.Graph(inputs, results, nodes=scope.nodes, name=name, opset_imports={"": WORKING_OPSET})
+    for constant in scope.constants.values:
+        graph.register_initializer(constant)
+    return graph
+
+
+def _passed_on(scope: Scope, value: ir.Value) -> ir.Value:
+    """The same value once more."""
+    node = ir.Node("", "Identity", [value], num_outputs=1)
+    scope.nodes.append(node)
+    result = node.outputs[0]
+    result.type, result.shape = value.type, value.shape
+    return result

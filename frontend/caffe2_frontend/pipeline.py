@@ -1,0 +1,34 @@
+"""The export, read from top to bottom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from caffe2_bridge.passes import Pass
+from caffe2_frontend.passes.check_model import CheckModel
+from caffe2_frontend.passes.cleanup import CleanUp
+from caffe2_frontend.passes.convert_opset import ConvertOpset
+from caffe2_frontend.passes.describe import DescribeInputs
+from caffe2_frontend.passes.fold import FoldConstants
+from caffe2_frontend.passes.lower_net import LowerNet
+from caffe2_frontend.passes.refuse import RefuseFindings
+from caffe2_frontend.passes.rename import RenameToSsa
+from caffe2_frontend.state import Export
+
+# Everything that can be found wrong with a net is found here: the check ends with it.
+UNDERSTAND: Final[tuple[Pass[Export], ...]] = (
+    RenameToSsa(),
+    DescribeInputs(),
+    LowerNet(),
+)
+
+EXPORT: Final[tuple[Pass[Export], ...]] = (
+    *UNDERSTAND,
+    RefuseFindings(),
+    FoldConstants(),
+    CleanUp(),
+    ConvertOpset(),
+    RefuseFindings(),
+    CheckModel(),
+    RefuseFindings(),
+)

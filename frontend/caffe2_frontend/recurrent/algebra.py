@@ -1,0 +1,216 @@
+"""The arithmetic of a step net in a normal form, in which equal computations look equal however they are spelled.
+
+Every value of a body is a polynomial with real coefficients over *atoms*: leaves (states, rows of sequences, outer
+values), matrix products with an outer matrix, and functions of polynomials. A mask is an atom that is 0 or 1, so that
+``Where``, or multiplying by a cast comparison and adding, come to the same polynomial. Slices of the last axis are
+pushed down to the leaves and to the columns of the matrices.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+import onnx_ir as ir
+
+# Beyond this a polynomial is no cell of a recurrent net.
+_MAX_TERMS: Final = 64
+
+# A part of the last axis: from one fraction of it to another.
+Part = tuple[Fraction, Fraction]
+WHOLE: Final[Part] = (Fraction(0), Fraction(1))
+
+# Atoms by number, sorted, with repetition for powers.
+Monomial = tuple[int, ...]
+Polynomial = tuple[tuple[Monomial, float], ...]
+
+ZERO: Final[Polynomial] = ()
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A state, a row of a sequence or an outer value, or a part of its last axis."""
+
+    value: ir.Value
+    part: Part = WHOLE
+
+
+@dataclass(frozen=True)
+class Product:
+    """A polynomial's value times (some columns of) an outer matrix."""
+
+    operand: Polynomial
+    matrix: ir.Value
+    part: Part = WHOLE
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of every element: ``Sigmoid``, ``Tanh``, ``Relu``."""
+
+    name: str
+    operand: Polynomial
+
+
+@dataclass(frozen=True)
+class Mask:
+    """1 in the rows of the batch whose sequence is longer than the number of steps done, else 0."""
+
+    lengths: ir.Value
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Values put side by side along the last axis, all of one width."""
+
+    operands: tuple[Polynomial, ...]
+
+
+Atom = Leaf | Product | Function | Mask | Pieces
+
+
+class TooComplexError(Exception):
+    """A polynomial has too many terms to be worth looking at."""
+
+
+@dataclass
+class Algebra:
+    """Polynomials over atoms that are numbered as they come up."""
+
+    atoms: list[Atom] = field(default_factory=list)
+    _numbers: dict[Atom, int] = field(default_factory=dict)
+
+    def of(self, atom: Atom) -> Polynomial:
+        """The polynomial that is one atom."""
+        number = self._numbers.setdefault(atom, len(self.atoms))
+        if number == len(self.atoms):
+            self.atoms.append(atom)
+        return (((number,), 1.0),)
+
+    @staticmethod
+    def constant(value: float) -> Polynomial:
+        """A number."""
+        return (((), float(value)),) if value else ZERO
+
+    def add(self, *operands: Polynomial) -> Polynomial:
+        """The sum."""
+        terms: dict[Monomial, float] = {}
+        for polynomial in operands:
+            for monomial, factor in polynomial:
+                terms[monomial] = terms.get(monomial, 0.0) + factor
+        return self._normal(terms)
+
+    def scale(self, polynomial: Polynomial, factor: float) -> Polynomial:
+        """A multiple."""
+        return self._normal({monomial: value * factor for monomial, value in polynomial})
+
+    def multiply(self, a: Polynomial, b: Polynomial) -> Polynomial:
+        """The product; a mask times itself is itself."""
+        terms: dict[Monomial, float] = {}
+        for left, x in a:
+            for right, y in b:
+                monomial = self._times(left, right)
+                terms[monomial] = terms.get(monomial, 0.0) + x * y
+        return self._normal(terms)
+
+    def choose(self, mask: Polynomial, a: Polynomial, b: Polynomial) -> Polynomial:
+        """``a`` where the mask is 1, ``b`` where it is 0."""
+        return self.add(self.multiply(mask, a), b, self.scale(self.multiply(mask, b), -1.0))
+
+    def complement(self, mask: Polynomial) -> Polynomial:
+        """1 where the mask is 0."""
+        return self.add(self.constant(1.0), self.scale(mask, -1.0))
+
+    def part(self, polynomial: Polynomial, part: Part) -> Polynomial:
+        """A part of the last axis."""
+        return self.map(polynomial, lambda atom: self._part_of(atom, part))
+
+    def masks(self, *polynomials: Polynomial) -> set[Mask]:
+        """All masks in the polynomials, at any depth."""
+        found: set[Mask] = set()
+        for atom in self._atoms_in(polynomials):
+            if isinstance(atom, Mask):
+                found.add(atom)
+            else:
+                found |= self.masks(*_operands(atom))
+        return found
+
+    def assuming(self, polynomial: Polynomial, mask: Mask, value: float) -> Polynomial:
+        """The polynomial where the mask is 0 or 1 throughout."""
+
+        def replace(atom: Atom) -> Polynomial:
+            if atom == mask:
+                return self.constant(value)
+            return self.of(_with_operands(atom, lambda inner: self.assuming(inner, mask, value)))
+
+        return self.map(polynomial, replace)
+
+    def map(self, polynomial: Polynomial, function: Callable[[Atom], Polynomial]) -> Polynomial:
+        """The polynomial with every atom replaced."""
+        terms = []
+        for monomial, factor in polynomial:
+            product = self.constant(factor)
+            for number in monomial:
+                product = self.multiply(product, function(self.atoms[number]))
+            terms.append(product)
+        return self.add(*terms)
+
+    def factors(self, monomial: Monomial) -> list[Atom]:
+        """The atoms of a monomial."""
+        return [self.atoms[number] for number in monomial]
+
+    def _part_of(self, atom: Atom, part: Part) -> Polynomial:
+        if isinstance(atom, Leaf):
+            return self.of(Leaf(atom.value, _within(atom.part, part)))
+        if isinstance(atom, Product):
+            return self.of(Product(atom.operand, atom.matrix, _within(atom.part, part)))
+        if isinstance(atom, Function):
+            return self.of(Function(atom.name, self.part(atom.operand, part)))
+        if isinstance(atom, Mask):
+            return self.of(atom)
+        width = Fraction(1, len(atom.operands))
+        index = part[0] / width
+        if part[1] - part[0] != width or index.denominator != 1:
+            raise TooComplexError
+        return atom.operands[int(index)]
+
+    def _times(self, a: Monomial, b: Monomial) -> Monomial:
+        counts = Counter(a) + Counter(b)
+        numbers: list[int] = []
+        for number, count in counts.items():
+            numbers += [number] * (1 if isinstance(self.atoms[number], Mask) else count)
+        return tuple(sorted(numbers))
+
+    def _atoms_in(self, polynomials: Iterable[Polynomial]) -> set[Atom]:
+        return {self.atoms[n] for polynomial in polynomials for monomial, _ in polynomial for n in monomial}
+
+    @staticmethod
+    def _normal(terms: Mapping[Monomial, float]) -> Polynomial:
+        kept = tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor))
+        if len(kept) > _MAX_TERMS:
+            raise TooComplexError
+        return kept
+
+
+def _within(outer: Part, inner: Part) -> Part:
+    width = outer[1] - outer[0]
+    return outer[0] + inner[0] * width, outer[0] + inner[1] * width
+
+
+def _operands(atom: Atom) -> tuple[Polynomial, ...]:
+    if isinstance(atom, Product | Function):
+        return (atom.operand,)
+    return atom.operands if isinstance(atom, Pieces) else ()
+
+
+def _with_operands(atom: Atom, function: Callable[[Polynomial], Polynomial]) -> Atom:
+    if isinstance(atom, Product):
+        return Product(function(atom.operand), atom.matrix, atom.part)
+    if isinstance(atom, Function):
+        return Function(atom.name, function(atom.operand))
+    if isinstance(atom, Pieces):
+        return Pieces(tuple(function(operand) for operand in atom.operands))
+    return atom

@@ -1,0 +1,100 @@
+"""What a loop's body need not do at every step, done once before the loop.
+
+What depends on outer values alone is the same in every step. What depends on the input sequences and outer values alone
+is computed for all steps at once: one matrix product instead of T small ones.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import onnx_ir as ir
+
+from caffe2_frontend.bodies import Body, formal_row
+from caffe2_frontend.op import Op, Value
+from caffe2_frontend.recurrent.lift import Stacked, lift
+
+# These give something new at every call.
+_RANDOM = frozenset(
+    {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+
+
+def hoist_invariants(op: Op, body: Body) -> None:
+    """Move the nodes that depend on nothing inside the body in front of the loop."""
+    inside = _made_inside(body)
+    kept = []
+    for node in body.op.scope.nodes:
+        if _may_move(node) and not any(value in inside for value in node.inputs):
+            op.scope.nodes.append(node)
+            inside.difference_update(node.outputs)
+        else:
+            kept.append(node)
+    body.op.scope.nodes[:] = kept
+
+
+def hoist_sequences(op: Op, body: Body) -> Body:
+    """Compute what depends on the sequences alone for all steps at once; the body then gets a row of each result."""
+    inside = _made_inside(body)
+    stacks = {
+        row: Stacked(sequence, op.rank(sequence) - 1) for row, sequence in zip(body.rows, body.sequences, strict=True)
+    }
+    kept = []
+    for node in body.op.scope.nodes:
+        lifted = None
+        if _may_move(node) and all(v is None or v in stacks or v not in inside for v in node.inputs):
+            lifted = lift(op, node, [stacks.get(v, v) if v is not None else None for v in node.inputs])
+        if lifted is None:
+            kept.append(node)
+        else:
+            stacks.update((old, Stacked(new, op.rank(new) - 1)) for old, new in zip(node.outputs, lifted, strict=True))
+    body.op.scope.nodes[:] = kept
+    return _with_rows(body, stacks)
+
+
+def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:
+    """The body with a formal row for each stacked value that it still uses."""
+    results = {*body.after, *body.stacked}
+    used = _used(body.op.scope.nodes) | results
+    sequences, rows, replaced = [], [], {}
+    for old, stack in stacks.items():
+        if old not in used:
+            continue
+        row = old if old in body.rows else formal_row(body.op, stack.value)
+        if row is not old:
+            ir.convenience.replace_all_uses_with(old, row)
+            replaced[old] = row
+        sequences.append(stack.value)
+        rows.append(row)
+    if not rows:
+        sequences, rows = list(body.sequences[:1]), list(body.rows[:1])
+    return dataclasses.replace(
+        body,
+        sequences=tuple(sequences),
+        rows=tuple(rows),
+        after=tuple(replaced.get(v, v) for v in body.after),
+        stacked=tuple(replaced.get(v, v) for v in body.stacked),
+    )
+
+
+def _made_inside(body: Body) -> set[Value]:
+    made = {value for node in body.op.scope.nodes for value in node.outputs}
+    return made | {*body.states, *body.rows}
+
+
+def _may_move(node: ir.Node) -> bool:
+    return node.op_type not in _RANDOM and not any(
+        attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()
+    )
+
+
+def _used(nodes: list[ir.Node]) -> set[Value]:
+    """Values that the nodes, or nodes of bodies in them, read."""
+    used: set[Value] = set()
+    for node in nodes:
+        used.update(value for value in node.inputs if value is not None)
+        for attr in node.attributes.values():
+            if attr.type == ir.AttributeType.GRAPH:
+                graph = attr.as_graph()
+                used |= _used(list(graph)) | set(graph.outputs)
+    return used

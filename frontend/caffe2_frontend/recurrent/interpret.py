@@ -1,0 +1,296 @@
+"""The nodes of a loop's body read as polynomials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from fractions import Fraction
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_frontend.bodies import Body
+from caffe2_frontend.op import Op, Value
+from caffe2_frontend.recurrent.algebra import (
+    Algebra,
+    Function,
+    Leaf,
+    Mask,
+    Part,
+    Pieces,
+    Polynomial,
+    Product,
+    TooComplexError,
+)
+
+
+class Layout(Enum):
+    """How a value lies over the batch (N) and the features (D), dims of one in front apart."""
+
+    FULL = "N x D"
+    FEATURES = "D"
+    BATCH = "N"
+    ROWS = "N x 1"
+    SCALAR = "1"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value of the body: its polynomial, and how it lies."""
+
+    polynomial: Polynomial
+    layout: Layout
+
+
+# What comes of two layouts under broadcasting; what is not here does not go together.
+_JOINED: Final[Mapping[frozenset[Layout], Layout]] = {
+    frozenset({Layout.FULL}): Layout.FULL,
+    frozenset({Layout.FULL, Layout.FEATURES}): Layout.FULL,
+    frozenset({Layout.FULL, Layout.ROWS}): Layout.FULL,
+    frozenset({Layout.FULL, Layout.SCALAR}): Layout.FULL,
+    frozenset({Layout.FEATURES}): Layout.FEATURES,
+    frozenset({Layout.FEATURES, Layout.ROWS}): Layout.FULL,
+    frozenset({Layout.FEATURES, Layout.SCALAR}): Layout.FEATURES,
+    frozenset({Layout.BATCH}): Layout.BATCH,
+    frozenset({Layout.BATCH, Layout.SCALAR}): Layout.BATCH,
+    frozenset({Layout.ROWS}): Layout.ROWS,
+    frozenset({Layout.ROWS, Layout.SCALAR}): Layout.ROWS,
+    frozenset({Layout.SCALAR}): Layout.SCALAR,
+}
+
+
+class UnreadableError(Exception):
+    """A node is no arithmetic that a fused cell could hold."""
+
+
+@dataclass
+class Reading:
+    """The terms of a body's values, as far as they can be read.
+
+    ``times`` are the rows that hold the number of the step.
+    """
+
+    op: Op
+    body: Body
+    times: frozenset[Value]
+    algebra: Algebra = field(default_factory=Algebra)
+    terms: dict[Value, Term] = field(default_factory=dict)
+
+    def read(self) -> None:
+        """Read all nodes in order; those that cannot be read have no term, nor has what depends on them."""
+        for state in self.body.states:
+            self.terms[state] = Term(self.algebra.of(Leaf(state)), Layout.FULL)
+        for row in self.body.rows:
+            layout = {0: Layout.SCALAR, 1: Layout.BATCH, 2: Layout.FULL}.get(self.op.rank(row))
+            if layout is not None:
+                self.terms[row] = Term(self.algebra.of(Leaf(row)), layout)
+        for node in self.body.op.scope.nodes:
+            rule = _RULES.get(node.op_type)
+            if rule is None:
+                continue
+            try:
+                terms = rule(self, node)
+            except (UnreadableError, TooComplexError):
+                continue
+            self.terms.update(zip(node.outputs, terms, strict=True))
+
+    def term(self, value: Value | None) -> Term:
+        """The term of an operand; an outer value is a leaf."""
+        if value is None:
+            raise UnreadableError
+        if value not in self.terms:
+            self.terms[value] = self._outer(value)
+        return self.terms[value]
+
+    def _outer(self, value: Value) -> Term:
+        if self.is_inside(value) or value.shape is None:
+            raise UnreadableError
+        known = value.const_value
+        if known is not None and known.size == 1 and value.dtype is not None and value.dtype.is_floating_point():
+            return Term(self.algebra.constant(float(known.numpy().reshape(()))), Layout.SCALAR)
+        leaf = self.algebra.of(Leaf(value))
+        rank = len(value.shape)
+        if rank == 1:
+            integers = value.dtype is not None and not value.dtype.is_floating_point()
+            return Term(leaf, Layout.BATCH if integers else Layout.FEATURES)
+        if rank == 2 or (rank == 3 and value.shape[0] == 1):
+            return Term(leaf, Layout.FULL)
+        raise UnreadableError
+
+    def is_inside(self, value: Value) -> bool:
+        """Whether a value is made in the body, or is one of its inputs."""
+        producer = value.producer()
+        return (producer is not None and producer in self._nodes) or value in self._formals
+
+    @property
+    def _formals(self) -> tuple[Value, ...]:
+        return (*self.body.states, *self.body.rows)
+
+    def __post_init__(self) -> None:
+        self._nodes = set(self.body.op.scope.nodes)
+
+
+def _join(*terms: Term) -> Layout:
+    layout = terms[0].layout
+    for term in terms[1:]:
+        joined = _JOINED.get(frozenset({layout, term.layout}))
+        if joined is None:
+            raise UnreadableError
+        layout = joined
+    return layout
+
+
+def _add(reading: Reading, node: ir.Node) -> list[Term]:
+    a, b = (reading.term(value) for value in node.inputs)
+    other = reading.algebra.scale(b.polynomial, -1.0) if node.op_type == "Sub" else b.polynomial
+    return [Term(reading.algebra.add(a.polynomial, other), _join(a, b))]
+
+
+def _multiply(reading: Reading, node: ir.Node) -> list[Term]:
+    a, b = (reading.term(value) for value in node.inputs)
+    return [Term(reading.algebra.multiply(a.polynomial, b.polynomial), _join(a, b))]
+
+
+def _negate(reading: Reading, node: ir.Node) -> list[Term]:
+    x = reading.term(node.inputs[0])
+    return [Term(reading.algebra.scale(x.polynomial, -1.0), x.layout)]
+
+
+def _function(reading: Reading, node: ir.Node) -> list[Term]:
+    x = reading.term(node.inputs[0])
+    return [Term(reading.algebra.of(Function(node.op_type, x.polynomial)), x.layout)]
+
+
+def _same(reading: Reading, node: ir.Node) -> list[Term]:
+    return [reading.term(node.inputs[0])]
+
+
+def _cast(reading: Reading, node: ir.Node) -> list[Term]:
+    """A mask cast to a float is the mask; other casts change values."""
+    x = reading.term(node.inputs[0])
+    source, target = node.inputs[0], node.outputs[0]
+    if source is None or source.dtype not in (ir.DataType.BOOL, target.dtype):
+        raise UnreadableError
+    return [x]
+
+
+def _matmul(reading: Reading, node: ir.Node) -> list[Term]:
+    x, matrix = reading.term(node.inputs[0]), node.inputs[1]
+    if x.layout is not Layout.FULL or matrix is None or reading.is_inside(matrix) or reading.op.rank(matrix) != 2:
+        raise UnreadableError
+    return [Term(reading.algebra.of(Product(x.polynomial, matrix)), Layout.FULL)]
+
+
+def _single_leaf(reading: Reading, polynomial: Polynomial) -> Leaf | None:
+    if len(polynomial) != 1 or len(polynomial[0][0]) != 1:
+        return None
+    atom = reading.algebra.atoms[polynomial[0][0][0]]
+    return atom if isinstance(atom, Leaf) else None
+
+
+def _split(reading: Reading, node: ir.Node) -> list[Term]:
+    x = reading.term(node.inputs[0])
+    count = len(node.outputs)
+    if not _last_axis(reading, node, 0) or not _equal_parts(reading, node) or x.layout is Layout.ROWS:
+        raise UnreadableError
+    parts: list[Part] = [(Fraction(k, count), Fraction(k + 1, count)) for k in range(count)]
+    return [Term(reading.algebra.part(x.polynomial, part), x.layout) for part in parts]
+
+
+def _equal_parts(reading: Reading, node: ir.Node) -> bool:
+    sizes = node.inputs[1] if len(node.inputs) > 1 else None
+    if sizes is None:
+        return True
+    known = reading.op.known(sizes)
+    return known is not None and len(set(known.tolist())) == 1
+
+
+def _concat(reading: Reading, node: ir.Node) -> list[Term]:
+    terms = [reading.term(value) for value in node.inputs]
+    widths = {value.shape[-1] for value in node.inputs if value is not None and value.shape is not None}
+    known = {width for width in widths if isinstance(width, int)}
+    if not _last_axis(reading, node, -1) or len(known) > 1 or _join(*terms) is not Layout.FULL:
+        raise UnreadableError
+    return [Term(reading.algebra.of(Pieces(tuple(term.polynomial for term in terms))), Layout.FULL)]
+
+
+def _last_axis(reading: Reading, node: ir.Node, default: int) -> bool:
+    axis = node.attributes.get_int("axis", default)
+    first = node.inputs[0]
+    return first is not None and axis in (-1, reading.op.rank(first) - 1)
+
+
+def _dims_of_one(reading: Reading, node: ir.Node) -> list[Term]:
+    """Unsqueeze and Squeeze: dims in front change nothing; one behind the batch makes a column of it."""
+    x, axes = reading.term(node.inputs[0]), node.inputs[1] if len(node.inputs) > 1 else None
+    known = None if axes is None else reading.op.known(axes)
+    if known is None or len(known) != 1:
+        raise UnreadableError
+    inner = node.inputs[0] if node.op_type == "Squeeze" else node.outputs[0]
+    assert inner is not None
+    axis = int(known[0]) % reading.op.rank(inner)
+    layout = x.layout
+    if layout is Layout.BATCH and node.op_type == "Unsqueeze" and axis == reading.op.rank(inner) - 1:
+        return [Term(x.polynomial, Layout.ROWS)]
+    behind = {Layout.FULL: 2, Layout.ROWS: 2, Layout.BATCH: 1, Layout.FEATURES: 1, Layout.SCALAR: 0}[layout]
+    if axis >= reading.op.rank(inner) - behind:
+        raise UnreadableError
+    return [x]
+
+
+def _compare(reading: Reading, node: ir.Node) -> list[Term]:
+    """Only one comparison is known: of the step's number with the sequences' lengths."""
+    a, b = (reading.term(value) for value in node.inputs)
+    name = node.op_type
+    time, lengths, swapped = _single_leaf(reading, a.polynomial), _single_leaf(reading, b.polynomial), False
+    if lengths is not None and lengths.value in reading.times:
+        time, lengths, swapped = lengths, time, True
+    if time is None or lengths is None or time.value not in reading.times or _join(a, b) is not Layout.BATCH:
+        raise UnreadableError
+    if swapped:
+        name = _MIRRORED[name]
+    mask = reading.algebra.of(Mask(lengths.value))
+    if name == "Less":
+        return [Term(mask, Layout.BATCH)]
+    if name == "GreaterOrEqual":
+        return [Term(reading.algebra.complement(mask), Layout.BATCH)]
+    raise UnreadableError
+
+
+def _not(reading: Reading, node: ir.Node) -> list[Term]:
+    x = reading.term(node.inputs[0])
+    return [Term(reading.algebra.complement(x.polynomial), x.layout)]
+
+
+def _where(reading: Reading, node: ir.Node) -> list[Term]:
+    mask, a, b = (reading.term(value) for value in node.inputs)
+    return [Term(reading.algebra.choose(mask.polynomial, a.polynomial, b.polynomial), _join(mask, a, b))]
+
+
+_MIRRORED: Final = {
+    "Less": "Greater", "Greater": "Less", "LessOrEqual": "GreaterOrEqual", "GreaterOrEqual": "LessOrEqual",
+}  # fmt: skip
+_RULES: Final[Mapping[str, Callable[[Reading, ir.Node], Sequence[Term]]]] = {
+    "Add": _add,
+    "Sub": _add,
+    "Mul": _multiply,
+    "And": _multiply,
+    "Neg": _negate,
+    "Sigmoid": _function,
+    "Tanh": _function,
+    "Relu": _function,
+    "Identity": _same,
+    "Cast": _cast,
+    "MatMul": _matmul,
+    "Split": _split,
+    "Concat": _concat,
+    "Squeeze": _dims_of_one,
+    "Unsqueeze": _dims_of_one,
+    "Less": _compare,
+    "Greater": _compare,
+    "LessOrEqual": _compare,
+    "GreaterOrEqual": _compare,
+    "Not": _not,
+    "Where": _where,
+}

@@ -1,0 +1,47 @@
+"""What travels through the export pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import Diagnostic
+from caffe2_bridge.init_net import InitNet
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.types import TensorInfo
+
+Recurrent = Literal["auto", "fused", "scan", "loop"]
+
+# Opset 20 is the oldest that has everything the converters emit (string operators came with 19 and 20), and every
+# onnxruntime since 1.17 runs it.
+WORKING_OPSET: Final = 20
+IR_VERSION: Final = 9
+
+
+@dataclass(frozen=True)
+class Export:
+    """The state of one export. Passes return a new one; nets and weights are shared by reference, never changed.
+
+    ``inputs`` describes what the caller said of the net's inputs, then what is known of all of them. ``outputs`` are
+    pairs of the graph output's name and the blob behind it, in the net's order.
+    """
+
+    predict: NetDef
+    init: InitNet
+    inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
+    outputs: tuple[tuple[str, str], ...] = ()
+    recurrent: Recurrent = "auto"
+    opset: int = WORKING_OPSET
+    model: ir.Model | None = None
+    findings: tuple[Diagnostic, ...] = ()
+    covered: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def graph(self) -> ir.Graph:
+        """The ONNX graph; there is one once the net was lowered."""
+        if self.model is None:
+            raise RuntimeError("the net has not been lowered yet")
+        return self.model.graph

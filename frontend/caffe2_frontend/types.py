@@ -1,0 +1,110 @@
+"""Element types and tensor descriptions, between Caffe2, NumPy and ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+
+Dim = int | str | None
+
+CAFFE2_TO_ONNX: Final[Mapping[int, ir.DataType]] = {
+    TensorProto.FLOAT: ir.DataType.FLOAT,
+    TensorProto.INT32: ir.DataType.INT32,
+    TensorProto.BYTE: ir.DataType.UINT8,
+    TensorProto.STRING: ir.DataType.STRING,
+    TensorProto.BOOL: ir.DataType.BOOL,
+    TensorProto.UINT8: ir.DataType.UINT8,
+    TensorProto.INT8: ir.DataType.INT8,
+    TensorProto.UINT16: ir.DataType.UINT16,
+    TensorProto.INT16: ir.DataType.INT16,
+    TensorProto.INT64: ir.DataType.INT64,
+    TensorProto.FLOAT16: ir.DataType.FLOAT16,
+    TensorProto.DOUBLE: ir.DataType.DOUBLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantization:
+    """How the integers of an Int8 tensor stand for reals: ``real = scale * (q - zero_point)``."""
+
+    scale: float
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class TensorInfo:
+    """What is known of a tensor before it exists.
+
+    ``shape`` is None where even the rank is unknown; a dim is an int, a name (symbolic) or None (unknown).
+    """
+
+    dtype: ir.DataType | None = None
+    shape: tuple[Dim, ...] | None = None
+    quantization: Quantization | None = None
+
+    def merged(self, other: TensorInfo) -> TensorInfo:
+        """This description, with what it leaves open taken from ``other``."""
+        return TensorInfo(
+            self.dtype if self.dtype is not None else other.dtype,
+            self.shape if self.shape is not None else other.shape,
+            self.quantization or other.quantization,
+        )
+
+
+class InputSpecError(BridgeError):
+    """A description of an input is not of the form (dtype, shape)."""
+
+
+def onnx_dtype(value: Any) -> ir.DataType:
+    """The ONNX type for a NumPy dtype or scalar type, a type's name in any case, or an ONNX type number.
+
+    Raises InputSpecError where there is none.
+    """
+    if isinstance(value, ir.DataType):
+        return value
+    if isinstance(value, str):
+        if value.upper() in ir.DataType.__members__:
+            return ir.DataType[value.upper()]
+        if value in ("str", "object"):
+            return ir.DataType.STRING
+    if value is str or value is object:
+        return ir.DataType.STRING
+    try:
+        if isinstance(value, int):
+            return ir.DataType(value)
+        dtype = np.dtype(value)
+        return ir.DataType.STRING if dtype.kind in "OSU" else ir.DataType.from_numpy(dtype)
+    except (TypeError, ValueError):
+        raise InputSpecError(f"{value!r} is no element type") from None
+
+
+def tensor_info(name: str, spec: Any) -> TensorInfo:
+    """The description given for input ``name``: ``(dtype, shape)``, or with ``(scale, zero_point)`` as third element.
+
+    ``dtype`` or ``shape`` may be None. Raises InputSpecError where the form is another.
+    """
+    if isinstance(spec, TensorInfo):
+        return spec
+    if not isinstance(spec, Sequence) or isinstance(spec, str) or len(spec) not in (2, 3):
+        raise InputSpecError(f"input {name!r}: expected (dtype, shape), got {spec!r}")
+    dtype = None if spec[0] is None else onnx_dtype(spec[0])
+    shape = None if spec[1] is None else tuple(_dim(name, d) for d in spec[1])
+    quantization = None
+    if len(spec) == 3 and spec[2] is not None:
+        quantization = Quantization(float(spec[2][0]), int(spec[2][1]))
+    return TensorInfo(dtype, shape, quantization)
+
+
+def _dim(name: str, dim: Any) -> Dim:
+    if dim is None or (isinstance(dim, str) and dim):
+        return dim
+    if isinstance(dim, int | np.integer) and dim >= 0:
+        return int(dim)
+    raise InputSpecError(f"input {name!r}: {dim!r} is no dim: an int, a name or None is expected")

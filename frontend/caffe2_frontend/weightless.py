@@ -1,0 +1,40 @@
+"""Models as ONNX's own C++ code sees them: without their weights, so that one of any size passes through protobuf."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+# Initializers up to this size stay: shapes and the like, which inference and converters look into.
+_SMALL_TENSOR_BYTES = 1024
+
+
+def without_weights(model: ir.Model) -> onnx.ModelProto:
+    """The model as a protobuf in which large initializers are inputs of their type and shape."""
+    graph = model.graph
+    large = [
+        v
+        for v in graph.initializers.values()
+        if v.const_value is not None and v.const_value.nbytes > _SMALL_TENSOR_BYTES
+    ]
+    for value in large:
+        graph.initializers.pop(str(value.name))
+        graph.inputs.append(value)
+    try:
+        return ir.to_proto(model)
+    finally:
+        for value in large:
+            graph.inputs.remove(value)
+            graph.register_initializer(value)
+
+
+def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
+    """The reverse of :func:`without_weights`: the weights are those of ``source``, by name."""
+    model = ir.from_proto(proto)
+    for value in list(model.graph.inputs):
+        weight = source.graph.initializers.get(str(value.name))
+        if weight is not None and value.const_value is None:
+            model.graph.inputs.remove(value)
+            value.const_value = weight.const_value
+            model.graph.register_initializer(value)
+    return model
