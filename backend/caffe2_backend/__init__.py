@@ -1,0 +1,1 @@
+"""ONNX to Caffe2 nets, running nets on onnxruntime, validation, the command line."""

@@ -1,0 +1,230 @@
+"""The command line: ``caffe2-bridge``."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from caffe2_bridge import Model, load
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
+
+_INPUT = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
+
+
+def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
+    """What is wrong with the model goes to stderr, a finding a line, and the exit code is 1."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> None:
+        try:
+            command(*args, **kwargs)
+        except ConversionError as error:
+            _print_findings(error.findings)
+            sys.exit(1)
+        except (BridgeError, OSError) as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(1)
+
+    return wrapped
+
+
+def _print_findings(findings: tuple[Diagnostic, ...]) -> None:
+    for finding in findings:
+        click.echo(str(finding), err=True)
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[None]:
+    """A spinner on a terminal, nothing in a pipe."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield
+
+
+def _described(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``."""
+    described = {}
+    for value in values:
+        match = _INPUT.fullmatch(value)
+        if match is None:
+            raise click.BadParameter(f"{value!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
+        dims = match["dims"]
+        shape = None if dims is None else [_dim(dim.strip()) for dim in dims.split(",") if dim.strip()]
+        described[match["name"]] = (match["dtype"], shape)
+    return described
+
+
+def _dim(text: str) -> int | str | None:
+    if text in ("?", "*"):
+        return None
+    return int(text) if text.isdigit() else text
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="caffe2-bridge")
+def main() -> None:
+    """Caffe2 nets to ONNX and back, run on onnxruntime, and proved equal across runtimes.
+
+    MODEL is a folder with a predict net and an init net, a predict net's file, a predictor database, or an .onnx file.
+    """
+
+
+_model = click.argument("model", type=click.Path(path_type=Path))
+_init = click.option("--init", type=click.Path(path_type=Path), help="The init net, where it is not beside MODEL.")
+_inputs = click.option(
+    "--input", "inputs", multiple=True, callback=_described, metavar="NAME=DTYPE[DIMS]",
+    help="What is known of an input; a dim is a size, a name or '?'. Repeatable.",
+)  # fmt: skip
+
+
+@main.command()
+@_model
+@_init
+@_inputs
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@_reports_errors
+def check(model: Path, init: Path | None, inputs: dict[str, Any], as_json: bool) -> None:
+    """Tell what of MODEL is not covered, all of it at once.
+
+    Exit code 0: covered, 1: findings, 2: usage.
+    """
+    from caffe2_frontend import check as check_net
+
+    with _progress("checking"):
+        report = check_net(load(model, init), inputs=inputs)
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        _print_findings(report.findings)
+        total = sum(report.converted.values())
+        click.echo(f"{total} operators convert; {'covered' if report.covered else 'not covered'}")
+    sys.exit(0 if report.covered else 1)
+
+
+@main.command()
+@_model
+@_init
+@_inputs
+@click.option("-o", "--output-file", "target", required=True, type=click.Path(path_type=Path), help="The .onnx file.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME", help="A blob to output, in place of the net's own.")
+@click.option("--opset", type=int, help="The ONNX opset; default 20.")
+@click.option(
+    "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop"]), default="auto", show_default=True,
+    help="The form of recurrent nets.",
+)  # fmt: skip
+@_reports_errors
+def export(
+    model: Path,
+    init: Path | None,
+    inputs: dict[str, Any],
+    target: Path,
+    outputs: tuple[str, ...],
+    opset: int | None,
+    recurrent: Any,
+) -> None:
+    """Convert MODEL to ONNX. Weights above 2 GB go to a file beside the model."""
+    from caffe2_frontend import convert
+    from caffe2_frontend.files import save_onnx
+
+    with _progress("exporting"):
+        converted = convert(load(model, init), inputs=inputs, outputs=outputs or None, opset=opset, recurrent=recurrent)
+        written = save_onnx(converted, target)
+    for path in written:
+        click.echo(f"{path}: {path.stat().st_size:,} bytes")
+
+
+@main.command()
+@_model
+@_init
+@click.option("--inputs", "source", type=click.Path(path_type=Path), help="An .npz file with an array for each input.")
+@click.option(
+    "-o", "--outputs", "target", required=True, type=click.Path(path_type=Path), help="The .npz file to write."
+)
+@click.option("--device", default="cpu", show_default=True, help="cpu or cuda:N.")
+@_reports_errors
+def run(model: Path, init: Path | None, source: Path | None, target: Path, device: str) -> None:
+    """Run MODEL once on onnxruntime."""
+    from caffe2_backend.runtime.sessions import Session
+
+    arrays = _read_arrays(source) if source else {}
+    with _progress("running"):
+        if model.suffix == ".onnx":
+            session = Session(str(model), device)
+        else:
+            session = Session(_exported(load(model, init), arrays), device)
+        results = session.run(arrays)
+    _write_arrays(target, results)
+    for name, array in results.items():
+        click.echo(f"{name}: {array.dtype}{list(array.shape)}")
+
+
+def _exported(model: Model, arrays: dict[str, Any]) -> bytes:
+    from caffe2_frontend import to_onnx
+
+    read = {name for op in model.predict_net.op for name in op.input}
+    described = {name: (array.dtype, [None] * array.ndim) for name, array in arrays.items() if name in read}
+    return to_onnx(model, inputs=described).SerializeToString()
+
+
+def _read_arrays(path: Path) -> dict[str, Any]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, AttributeError) as error:
+        raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
+
+
+def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
+    """All or nothing."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".npz", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@main.command()
+@_model
+@_init
+@_reports_errors
+def show(model: Path, init: Path | None) -> None:
+    """Summarise MODEL: inputs, outputs, operators, parameters and their sizes."""
+    from caffe2_backend.summary import summarize
+
+    for table in summarize(load(model, init)):
+        Console().print(table)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the table as JSON.")
+def ops(as_json: bool) -> None:
+    """List the Caffe2 operators that convert to ONNX, by family."""
+    from caffe2_frontend.ops import FAMILIES
+
+    rows = {family.name: sorted(family.converters) for family in sorted(FAMILIES, key=lambda f: f.name)}
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("family", "Caffe2 operators", title=f"{sum(map(len, rows.values()))} operators", title_justify="left")
+    for name, types in rows.items():
+        table.add_row(name, ", ".join(types))
+    Console().print(table)

@@ -1,0 +1,1 @@
+"""Running nets on onnxruntime."""
