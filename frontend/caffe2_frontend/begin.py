@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+import onnx
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
@@ -36,6 +37,9 @@ def begin(
     """The state before the first pass; the arguments are those of :func:`caffe2_frontend.to_onnx`."""
     if recurrent not in get_args(Recurrent):
         raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {recurrent!r}")
+    newest = onnx.defs.onnx_opset_version()
+    if opset is not None and not 1 <= opset <= newest:
+        raise OptionError(f"there is no opset {opset}: this onnx knows 1 to {newest}")
     model = predict_net if isinstance(predict_net, Model) else Model.of(predict_net, init_net)
     given = {name: tensor_info(name, spec) for name, spec in (inputs or {}).items()}
     init = model.init.with_inputs(given)

@@ -133,10 +133,9 @@ def loop(
     after = [_as_condition(inside, after[0]), *after[1:]] if go is not None else [going, *after]
     results = [*_own(inside, after), *_own(inside, stacked)]
     body = inside.scope.graph([iteration, going, *states], results, "body")
-    first = None if go is None else _as_condition(op, go)
-    if first is None and not initial:
-        # ONNX's inference takes for granted that a condition is given where there are no states.
-        first = op.const(array=True)
+    # A condition is given always: ONNX's inference counts on one where there are no states, and its reference evaluator
+    # takes a missing one for false.
+    first = op.const(array=True) if go is None else _as_condition(op, go)
     outputs = _emit(op, "Loop", [limit, first, *initial], len(results) - 1, body=body)
     finals = outputs[: len(initial)]
     for output, start, result in zip(finals, initial, results[1:], strict=False):

@@ -36,15 +36,16 @@ def save_onnx(model: ir.Model, path: str | os.PathLike[str], *, limit: int = SIN
     total = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
     if total > limit:
         return _save_with_data(model, target)
-    with _replacing(target) as file:
+    with replacing(target) as file:
         _write_model(model, file)
     return [target]
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``target`` once it is complete."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of ``target`` once it is complete. Raises OSError, which names ``target``."""
+    with _naming(target):
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -52,10 +53,20 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
+        with _naming(target):
+            temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def _naming(target: Path) -> Iterator[None]:
+    """Errors name the file that was asked for, not the one that is to become it."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from None
 
 
 def _umask() -> int:
@@ -66,12 +77,31 @@ def _umask() -> int:
 
 def _save_with_data(model: ir.Model, target: Path) -> list[Path]:
     """Model and weights are written into a folder beside the target, then both are moved: the weights first."""
-    data = f"{target.name}.data"
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        ir.save(model, Path(folder) / target.name, external_data=data)
-        (Path(folder) / data).replace(target.parent / data)
-        (Path(folder) / target.name).replace(target)
-    return [target, target.parent / data]
+    data = target.with_name(f"{target.name}.data")
+    with _naming(target):
+        made = tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent)
+    with made as name:
+        folder = Path(name)
+        ir.save(model, folder / target.name, external_data=data.name)
+        with _naming(target):
+            _replace_both(folder / data.name, data, folder / target.name, target)
+    return [target, data]
+
+
+def _replace_both(new_data: Path, data: Path, new_model: Path, model: Path) -> None:
+    """Move the weights, then the model; where that fails, the weights that were there come back."""
+    old = new_data.with_suffix(".old")
+    if data.exists():
+        data.replace(old)
+    try:
+        new_data.replace(data)
+        new_model.replace(model)
+    except OSError:
+        if old.exists():
+            old.replace(data)
+        else:
+            data.unlink(missing_ok=True)
+        raise
 
 
 def _write_model(model: ir.Model, file: BinaryIO) -> None:

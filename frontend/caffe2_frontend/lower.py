@@ -81,8 +81,7 @@ class Lowering:
             reason = f"reads blob {name!r}, which nothing before it writes and which is no external input"
             self.report("undefined-blob", reason, here)
             scope.poison(name)
-        repeated = [] if len(set(view.outputs)) == len(view.outputs) else list(dict.fromkeys(filter(None, view.outputs)))
-        repeated = [name for name in repeated if view.outputs.count(name) > 1]
+        repeated = _repeated(view.outputs)
         for name in repeated:
             reason = f"lists output {name!r} {view.outputs.count(name)} times"
             self.report("duplicate-output", reason, here)
@@ -137,6 +136,12 @@ class Lowering:
     ) -> None:
         """Add a finding."""
         self.findings.append(Diagnostic(code, reason, here, severity, hint))
+
+
+def _repeated(names: tuple[str, ...]) -> list[str]:
+    if len(set(names)) == len(names):
+        return []
+    return [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
 
 
 def count_reads(net: NetDef) -> Counter[str]:

@@ -47,12 +47,15 @@ def update_rows(
     Returns:
         The tables after the update, and the results.
     """
-    occurrence, repeats = _occurrences(op, indices)
+    # The loop works on the rows that are updated at all, however large the tables are.
+    _, first, groups, counts = op.emit("Unique", indices, sorted=1, outputs=4)
+    touched = unsqueeze(op, op.emit("Gather", indices, first), [1])
+    occurrence, repeats = _occurrences(op, groups, counts)
 
     def body(inside: Op, states: list[Value], numbers: list[Value]) -> tuple[list[Value], list[Value]]:
         mask = inside.emit("Equal", occurrence, numbers[0])
         places = inside.emit("Reshape", inside.emit("NonZero", mask), inside.const([-1], np.int64))
-        now = inside.emit("Gather", indices, places)
+        now = inside.emit("Gather", groups, places)
         old = [inside.emit("Gather", table, now, axis=0) for table in states[: len(tables)]]
         given = [inside.emit("Gather", row, places, axis=0) for row in rows]
         new, made = step(inside, old, given)
@@ -62,22 +65,20 @@ def update_rows(
             *(inside.emit("ScatterND", t, where_results, v) for t, v in zip(states[len(tables) :], made, strict=True)),
         ], []
 
-    after, _ = loop(op, repeats, None, [*tables, *results], body)
-    return after[: len(tables)], after[len(tables) :]
+    old_rows = [op.emit("GatherND", table, touched) for table in tables]
+    after, _ = loop(op, repeats, None, [*old_rows, *results], body)
+    new_tables = [op.emit("ScatterND", t, touched, v) for t, v in zip(tables, after, strict=False)]
+    return new_tables, after[len(tables) :]
 
 
-def _occurrences(op: Op, indices: Value) -> tuple[Value, Value]:
-    """How often each index came before, and how often the most frequent one comes."""
-    count = op.emit("Shape", indices)
-    _, _, groups, sizes_of_groups = op.emit("Unique", indices, sorted=1, outputs=4)
-    places = positions(op, size(op, indices, 0))
+def _occurrences(op: Op, groups: Value, counts: Value) -> tuple[Value, Value]:
+    """How often the group of each place came before, and how often the largest group comes."""
+    count = op.emit("Shape", groups)
+    places = positions(op, size(op, groups, 0))
     by_group = op.emit("Add", op.emit("Mul", groups, count), places)
     _, order = op.emit("TopK", by_group, count, axis=0, largest=0, sorted=1, outputs=2)
-    starts = op.emit("CumSum", sizes_of_groups, op.const(0, np.int64), exclusive=1)
-    sorted_groups = op.emit("Gather", groups, order)
-    number = op.emit("Sub", places, op.emit("Gather", starts, sorted_groups))
+    starts = op.emit("CumSum", counts, op.const(0, np.int64), exclusive=1)
+    number = op.emit("Sub", places, op.emit("Gather", starts, op.emit("Gather", groups, order)))
     occurrence = op.emit("ScatterElements", places, order, number, axis=0)
-    repeats = op.emit(
-        "ReduceMax", op.emit("Concat", sizes_of_groups, op.const([0], np.int64), axis=0), keepdims=0, shape=[]
-    )
+    repeats = op.emit("ReduceMax", op.emit("Concat", counts, op.const([0], np.int64), axis=0), keepdims=0, shape=[])
     return occurrence, repeats

@@ -114,42 +114,28 @@ class Scope:
         return Scope(self.names, self.constants, self.opset, parent, sizes=self.sizes, blobs=dict(blobs or {}))
 
     def find(self, blob: str) -> ir.Value | None:
-        """The current value of a blob, looked up outwards; None where it was never written."""
-        scope: Scope | None = self
-        while scope is not None:
-            if blob in scope.blobs:
-                return scope.blobs[blob]
-            scope = scope.parent
-        return None
+        """The current value of a blob, looked up outwards; None where it was never written, or is no tensor."""
+        if blob in self.blobs:
+            return self.blobs[blob]
+        return None if self.parent is None else self.parent.find(blob)
 
     def is_known(self, blob: str) -> bool:
-        """Whether anything was written to the blob before, be it a tensor or not, and be it converted or not."""
-        scope: Scope | None = self
-        while scope is not None:
-            if blob in scope.blobs or blob in scope.poisoned:
-                return True
-            scope = scope.parent
-        return False
+        """Whether the blob exists here: as a tensor, as something else, or as what could not be converted."""
+        if blob in self.blobs or blob in self.poisoned:
+            return True
+        return self.parent is not None and self.parent.is_known(blob)
 
     def is_opaque(self, blob: str) -> bool:
         """Whether the blob exists but is no tensor, such as a stack of workspaces."""
-        scope: Scope | None = self
-        while scope is not None:
-            if blob in scope.blobs:
-                return scope.blobs[blob] is None
-            scope = scope.parent
-        return False
+        if blob in self.blobs:
+            return self.blobs[blob] is None
+        return self.parent is not None and self.parent.is_opaque(blob)
 
     def is_poisoned(self, blob: str) -> bool:
         """Whether the blob's current value could not be converted."""
-        scope: Scope | None = self
-        while scope is not None:
-            if blob in scope.poisoned:
-                return True
-            if blob in scope.blobs:
-                return False
-            scope = scope.parent
-        return False
+        if blob in self.poisoned:
+            return True
+        return blob not in self.blobs and self.parent is not None and self.parent.is_poisoned(blob)
 
     def append(self, node: ir.Node, owner: str) -> None:
         """Add a node; its outputs are named after the blob that it is emitted for, until they are bound to one."""

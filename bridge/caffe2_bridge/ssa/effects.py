@@ -269,6 +269,21 @@ def step_names(op: OpView) -> set[str]:
     return {op.args.text("timestep", "timestep"), *renamed, *(name for names in links for name in names)}
 
 
+def shared_views(op: OpView) -> set[str]:
+    """Blobs of a step net that are views of rows which another of its blobs is a view of too."""
+    args = op.args
+    internal, external = args.texts("link_internal", ()), args.texts("link_external", ())
+    offset = args.integers("link_offset", ())
+    window = args.integers("link_window", ()) or (1,) * len(internal)
+    links = list(zip(internal, external, offset, window, strict=False))
+    return {
+        name
+        for name, blob, start, rows in links
+        for other, other_blob, other_start, other_rows in links
+        if name != other and blob == other_blob and start < other_start + other_rows and other_start < start + rows
+    }
+
+
 def derived_from(op: OpView) -> tuple[str, ...]:
     """Blobs for whose gradients a RecurrentNetworkGradient derives the name: the states and the input sequence."""
     sequence = len(op.args.integers("outputs_with_grads", ()))

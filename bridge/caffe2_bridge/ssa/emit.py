@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from google.protobuf import text_format
 
@@ -18,6 +18,7 @@ from caffe2_bridge.ssa.effects import (
     keep_live,
     loop_formals,
     renamed,
+    shared_views,
     step_names,
 )
 from caffe2_bridge.ssa.naming import Entry, Names, NetVersions, OpVersions
@@ -25,8 +26,17 @@ from caffe2_bridge.ssa.naming import Entry, Names, NetVersions, OpVersions
 _OUTER_STRINGS = frozenset({"link_external", "alias_src", "alias_dst", "recurrent_states", "backward_link_external"})
 
 
-def rewrite_own(effects: NetEffects, entries: Mapping[str, Entry], live_out: Iterable[str], names: Names) -> None:
-    """Rewrite a net that has a workspace of its own: each blob keeps its name at entry and at its last version."""
+def rewrite_own(
+    effects: NetEffects,
+    entries: Mapping[str, Entry],
+    live_out: Iterable[str],
+    names: Names,
+    shared: Collection[str] = (),
+) -> None:
+    """Rewrite a net that has a workspace of its own: each blob keeps its name at entry and at its last version.
+
+    Blobs among ``shared`` keep it at every version.
+    """
     net = effects.net
     keep_live(effects, [*live_out, *net.external_output])
     here = names.workspace()
@@ -35,6 +45,7 @@ def rewrite_own(effects: NetEffects, entries: Mapping[str, Entry], live_out: Ite
         entry=lambda name, sure: entries.get(name) or Entry(name, defined=sure),
         final=lambda name: name,
         names=here,
+        shared=shared,
     )
     emit(effects, versions, here)
     _assign(net.external_input, [entries[name].name if name in entries else name for name in net.external_input])
@@ -262,7 +273,7 @@ class _Control:
     def _step_net(self, name: str, body: NetEffects, entries: Mapping[str, Entry], live: Iterable[str]) -> None:
         old = NetDef()
         old.CopyFrom(body.net)
-        rewrite_own(body, entries, live, self.names)
+        rewrite_own(body, entries, live, self.names, shared_views(self.op))
         for arg in self.proto.arg:
             if arg.name == name and arg.HasField("s") and body.net != old:
                 arg.s = text_format.MessageToString(body.net).encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
@@ -102,7 +102,8 @@ class NetVersions:
     """The versions of a net's blobs.
 
     ``entry`` says what a name means before the net writes it (the flag: an operator surely reads it), ``final`` which
-    name the last version of a blob must have. Where it must have none, it keeps its own if that is free.
+    name the last version of a blob must have. Where it must have none, it keeps its own if that is free. Blobs among
+    ``shared`` are seen under other names too: all their versions keep one name.
     """
 
     def __init__(
@@ -111,11 +112,13 @@ class NetVersions:
         entry: Callable[[str, bool], Entry | None],
         final: Callable[[str], str | None],
         names: Names,
+        shared: Collection[str] = (),
     ) -> None:
+        self._shared = {name: _Group(name) for name in shared}
         self._find_entry = entry
         self.entries: dict[str, Version | None] = {}
         self.last: dict[str, Version] = {}
-        self._groups: list[_Group] = []
+        self._groups: list[_Group] = list(self._shared.values())
         self.ops = [self._op(op) for op in effects.ops]
         for version in self.entries.values():
             if version is not None:
@@ -172,8 +175,10 @@ class NetVersions:
         return known
 
     def _new(self, name: str, *, defined: bool = True) -> Version:
-        group = _Group(name)
-        self._groups.append(group)
+        group = self._shared.get(name)
+        if group is None:
+            group = _Group(name)
+            self._groups.append(group)
         return Version(group, defined, Maker.WRITE)
 
     def _update(self, name: str, prior: Version | None) -> Version:

@@ -26,6 +26,9 @@ from caffe2_frontend.ops import (
     image,
     indexing,
     inference_lstm,
+    int8,
+    int8_activation,
+    int8_product,
     keypoint,
     learning_rate,
     lengths,
@@ -59,6 +62,8 @@ from caffe2_frontend.ops import (
     statistics,
     strings,
     tensor_train,
+    viterbi,
+    yellowfin,
 )
 from caffe2_frontend.ops import copy as copy_ops
 from caffe2_frontend.recurrent import network
@@ -85,6 +90,9 @@ FAMILIES: tuple[Family, ...] = (
     image.family,
     indexing.family,
     inference_lstm.family,
+    int8.family,
+    int8_activation.family,
+    int8_product.family,
     keypoint.family,
     learning_rate.family,
     lengths.family,
@@ -119,6 +127,8 @@ FAMILIES: tuple[Family, ...] = (
     statistics.family,
     strings.family,
     tensor_train.family,
+    viterbi.family,
+    yellowfin.family,
 )
 
 _CONVERTERS, _EXPECTATIONS = merge(FAMILIES)

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.net import OpView
 from caffe2_frontend.arithmetic import add
 from caffe2_frontend.boxes import by_class
 from caffe2_frontend.family import Family
@@ -103,7 +104,7 @@ def _best(op: Op, group: Value, number: Value, score: Value, most: int) -> tuple
     return group, number, score
 
 
-def _operand(_: object, index: int) -> TensorInfo:
+def _operand(_: OpView, index: int) -> TensorInfo:
     return TensorInfo(_FLOAT, (None, None) if index < 2 else (None,))
 
 

@@ -28,9 +28,6 @@ class ConvertOpset:
         """Convert, unless the working opset is what is wanted."""
         if state.opset == WORKING_OPSET or state.model is None:
             return state
-        newest = onnx.defs.onnx_opset_version()
-        if not 1 <= state.opset <= newest:
-            return _refused(state, f"there is no opset {state.opset}: this onnx knows 1 to {newest}")
         try:
             model = _converted(state.model, state.opset)
             onnx.checker.check_model(without_weights(model), full_check=True)
@@ -58,7 +55,8 @@ def _opset_id(version: int) -> onnx.OperatorSetIdProto:
 def _refused(state: Export, why: str) -> Export:
     reason = f"the model cannot be converted from opset {WORKING_OPSET} to {state.opset}: {why}"
     place = Location(str(state.graph.name))
-    return replace(state, findings=(*state.findings, Diagnostic("opset", reason, place, hint="ask for a later opset")))
+    hint = f"ask for {'an earlier' if state.opset > WORKING_OPSET else 'a later'} opset"
+    return replace(state, findings=(*state.findings, Diagnostic("opset", reason, place, hint=hint)))
 
 
 def _first_line(error: Exception) -> str:

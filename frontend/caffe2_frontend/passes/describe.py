@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.net import ArgumentError, NetView, OpView
 from caffe2_frontend.family import Expectation
 from caffe2_frontend.ops import expectations
@@ -49,25 +49,30 @@ class DescribeInputs:
         """Complete ``state.inputs``, in the net's order."""
         net = NetView(state.predict)
         uses = _uses(net)
+        made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}
+        wanted = {*uses, *(blob for _, blob in state.outputs)}
         inputs: dict[str, TensorInfo] = {}
         findings: list[Diagnostic] = []
         for name in net.external_inputs:
             given = state.inputs.get(name)
-            if given is None and name in state.init.parameters:
+            if given is None and name in made:
                 continue
             told = _told_by_use(name, uses, expectations(), _REACH)
             info = (given or TensorInfo()).merged(told).merged(TensorInfo(ir.DataType.FLOAT))
-            if info.shape is None and name in uses:
-                findings.append(
-                    Diagnostic(
-                        "needs-shape",
-                        f"the rank of input {name!r} is unknown",
-                        Location(net.name),
-                        hint="give its shape: a list of dims, each a size, a name or None",
-                    )
-                )
+            if info.shape is None:
+                findings.append(_unknown_rank(name, Location(net.name), wanted=name in wanted))
+                if name not in wanted:
+                    continue
             inputs[name] = replace(info, shape=_named(name, info.shape))
         return replace(state, inputs=inputs, findings=(*state.findings, *findings))
+
+
+def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:
+    if not wanted:
+        reason = f"no operator reads input {name!r}, and its rank is unknown: it is left out"
+        return Diagnostic("unused-input", reason, place, Severity.NOTE)
+    hint = "give its shape: a list of dims, each a size, a name or None"
+    return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", place, hint=hint)
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:

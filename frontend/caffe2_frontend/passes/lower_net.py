@@ -9,6 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.net import NetView
 from caffe2_bridge.params import Parameter
 from caffe2_frontend.lower import Lowering, count_reads
@@ -41,7 +42,9 @@ class LowerNet:
                 scope.blobs[name] = _parameter(parameter, constants)
         read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
         lowering = Lowering(converters(), state.recurrent, read)
+        _poison_reported(state.init, scope)
         lowering.ops(state.init.rest, scope, Location("init_net"))
+        scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
         lowering.ops(net.ops, scope, Location(net.name))
         findings = [*state.findings, *lowering.findings]
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
@@ -50,6 +53,18 @@ class LowerNet:
             graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope)
             model = ir.Model(graph, ir_version=IR_VERSION, producer_name="caffe2-bridge")
         return replace(state, model=model, findings=tuple(findings), covered=lowering.covered)
+
+
+def _poison_reported(init: InitNet, scope: Scope) -> None:
+    """What operators of the init net read and nothing makes is a finding of the init net already."""
+    if not any(finding.code == "not-an-init-net" for finding in init.findings):
+        return
+    written: set[str] = set()
+    for op in init.rest:
+        for name in op.inputs:
+            if name not in written and not scope.is_known(name):
+                scope.poison(name)
+        written.update(op.outputs)
 
 
 def _blob_names(net: NetView, state: Export) -> set[str]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from caffe2_bridge.net import OpView
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
+from caffe2_frontend.recurrent.buffered import emit_buffered
 from caffe2_frontend.recurrent.rowwise import emit_rowwise
-from caffe2_frontend.recurrent.spec import Alias, read_spec
+from caffe2_frontend.recurrent.spec import Alias, RecurrentSpec, read_spec
 from caffe2_frontend.recurrent.steps import Rows, why_not_rowwise
 from caffe2_frontend.shapes import slice_axis
 from caffe2_frontend.types import TensorInfo
@@ -14,6 +17,8 @@ from caffe2_frontend.types import TensorInfo
 family = Family("recurrent")
 
 _END = 2**62
+
+T = TypeVar("T")
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
@@ -26,27 +31,42 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 
 @family.converts("RecurrentNetwork", expects=_operand)
 def recurrent_network(op: Op) -> tuple[Value | None, ...]:
-    """A Scan, or a Loop where that is asked for; fusing it into LSTM, GRU or RNN is a later pass's work.
+    """LSTM, GRU or RNN where it is one and that is wanted, else a Scan or a Loop.
 
     The states' own blobs, and aliases that are no declared outputs, can be read by later operators too.
     """
     spec = read_spec(op)
+    form = op.lowering.recurrent
     reason = why_not_rowwise(spec)
-    if reason is not None:
-        op.unsupported(reason)
-    rows = emit_rowwise(op, spec, op.lowering.recurrent)
-    for state in spec.states:
-        op.scope.bind(state.blob, _from(op, rows[state.blob], 0))
-    for alias in spec.aliases:
-        op.scope.bind(alias.blob, _alias(op, rows, alias))
+    if reason is None:
+        _bind_rows(op, spec, emit_rowwise(op, spec, form))
+    elif form in ("auto", "loop"):
+        op.note(f"a Loop that carries whole states: {reason}")
+        _bind_buffers(op, spec, emit_buffered(op, spec))
+    else:
+        op.unsupported(f"no {form} form: {reason}", hint="ask for auto or loop")
     made = {*(state.blob for state in spec.states), *(alias.blob for alias in spec.aliases)}
     return tuple(op.scope.blobs.get(name) if name in made else None for name in op.view.outputs)
 
 
-def _alias(op: Op, rows: dict[str, Rows], alias: Alias) -> Value | None:
-    if alias.source not in rows:
+def _bind_rows(op: Op, spec: RecurrentSpec, rows: dict[str, Rows]) -> None:
+    for state in spec.states:
+        op.scope.bind(state.blob, _from(op, rows[state.blob], 0))
+    for alias in spec.aliases:
+        op.scope.bind(alias.blob, _from(op, _source(op, rows, alias), alias.offset))
+
+
+def _bind_buffers(op: Op, spec: RecurrentSpec, buffers: dict[str, Value]) -> None:
+    for blob, value in buffers.items():
+        op.scope.bind(blob, value)
+    for alias in spec.aliases:
+        op.scope.bind(alias.blob, slice_axis(op, _source(op, buffers, alias), 0, alias.offset, _END))
+
+
+def _source(op: Op, states: dict[str, T], alias: Alias) -> T:
+    if alias.source not in states:
         op.unsupported(f"alias {alias.blob!r} is of {alias.source!r}, which is no state", code="invalid-argument")
-    return _from(op, rows[alias.source], alias.offset)
+    return states[alias.source]
 
 
 def _from(op: Op, rows: Rows, offset: int) -> Value | None:

@@ -22,7 +22,7 @@ def greedy(spec: Spec) -> Spec:
 
 # Rows that are flat, tiny, huge and small below the range of halves.
 EDGES = np.array([[3, 3, 3, 3], [0, 0, 0, 0], [1e-6, 2e-6, 0, 0], [-1e30, 1e30, 0, 5], [1e-40, 0, 2e-40, 0]], "float32")
-MILD = np.array([[3, 3, 3, 3], [0, 0, 0, 0], [-1, 7, 0.5, 0], [-0.0, 0, 0, 0]], "float32")
+MILD = np.array([[3, 3, 3, 3], [0, 0, 0, 0], [-1, 7, 0.5, 0], [-0.0, -0.0, -0.0, -0.0]], "float32")
 INDICES, LENGTHS, WEIGHTS = vector(2, 0, 2, 3, 1, 1), vector(2, 0, 3, 1), normal(1, 6)
 CODES = generator(2).integers(0, 256, (4, 3, 2)).astype("uint8")
 PRUNED = vector(0, -1, 1, -1, 2)

@@ -1,0 +1,25 @@
+"""YellowFin: the first step, one that fills its window, and one that starts it again."""
+
+from __future__ import annotations
+
+import numpy as np
+from conformance.recording import Spec, case, generator
+
+NAMES = ("param", "moment", "rate", "factor", "window", "mean", "mean_square", "memory")
+
+
+def step(iteration: int, *shape: int, **args: float) -> Spec:
+    rng = generator(iteration)
+    width = int(args.get("curv_win_width", 20))
+    shapes = (shape, shape, (1,), (1,), (width,), shape, shape, (5,))
+    inputs = {name: rng.uniform(0.1, 0.9, s).astype(np.float32) for name, s in zip(NAMES, shapes, strict=True)}
+    inputs |= {"grad": rng.standard_normal(shape, dtype=np.float32), "iter": np.array([iteration], np.int64)}
+    return case("YellowFin", inputs, outputs=NAMES, args=args)
+
+
+CASES = [
+    *(step(i, 3, 4, curv_win_width=5) for i in (1, 2, 5, 6, 23)),
+    *(step(i, 6, nesterov=1) for i in (1, 4)),
+    step(3, 2, 2, 2, zero_debias=0, beta=0.9),
+    step(30, 4, zero_debias=0, nesterov=1, epsilon=1e-2),
+]
