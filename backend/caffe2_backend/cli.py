@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
-import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -25,7 +24,7 @@ _INPUT = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
 
 
 def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
-    """What is wrong with the model goes to stderr, a finding a line, and the exit code is 1."""
+    """What is wrong with the model goes to stderr, a finding a line, and the exit code is 1; 2 for wrong options."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> None:
@@ -35,10 +34,19 @@ def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
             _print_findings(error.findings)
             sys.exit(1)
         except (BridgeError, OSError) as error:
+            if _is_usage(error):
+                raise click.UsageError(str(error)) from None
             click.echo(f"error: {error}", err=True)
             sys.exit(1)
 
     return wrapped
+
+
+def _is_usage(error: Exception) -> bool:
+    from caffe2_frontend.begin import OptionError
+    from caffe2_frontend.types import InputSpecError
+
+    return isinstance(error, OptionError | InputSpecError)
 
 
 def _print_findings(findings: tuple[Diagnostic, ...]) -> None:
@@ -77,7 +85,7 @@ def _dim(text: str) -> int | str | None:
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="caffe2-bridge")
+@click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
 def main() -> None:
     """Caffe2 nets to ONNX and back, run on onnxruntime, and proved equal across runtimes.
 
@@ -128,6 +136,8 @@ def check(model: Path, init: Path | None, inputs: dict[str, Any], as_json: bool)
     "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop"]), default="auto", show_default=True,
     help="The form of recurrent nets.",
 )  # fmt: skip
+@click.option("--stateful", is_flag=True, help="Recurrent states as inputs and outputs, to carry from call to call.")
+@click.option("--certify", is_flag=True, help="Prove fused recurrent operators in numbers; exit 1 if one is not equal.")
 @_reports_errors
 def export(
     model: Path,
@@ -137,16 +147,40 @@ def export(
     outputs: tuple[str, ...],
     opset: int | None,
     recurrent: Any,
+    stateful: bool,
+    certify: bool,
 ) -> None:
     """Convert MODEL to ONNX. Weights above 2 GB go to a file beside the model."""
     from caffe2_frontend import convert
     from caffe2_frontend.files import save_onnx
 
+    loaded = load(model, init)
+    if certify:
+        _certify(loaded)
     with _progress("exporting"):
-        converted = convert(load(model, init), inputs=inputs, outputs=outputs or None, opset=opset, recurrent=recurrent)
+        converted = convert(
+            loaded,
+            inputs=inputs,
+            outputs=outputs or None,
+            opset=opset,
+            recurrent=recurrent,
+            stateful=stateful,
+        )
         written = save_onnx(converted, target)
     for path in written:
         click.echo(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def _certify(model: Model) -> None:
+    from caffe2_backend.certify import certify
+
+    with _progress("certifying"):
+        certificates = certify(model)
+    for certificate in certificates:
+        click.echo(str(certificate))
+    if not all(certificate.agrees for certificate in certificates):
+        click.echo("error: a fused operator does not compute what the net computes; nothing was exported", err=True)
+        sys.exit(1)
 
 
 @main.command()
@@ -186,20 +220,19 @@ def _read_arrays(path: Path) -> dict[str, Any]:
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
 
 
 def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
-    """All or nothing."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".npz", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    """All or nothing; strings, which the runtime gives as objects, are written as text."""
+    from caffe2_frontend.files import replacing
+
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            plain = array.astype(str) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.ascontiguousarray(plain).reshape(plain.shape), allow_pickle=False)
 
 
 @main.command()

@@ -1,0 +1,148 @@
+"""Contenders side by side: processes that take turns, and the table of what they took."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from conformance.oracle import find_oracle
+
+HERE: Final = Path(__file__).resolve().parent
+MEGA: Final = 1_000_000
+
+# Between two turns: thread pools go on spinning for some milliseconds after their work, and would take the next
+# contender's cores.
+PAUSE_SECONDS: Final = 0.03
+
+
+class ContenderError(RuntimeError):
+    """A contender's process died."""
+
+
+class Contender:
+    """One process that runs its task when it is told to, see ``_worker.serve``."""
+
+    def __init__(self, command: Sequence[str | Path], threads: int) -> None:
+        """Start the process; it gets ready while others do."""
+        self._command = command
+        self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
+        self._process = subprocess.Popen(
+            command,
+            env=environment(threads),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
+        self._said.close()
+
+    def answer(self) -> dict[str, Any]:
+        """The next line that the process says. Raises ContenderError where it ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            status = self._process.wait()
+            self._said.seek(0)
+            command = " ".join(map(str, self._command))
+            raise ContenderError(f"{command} ended with status {status}\n{self._said.read()}")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def turn(self) -> float:
+        """Seconds of one run of the task."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("go\n")
+        self._process.stdin.flush()
+        seconds: float = self.answer()["seconds"]
+        return seconds
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment of a contender: so many threads, for each library that asks there."""
+    number = str(threads)
+    return {**os.environ, "OMP_NUM_THREADS": number, "MKL_NUM_THREADS": number}
+
+
+def take_turns(commands: Mapping[str, Sequence[str | Path]], repeats: int, threads: int) -> dict[str, list[float]]:
+    """Start a process for each command, and let them run one after another, ``repeats`` rounds of A B C, A B C ...
+
+    Args:
+        commands: by the contender's name.
+        repeats: rounds that count; one more goes before them.
+        threads: of each contender.
+
+    Returns:
+        The seconds of each round, by name.
+    """
+    with ExitStack() as stack:
+        contenders: dict[str, Contender] = {}
+        for name, command in commands.items():
+            contenders[name] = stack.enter_context(Contender(command, threads))
+            contenders[name].answer()
+        seconds: dict[str, list[float]] = {name: [] for name in contenders}
+        for round_number in range(repeats + 1):
+            for name, contender in contenders.items():
+                time.sleep(PAUSE_SECONDS)
+                taken = contender.turn()
+                if round_number:
+                    seconds[name].append(taken)
+    return seconds
+
+
+def run(command: Sequence[str | Path], threads: int) -> str:
+    """Run a process to its end; what it printed. Raises ContenderError where it fails."""
+    done = subprocess.run(command, env=environment(threads), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ContenderError(f"{' '.join(map(str, command))} ended with status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def ours(script: str, *arguments: str | Path) -> list[str | Path]:
+    """The command that runs a script of this folder in this Python."""
+    return [sys.executable, HERE / script, *arguments]
+
+
+def caffe2(*arguments: str | Path) -> list[str | Path]:
+    """The command that runs real Caffe2. Exits where it is not installed: there is nothing to compare with then."""
+    python = find_oracle()
+    if python is None:
+        sys.exit("real Caffe2 is not installed; scripts/oracle installs it")
+    return [python, HERE / "_caffe2.py", *arguments]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, smallest and largest of some figures."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, figures: Sequence[float]) -> Self:
+        """The spread of figures."""
+        return cls(statistics.median(figures), min(figures), max(figures))
+
+
+def ratio(figures: Sequence[float], others: Sequence[float]) -> float:
+    """How many times as long: the median over the rounds, so that a busy moment of the machine hits both sides."""
+    return statistics.median(a / b for a, b in zip(figures, others, strict=True))

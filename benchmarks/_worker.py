@@ -1,0 +1,71 @@
+"""What a process that is measured does: runs when it is told to, and says how long it took and what memory it had.
+
+Real Caffe2's python imports this file too, so it is written for the oldest one (3.6) and needs nothing installed.
+"""
+# ruff: noqa: UP006, UP035 - Python 3.6 knows Dict alone, and no postponed annotations
+
+import gc
+import json
+import os
+import re
+import sys
+import time
+from typing import Any, Callable, Dict, TextIO
+
+
+def own_stdout() -> TextIO:
+    """The stream that answers go to; whatever else is printed in this process goes to stderr from now on."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return answers
+
+
+def serve(answers: TextIO, task: Callable[[], Any], warm: int = 0) -> None:
+    """Answer every line on stdin with the seconds that ``task`` took, after ``warm`` runs without the clock."""
+    reply(answers, {"ready": True})
+    for _ in sys.stdin:
+        for _ in range(warm):
+            task()
+        gc.collect()
+        start = time.perf_counter()
+        result = task()
+        seconds = time.perf_counter() - start
+        del result  # what the task made is given back without the clock
+        reply(answers, {"seconds": seconds})
+
+
+def measure(answers: TextIO, task: Callable[[], Any], imported: int) -> None:
+    """Run ``task`` once: the seconds it took, and the memory before it and at its peak, in bytes."""
+    reset_peak()
+    before = resident()
+    start = time.perf_counter()
+    result = task()
+    seconds = time.perf_counter() - start
+    reply(answers, {"seconds": seconds, "imported": imported, "before": before, "peak": _memory("VmHWM")})
+    del result
+
+
+def resident() -> int:
+    """The memory that is resident in this process now, in bytes; Linux alone tells."""
+    return _memory("VmRSS")
+
+
+def reset_peak() -> None:
+    """Forget the peak of resident memory so far."""
+    gc.collect()
+    with open("/proc/self/clear_refs", "w") as file:  # noqa: PTH123 - as plain as Python 3.6 needs it
+        file.write("5")
+
+
+def _memory(field: str) -> int:
+    # Not getrusage: in a process that was forked its peak starts with the parent's.
+    with open("/proc/self/status") as file:  # noqa: PTH123 - as plain as Python 3.6 needs it
+        found = re.search(field + r":\s+(\d+) kB", file.read())
+    assert found
+    return int(found.group(1)) * 1024
+
+
+def reply(answers: TextIO, message: Dict[str, Any]) -> None:
+    """Send one line of JSON."""
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()

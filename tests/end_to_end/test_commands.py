@@ -1,0 +1,155 @@
+"""The command line on models that are all right."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from caffe2_backend.cli import main
+from cells import fills
+from click.testing import CliRunner, Result
+from conformance.recording import operator
+
+import caffe2_bridge as c2
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+CHAR_RNN = Path(__file__).resolve().parents[2] / "models" / "char_rnn"
+
+
+def call(*words: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A folder with a net of one dense layer and what follows it."""
+    ops = [operator("FC", ["x", "w", "b"], ["z"]), operator("Relu", ["z"], ["y"]), operator("Tanh", ["z"], ["t"])]
+    net = NetDef(name="small", op=ops, external_input=["x", "w", "b"], external_output=["y"])
+    weights = {"w": np.arange(6, dtype=np.float32).reshape(2, 3) - 2, "b": np.ones(2, np.float32)}
+    folder = tmp_path / "small"
+    folder.mkdir()
+    c2.save(c2.Model.of(net, fills(weights)), folder)
+    return folder
+
+
+def dims(value: onnx.ValueInfoProto) -> list[int | str]:
+    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+def test_export_with_nothing_but_a_target(small: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.onnx"
+    result = call("export", small, "-o", target)
+    assert result.stdout == f"{target}: {target.stat().st_size:,} bytes\n"
+    assert result.stderr == ""
+    model = onnx.load(target)
+    onnx.checker.check_model(model, full_check=True)
+    assert [v.name for v in model.graph.input] == ["x"]
+    assert [v.name for v in model.graph.output] == ["y"]
+    assert all(isinstance(dim, str) for dim in dims(model.graph.input[0]))
+    assert [o.version for o in model.opset_import] == [20]
+
+
+def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.onnx"
+    words = ["--input", "x=float32[N,3]", "--output", "t", "--output", "z", "--opset", "18"]
+    call("export", small / "predict_net.pb", "--init", small / "init_net.pb", *words, "-o", target)
+    model = onnx.load(target)
+    assert dims(model.graph.input[0]) == ["N", 3]
+    assert [v.name for v in model.graph.output] == ["t", "z"]
+    assert dims(model.graph.output[0]) == ["N", 2]
+    assert [o.version for o in model.opset_import] == [18]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("x=[4,?]", [4, "x_dim_1"]), ("x=float32", ["x_dim_0", "x_dim_1"]), ("x=float[batch, 3]", ["batch", 3])],
+)
+def test_what_can_be_said_of_an_input(small: Path, tmp_path: Path, text: str, expected: list[Any]) -> None:
+    call("export", small, "-o", tmp_path / "out.onnx", "--input", text)
+    assert dims(onnx.load(tmp_path / "out.onnx").graph.input[0]) == expected
+
+
+@pytest.mark.parametrize(("form", "kind"), [("fused", "LSTM"), ("auto", None), ("scan", None), ("loop", None)])
+def test_export_of_each_form(tmp_path: Path, form: str, kind: str | None) -> None:
+    target = tmp_path / "out.onnx"
+    call("export", CHAR_RNN, "-o", target, "--recurrent", form)
+    types = {node.op_type for node in onnx.load(target).graph.node}
+    assert kind is None or kind in types
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.onnx"]
+
+
+def test_check(small: Path) -> None:
+    result = call("check", small)
+    assert result.stdout == "3 operators convert; covered\n"
+    assert json.loads(call("check", small, "--json").stdout) == {
+        "covered": True,
+        "converted": {"FC": 1, "Relu": 1, "Tanh": 1},
+        "findings": [],
+    }
+
+
+def test_run_of_a_net_and_of_its_export(small: Path, tmp_path: Path) -> None:
+    x = np.array([[1, 2, 3], [-4, 0, 5]], np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    call("export", small, "-o", tmp_path / "model.onnx")
+    expected = np.maximum(x @ (np.arange(6, dtype=np.float32).reshape(2, 3) - 2).T + 1, 0)
+    for model in (small, tmp_path / "model.onnx"):
+        result = call("run", model, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+        assert result.stdout == "y: float32[2, 2]\n"
+        with np.load(tmp_path / "out.npz", allow_pickle=False) as file:
+            assert file.files == ["y"]
+            np.testing.assert_allclose(file["y"], expected)
+
+
+def test_run_with_outputs_of_any_name_and_text(tmp_path: Path) -> None:
+    ops = [operator("Copy", ["x"], ["file"]), operator("Copy", ["s"], ["scope/text"])]
+    net = NetDef(op=ops, external_input=["x", "s"], external_output=["file", "scope/text"])
+    (tmp_path / "net.pb").write_bytes(net.SerializeToString())
+    np.savez(tmp_path / "in.npz", x=np.ones(2, np.float32), s=np.array(["a", "bc"]))
+    call("run", tmp_path / "net.pb", "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz", allow_pickle=False) as file:
+        assert file["scope/text"].tolist() == ["a", "bc"]
+        assert file["file"].tolist() == [1, 1]
+
+
+def test_show(small: Path) -> None:
+    text = call("show", small).stdout
+    for words in ("small", "inputs", "x", "outputs", "3 operators", "FC", "Relu", "2 parameters, 32 bytes", "2 x 3"):
+        assert words in text
+    text = call("show", CHAR_RNN).stdout
+    assert "in bodies" in text
+    assert "LSTMUnit" in text
+
+
+def test_ops() -> None:
+    rows = json.loads(call("ops", "--json").stdout)
+    types = {name for row in rows.values() for name in row}
+    assert {"FC", "RecurrentNetwork", "LSTMUnit", "Softmax"} <= types
+    assert f"{sum(map(len, rows.values()))} operators" in call("ops").stdout
+
+
+def test_a_real_process(small: Path, tmp_path: Path) -> None:
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-W", "error", "-c", "from caffe2_backend.cli import main; main()"]
+
+    def start(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *map(str, words)], env=env, capture_output=True, text=True, check=False)
+
+    done = start("export", small, "-o", tmp_path / "out.onnx")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{tmp_path / 'out.onnx'}: ")
+    done = start("check", tmp_path / "none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
+    assert start("export", small).returncode == 2
