@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import onnx
@@ -14,6 +16,7 @@ from caffe2_bridge.passes import run_passes
 from caffe2_frontend.begin import begin
 from caffe2_frontend.pipeline import EXPORT
 from caffe2_frontend.state import Recurrent
+from caffe2_frontend.stateful import carried_states, mark_states
 
 
 def to_onnx(
@@ -24,6 +27,7 @@ def to_onnx(
     outputs: Sequence[str] | None = None,
     opset: int | None = None,
     recurrent: Recurrent = "auto",
+    stateful: bool = False,
 ) -> onnx.ModelProto:
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
@@ -37,6 +41,8 @@ def to_onnx(
         opset: the ONNX opset of the result; default 20.
         recurrent: the form of recurrent nets: ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
             else Loop), ``fused``, ``scan`` or ``loop``.
+        stateful: make the initial states of recurrent nets inputs, also those that are parameters, and their last rows
+            outputs; the model's metadata ``caffe2.states`` says which output goes into which input of the next call.
 
     Returns:
         The checked model, with symbolic dims wherever the inputs' are.
@@ -45,7 +51,9 @@ def to_onnx(
         ConversionError: the net cannot be converted; holds every finding, in net order.
         NetFormatError: what is given is no net.
     """
-    model = convert(predict_net, init_net, inputs=inputs, outputs=outputs, opset=opset, recurrent=recurrent)
+    model = convert(
+        predict_net, init_net, inputs=inputs, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful
+    )
     return ir.to_proto(model)
 
 
@@ -57,9 +65,32 @@ def convert(
     outputs: Sequence[str] | None = None,
     opset: int | None = None,
     recurrent: Recurrent = "auto",
+    stateful: bool = False,
 ) -> ir.Model:
     """:func:`to_onnx` up to its last step: a model whose weights are still where they were read from."""
-    state = begin(predict_net, init_net, inputs=inputs, outputs=outputs, opset=opset, recurrent=recurrent)
-    model = run_passes(EXPORT, state).model
-    assert model is not None
+    given, states = dict(inputs or {}), []
+    if stateful:
+        loaded = predict_net if isinstance(predict_net, Model) else Model.of(predict_net, init_net)
+        states = carried_states(loaded)
+        given = {state.initial: state.info for state in states} | given
+        wanted = loaded.outputs if outputs is None else outputs
+        outputs = list(dict.fromkeys([*wanted, *(state.last for state in states)]))
+    start = begin(predict_net, init_net, inputs=given, outputs=outputs, opset=opset, recurrent=recurrent)
+    with _collector_paused():
+        model = run_passes(EXPORT, start).model
+    assert model is not None  # RefuseFindings raised otherwise
+    if stateful:
+        mark_states(model, states, [blob for _, blob in start.outputs])
     return model
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep Python's cycle collector from walking the growing graph again and again: nothing of it is garbage yet."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -139,7 +139,7 @@ def _infer_with_onnx(node: ir.Node, opset: int) -> None:
         result = shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
         )
-    except onnx.shape_inference.InferenceError as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ShapeMismatchError(f"{node.op_type}: {str(error).strip()}") from None
     for i, value in enumerate(node.outputs):
         inferred = result.get(f"o{i}")

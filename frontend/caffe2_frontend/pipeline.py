@@ -13,6 +13,7 @@ from caffe2_frontend.passes.fold import FoldConstants
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.refuse import RefuseFindings
 from caffe2_frontend.passes.rename import RenameToSsa
+from caffe2_frontend.passes.sink import SinkWeights
 from caffe2_frontend.state import Export
 
 # Everything that can be found wrong with a net is found here: the check ends with it.
@@ -31,4 +32,5 @@ EXPORT: Final[tuple[Pass[Export], ...]] = (
     RefuseFindings(),
     CheckModel(),
     RefuseFindings(),
+    SinkWeights(),
 )

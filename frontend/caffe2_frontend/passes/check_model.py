@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.state import Export
-from caffe2_frontend.weightless import without_weights
+from caffe2_frontend.weightless import without_made_up_names, without_weights
 
 
 class CheckModel:
@@ -27,8 +27,14 @@ class CheckModel:
         model = state.model
         if model is None:
             return state
-        inferred = onnx.shape_inference.infer_shapes(without_weights(model), strict_mode=True, data_prop=True)
+        proto = without_weights(model)
         findings = list(state.findings)
+        try:
+            inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+        except onnx.shape_inference.InferenceError as error:
+            # What the converters check one by one may still not go together.
+            findings.append(Diagnostic("invalid-operands", str(error).strip(), Location(str(model.graph.name))))
+            return replace(state, findings=tuple(findings))
         known = {info.name: info for info in (*inferred.graph.output, *inferred.graph.value_info)}
         for value in model.graph.outputs:
             _complete(value, known.get(str(value.name)))
@@ -37,25 +43,24 @@ class CheckModel:
                 place = Location(str(model.graph.name))
                 findings.append(Diagnostic("needs-shape", reason, place, hint="give the shapes of the inputs"))
         if len(findings) == len(state.findings):
-            onnx.checker.check_model(without_weights(model), full_check=True)
+            # Strict inference of the whole model is what a full check does beyond this one.
+            onnx.checker.check_model(_with_shapes(proto, model))
         return replace(state, findings=tuple(findings))
+
+
+def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:
+    """The protobuf with the shapes of the outputs as they are known now: the checker wants them."""
+    for info, value in zip(proto.graph.output, model.graph.outputs, strict=True):
+        info.CopyFrom(ir.serde.serialize_value(value))
+    return proto
 
 
 def _complete(value: ir.Value, info: onnx.ValueInfoProto | None) -> None:
     if info is None:
         return
-    shape = _without_made_up_names(ir.serde.deserialize_type_proto_for_shape(info.type))
+    shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(info.type))
     if shape is not None and (value.shape is None or len(value.shape) == len(shape)):
         value.shape = shape if value.shape is None else _known_dims(value.shape, shape)
-
-
-def _without_made_up_names(shape: ir.Shape | None) -> ir.Shape | None:
-    """The shape without the names that ONNX's inference gives to dims it knows nothing of."""
-    if shape is None:
-        return None
-    return ir.Shape(
-        [None if isinstance(dim, ir.SymbolicDim) and (dim.value or "").startswith("unk__") else dim for dim in shape]
-    )
 
 
 def _known_dims(ours: ir.Shape, theirs: ir.Shape) -> ir.Shape:

@@ -45,6 +45,7 @@ def _remove_identities(graph: ir.Graph) -> None:
             if source not in own or source.is_graph_output():
                 continue
             name = target.name
+            source.type, source.shape = source.type or target.type, source.shape or target.shape
             ir.convenience.replace_all_uses_with(target, source, replace_graph_outputs=True)
             graph.remove(node, safe=True)
             source.name = name

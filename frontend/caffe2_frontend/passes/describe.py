@@ -108,6 +108,6 @@ def _told_by_use(
         if expected is not None:
             with suppress(ArgumentError):  # becomes a finding when the operator is converted
                 told = told.merged(expected(op, index))
-        elif op.type in _TRANSPARENT and op.outputs and reach:
+        if op.type in _TRANSPARENT and op.outputs and reach:
             told = told.merged(_told_by_use(op.outputs[0], uses, table, reach - 1))
     return told

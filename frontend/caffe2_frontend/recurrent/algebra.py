@@ -138,6 +138,26 @@ class Algebra:
                 found |= self.masks(*_operands(atom))
         return found
 
+    def leaves(self, *polynomials: Polynomial) -> set[ir.Value]:
+        """The values of all leaves in the polynomials, at any depth."""
+        found: set[ir.Value] = set()
+        for atom in self._atoms_in(polynomials):
+            if isinstance(atom, Leaf):
+                found.add(atom.value)
+            found |= self.leaves(*_operands(atom))
+        return found
+
+    def within_products(self, polynomial: Polynomial, known: Polynomial, value: ir.Value) -> Polynomial:
+        """The polynomial with ``value`` in place of ``known`` where that is, or is added to, a product's operand."""
+
+        def replace(atom: Atom) -> Polynomial:
+            if isinstance(atom, Product) and set(known) <= set(atom.operand):
+                rest = tuple(term for term in atom.operand if term not in known)
+                return self.of(Product(self.add(rest, self.of(Leaf(value))), atom.matrix, atom.part))
+            return self.of(_with_operands(atom, lambda inner: self.within_products(inner, known, value)))
+
+        return self.map(polynomial, replace)
+
     def assuming(self, polynomial: Polynomial, mask: Mask, value: float) -> Polynomial:
         """The polynomial where the mask is 0 or 1 throughout."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -20,10 +20,11 @@ from caffe2_frontend.shapes import Size, size, squeeze, transpose_matrix, unsque
 class Projection:
     """The input of a fused operator: X, [T, N, I], each gate's columns of the matrix that it is multiplied by, biases.
 
-    ``columns`` is None where X is what the gates add: the matrix is then the identity.
+    X is the sum of ``sequences``: values, or rows of other cells' outputs, which are emitted first. ``columns`` is None
+    where X is what the gates add: the matrix is then the identity.
     """
 
-    x: Value
+    sequences: tuple[Value, ...]
     columns: tuple[Columns, ...] | None
     biases: tuple[tuple[Columns, ...], ...]
 
@@ -46,18 +47,21 @@ def hidden_size(cell: Cell) -> int:
 
 
 def projection(body: Body, cell: Cell) -> Projection:
-    """Where the gates' inputs come from. Raises NoMatchError where it is no single sequence."""
+    """Where the gates' inputs come from. Raises NoMatchError where the gates differ in it."""
     gates = cell.gates
     sequence = dict(zip(body.rows, body.sequences, strict=True))
     biases = tuple(gate.biases for gate in gates)
     if all(len(gate.inputs) == 1 and not gate.rows for gate in gates):
-        rows = {gate.inputs[0][0] for gate in gates}
-        if len(rows) == 1:
-            return Projection(sequence[rows.pop()], tuple(gate.inputs[0][1] for gate in gates), biases)
+        operands = {gate.inputs[0][0] for gate in gates}
+        if len(operands) == 1:
+            rows = sorted(operands.pop(), key=lambda row: str(row.name))
+            columns = tuple(gate.inputs[0][1] for gate in gates)
+            return Projection(tuple(sequence.get(row, row) for row in rows), columns, biases)
     elif all(len(gate.rows) == 1 and not gate.inputs for gate in gates):
-        rows = {gate.rows[0].value for gate in gates}
-        if len(rows) == 1:
-            return _before_the_loop(sequence[rows.pop()], gates, biases)
+        values = {gate.rows[0].value for gate in gates}
+        if len(values) == 1:
+            row = values.pop()
+            return _before_the_loop(sequence.get(row, row), gates, biases)
     raise NoMatchError("the gates take their input from several sequences, or in several ways")
 
 
@@ -71,13 +75,13 @@ def _before_the_loop(
     if node is None or node.op_type != "MatMul":
         if any(width != Fraction(1, len(parts)) for width in (b - a for a, b in parts)):
             raise NoMatchError("the gates use parts of the input that overlap or leave some of it out")
-        return Projection(gates_input, None, biases)
+        return Projection((gates_input,), None, biases)
     x, matrix = node.inputs
     if x is None or matrix is None or matrix.shape is None or len(matrix.shape) != 2:
         raise NoMatchError("the input's projection is no product with a matrix")
     if bias is not None:
         biases = tuple((*own, Columns(bias, part)) for own, part in zip(biases, parts, strict=True))
-    return Projection(x, tuple(Columns(matrix, part) for part in parts), biases)
+    return Projection((x,), tuple(Columns(matrix, part) for part in parts), biases)
 
 
 def _added_bias(value: Value) -> tuple[Value, Value | None]:
@@ -90,10 +94,17 @@ def _added_bias(value: Value) -> tuple[Value, Value | None]:
     return value, None
 
 
-def emit_fused(op: Op, body: Body, cell: Cell, source: Projection, steps: Size) -> list[Fused]:
-    """Emit the operator; what becomes of each of the body's states, in their order."""
+def emit_fused(
+    op: Op, body: Body, cell: Cell, source: Projection, outputs: Mapping[Value, Value], steps: Size
+) -> dict[int, Fused]:
+    """Emit the operator; what becomes of the cell's states, by their position among the body's.
+
+    ``outputs`` are the steps of the cells emitted before, [T, N, D], by the row that stands for them.
+    """
     width = hidden_size(cell)
-    x = source.x
+    x, *others = (outputs.get(sequence, sequence) for sequence in source.sequences)
+    for other in others:
+        x = op.emit("Add", x, other)
     if source.columns is None:
         weight = _identity(op, x, [gate.rows[0] for gate in cell.gates])
     else:
@@ -102,7 +113,7 @@ def emit_fused(op: Op, body: Body, cell: Cell, source: Projection, steps: Size) 
     bias = _biases(op, cell, source, width)
     lengths = None if cell.lengths is None else _clipped(op, cell.lengths, steps)
     initial = [body.initial[i] for i in cell.states]
-    outputs = op.emit(
+    emitted = op.emit(
         cell.kind,
         x,
         unsqueeze(op, weight, [0]),
@@ -115,9 +126,9 @@ def emit_fused(op: Op, body: Body, cell: Cell, source: Projection, steps: Size) 
         activations=[cell.activation] if cell.kind == "RNN" else None,
         linear_before_reset=1 if cell.linear_before_reset else None,
     )
-    y, finals = squeeze(op, outputs[0], [1]), outputs[1:]
+    y, finals = squeeze(op, emitted[0], [1]), emitted[1:]
     results = _with_padding(op, cell, y, finals, initial, lengths, steps)
-    return [results[cell.states.index(i)] for i in range(len(body.states))]
+    return dict(zip(cell.states, results, strict=True))
 
 
 def _with_padding(

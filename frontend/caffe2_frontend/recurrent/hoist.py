@@ -33,6 +33,47 @@ def hoist_invariants(op: Op, body: Body) -> None:
     body.op.scope.nodes[:] = kept
 
 
+def gather_addends(body: Body) -> None:
+    """Bring together what depends on no state: ``(state + constant) + row`` becomes ``state + (row + constant)``.
+
+    The sum in brackets is then computed for all steps at once.
+    """
+    inside = _made_inside(body)
+    sequences = set(body.rows)
+    makers = {node.outputs[0]: node for node in body.op.scope.nodes if node.op_type == "Add"}
+    results = {*body.after, *body.stacked}
+    nodes, body.op.scope.nodes = body.op.scope.nodes, []
+    for node in nodes:
+        found = _addends(node, makers, sequences, inside, results) if node.op_type == "Add" else None
+        if found is not None:
+            inner, state, constant, row = found
+            body.op.scope.nodes.remove(inner)
+            total = body.op.emit("Add", state, body.op.emit("Add", row, constant))
+            ir.convenience.replace_all_uses_with(node.outputs[0], total)
+        else:
+            body.op.scope.nodes.append(node)
+            if all(value in sequences or value not in inside for value in node.inputs if value is not None):
+                sequences.update(node.outputs)
+
+
+def _addends(
+    node: ir.Node, makers: dict[Value, ir.Node], sequences: set[Value], inside: set[Value], results: set[Value]
+) -> tuple[ir.Node, Value, Value, Value] | None:
+    """The inner sum, the state's part, the constant and the row, where ``node`` is such a sum of no other use."""
+    for total, row in (node.inputs, node.inputs[::-1]):
+        inner = makers.get(total) if total is not None else None
+        if inner is None or row is None or row not in sequences or total in sequences:
+            continue
+        if len(inner.outputs[0].uses()) > 1 or {inner.outputs[0], node.outputs[0]} & results:
+            continue
+        for state, constant in (inner.inputs, inner.inputs[::-1]):
+            if state is None or constant is None or state not in inside or constant in inside:
+                continue
+            if constant.shape is not None and row.shape is not None and len(constant.shape) <= len(row.shape):
+                return inner, state, constant, row
+    return None
+
+
 def hoist_sequences(op: Op, body: Body) -> Body:
     """Compute what depends on the sequences alone for all steps at once; the body then gets a row of each result."""
     inside = _made_inside(body)

@@ -68,7 +68,7 @@ class UnreadableError(Exception):
 class Reading:
     """The terms of a body's values, as far as they can be read.
 
-    ``times`` are the rows that hold the number of the step.
+    ``times`` are the rows that hold the number of the step, ``rows`` all rows that gates may read.
     """
 
     op: Op
@@ -129,6 +129,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         self._nodes = set(self.body.op.scope.nodes)
+        self.rows = set(self.body.rows)
 
 
 def _join(*terms: Term) -> Layout:

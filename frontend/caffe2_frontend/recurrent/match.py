@@ -6,10 +6,12 @@ The formulas are those of the ONNX operators: for LSTM ``c' = f * c + i * g`` an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Final, Literal
+
+import onnx_ir as ir
 
 from caffe2_frontend.op import Value
 from caffe2_frontend.recurrent.algebra import (
@@ -42,13 +44,14 @@ class Columns:
 class Affine:
     """``recurrent^T h + input^T x + biases + constant``.
 
-    ``rows`` is what the input adds as it is, instead of through a matrix: part of a row of a sequence.
+    ``rows`` is what the input adds as it is, instead of through a matrix: part of a row of a sequence. ``inputs`` are
+    products: of a sum of rows, with a matrix.
     ``recurrent_biases`` stand beside the recurrent product where it is multiplied by a gate.
     """
 
     recurrent: Columns
     rows: tuple[Columns, ...]
-    inputs: tuple[tuple[Value, Columns], ...]
+    inputs: tuple[tuple[frozenset[Value], Columns], ...]
     biases: tuple[Columns, ...]
     constant: float = 0.0
     recurrent_biases: tuple[Columns, ...] = ()
@@ -59,13 +62,15 @@ class Cell:
     """A recognised cell.
 
     ``states`` are the positions, among the body's, of h (and c). ``gates`` are in ONNX's order: i, o, f, c for LSTM;
-    z, r, h for GRU. ``drop``: rows past their length have zero states instead of keeping them.
+    z, r, h for GRU. ``drop``: rows past their length have zero states instead of keeping them. ``output`` stands for a
+    row of h where cells above read it.
     """
 
     kind: Kind
     states: tuple[int, ...]
     gates: tuple[Affine, ...]
     lengths: Value | None
+    output: Value
     drop: bool = False
     activation: str = "Tanh"
     linear_before_reset: bool = False
@@ -75,26 +80,46 @@ class NoMatchError(Exception):
     """The body is another computation; says where it differs."""
 
 
-def match_cell(reading: Reading) -> Cell:
-    """The cell that the body is. Raises NoMatchError where it is none."""
-    states = reading.body.states
-    after = []
-    for value in reading.body.after:
+def match_cells(reading: Reading) -> tuple[Cell, ...]:
+    """The cells that the body is made of, one above the other: each reads rows of sequences and the cells before it.
+
+    Raises NoMatchError where it is anything else.
+    """
+    after: dict[int, Polynomial] = {}
+    for i, value in enumerate(reading.body.after):
         term = reading.terms.get(value)
         if term is None:
             raise NoMatchError("the step net computes more than gates of sigmoids, tanhs and matrix products")
-        after.append(term.polynomial)
-    matchers = {1: (_gru, _rnn), 2: (_lstm,)}.get(len(states))
-    if matchers is None:
-        raise NoMatchError(f"the step net has {len(states)} states, no LSTM, GRU or RNN has")
+        after[i] = term.polynomial
+    cells: list[Cell] = []
+    while after:
+        cell = _lowest(reading, after)
+        output = after[cell.states[0]]
+        for i in cell.states:
+            del after[i]
+        after = {i: reading.algebra.within_products(p, output, cell.output) for i, p in after.items()}
+        reading.rows.add(cell.output)
+        cells.append(cell)
+    return tuple(cells)
+
+
+def _lowest(reading: Reading, after: Mapping[int, Polynomial]) -> Cell:
+    """A cell whose states depend on no other states."""
     reasons = []
-    for order in permutations(range(len(states))):
-        for matcher in matchers:
-            try:
-                return matcher(reading, order, [after[i] for i in order])
-            except (NoMatchError, TooComplexError) as error:
-                reasons.append(str(error) or "the step net is too complex")
-    raise NoMatchError(reasons[0])
+    for count, matchers in ((2, (_lstm,)), (1, (_gru, _rnn))):
+        for order in permutations(after, count):
+            own = {reading.body.states[i] for i in order}
+            used = reading.algebra.leaves(*(after[i] for i in order)) & set(reading.body.states)
+            if used - own or (count == 2 and used != own):
+                continue
+            for matcher in matchers:
+                try:
+                    return matcher(reading, order, [after[i] for i in order])
+                except (NoMatchError, TooComplexError) as error:
+                    reasons.append(str(error) or "the step net is too complex")
+    raise NoMatchError(
+        reasons[0] if reasons else f"{len(after)} states depend on one another as no LSTM's, GRU's or RNN's do"
+    )
 
 
 def _lstm(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) -> Cell:
@@ -113,7 +138,7 @@ def _lstm(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial])
     if None in (update, candidate, output) or squashed != new_c or len(product) != 2 or len(output_atoms) != 2:
         raise NoMatchError("the hidden state is no output gate times tanh of the cell state")
     gates = tuple(_affine(reading, gate, h) for gate in (update, output, forget, candidate) if gate is not None)
-    return Cell("LSTM", order, gates, lengths, drop)
+    return Cell("LSTM", order, gates, lengths, _output(reading, order), drop)
 
 
 def _gru(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) -> Cell:
@@ -134,7 +159,7 @@ def _gru(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) 
             if new_h == expected and isinstance(candidate_atom, Function) and candidate_atom.name == "Tanh":
                 reset, inner, before = _candidate(reading, candidate_atom.operand, h)
                 gates = (_affine(reading, update, h), _affine(reading, reset, h), inner)
-                return Cell("GRU", order, gates, lengths, drop, linear_before_reset=before)
+                return Cell("GRU", order, gates, lengths, _output(reading, order), drop, linear_before_reset=before)
     raise NoMatchError("the state is no mix of itself and a candidate, as a GRU's is")
 
 
@@ -145,8 +170,22 @@ def _rnn(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) 
     if len(products) == 1 and len(products[0]) == 1 and new_h[0][1] == 1.0:
         atom = products[0][0]
         if isinstance(atom, Function) and atom.name in _ACTIVATIONS:
-            return Cell("RNN", order, (_affine(reading, atom.operand, h),), lengths, drop, activation=atom.name)
+            return Cell(
+                "RNN",
+                order,
+                (_affine(reading, atom.operand, h),),
+                lengths,
+                _output(reading, order),
+                drop,
+                activation=atom.name,
+            )
     raise NoMatchError("the state is no tanh, relu or sigmoid of an affine map")
+
+
+def _output(reading: Reading, order: tuple[int, ...]) -> Value:
+    """A name for the rows of h, to be read by other cells."""
+    state = reading.body.states[order[0]]
+    return ir.Value(name=f"{state.name}_row", type=state.type, shape=ir.Shape([None, None]))
 
 
 def _unmasked(
@@ -212,7 +251,7 @@ def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
             recurrent.append(Columns(atom.matrix, atom.part))
         elif isinstance(atom, Product):
             inputs.append((_row(reading, atom.operand), Columns(atom.matrix, atom.part)))
-        elif isinstance(atom, Leaf) and atom.value in reading.body.rows:
+        elif isinstance(atom, Leaf) and atom.value in reading.rows:
             rows.append(Columns(atom.value, atom.part))
         elif isinstance(atom, Leaf) and atom.value.shape is not None and len(atom.value.shape) == 1:
             biases.append(Columns(atom.value, atom.part))
@@ -223,13 +262,16 @@ def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
     return Affine(recurrent[0], tuple(rows), tuple(inputs), tuple(biases), constant)
 
 
-def _row(reading: Reading, polynomial: Polynomial) -> Value:
-    """The row that a product's operand is."""
-    if len(polynomial) == 1 and len(polynomial[0][0]) == 1 and polynomial[0][1] == 1.0:
-        atom = reading.algebra.atoms[polynomial[0][0][0]]
-        if isinstance(atom, Leaf) and atom.value in reading.body.rows and atom == Leaf(atom.value):
-            return atom.value
-    raise NoMatchError("a gate multiplies something that is neither the state nor a row of the input")
+def _row(reading: Reading, polynomial: Polynomial) -> frozenset[Value]:
+    """The rows that a product's operand is the sum of."""
+    rows = set()
+    for monomial, factor in polynomial:
+        atoms = reading.algebra.factors(monomial)
+        atom = atoms[0] if len(atoms) == 1 and factor == 1.0 else None
+        if not isinstance(atom, Leaf) or atom.value not in reading.rows or atom != Leaf(atom.value):
+            raise NoMatchError("a gate multiplies something that is neither the state nor a row of the input")
+        rows.add(atom.value)
+    return frozenset(rows)
 
 
 def _candidate(reading: Reading, polynomial: Polynomial, h: Polynomial) -> tuple[Polynomial, Affine, bool]:

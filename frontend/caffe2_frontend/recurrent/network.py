@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from caffe2_bridge.net import OpView
+import onnx_ir as ir
+
+from caffe2_bridge.net import NetView, OpView
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
@@ -26,7 +28,19 @@ def _operand(op: OpView, index: int) -> TensorInfo:
         return TensorInfo(shape=(None, None, None))
     if index in op.args.integers("initial_recurrent_state_ids", default=()):
         return TensorInfo(shape=(1, None, None))
-    return TensorInfo()
+    return TensorInfo(ir.DataType.INT32, (None,)) if _is_compared_with_time(op, op.inputs[index]) else TensorInfo()
+
+
+def _is_compared_with_time(op: OpView, name: str) -> bool:
+    """Whether the step net compares a blob with the number of the step: sequence lengths, then."""
+    step_net = op.args.net("step_net", default=None)
+    times = {op.args.text("timestep", default="timestep")}
+    for inner in NetView(step_net).ops if step_net is not None else ():
+        if inner.type in ("Copy", "CopyFromCPUInput") and inner.inputs[0] in times:
+            times.update(inner.outputs)
+        elif inner.type in ("GT", "GE", "LT", "LE") and name in inner.inputs and times.intersection(inner.inputs):
+            return True
+    return False
 
 
 @family.converts("RecurrentNetwork", expects=_operand)

@@ -9,11 +9,12 @@ import onnx_ir as ir
 
 from caffe2_frontend.bodies import Body, branch, build_body, discard_body, emit_loop, emit_scan
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.recurrent.fused import emit_fused, hidden_size, projection
-from caffe2_frontend.recurrent.hoist import hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
+from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.interpret import Reading
-from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cell
-from caffe2_frontend.recurrent.spec import RecurrentSpec
+from caffe2_frontend.recurrent.join import join_products
+from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
+from caffe2_frontend.recurrent.spec import RecurrentSpec, State
 from caffe2_frontend.recurrent.steps import Operands, Rows, lower_step, read_operands
 from caffe2_frontend.shapes import Size, slice_axis, squeeze
 from caffe2_frontend.state import Recurrent
@@ -30,33 +31,41 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows
             dict(zip(operands.initial, states, strict=True)),
             dict(zip(operands.sequences, rows, strict=True)),
         )
-        return after, [squeeze(inside, value, [0]) for value in after]
+        return after, [squeeze(inside, after[i], [0]) for i in stacked]
 
+    # A body's results that nobody reads are computed all the same.
+    stacked = [i for i, state in enumerate(spec.states) if _steps_are_read(op, spec, state)]
     body = build_body(op, list(operands.initial.values()), list(operands.sequences.values()), step)
     hoist_invariants(op, body)
     if form in ("auto", "fused"):
         try:
-            return _fused(op, spec, body, operands)
+            return _fused(op, spec, body, operands, form)
         except NoMatchError as error:
             if form == "fused":
                 op.unsupported(f"no LSTM, GRU or RNN operator: {error}", hint="ask for auto, scan or loop")
-            op.note(f"a Scan, as no LSTM, GRU or RNN operator computes this: {error}")
-    last, steps = _guarded(op, hoist_sequences(op, body), operands.steps, form)
+            op.note(f"a Scan, and no LSTM, GRU or RNN operator: {error}")
+    gather_addends(body)
+    body = hoist_sequences(op, body)
+    join_products(op, body)
+    last, steps = _guarded(op, body, stacked, operands.steps, form)
+    rows = dict(zip(stacked, steps, strict=True))
     return {
-        blob: Rows(value, stacked, final)
-        for (blob, value), stacked, final in zip(operands.initial.items(), steps, last, strict=True)
+        blob: Rows(value, rows.get(i), final)
+        for i, ((blob, value), final) in enumerate(zip(operands.initial.items(), last, strict=True))
     }
 
 
-def _guarded(op: Op, body: Body, steps: Size, form: Recurrent) -> tuple[list[Value], list[Value]]:
+def _guarded(
+    op: Op, body: Body, stacked: Sequence[int], steps: Size, form: Recurrent
+) -> tuple[list[Value], list[Value]]:
     """The loop; around it a branch for sequences of no steps: Scan takes none, and Loop forgets their shape."""
 
     def run(inside: Op) -> list[Value]:
-        last, stacked = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
-        return [*last, *stacked]
+        last, rows = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
+        return [*last, *rows]
 
     def skip(inside: Op) -> list[Value]:
-        return [*body.initial, *(slice_axis(inside, value, 0, 0, 0) for value in body.initial)]
+        return [*body.initial, *(slice_axis(inside, body.initial[i], 0, 0, 0) for i in stacked)]
 
     if isinstance(steps, int):
         results = run(op) if steps else skip(op)
@@ -64,38 +73,49 @@ def _guarded(op: Op, body: Body, steps: Size, form: Recurrent) -> tuple[list[Val
         some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
         results = branch(op, some, run, skip)
     count = len(body.initial)
-    for value, start in zip(results[count:], body.initial, strict=True):
+    for value, start in zip(results[count:], (body.initial[i] for i in stacked), strict=True):
         length = op.shape(body.sequences[0])[0]
         value.shape = None if start.shape is None else ir.Shape([length, *list(start.shape)[1:]])
     return results[:count], results[count:]
 
 
-def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands) -> dict[str, Rows]:
-    """Emit a fused operator. Raises NoMatchError, with nothing emitted, where none computes what the net does."""
+def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Recurrent) -> dict[str, Rows]:
+    """Emit fused operators. Raises NoMatchError, with nothing emitted, where none computes what the net does.
+
+    In the form ``auto`` also where one does, and is known to be slow.
+    """
     times = frozenset(row for row, name in zip(body.rows, operands.sequences, strict=True) if name == spec.timestep)
     reading = Reading(op, body, times)
     reading.read()
-    cell = match_cell(reading)
-    hidden_size(cell)
-    source = projection(body, cell)
-    _check_wanted(op, spec, cell)
-    results = emit_fused(op, body, cell, source, operands.steps)
+    cells = match_cells(reading)
+    sources = [projection(body, cell) for cell in cells]
+    if form == "auto" and any(cell.kind == "RNN" and cell.lengths is not None for cell in cells):
+        raise NoMatchError("it is an RNN with lengths, whose operator is two to four times slower in onnxruntime")
+    for cell in cells:
+        hidden_size(cell)
+        _check_wanted(op, spec, cell)
+    results: dict[int, Fused] = {}
+    outputs: dict[Value, Value] = {}
+    for cell, source in zip(cells, sources, strict=True):
+        results |= emit_fused(op, body, cell, source, outputs, operands.steps)
+        hidden = results[cell.states[0]].steps
+        assert hidden is not None
+        outputs[cell.output] = hidden
     discard_body(body)
     return {
-        blob: Rows(initial, result.steps, result.last)
-        for (blob, initial), result in zip(operands.initial.items(), results, strict=True)
+        blob: Rows(initial, results[i].steps, results[i].last)
+        for i, (blob, initial) in enumerate(operands.initial.items())
     }
 
 
 def _check_wanted(op: Op, spec: RecurrentSpec, cell: Cell) -> None:
     """ONNX's LSTM does not give the cell state of every step."""
-    hidden = spec.states[cell.states[0]].blob
-    wanted = [
-        name
-        for state in spec.states
-        if state.blob != hidden
-        for name in (state.blob, *(a.blob for a in spec.aliases if a.source == state.blob and a.offset != -1))
-        if op.is_read(name)
-    ]
+    wanted = [state.blob for state in (spec.states[i] for i in cell.states[1:]) if _steps_are_read(op, spec, state)]
     if wanted:
-        raise NoMatchError(f"{wanted[0]!r} holds the cell state of every step, which ONNX's LSTM does not give")
+        raise NoMatchError(f"the cell state of every step ({wanted[0]!r}) is read, which ONNX's LSTM does not give")
+
+
+def _steps_are_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
+    """Whether anything reads more of a state than its last row."""
+    aliases = (alias.blob for alias in spec.aliases if alias.source == state.blob and alias.offset != -1)
+    return any(op.is_read(name) for name in (state.blob, *aliases))
