@@ -164,6 +164,34 @@ def emit_branches(op: Op, condition: Value, sides: Sequence[tuple[Op, Sequence[V
     return outputs
 
 
+def settle_rank(scope: Scope, value: Value) -> bool:
+    """Give a result of an If one rank: where its branches' differ, dims of one go before those of the lower one.
+
+    Returns whether that could be done: what is read has to stay as it is.
+    """
+    node = value.producer()
+    if node is None or node.op_type != "If" or value.uses():
+        return False
+    index = node.outputs.index(value)
+    graphs = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+    shapes = [graph.outputs[index].shape for graph in graphs]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes):
+        return False
+    rank = max(map(len, known))
+    for graph, shape in zip(graphs, known, strict=True):
+        if len(shape) < rank:
+            axes = scope.constants.add(np.arange(rank - len(shape)))
+            inner = ir.Node("", "Unsqueeze", [graph.outputs[index], axes], num_outputs=1)
+            inner.outputs[0].name = scope.names.fresh(str(value.name))
+            inner.outputs[0].type = value.type
+            inner.outputs[0].shape = ir.Shape([*[1] * (rank - len(shape)), *shape])
+            graph.append(inner)
+            graph.outputs[index] = inner.outputs[0]
+    value.shape = common_shape(*(graph.outputs[index].shape for graph in graphs))
+    return True
+
+
 def formal_row(op: Op, sequence: Value) -> Value:
     """A body's formal input for one row of a sequence."""
     return _formal(op, sequence, ir.Shape(op.shape(sequence)[1:]))

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.net import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import quantized
 from caffe2_frontend.bodies import Step, common_shape, emit_branches, loop
 from caffe2_frontend.family import Family
 from caffe2_frontend.lower import count_reads
@@ -48,12 +49,16 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
         values = [inside.scope.find(name) for inside in sides]
         if None not in values:
             changed.append(name)
-        elif any(values) and op.is_read(name):
+        elif any(values) and _is_read_outside(op, name, [net for net in nets if net is not None]):
             op.unsupported(f"{name!r} is written in one branch only, and has no value before", code="undefined-blob")
     pairs = [(inside, [_found(inside, name) for name in changed]) for inside in sides]
     for name, a, b in zip(changed, pairs[0][1], pairs[1][1], strict=True):
         _require_same_type(op, name, a, b)
-    for name, value in zip(changed, emit_branches(op, condition, pairs) if changed else [], strict=True):
+    chosen = emit_branches(op, condition, pairs) if changed else []
+    for name, value, a, b in zip(changed, chosen, pairs[0][1], pairs[1][1], strict=True):
+        kind = quantized.given(a)
+        if kind is not None and kind == quantized.given(b):
+            quantized.read_as(value, kind)
         op.scope.bind(name, value)
     return _bound(op)
 
@@ -208,7 +213,12 @@ def _require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
 
 def _require_defined(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> None:
     """What only the loop writes must not be read after it: the loop may not run at all."""
-    inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
     for name in names:
-        if op.lowering.read[name] > inside[name] and not op.scope.is_opaque(name):
+        if _is_read_outside(op, name, nets) and not op.scope.is_opaque(name):
             op.unsupported(f"{name!r} has no value if the loop does not run", code="undefined-blob")
+
+
+def _is_read_outside(op: Op, name: str, nets: Sequence[NetDef]) -> bool:
+    """Whether anything but the operator's own bodies reads a blob."""
+    inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
+    return op.lowering.read[name] > inside[name]

@@ -15,25 +15,31 @@ from caffe2_frontend.op import Op, Outputs, RefusedBodyError, UnsupportedError, 
 from caffe2_frontend.scope import Scope
 from caffe2_frontend.state import Recurrent
 
-# Arguments that choose an implementation, or that helpers add to every operator: they cannot change what an operator
-# computes that does not read them itself.
+# Arguments that choose an implementation, that tell compilers of sizes to expect, or that helpers add to every
+# operator: they cannot change what an operator computes that does not read them itself.
 HARMLESS_ARGS: Final = (
     "order", "use_cudnn", "cudnn_exhaustive_search", "exhaustive_search", "ws_nbytes_limit", "deterministic",
     "float16_compute", "enable_tensor_core", "allow_tf32", "shared_buffer", "init_params", "net_pos",
+    "average_lookup_length", "length1", "maxOutputSize",
 )  # fmt: skip
 
-# String arguments of RecurrentNetwork that name what it makes itself.
+# String arguments of RecurrentNetwork that name blobs of the net that it writes, and all that it makes itself.
 _NAMES_WRITTEN: Final = ("recurrent_states", "alias_dst")
 _NAMES_MADE: Final = frozenset({"alias_src", "alias_dst", "recurrent_states", "link_internal", "link_external"})
 
 
 @dataclass
 class Lowering:
-    """The state of one lowering: the converters, and what was found so far."""
+    """The state of one lowering: the converters, and what was found so far.
+
+    ``ranks_known``: the ranks of all inputs are known. Where one is not, which is a finding of its own, the operators are
+    converted for their other findings, and what they want to know of shapes is not reported.
+    """
 
     converters: Mapping[str, Converter]
     recurrent: Recurrent = "auto"
     read: Counter[str] = field(default_factory=Counter)
+    ranks_known: bool = True
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
 
@@ -64,7 +70,8 @@ class Lowering:
         try:
             self._convert(view, scope, here)
         except UnsupportedError as error:
-            self.report(error.code, error.reason, here, error.hint)
+            if self.ranks_known or error.code != "needs-shape":
+                self.report(error.code, error.reason, here, error.hint)
         except ArgumentError as error:
             self.report("invalid-argument", str(error), here)
         except RefusedBodyError:

@@ -6,9 +6,10 @@ from typing import Final
 
 from caffe2_bridge.passes import Pass
 from caffe2_frontend.passes.check_model import CheckModel
-from caffe2_frontend.passes.cleanup import CleanUp
+from caffe2_frontend.passes.cleanup import CleanUp, RemoveUnused
 from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.describe import DescribeInputs
+from caffe2_frontend.passes.directions import MergeDirections
 from caffe2_frontend.passes.fold import FoldConstants
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.refuse import RefuseFindings
@@ -26,8 +27,10 @@ UNDERSTAND: Final[tuple[Pass[Export], ...]] = (
 EXPORT: Final[tuple[Pass[Export], ...]] = (
     *UNDERSTAND,
     RefuseFindings(),
-    FoldConstants(),
     CleanUp(),
+    MergeDirections(),
+    FoldConstants(),
+    RemoveUnused(),
     ConvertOpset(),
     RefuseFindings(),
     CheckModel(),

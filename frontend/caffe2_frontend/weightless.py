@@ -28,6 +28,15 @@ def without_weights(model: ir.Model) -> onnx.ModelProto:
             graph.register_initializer(value)
 
 
+def without_made_up_names(shape: ir.Shape | None) -> ir.Shape | None:
+    """The shape without the names that ONNX's inference gives to dims it knows nothing of."""
+    if shape is None:
+        return None
+    return ir.Shape(
+        [None if isinstance(dim, ir.SymbolicDim) and (dim.value or "").startswith("unk__") else dim for dim in shape]
+    )
+
+
 def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
     """The reverse of :func:`without_weights`: the weights are those of ``source``, by name."""
     model = ir.from_proto(proto)
@@ -37,4 +46,7 @@ def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
             model.graph.inputs.remove(value)
             value.const_value = weight.const_value
             model.graph.register_initializer(value)
+    for graph in model.graphs():
+        for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
+            value.shape = without_made_up_names(value.shape)
     return model

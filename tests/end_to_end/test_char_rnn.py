@@ -66,7 +66,7 @@ def by_hand(given: dict[str, Array]) -> dict[str, Array]:
     rows = []
     for t, row in enumerate(projected):
         i, f, o, g = np.split(row + h @ weights["LSTM/gates_t_w"].T + weights["LSTM/gates_t_b"], 4, axis=-1)
-        new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        new_c = sigmoid(f + 1) * c + sigmoid(i) * np.tanh(g)  # forget_bias is 1
         new_h = sigmoid(o) * np.tanh(new_c)
         on = (t < given["seq_lengths"])[:, None]
         h, c = np.where(on, new_h, h), np.where(on, new_c, c)
@@ -117,12 +117,14 @@ def test_states_carried_over_make_one_sequence_of_two(form: str) -> None:
     given = inputs(7, 2)
     whole = session(form).run(given)
     first = session(form).run(given | {"input_blob": given["input_blob"][:3]} | {"seq_lengths": np.full(2, 3, "int32")})
-    second = session(form).run({
-        "input_blob": given["input_blob"][3:],
-        "seq_lengths": np.full(2, 4, "int32"),
-        "hidden_init": first["LSTM/hidden_state_last"],
-        "cell_init": first["LSTM/cell_state_last"],
-    })
+    second = session(form).run(
+        {
+            "input_blob": given["input_blob"][3:],
+            "seq_lengths": np.full(2, 4, "int32"),
+            "hidden_init": first["LSTM/hidden_state_last"],
+            "cell_init": first["LSTM/cell_state_last"],
+        }
+    )
     np.testing.assert_allclose(second["LSTM/cell_state_last"], whole["LSTM/cell_state_last"], rtol=1e-5, atol=1e-6)
 
 
@@ -155,7 +157,6 @@ def demo() -> ModuleType:
     return module
 
 
-@pytest.mark.slow
 def test_the_demo_agrees_with_real_caffe2(capsys: pytest.CaptureFixture[str]) -> None:
     assert demo().main() == 0
     text = capsys.readouterr().out

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import caffe2_bridge as c2
 import numpy as np
 import pytest
+
+import caffe2_bridge as c2
 from caffe2_backend.certify import certify
 from caffe2_backend.runtime.sessions import Session
 from caffe2_frontend import convert, to_onnx

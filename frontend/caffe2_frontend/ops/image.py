@@ -162,6 +162,7 @@ def _blocks(op: Op) -> tuple[Value, int, list[int]]:
 @family.converts("ChannelShuffle")
 def channel_shuffle(op: Op) -> Value:
     """The first channels of all groups, then the second ones, and so on."""
+    op.args.ignore("kernel")
     x = op.input(0)
     group = op.args.integer("group", default=1)
     axis = op.rank(x) - 1 if channels_last(op) else 1

@@ -14,7 +14,7 @@ from caffe2_frontend.layout import channels_last
 from caffe2_frontend.op import Op, Outputs, Value
 from caffe2_frontend.ops import fill, image, shape, slicing
 from caffe2_frontend.quantized import BYTE, IMAGE, asked, quantization, read_as, require_bytes, stated, unchanged
-from caffe2_frontend.types import TensorInfo
+from caffe2_frontend.types import Quantization, TensorInfo
 
 family = Family("int8")
 
@@ -40,9 +40,9 @@ def dequantize(op: Op) -> Value:
 
 
 @family.converts("Int8GivenTensorFill", "Int8GivenIntTensorFill")
-def given(op: Op) -> Value:
+def given(op: Op) -> Outputs:
     """Bytes, or the int32 of a bias."""
-    return read_as(fill.given(op), stated(op))
+    return _read_as(fill.given(op), stated(op))
 
 
 # What moves the bytes of an Int8 tensor as those of any other tensor are moved.
@@ -50,7 +50,6 @@ _MOVES: Final[dict[str, Callable[[Op], Outputs]]] = {
     "Int8ChannelShuffle": image.channel_shuffle,
     "Int8Flatten": shape.flatten_to_matrix,
     "Int8Reshape": shape.reshape_to,
-    "Int8Slice": slicing.slice_ranges,
     "Int8Transpose": shape.transpose,
 }
 
@@ -61,10 +60,23 @@ def move(op: Op) -> Outputs:
     how = unchanged(op, x)
     if op.type == "Int8ChannelShuffle":
         require_rank(op, x, 4, "the image")
-        _require_channels_last(op)
-    moved = _MOVES[op.type](op)
-    y, *others = moved if isinstance(moved, tuple) else (moved,)
-    return (None if y is None else read_as(y, how), *others)
+        if not channels_last(op):
+            op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
+    return _read_as(_MOVES[op.type](op), how)
+
+
+@family.converts("Int8Slice", expects={0: TensorInfo(BYTE), 1: _RANGES, 2: _RANGES})
+def cut(op: Op) -> Outputs:
+    """The range may also be given for one axis alone, ``dim``."""
+    x = require_bytes(op, op.input(0), "the input")
+    how = unchanged(op, x)
+    if op.has_input(1) or not {"dim", "start_idx", "end_idx"} <= set(op.args):
+        return _read_as(slicing.slice_ranges(op), how)
+    op.args.ignore("starts", "ends")
+    axis = op.axis(op.args.integer("dim"), op.rank(x))
+    starts, ends = [0] * op.rank(x), [-1] * op.rank(x)
+    starts[axis], ends[axis] = op.args.integer("start_idx"), op.args.integer("end_idx")
+    return read_as(slicing.slice_static(op, x, starts, ends), how)
 
 
 @family.converts("Int8ResizeNearest", expects={0: IMAGE})
@@ -78,8 +90,16 @@ def resize_nearest(op: Op) -> Value:
     if min(scales) <= 0:
         op.unsupported("scales must be positive", code="invalid-argument")
     by = op.const([1.0, *scales, 1.0], np.float32)
-    floor = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return read_as(op.emit("Resize", x, None, by, mode="nearest", **floor), how)
+    y = op.emit(
+        "Resize",
+        x,
+        None,
+        by,
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    return read_as(y, how)
 
 
 @family.converts("Int8Concat", expects=lambda _, __: TensorInfo(BYTE))
@@ -96,6 +116,7 @@ def concat(op: Op) -> tuple[Value, None]:
     return read_as(op.emit("Concat", *parts, axis=axis), how), None
 
 
-def _require_channels_last(op: Op) -> None:
-    if not channels_last(op):
-        op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
+def _read_as(outputs: Outputs, how: Quantization) -> Outputs:
+    """What an operator gives, the first of it an Int8 tensor."""
+    y, *others = outputs if isinstance(outputs, tuple) else (outputs,)
+    return (None if y is None else read_as(y, how), *others)

@@ -107,9 +107,11 @@ def plus(op: Op) -> Value:
     how = asked(op)
     kinds = [quantization(op, x) for x in operands]
     scales = [np.float32(kind.scale) / np.float32(how.scale) for kind in kinds]
-    if any(not 2**-10 <= scale < 2**8 for scale in scales):
+    if min(scales) < 2**-14 or not 2**-10 <= max(scales) < 2**8:
         op.unsupported(
-            "the operands' scales over that of the result are not in [2**-10, 2**8)", code="invalid-argument"
+            f"the operands' scales are {scales[0]:.4g} and {scales[1]:.4g} times that of the result: "
+            "between 2**-14 and 2**8, one of them at least 2**-10, is computed",
+            code="invalid-argument",
         )
     shift = _SUM_BITS - (int(np.frexp(max(scales))[1]) - 1)
     factors = [float(np.rint(scale * np.float32(2.0**shift))) / 2.0**shift for scale in scales]

@@ -66,10 +66,9 @@ def transposed_convolution(op: Op) -> Value:
     adj = spelled(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
     window = _window(op, x, dilated=False)
     _require_kernel(op, window, w)
-    pads = [*window.head, *window.tail]
     if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):
         op.unsupported(f"adj {adj} does not lie between 0 and the stride", code="invalid-argument")
-    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING or min(pads) < 0:
+    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING or min(*window.head, *window.tail) < 0:
         op.unsupported("negative or Caffe's legacy pads are not defined", code="invalid-argument")
     require_equal(op, op.static_dim(x, 3), op.static_dim(w, 0), "channels of the image and of the weight")
     require_equal(op, op.static_dim(w, 3), op.static_dim(bias, 0), "filters and biases")
@@ -79,7 +78,8 @@ def transposed_convolution(op: Op) -> Value:
     turned = op.emit("Transpose", w, perm=[3, 0, 1, 2])
     turned = op.emit("Slice", turned, op.const([-1, -1], np.int64), op.const([last, last], np.int64), axes, step)
     reach = [k - 1 for k in window.kernel]
-    total = _convolved(op, planes, turned, pads=[*reach, *(r + a for r, a in zip(reach, adj, strict=True))])
+    pads = [*reach, *(r + a for r, a in zip(reach, adj, strict=True))]
+    total = _convolved(op, planes, turned, kernel_shape=list(window.kernel), pads=pads)
     for axis, (head, tail) in enumerate(zip(window.head, window.tail, strict=True), 2):
         if head or tail:
             total = slice_axis(op, total, axis, head, -tail or np.iinfo(np.int64).max)

@@ -31,7 +31,7 @@ def _fc_operand(op: OpView, index: int) -> TensorInfo:
     if index == 0:
         axis = op.args.integer("axis", default=1)
         return TensorInfo(shape=(None,) * (axis + 1) if axis >= 0 else None)
-    return TensorInfo(shape=(None,) * (2 if index == 1 else 1))
+    return TensorInfo(shape=(None,) * (max(op.args.integer("axis_w", default=1), 0) + 1 if index == 1 else 1))
 
 
 @family.converts("FC", "FCTransposed", expects=_fc_operand)

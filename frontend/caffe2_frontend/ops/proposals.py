@@ -35,6 +35,8 @@ class _Selection:
 
 
 def _selection(op: Op, *, rotated: bool) -> _Selection:
+    # Old nets misspell nms_thresh, and Caffe2 does not heed it.
+    op.args.ignore("nms_thres")
     return _Selection(
         float(np.float32(1.0) / np.float32(op.args.number("spatial_scale", default=1 / 16))),
         op.args.integer("pre_nms_topN", default=6000),

@@ -25,7 +25,7 @@ _OPERANDS: Final = {0: TensorInfo(_FLOAT, (None,) * 4), 1: TensorInfo(_FLOAT, (N
 
 
 @dataclass(frozen=True)
-class _Pooling:
+class Pooling:
     """The size of the result, the scale from boxes to features, and a bin's samples a side (0: by its size)."""
 
     height: int
@@ -35,8 +35,8 @@ class _Pooling:
     aligned: bool
 
 
-def _pooling(op: Op) -> _Pooling:
-    pooling = _Pooling(
+def read_pooling(op: Op) -> Pooling:
+    pooling = Pooling(
         op.args.integer("pooled_h", default=1),
         op.args.integer("pooled_w", default=1),
         op.args.number("spatial_scale", default=1.0),
@@ -48,7 +48,7 @@ def _pooling(op: Op) -> _Pooling:
     return pooling
 
 
-def _image_numbers(op: Op, rois: Value, dims: int) -> Value:
+def image_numbers(op: Op, rois: Value, dims: int) -> Value:
     """The image of each region: its first column, or the first image where the regions have no more than a box's."""
     first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
     numbers = cast(op, first, _INT64)
@@ -63,13 +63,13 @@ def _image_numbers(op: Op, rois: Value, dims: int) -> Value:
 
 @family.converts("RoIAlign", expects=_OPERANDS)
 def roi_align(op: Op) -> Value:
-    how, last = _pooling(op), channels_last(op)
+    how, last = read_pooling(op), channels_last(op)
     features, rois = move_first(op, op.input(0), when=last), op.input(1)
     result = op.emit(
         "RoiAlign",
         features,
         joined(op, columns(op, rois, 4)),
-        _image_numbers(op, rois, 4),
+        image_numbers(op, rois, 4),
         coordinate_transformation_mode="half_pixel" if how.aligned else "output_half_pixel",
         mode="avg",
         output_height=how.height,
@@ -92,14 +92,14 @@ def _without_nothing(op: Op, result: Value, rois: Value) -> Value:
 @family.converts("RoIAlignRotated", expects=_OPERANDS)
 def roi_align_rotated(op: Op) -> Value:
     """Regions [x, y of the center, width, height, degrees], one by one: each has the samples that its size asks."""
-    how, last = _pooling(op), channels_last(op)
+    how, last = read_pooling(op), channels_last(op)
     features, rois = move_first(op, op.input(0), when=last), op.input(1)
     channels, height, width = (size(op, features, axis) for axis in (1, 2, 3))
     flat = reshape(op, features, [size(op, features, 0), channels, product(op, [height, width])])
     limits = [op.emit("Squeeze", vector(op, [v])) for v in (height, width)]
     boxes = joined(op, columns(op, rois, 5))
 
-    numbers = _image_numbers(op, rois, 5)
+    numbers = image_numbers(op, rois, 5)
 
     def region(inside: Op, _: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
         number, box = (inside.emit("Gather", v, steps[0], axis=0) for v in (numbers, boxes))
@@ -113,7 +113,7 @@ def roi_align_rotated(op: Op) -> Value:
     return move_last(op, result, when=last)
 
 
-def _region(op: Op, image: Value, box: Value, limits: list[Value], how: _Pooling) -> Value:
+def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling) -> Value:
     """The pooled features of one region, [C, height, width], of an image [C, H * W]."""
     offset = 0.5 if how.aligned else 0.0
     parts = [squeeze(op, v, [0]) for v in columns(op, box, 5)]
@@ -146,7 +146,7 @@ def _region(op: Op, image: Value, box: Value, limits: list[Value], how: _Pooling
     return div(op, total, cast(op, mul(op, *counts), _FLOAT))
 
 
-def _samples(op: Op, side: Value, bins: int, how: _Pooling) -> Value:
+def _samples(op: Op, side: Value, bins: int, how: Pooling) -> Value:
     if how.samples:
         return op.const(how.samples, np.int64)
     return cast(op, op.emit("Ceil", div(op, side, float(bins))), _INT64)

@@ -138,10 +138,11 @@ def slice_ranges(op: Op) -> Value:
         pair = known[0].tolist(), known[1].tolist()
     else:
         pair = list(op.args.integers("starts")), list(op.args.integers("ends"))
-    return _slice_static(op, x, *pair)
+    return slice_static(op, x, *pair)
 
 
-def _slice_static(op: Op, x: Value, starts: list[int], ends: list[int]) -> Value:
+def slice_static(op: Op, x: Value, starts: list[int], ends: list[int]) -> Value:
+    """The places from ``starts`` up to ``ends`` along the first axes; negative ones as Caffe2 counts them."""
     if len(starts) != len(ends) or len(starts) > op.rank(x):
         op.unsupported(f"starts {starts} and ends {ends} do not fit rank {op.rank(x)}", code="invalid-argument")
     _enforce_slice(op, x, starts, ends)

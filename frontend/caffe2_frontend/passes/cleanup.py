@@ -29,6 +29,19 @@ class CleanUp:
         return replace(state, model=model)
 
 
+class RemoveUnused:
+    """Remove nodes and constants that nothing reads."""
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"pruned"})
+
+    def __call__(self, state: Export) -> Export:
+        """Prune the model; its graph is this export's own, and is changed in place."""
+        if state.model is None:
+            return state
+        return replace(state, model=common.RemoveUnusedNodesPass()(state.model).model)
+
+
 def _remove_identities(graph: ir.Graph) -> None:
     """Readers of an Identity read its operand.
 

@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.net import NetView
 from caffe2_bridge.params import Parameter
+from caffe2_frontend.bodies import settle_rank
 from caffe2_frontend.lower import Lowering, count_reads
 from caffe2_frontend.ops import converters
 from caffe2_frontend.scope import Constants, Names, Scope, string_tensor
@@ -33,15 +34,12 @@ class LowerNet:
         constants = Constants(names)
         inputs = [_graph_input(names.claim(name), info) for name, info in state.inputs.items()]
         scope = Scope(names, constants, WORKING_OPSET, outermost=True, sizes=_named_sizes(inputs))
-        for value, info in zip(inputs, state.inputs.values(), strict=True):
-            scope.blobs[str(value.name)] = value
-            if info.shape is None:
-                scope.poison(str(value.name))
+        scope.blobs.update((str(value.name), value) for value in inputs)
         for name, parameter in state.init.parameters.items():
             if name not in state.inputs:
                 scope.blobs[name] = _parameter(parameter, constants)
         read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
-        lowering = Lowering(converters(), state.recurrent, read)
+        lowering = Lowering(converters(), state.recurrent, read, all(value.shape is not None for value in inputs))
         _poison_reported(state.init, scope)
         lowering.ops(state.init.rest, scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
@@ -93,14 +91,14 @@ def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
 
 
 def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
-    """A parameter as a constant that is read from where it lies when the model is written."""
-    dtype = ir.DataType.STRING if parameter.dtype.kind in "OSU" else ir.DataType.from_numpy(parameter.dtype)
-
-    def load() -> ir.TensorProtocol:
-        array = parameter.load()
-        return string_tensor(array) if array.dtype.kind in "OSU" else ir.tensor(array)
-
-    value = constants.add_tensor(ir.LazyTensor(load, dtype, ir.Shape(parameter.shape)), parameter.name, claimed=True)
+    """A parameter as a constant that is read from where it lies when the model is written; text is read at once."""
+    tensor: ir.TensorProtocol
+    if parameter.dtype.kind in "OSU":
+        tensor = string_tensor(parameter.load())
+    else:
+        dtype = ir.DataType.from_numpy(parameter.dtype)
+        tensor = ir.LazyTensor(lambda: ir.tensor(parameter.load()), dtype, ir.Shape(parameter.shape))
+    value = constants.add_tensor(tensor, parameter.name, claimed=True)
     if parameter.scale is not None:
         value.meta["quantization"] = Quantization(parameter.scale, parameter.zero_point or 0)
     return value
@@ -111,12 +109,19 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
     if value is None and not scope.is_poisoned(blob):
         reason = f"output {name!r} is written by no operator, or is no tensor"
         findings.append(Diagnostic("undefined-output", reason, Location(net.name)))
+    if value is not None and value.shape is None and settle_rank(scope, value):
+        reason = f"output {name!r} has fewer dims in one branch: there dims of one come before them"
+        findings.append(Diagnostic("note", reason, Location(net.name), severity=Severity.NOTE))
     return value
 
 
 def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value | None]], scope: Scope) -> ir.Graph:
-    """The graph, with each output under its own name: an input, a constant or a blob of another name is passed on."""
+    """The graph, with each output under its own name: an input, a constant or a blob of another name is passed on.
+
+    An input that is an output too keeps its name, and the output gets a new one.
+    """
     used: set[ir.Value] = set(inputs)
+    taken = {value.name for value in inputs}
     made = {value.name: value for node in scope.nodes for value in node.outputs}
     results = []
     for output, value in outputs:
@@ -124,8 +129,12 @@ def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value
         holder = made.get(output)
         if holder is not None and holder is not value:
             holder.name = scope.names.fresh(output)  # an earlier value of a blob that is written in place
-        result = _passed_on(scope, value) if value in used or value.const_value is not None else value
-        result.name = output
+        result = value
+        if value in used or value.const_value is not None:
+            result = _passed_on(scope, value)
+            if value.name == output and value.const_value is not None:
+                value.name = value.const_value.name = scope.names.fresh(output)
+        result.name = scope.names.fresh(output) if output in taken else output
         used.add(result)
         results.append(result)
     graph = ir.Graph(inputs, results, nodes=scope.nodes, name=name, opset_imports={"": WORKING_OPSET})

@@ -1,0 +1,149 @@
+"""Recurrent operators that run backwards: a reversed sequence, an operator along it, and its result reversed again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
+
+import onnx_ir as ir
+
+from caffe2_frontend.state import Export
+
+_KINDS: Final = ("LSTM", "GRU", "RNN")
+# X, W, R, B, lengths, initial h, initial c.
+_LENGTHS: Final = 4
+_STACKED_INPUTS: Final = (1, 2, 3, 5, 6)
+_SAME_IN_BOTH: Final = ("hidden_size", "linear_before_reset")
+
+
+@dataclass(frozen=True)
+class _Backward:
+    """An operator along a reversed sequence: the sequence, and the reversed result with what it is made of."""
+
+    node: ir.Node
+    x: ir.Value
+    result: ir.Value
+    reversed_result: ir.Value
+
+
+class MergeDirections:
+    """Give such an operator the direction ``reverse``, and join it with one along the same sequence in the other.
+
+    Rows shorter than the sequence are reversed within their length by both: ONNX's operator as its definition says,
+    Caffe2's ReversePackedSegs (ONNX's ReverseSequence) before and after the operator.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph", "clean"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"directions"})
+
+    def __call__(self, state: Export) -> Export:
+        """Rewrite; the model's graph is this export's own, and is changed in place."""
+        graph = state.graph
+        forward: dict[tuple[object, ...], ir.Node] = {}
+        backward: dict[tuple[object, ...], ir.Node] = {}
+        for node in list(graph):
+            if node.op_type not in _KINDS:
+                continue
+            found = _backward(node)
+            if found is not None:
+                node.replace_input_with(0, found.x)
+                node.attributes["direction"] = ir.AttrString("direction", "reverse")
+                ir.convenience.replace_all_uses_with(found.reversed_result, found.result, replace_graph_outputs=True)
+            (backward if found else forward)[_key(node)] = node
+        for key in forward.keys() & backward.keys():
+            _join(graph, forward[key], backward[key])
+        return replace(state)
+
+
+def _backward(node: ir.Node) -> _Backward | None:
+    turned = node.inputs[0].producer() if node.inputs[0] is not None else None
+    lengths = node.inputs[_LENGTHS] if len(node.inputs) > _LENGTHS else None
+    if turned is None or lengths is None or not _is_reversal(turned):
+        return None
+    if _source(turned.inputs[1]) is not _source(lengths):
+        return None
+    result = _only_reader(node.outputs[0], "Squeeze")
+    if result is None:
+        return None
+    padded = _only_reader(result, "Where")
+    result = padded if padded is not None else result
+    again = _only_reader(result, "ReverseSequence")
+    if again is None or result.is_graph_output():
+        return None
+    back = again.producer()
+    if back is None or not _is_reversal(back) or _source(back.inputs[1]) is not _source(lengths):
+        return None
+    x = turned.inputs[0]
+    return None if x is None else _Backward(node, x, result, again)
+
+
+def _is_reversal(node: ir.Node) -> bool:
+    axes = (node.attributes.get_int("batch_axis", 1), node.attributes.get_int("time_axis", 0))
+    return node.op_type == "ReverseSequence" and axes == (1, 0)
+
+
+def _source(value: ir.Value | None) -> ir.Value | None:
+    """The lengths that these are, before they were cast and clipped to the sequence."""
+    while value is not None:
+        node = value.producer()
+        if node is None or node.op_type not in ("Cast", "Min", "Max"):
+            return value
+        value = node.inputs[0]
+    return None
+
+
+def _only_reader(value: ir.Value, op_type: str) -> ir.Value | None:
+    """The output of the node that alone reads a value, if it is of that type."""
+    uses = value.uses()
+    if len(uses) != 1 or value.is_graph_output():
+        return None
+    (use,) = uses
+    return use.node.outputs[0] if use.node.op_type == op_type else None
+
+
+def _key(node: ir.Node) -> tuple[object, ...]:
+    """What two operators must share to be the two directions of one."""
+    attributes = tuple(node.attributes[name].value if name in node.attributes else None for name in _SAME_IN_BOTH)
+    return node.op_type, node.inputs[0], node.inputs[_LENGTHS] if len(node.inputs) > _LENGTHS else None, attributes
+
+
+def _join(graph: ir.Graph, first: ir.Node, second: ir.Node) -> None:
+    """One bidirectional operator in place of two."""
+    inputs = list(first.inputs)
+    new: list[ir.Node] = []
+    for i in _STACKED_INPUTS:
+        if i < len(inputs) and inputs[i] is not None:
+            new.append(ir.node("Concat", [inputs[i], second.inputs[i]], {"axis": 0}))
+            inputs[i] = new[-1].outputs[0]
+    attributes = {name: attr for name, attr in first.attributes.items() if name != "activations"}
+    if "activations" in first.attributes:
+        both = [*first.attributes["activations"].as_strings(), *second.attributes["activations"].as_strings()]
+        attributes["activations"] = ir.AttrStrings("activations", both)
+    attributes["direction"] = ir.AttrString("direction", "bidirectional")
+    joined = ir.Node("", first.op_type, inputs, attributes.values(), num_outputs=len(first.outputs))
+    joined.metadata_props.update(first.metadata_props)
+    new.append(joined)
+    for i, value in enumerate(joined.outputs):
+        cut = ir.node("Split", [value], {"axis": 1 if i == 0 else 0, "num_outputs": 2}, num_outputs=2)
+        new.append(cut)
+        for part, old in zip(cut.outputs, (first.outputs[i], second.outputs[i]), strict=True):
+            part.name, part.type, part.shape = old.name, old.type, old.shape
+            ir.convenience.replace_all_uses_with(old, part)
+    for node in new:
+        for k, value in enumerate(node.outputs):
+            value.name = value.name or f"{first.outputs[0].name}/{node.op_type}_{new.index(node)}_{k}"
+    _complete_types(new)
+    graph.insert_before(first, new)
+    graph.remove([first, second], safe=True)
+    graph.sort()
+
+
+def _complete_types(nodes: list[ir.Node]) -> None:
+    """Concatenated weights are constants to fold: their shapes are those of their parts, twice as many."""
+    for node in nodes:
+        parts = [value for value in node.inputs if value is not None]
+        if node.op_type == "Concat" and all(value.shape is not None for value in parts):
+            first = parts[0]
+            assert first.shape is not None
+            node.outputs[0].type = first.type
+            node.outputs[0].shape = ir.Shape([len(parts), *list(first.shape)[1:]])
