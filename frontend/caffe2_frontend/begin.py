@@ -13,9 +13,10 @@ from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.net import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.foreign import is_foreign, read_input_types, read_opsets
 from caffe2_frontend.lower import count_reads
 from caffe2_frontend.state import WORKING_OPSET, Export, Recurrent
-from caffe2_frontend.types import TensorInfo, tensor_info
+from caffe2_frontend.types import TensorInfo, tensor_info, type_info
 
 # What the mobile exporter fills inputs with: it says nothing of their shape.
 FAKE_SHAPE = (1, 1)
@@ -42,6 +43,9 @@ def begin(
         raise OptionError(f"there is no opset {opset}: this onnx knows 1 to {newest}")
     model = predict_net if isinstance(predict_net, Model) else Model.of(predict_net, init_net)
     given = {name: tensor_info(name, spec) for name, spec in (inputs or {}).items()}
+    told = {name: type_info(known) for name, known in read_input_types(model.predict_net).items()}
+    given |= {name: given[name].merged(info) for name, info in told.items() if name in given}
+    carried = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
     init = model.init.with_inputs(given)
     net = _outlined(model.predict_net, init, given, outputs)
     findings = list(init.findings)
@@ -51,16 +55,32 @@ def begin(
             findings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING))
             shape = None if placeholder.shape == FAKE_SHAPE else (None,) * len(placeholder.shape)
             given[name] = TensorInfo(None, shape)
+    for name, info in told.items():
+        if name not in init.parameters and name in net.external_input:
+            given.setdefault(name, info)
     view = NetView(net)
+    working = _working_opset(model.predict_net, carried)
     return Export(
         net,
         init,
         inputs=given,
         outputs=tuple((name, name) for name in view.external_outputs),
         recurrent=recurrent,
-        opset=WORKING_OPSET if opset is None else opset,
+        opset=working if opset is None else opset,
+        working_opset=working,
+        domains={domain: version for domain, version in carried.items() if domain},
         findings=tuple(findings),
     )
+
+
+def _working_opset(net: NetDef, carried: Mapping[str, int]) -> int:
+    """The opset of the graph: that of the ONNX operators in the net, where all that it mixes exists in it."""
+    version = carried.get("", WORKING_OPSET)
+    if version < WORKING_OPSET and not all(op.domain for op in net.op):
+        raise OptionError(
+            f"the net's ONNX operators are of opset {version}, and its Caffe2 operators need {WORKING_OPSET} or later"
+        )
+    return version
 
 
 def _outlined(predict: NetDef, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> NetDef:

@@ -11,6 +11,7 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.net import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.family import Converter
+from caffe2_frontend.foreign import convert_foreign
 from caffe2_frontend.op import Op, Outputs, RefusedBodyError, UnsupportedError, Value
 from caffe2_frontend.scope import Scope
 from caffe2_frontend.state import Recurrent
@@ -32,8 +33,8 @@ _NAMES_MADE: Final = frozenset({"alias_src", "alias_dst", "recurrent_states", "l
 class Lowering:
     """The state of one lowering: the converters, and what was found so far.
 
-    ``ranks_known``: the ranks of all inputs are known. Where one is not, which is a finding of its own, the operators are
-    converted for their other findings, and what they want to know of shapes is not reported.
+    ``ranks_known``: the ranks of all inputs are known. Where one is not, which is a finding of its own, the operators
+    are converted for their other findings, and what they want to know of shapes is not reported.
     """
 
     converters: Mapping[str, Converter]
@@ -63,7 +64,7 @@ class Lowering:
         sound = self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
             self._poison_made(view, scope)
-            if view.type not in self.converters:
+            if self._converter(view) is None:
                 self._report_unknown(view, here)
             self._report_unknown_inside(view, here)
             return
@@ -117,12 +118,15 @@ class Lowering:
                 continue
             for inner in NetView(arg.n).ops:
                 place = here.enter(arg.name, inner.index, inner.type, inner.name)
-                if inner.type not in self.converters and place not in reported:
+                if self._converter(inner) is None and place not in reported:
                     self._report_unknown(inner, place)
                 self._report_unknown_inside(inner, place)
 
+    def _converter(self, view: OpView) -> Converter | None:
+        return convert_foreign if view.proto.domain else self.converters.get(view.type)
+
     def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
-        converter = self.converters.get(view.type)
+        converter = self._converter(view)
         if converter is None:
             raise UnsupportedError(f"operator {view.type!r} has no conversion", code="unknown-operator")
         op = Op(view, scope, here, self)
@@ -136,7 +140,8 @@ class Lowering:
                 f"{len(view.outputs)} outputs are listed, the operator has {len(outputs)}", code="extra-output"
             )
         for name, value in zip(view.outputs, outputs, strict=False):
-            scope.bind(name, value)
+            if name:
+                scope.bind(name, value)
 
     def report(
         self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import onnx
 import onnx_ir as ir
+from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.init_net import InitNet
@@ -21,12 +23,20 @@ WORKING_OPSET: Final = 20
 IR_VERSION: Final = 9
 
 
+def ir_version(opset: int) -> int:
+    """The version of ONNX's file format that goes with an opset."""
+    if opset <= WORKING_OPSET:
+        return IR_VERSION
+    return int(find_min_ir_version_for([onnx.OperatorSetIdProto(domain="", version=opset)]))
+
+
 @dataclass(frozen=True)
 class Export:
     """The state of one export. Passes return a new one; nets and weights are shared by reference, never changed.
 
     ``inputs`` describes what the caller said of the net's inputs, then what is known of all of them. ``outputs`` are
-    pairs of the graph output's name and the blob behind it, in the net's order.
+    pairs of the graph output's name and the blob behind it, in the net's order. The graph is built in
+    ``working_opset``, and with the versions of other ``domains`` where the net carries ONNX operators.
     """
 
     predict: NetDef
@@ -35,6 +45,8 @@ class Export:
     outputs: tuple[tuple[str, str], ...] = ()
     recurrent: Recurrent = "auto"
     opset: int = WORKING_OPSET
+    working_opset: int = WORKING_OPSET
+    domains: Mapping[str, int] = field(default_factory=dict)
     model: ir.Model | None = None
     findings: tuple[Diagnostic, ...] = ()
     covered: Mapping[str, int] = field(default_factory=dict)

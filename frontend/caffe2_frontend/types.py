@@ -42,12 +42,14 @@ class Quantization:
 class TensorInfo:
     """What is known of a tensor before it exists.
 
-    ``shape`` is None where even the rank is unknown; a dim is an int, a name (symbolic) or None (unknown).
+    ``shape`` is None where even the rank is unknown; a dim is an int, a name (symbolic) or None (unknown). ``onnx_type``
+    is that of an input of ONNX operators, which may be a sequence, an optional value, or a tensor of any rank.
     """
 
     dtype: ir.DataType | None = None
     shape: tuple[Dim, ...] | None = None
     quantization: Quantization | None = None
+    onnx_type: ir.TypeProtocol | None = None
 
     def merged(self, other: TensorInfo) -> TensorInfo:
         """This description, with what it leaves open taken from ``other``."""
@@ -55,6 +57,7 @@ class TensorInfo:
             self.dtype if self.dtype is not None else other.dtype,
             self.shape if self.shape is not None else other.shape,
             self.quantization or other.quantization,
+            self.onnx_type or other.onnx_type,
         )
 
 
@@ -100,6 +103,13 @@ def tensor_info(name: str, spec: Any) -> TensorInfo:
     if len(spec) == 3 and spec[2] is not None:
         quantization = Quantization(float(spec[2][0]), int(spec[2][1]))
     return TensorInfo(dtype, shape, quantization)
+
+
+def type_info(known: ir.TypeAndShape) -> TensorInfo:
+    """The description that an ONNX type is."""
+    kind, shape = known.type, known.shape
+    dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
+    return TensorInfo(kind.dtype if isinstance(kind, ir.TensorType) else None, dims, onnx_type=kind)
 
 
 def _dim(name: str, dim: Any) -> Dim:

@@ -14,7 +14,7 @@ import click
 from conformance import report
 from conformance.check import RecurrentForm, Result, Task
 from conformance.corpus import CaseRef, find_cases
-from conformance.executors import EXECUTORS
+from conformance.executors import EXECUTORS, NET_EXECUTORS
 from conformance.pool import Pool
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden"
@@ -45,7 +45,7 @@ def make_tasks(refs: Sequence[CaseRef], executor: str, forms: Sequence[Recurrent
 @click.command()
 @click.argument("corpus", type=click.Path(exists=True, path_type=Path), default=GOLDEN, metavar="[DIR]")
 @click.option("--types", default="", help="Only these operator types, net files or models, comma-separated.")
-@click.option("--executor", type=click.Choice(tuple(EXECUTORS)), default="onnxruntime", show_default=True)
+@click.option("--executor", type=click.Choice((*EXECUTORS, *NET_EXECUTORS)), default="onnxruntime", show_default=True)
 @click.option(
     "--recurrent",
     type=click.Choice(RECURRENT_FORMS),

@@ -12,9 +12,9 @@ import onnx
 
 from caffe2_bridge.diagnostics import ConversionError, Severity
 from conformance.compare import mismatches
-from conformance.corpus import Case, CaseRef, read_case
+from conformance.corpus import Array, Case, CaseRef, read_case
 from conformance.deviations import DEVIATIONS
-from conformance.executors import EXECUTORS, Runnable
+from conformance.executors import EXECUTORS, NET_EXECUTORS, Runnable
 
 RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop"]
 
@@ -89,6 +89,11 @@ class Checker:
 
     def _check(self, task: Task, case: Case) -> Result:
         passed = Status.PASSED
+        if task.executor in NET_EXECUTORS:
+            try:
+                return _compared(task, case, NET_EXECUTORS[task.executor](case), passed)
+            except ConversionError as error:
+                return _refusal(task, error)
         try:
             model = self._load(task, case)
         except ConversionError as error:
@@ -99,16 +104,7 @@ class Checker:
             except ConversionError as again:
                 return _refusal(task, again)
             passed = Status.PASSED_WITH_SIZES
-        values = model.run(case.inputs)
-        if len(values) != len(case.outputs):
-            return Result(task, Status.WRONG, f"{len(values)} outputs, expected {len(case.outputs)}")
-        # By position: an output that is also an input has a fresh name in the ONNX graph.
-        wrong = mismatches(case.outputs, dict(zip(case.outputs, values, strict=True)))
-        if not wrong:
-            return Result(task, passed)
-        text = "\n".join(wrong)
-        known, reason = DEVIATIONS.get(task.ref.id, ("", ""))
-        return Result(task, Status.DEVIATES, reason) if text == known else Result(task, Status.WRONG, text)
+        return _compared(task, case, model.run(case.inputs), passed)
 
     def _load(self, task: Task, case: Case) -> Runnable:
         """The case's net, exported with ranks only. One export serves all cases of a model: no size may be in it."""
@@ -118,6 +114,18 @@ class Checker:
         model = EXECUTORS[task.executor](_convert(case, task.recurrent, with_sizes=False))
         self._model_key, self._model = key, model
         return model
+
+
+def _compared(task: Task, case: Case, values: list[Array], passed: Status) -> Result:
+    if len(values) != len(case.outputs):
+        return Result(task, Status.WRONG, f"{len(values)} outputs, expected {len(case.outputs)}")
+    # By position: an output that is also an input has a fresh name in the ONNX graph.
+    wrong = mismatches(case.outputs, dict(zip(case.outputs, values, strict=True)))
+    if not wrong:
+        return Result(task, passed)
+    text = "\n".join(wrong)
+    known, reason = DEVIATIONS.get(task.ref.id, ("", ""))
+    return Result(task, Status.DEVIATES, reason) if text == known else Result(task, Status.WRONG, text)
 
 
 def _refusal(task: Task, error: ConversionError) -> Result:

@@ -1,4 +1,4 @@
-"""What runs an exported model: each executor loads a serialized ONNX model once and runs it over many cases."""
+"""What runs the cases: an exported model, loaded once and run over many cases, or the net itself in a workspace."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Final, Protocol
 import numpy as np
 import onnx
 
-from conformance.corpus import Array
+from caffe2_backend import Workspace
+from caffe2_backend.runtime import Choices, Int8Tensor
+from conformance.corpus import Array, Case
 
 
 class Runnable(Protocol):
@@ -54,6 +56,39 @@ class Reference:
         outputs = self._evaluator.run(None, {name: inputs[name] for name in self._names})
         return [np.asarray(value) for value in outputs]
 
+
+def run_in_workspace(case: Case) -> list[Array]:
+    """The case's outputs, fetched after its operator or net ran in a workspace where its inputs were fed."""
+    workspace = Workspace(choices=Choices(threads=1))
+    if case.init_net is not None:
+        workspace.run_net_once(case.init_net)
+    for name, array in case.inputs.items():
+        known = case.quantized.get(name)
+        workspace.feed(name, array if known is None else Int8Tensor(array, *known))
+    if case.ref.kind == "op" and len(case.net.op) == 1:
+        workspace.run_operator_once(case.net.op[0])
+    else:
+        workspace.run_net_once(case.net)
+    return [_plain(workspace.fetch(name), case, name) for name in case.outputs]
+
+
+def _plain(value: Array | Int8Tensor | bytes, case: Case, name: str) -> Array:
+    """The array; of an Int8 tensor its integers, once its scale and zero point are those recorded."""
+    if isinstance(value, Int8Tensor):
+        expected = case.quantized[name]
+        if not np.allclose((value.scale, value.zero_point), expected):
+            raise ValueError(f"{name}: scale and zero point {value.scale, value.zero_point}, expected {expected}")
+        return value.data
+    assert isinstance(value, np.ndarray)
+    if value.dtype != object:
+        return value
+    texts = np.empty(value.size, object)
+    texts[:] = [text.decode() for text in value.reshape(-1)]
+    return texts.reshape(value.shape)
+
+
+# What runs a case's net without an export of the caller's.
+NET_EXECUTORS: Final[Mapping[str, Callable[[Case], list[Array]]]] = {"workspace": run_in_workspace}
 
 EXECUTORS: Final[Mapping[str, Callable[[onnx.ModelProto], Runnable]]] = {
     "onnxruntime": OnnxRuntime,

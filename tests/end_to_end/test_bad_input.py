@@ -176,9 +176,14 @@ def test_wrong_arguments(tmp_path: Path, op: OperatorDef, reason: str) -> None:
 
 def test_a_wrong_argument_says_so_where_nothing_is_known_of_the_input() -> None:
     predict = net([operator("FC", ["x", "w", "b"], ["y"], axis=1.0)], ["x", "w", "b"], ["y"])
-    ops = [*predict.op, operator("Softmax", ["x"], ["s"], axes=1), operator("Relu", ["s"], ["r"])]
+    ops = [operator("Tanh", ["x"], ["t"], strange=1), *predict.op, operator("LeakyRelu", ["x"], ["r"], alpha="a")]
     found = [(finding.code, finding.location.op_type) for finding in check(net(ops, ["x", "w", "b"], ["r"])).findings]
-    assert found == [("needs-shape", ""), ("invalid-argument", "FC"), ("unknown-argument", "Softmax")]
+    assert found == [
+        ("needs-shape", ""),
+        ("unknown-argument", "Tanh"),
+        ("invalid-argument", "FC"),
+        ("invalid-argument", "LeakyRelu"),
+    ]
 
 
 def test_an_input_that_nothing_feeds(tmp_path: Path) -> None:

@@ -36,6 +36,29 @@ SAMPLE: Final = {
 }
 
 
+# Where ONNX's reference evaluator, and not the model, is at fault: onnxruntime computes what Caffe2 did.
+EVALUATOR_FAULTS: Final = {
+    "CTCGreedyDecoder": "its Pad takes no negative pads",
+    "ConvTranspose": "its ConvTranspose takes no empty batch",
+    "LRN": "its LRN sums another window of channels",
+    "MaxPool": "its MaxPool gives an empty batch another rank",
+    "MaxPool3D": "its MaxPool walks out of a volume with ceil_mode",
+    "ONNXWhile": "its Loop stacks scalars as [S, 1]",
+    "RoIAlignRotated": "its Loop stacks nothing where it does not run",
+    "RoIPool": "it has no MaxRoiPool",
+    "StringPrefix": "its RegexFullMatch has no hexadecimal escapes",
+    "StringSuffix": "its RegexFullMatch has no hexadecimal escapes",
+    "models/gru": "its GRU does not read sequence lengths",
+    "models/gru_linear_before_reset": "its GRU does not read sequence lengths",
+}
+
+
+def sampled() -> list[object]:
+    """The groups of the sample, those that the evaluator cannot run marked."""
+    marks = {name: pytest.mark.xfail(strict=True, reason=reason) for name, reason in EVALUATOR_FAULTS.items()}
+    return [pytest.param(name, marks=marks[name]) if name in marks else name for name in SAMPLE]
+
+
 def assert_no_failures(results: list[Result]) -> None:
     assert not has_failures(results), details(results, verbose=True)
 
@@ -58,7 +81,7 @@ def test_recurrent_form(model: str, form: RecurrentForm, pool: Pool) -> None:
     assert len(statuses) == 1, f"one export serves all cases, but they ended differently: {statuses}"
 
 
-@pytest.mark.parametrize("group", SAMPLE)
+@pytest.mark.parametrize("group", sampled())
 def test_reference_evaluator(group: str, pool: Pool) -> None:
     (result,) = pool.run([Task(SAMPLE[group], executor="reference")])
     assert result.status.passes, details([result], verbose=True)

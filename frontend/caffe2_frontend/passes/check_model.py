@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.foreign import is_foreign
 from caffe2_frontend.state import Export
 from caffe2_frontend.weightless import without_made_up_names, without_weights
 
@@ -16,7 +17,9 @@ from caffe2_frontend.weightless import without_made_up_names, without_weights
 class CheckModel:
     """Infer all types and shapes with ONNX and check the model against ONNX's own rules.
 
-    Weights are left out of what ONNX reads, so that a model of any size is checked in little memory.
+    Weights are left out of what ONNX reads, so that a model of any size is checked in little memory. A net that carries
+    ONNX operators brings the types of their outputs with it, and may use domains that ONNX knows nothing of: it stays
+    as it is.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
@@ -25,7 +28,7 @@ class CheckModel:
     def __call__(self, state: Export) -> Export:
         """Complete the shapes of the model's values; the findings are the outputs whose rank stays unknown."""
         model = state.model
-        if model is None:
+        if model is None or is_foreign(state.predict):
             return state
         proto = without_weights(model)
         findings = list(state.findings)

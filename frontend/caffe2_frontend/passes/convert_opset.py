@@ -11,7 +11,7 @@ import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.state import WORKING_OPSET, Export
+from caffe2_frontend.state import Export
 from caffe2_frontend.weightless import with_weights, without_weights
 
 # What the converters and the checker raise where the opset cannot express the model.
@@ -26,19 +26,19 @@ class ConvertOpset:
 
     def __call__(self, state: Export) -> Export:
         """Convert, unless the working opset is what is wanted."""
-        if state.opset == WORKING_OPSET or state.model is None:
+        if state.opset == state.working_opset or state.model is None:
             return state
         try:
-            model = _converted(state.model, state.opset)
+            model = _converted(state.model, state.opset, state.working_opset)
             onnx.checker.check_model(without_weights(model), full_check=True)
         except _FAILURES as error:
             return _refused(state, _first_line(error))
         return replace(state, model=model)
 
 
-def _converted(model: ir.Model, opset: int) -> ir.Model:
+def _converted(model: ir.Model, opset: int, working_opset: int) -> ir.Model:
     """Later opsets by onnxscript's converter, the better kept one; earlier ones by ONNX's, which alone knows them."""
-    if opset > WORKING_OPSET:
+    if opset > working_opset:
         from onnxscript import version_converter
 
         version_converter.convert_version(model, opset, fallback=False)
@@ -53,9 +53,9 @@ def _opset_id(version: int) -> onnx.OperatorSetIdProto:
 
 
 def _refused(state: Export, why: str) -> Export:
-    reason = f"the model cannot be converted from opset {WORKING_OPSET} to {state.opset}: {why}"
+    reason = f"the model cannot be converted from opset {state.working_opset} to {state.opset}: {why}"
     place = Location(str(state.graph.name))
-    hint = f"ask for {'an earlier' if state.opset > WORKING_OPSET else 'a later'} opset"
+    hint = f"ask for {'an earlier' if state.opset > state.working_opset else 'a later'} opset"
     return replace(state, findings=(*state.findings, Diagnostic("opset", reason, place, hint=hint)))
 
 

@@ -59,12 +59,26 @@ class DescribeInputs:
                 continue
             told = _told_by_use(name, uses, expectations(), _REACH)
             info = (given or TensorInfo()).merged(told).merged(TensorInfo(ir.DataType.FLOAT))
-            if info.shape is None:
+            if info.shape is None and info.onnx_type is None:
                 findings.append(_unknown_rank(name, Location(net.name), wanted=name in wanted))
                 if name not in wanted:
                     continue
             inputs[name] = replace(info, shape=_named(name, info.shape))
+        findings += _wrong_arguments(net)
         return replace(state, inputs=inputs, findings=(*state.findings, *findings))
+
+
+def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
+    """Arguments that tell of operands and cannot be read; a converter might ask for ranks before it reads them."""
+    for op in net.ops:
+        expected = None if op.proto.domain else expectations().get(op.type)
+        if expected is None:
+            continue
+        try:
+            for index in range(len(op.inputs)):
+                expected(op, index)
+        except ArgumentError as error:
+            yield Diagnostic("invalid-argument", str(error), Location(net.name, op.index, op.type, op.name))
 
 
 def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:
@@ -104,9 +118,9 @@ def _told_by_use(
 ) -> TensorInfo:
     told = TensorInfo()
     for op, index in uses.get(name, ()):
-        expected = table.get(op.type)
+        expected = None if op.proto.domain else table.get(op.type)
         if expected is not None:
-            with suppress(ArgumentError):  # becomes a finding when the operator is converted
+            with suppress(ArgumentError):  # a finding of its own
                 told = told.merged(expected(op, index))
         if op.type in _TRANSPARENT and op.outputs and reach:
             told = told.merged(_told_by_use(op.outputs[0], uses, table, reach - 1))

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
-from caffe2_frontend.state import WORKING_OPSET, Export
+from caffe2_frontend.state import Export
 
 # These give no more than they take: what they give may be stored.
 _FOLDABLE: Final = frozenset({
@@ -35,7 +35,7 @@ class FoldConstants:
         for node in list(graph):
             if not _is_foldable(node) or results.intersection(node.outputs):
                 continue
-            for value, tensor in zip(node.outputs, _tensors(node), strict=True):
+            for value, tensor in zip(node.outputs, _tensors(node, state.working_opset), strict=True):
                 constant = ir.Value(name=value.name, type=value.type, shape=value.shape, const_value=tensor)
                 tensor.name = value.name
                 ir.convenience.replace_all_uses_with(value, constant)
@@ -55,7 +55,7 @@ def _is_foldable(node: ir.Node) -> bool:
     )
 
 
-def _tensors(node: ir.Node) -> list[ir.LazyTensor]:
+def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
     """The outputs as tensors that run the node when they are asked for."""
     inputs = [value.const_value for value in node.inputs if value is not None and value.const_value is not None]
     proto = ir.serde.serialize_node(node)
@@ -63,7 +63,7 @@ def _tensors(node: ir.Node) -> list[ir.LazyTensor]:
 
     def run(index: int) -> Callable[[], ir.TensorProtocol]:
         def compute() -> ir.TensorProtocol:
-            evaluator = ReferenceEvaluator(proto, opsets={"": WORKING_OPSET})
+            evaluator = ReferenceEvaluator(proto, opsets={"": opset})
             feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
             results = list(evaluator.run(None, feed))
             return ir.tensor(np.ascontiguousarray(results[index]))

@@ -16,7 +16,7 @@ from caffe2_frontend.bodies import settle_rank
 from caffe2_frontend.lower import Lowering, count_reads
 from caffe2_frontend.ops import converters
 from caffe2_frontend.scope import Constants, Names, Scope, string_tensor
-from caffe2_frontend.state import IR_VERSION, WORKING_OPSET, Export
+from caffe2_frontend.state import Export, ir_version
 from caffe2_frontend.types import Quantization, TensorInfo
 
 
@@ -33,7 +33,7 @@ class LowerNet:
         names = Names(_blob_names(net, state))
         constants = Constants(names)
         inputs = [_graph_input(names.claim(name), info) for name, info in state.inputs.items()]
-        scope = Scope(names, constants, WORKING_OPSET, outermost=True, sizes=_named_sizes(inputs))
+        scope = Scope(names, constants, state.working_opset, outermost=True, sizes=_named_sizes(inputs))
         scope.blobs.update((str(value.name), value) for value in inputs)
         for name, parameter in state.init.parameters.items():
             if name not in state.inputs:
@@ -44,13 +44,24 @@ class LowerNet:
         lowering.ops(state.init.rest, scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
         lowering.ops(net.ops, scope, Location(net.name))
-        findings = [*state.findings, *lowering.findings]
+        findings = _in_net_order([*state.findings, *lowering.findings], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
             graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope)
-            model = ir.Model(graph, ir_version=IR_VERSION, producer_name="caffe2-bridge")
+            graph.opset_imports.update(state.domains)
+            model = ir.Model(graph, ir_version=ir_version(state.working_opset), producer_name="caffe2-bridge")
         return replace(state, model=model, findings=tuple(findings), covered=lowering.covered)
+
+
+def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:
+    """Each finding once: those of the net in the order of its operators, after all others."""
+
+    def position(finding: Diagnostic) -> int:
+        outermost = next(iter(finding.location.path), finding.location)
+        return -1 if outermost.net != net or outermost.index is None else outermost.index
+
+    return sorted(dict.fromkeys(findings), key=position)
 
 
 def _poison_reported(init: InitNet, scope: Scope) -> None:
@@ -72,8 +83,9 @@ def _blob_names(net: NetView, state: Export) -> set[str]:
 
 def _graph_input(name: str, info: TensorInfo) -> ir.Value:
     assert info.dtype is not None
+    known = info.onnx_type if info.onnx_type is not None and info.quantization is None else ir.TensorType(info.dtype)
     value = ir.Value(
-        name=name, type=ir.TensorType(info.dtype), shape=None if info.shape is None else ir.Shape(info.shape)
+        name=name, type=known, shape=None if info.shape is None else ir.Shape(info.shape)
     )
     if info.quantization is not None:
         value.meta["quantization"] = info.quantization
@@ -137,7 +149,7 @@ def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value
         result.name = scope.names.fresh(output) if output in taken else output
         used.add(result)
         results.append(result)
-    graph = ir.Graph(inputs, results, nodes=scope.nodes, name=name, opset_imports={"": WORKING_OPSET})
+    graph = ir.Graph(inputs, results, nodes=scope.nodes, name=name, opset_imports={"": scope.opset})
     for constant in scope.constants.values:
         graph.register_initializer(constant)
     return graph

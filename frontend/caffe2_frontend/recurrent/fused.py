@@ -111,15 +111,17 @@ def emit_fused(
         weight = _stack_columns(op, source.columns)
     recurrent = _stack_columns(op, [gate.recurrent for gate in cell.gates])
     bias = _biases(op, cell, source, width)
-    lengths = None if cell.lengths is None else _clipped(op, cell.lengths, steps)
     initial = [body.initial[i] for i in cell.states]
+    lengths = None if cell.lengths is None else _clipped(op, cell.lengths, steps)
+    # onnxruntime's GRU aborts the process on a sequence of no steps, unless it is given lengths.
+    given = _all_steps(op, initial[0], steps) if lengths is None and cell.kind == "GRU" else lengths
     emitted = op.emit(
         cell.kind,
         x,
         unsqueeze(op, weight, [0]),
         unsqueeze(op, recurrent, [0]),
         unsqueeze(op, bias, [0]),
-        lengths,
+        given,
         *initial,
         outputs=2 if len(initial) == 1 else 3,
         hidden_size=width,
@@ -178,6 +180,11 @@ def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
     """Lengths within [0, T], as ONNX wants them; longer or negative ones mean to Caffe2 what these do."""
     lengths = op.emit("Cast", lengths, to=int(ir.DataType.INT32)) if op.dtype(lengths) != ir.DataType.INT32 else lengths
     return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), _steps_int32(op, steps))
+
+
+def _all_steps(op: Op, state: Value, steps: Size) -> Value:
+    """T for each element of the batch, int32 [N]."""
+    return op.emit("Expand", _steps_int32(op, steps), vector(op, [size(op, state, 1)]))
 
 
 def _stack_columns(op: Op, columns: Sequence[Columns]) -> Value:

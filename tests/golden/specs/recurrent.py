@@ -1,12 +1,13 @@
-"""RecurrentNetworks that pass more than one row from step to step: windows, several initial rows, links to other blobs."""
+"""RecurrentNetworks that pass more than one row on: windows, several initial rows, links to other blobs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from conformance.corpus import Array
 from conformance.recording import Spec, generator, net, operator
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def normal(seed: int, *shape: int) -> Array:
@@ -25,7 +26,9 @@ def recurrent(
 ) -> Spec:
     """A net of one RecurrentNetwork, its first input the sequence; ``states`` are blobs with their initial values."""
     names = [*inputs]
-    step_net = NetDef(name="step", type="simple", op=step, external_input=[*names, *(link[0] for link in links), timestep])
+    step_net = NetDef(
+        name="step", type="simple", op=step, external_input=[*names, *(link[0] for link in links), timestep]
+    )
     op = operator(
         "RecurrentNetwork",
         names,
@@ -88,7 +91,7 @@ def fibonacci(seed: int, initial: Array) -> Spec:
 
 
 def ahead(seed: int) -> Spec:
-    """A window of the input sequence that looks ahead, into a sequence longer than T, and an offset without a window."""
+    """A window that looks ahead, into a sequence longer than T, and an offset without a window."""
     inputs = {"x": normal(seed, 3, 2, 4), "long": normal(seed + 1, 6, 2, 4), "h0": normal(seed + 2, 2, 4)}
     step = [
         operator("ReduceFrontSum", ["view"], ["total"], num_reduce_dim=1),

@@ -8,7 +8,8 @@ import pytest
 
 from caffe2_bridge import NetFormatError, wire
 from caffe2_bridge.files.detect import Format, detect
-from caffe2_bridge.files.minidb import text_record
+from caffe2_bridge.files.minidb import record
+from caffe2_bridge.files.stored_write import text_record
 from caffe2_bridge.proto.caffe2_pb2 import (
     Argument,
     BlobProto,
@@ -50,8 +51,9 @@ def zipped() -> bytes:
         (b"# nothing but a comment", Format.NET_TEXT),
         (b'op { type: "Relu" colour: 3 }', Format.NET_TEXT),
         (PlanDef(name="plan", network=[NET]).SerializeToString(), Format.PLAN),
+        (b"\x00" * 16 + b"\xde\xc0\xef\xbe" + b"\x00" * 16, Format.LMDB),
         (b'network { name: "n" } execution_step { network: "n" }', Format.PLAN_TEXT),
-        (text_record("key", b"value"), Format.MINIDB),
+        (record(*text_record("key", b"value")), Format.MINIDB),
     ],
 )
 def test_formats(data: bytes, expected: Format) -> None:
@@ -71,7 +73,6 @@ META = MetaNetDef(nets=[NetsMap(key="PREDICT_NET_TYPE", value=NET)], blobs=[Blob
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS pointer"),
         (zipped(), "a zip archive"),
         (b"\x80\x04\x95", "pickle, which is never opened"),
-        (b"\x00" * 16 + b"\xde\xc0\xef\xbe" + b"\x00" * 16, "LMDB"),
         (b"\x01\x02\x03", "neither a net"),
         (b"just some words", "neither a net"),
         (b'{"json": 1}', "neither a net"),

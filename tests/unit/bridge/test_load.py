@@ -115,19 +115,6 @@ def test_ambiguous_folders(tmp_path: Path, names: tuple[str, ...], reason: str) 
     assert caught.value.source.startswith(str(tmp_path))
 
 
-def test_databases_that_are_not_read(tmp_path: Path) -> None:
-    lmdb, leveldb = tmp_path / "a", tmp_path / "b"
-    lmdb.mkdir()
-    leveldb.mkdir()
-    (lmdb / "data.mdb").write_bytes(bytes(16) + b"\xde\xc0\xef\xbe")
-    (leveldb / "CURRENT").write_text("MANIFEST-000001\n")
-    (leveldb / "MANIFEST-000001").write_bytes(b"x")
-    with pytest.raises(c2.NetFormatError, match="LMDB"):
-        c2.load(lmdb)
-    with pytest.raises(c2.NetFormatError, match="LevelDB"):
-        c2.load(leveldb)
-
-
 def test_errors_name_the_file(tmp_path: Path) -> None:
     missing = tmp_path / "nothing.pb"
     with pytest.raises(c2.NetFormatError, match="cannot be read: No such file") as caught:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pytest
 
 from caffe2_bridge import NetFormatError, wire
-from caffe2_bridge.files import minidb, predictor
+from caffe2_bridge.files import minidb, predictor, stored_write
+from caffe2_bridge.files.stored import Blob
 from caffe2_bridge.params import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, BlobProto, NetDef, OperatorDef, PlanDef, QTensorProto, TensorProto
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap, PlansMap
@@ -89,7 +90,7 @@ def test_int8_tensors_as_caffe2_stores_them() -> None:
         ([chunk("w#%0", [2], 0, [0]), chunk("w#%1", [1, 2], 1, [1])], "differ in shape or type"),
         ([tensor("w#%0", dims=[2**40], data_type=1)], "larger than its record"),
         ([tensor("w#%0", dims=[2], data_type=0)], "has data type 0"),
-        ([minidb.text_record("w", b"text")], "'w' is no tensor but of type 'std::string'"),
+        ([minidb.record(*stored_write.text_record("w", b"text"))], "'w' is no tensor but of type 'std::string'"),
         ([minidb.record("w", b"\x1a\x7f")], "truncated"),
     ],
 )
@@ -117,8 +118,16 @@ def test_cut_off_databases() -> None:
                 list(minidb.records(span))
 
 
-def database(meta: MetaNetDef, *records: bytes) -> wire.Span:
-    return wire.Span.of(b"".join((minidb.text_record(predictor.META_NET_DEF, meta.SerializeToString()), *records)))
+def text(name: str, content: bytes) -> bytes:
+    return minidb.record(*stored_write.text_record(name, content))
+
+
+def blobs(*records: bytes) -> Mapping[str, Blob]:
+    return minidb.blobs(wire.Span.of(b"".join(records)))
+
+
+def database(meta: MetaNetDef, *records: bytes) -> Mapping[str, Blob]:
+    return blobs(text(predictor.META_NET_DEF, meta.SerializeToString()), *records)
 
 
 def meta_net(suffix: str = "") -> MetaNetDef:
@@ -151,16 +160,16 @@ def test_predictors_that_are_not_whole() -> None:
     with pytest.raises(NetFormatError, match="lacks 1 of 1 parameters: w"):
         predictor.read_predictor(database(meta_net()), "")
     with pytest.raises(NetFormatError, match="without a net"):
-        predictor.read_predictor(wire.Span.of(stored), "")
+        predictor.read_predictor(blobs(stored), "")
     with pytest.raises(NetFormatError, match="no predict net; its nets are none"):
         predictor.read_predictor(database(MetaNetDef(), stored), "")
     two = meta_net("_a")
     two.MergeFrom(meta_net("_b"))
-    with pytest.raises(NetFormatError, match="several predictors: a, b"):
+    with pytest.raises(NetFormatError, match="several predictors: 'a', 'b'"):
         predictor.read_predictor(database(two, stored), "")
-    broken = minidb.text_record(predictor.META_NET_DEF, b"\x12\x7f")
+    broken = text(predictor.META_NET_DEF, b"\x12\x7f")
     with pytest.raises(NetFormatError, match="does not hold a MetaNetDef"):
-        predictor.read_predictor(wire.Span.of(broken), "")
+        predictor.read_predictor(blobs(broken), "")
 
 
 def test_a_predictor_may_be_a_plan() -> None:

@@ -10,7 +10,7 @@ import pytest
 from conformance.oracle import find_oracle
 
 import caffe2_bridge as c2
-from caffe2_bridge.files import minidb
+from caffe2_bridge.files import minidb, stored_write
 from caffe2_bridge.fill_nets import fill_net
 from caffe2_bridge.init_net import InitNet, read_init_net
 from caffe2_bridge.params import Parameter
@@ -128,7 +128,7 @@ def test_what_a_save_replaces_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_large_tensors_are_stored_in_chunks(tmp_path: Path) -> None:
-    size = 2 * minidb.CHUNK_SIZE + 5
+    size = 2 * stored_write.CHUNK_SIZE + 5
     large = parameter("float", np.arange(size), np.float32)
     c2.save(model_of([large]), tmp_path / "m", "minidb")
     data = (tmp_path / "m").read_bytes()

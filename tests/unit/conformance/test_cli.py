@@ -35,7 +35,7 @@ def test_all_passes(tmp_path: Path, relu: Recorded) -> None:
     result = run(tmp_path, "--json", tmp_path / "out.json", "--coverage", tmp_path / "coverage.md")
     assert result.exit_code == 0, result.output
     data = json.loads((tmp_path / "out.json").read_text())
-    assert data["totals"] == {"passed": 2, "passed with sizes": 0, "wrong": 0, "refused": 0, "crashed": 0}
+    assert {status: count for status, count in data["totals"].items() if count} == {"passed": 2}
     assert [case["id"] for case in data["cases"]] == ["ops/Relu/000", "ops/Relu/001"]
     assert "| `Relu` | 2 | 2 |" in (tmp_path / "coverage.md").read_text()
 

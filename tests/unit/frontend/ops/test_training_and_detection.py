@@ -18,7 +18,9 @@ from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 
-SPECS = ("ctc", "detection", "inference_lstm", "learning_rate", "metric", "optimizer", "proposals", "roi_align")
+SPECS = (
+    "ctc", "detection", "inference_lstm", "learning_rate", "metric", "optimizer", "proposals", "roi_align", "viterbi",
+)  # fmt: skip
 Specs = Mapping[str, tuple[Any, tuple[int | str | None, ...]]]
 
 

@@ -1,0 +1,55 @@
+"""The command line's own words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from caffe2_backend.cli import main
+
+COMMANDS = {
+    "check": ("MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--json", "Exit code 0: covered, 1: findings, 2: usage."),
+    "export": (
+        "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "-o, --output-file PATH", "[required]", "--output NAME",
+        "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
+    ),
+    "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--device TEXT", "cpu or cuda:N"),
+    "show": ("MODEL", "--init", "Summarise"),
+    "ops": ("--json", "by family"),
+}  # fmt: skip
+
+
+def help_of(*words: str) -> str:
+    result = CliRunner().invoke(main, [*words, "--help"], prog_name="caffe2-bridge")
+    assert result.exit_code == 0
+    return re.sub(r"\s+", " ", result.output)
+
+
+def test_the_commands_are_listed() -> None:
+    text = help_of()
+    assert text.startswith("Usage: caffe2-bridge [OPTIONS] COMMAND [ARGS]...")
+    assert "MODEL is a folder with a predict net and an init net, a predict net's file" in text
+    for name in COMMANDS:
+        assert f" {name} " in text.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_commands_help(command: str) -> None:
+    text = help_of(command)
+    assert text.startswith(f"Usage: caffe2-bridge {command} [OPTIONS]")
+    for words in COMMANDS[command]:
+        assert words in text
+
+
+def test_the_short_form_and_the_version() -> None:
+    assert CliRunner().invoke(main, ["-h"]).output == CliRunner().invoke(main, ["--help"]).output
+    assert re.fullmatch(r"caffe2-bridge, version \d+\.\d+\.\d+\n", CliRunner().invoke(main, ["--version"]).output)
+
+
+def test_no_command_and_unknown_ones_are_usage() -> None:
+    assert CliRunner().invoke(main, []).exit_code == 2
+    result = CliRunner().invoke(main, ["explode"])
+    assert result.exit_code == 2
+    assert "No such command 'explode'" in result.output

@@ -1,0 +1,117 @@
+"""Lowering: what is refused is reported once, and what depends on it not at all."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+from conformance.recording import operator
+
+from caffe2_bridge.diagnostics import Location, Severity
+from caffe2_bridge.net import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend import check
+from caffe2_frontend.lower import Lowering, count_reads
+from caffe2_frontend.op import Op, Value
+from caffe2_frontend.scope import Constants, Names, Scope
+
+
+def codes(*ops: OperatorDef, inputs: tuple[str, ...] = ("x",), outputs: tuple[str, ...] = ("y",)) -> list[str]:
+    net = NetDef(name="n", op=ops, external_input=inputs, external_output=outputs)
+    return [f"{f.code} {f.location}" for f in check(net, inputs=dict.fromkeys(inputs, ("float32", ["N", 2]))).findings]
+
+
+def test_what_depends_on_a_refused_operator_is_not_reported() -> None:
+    chain = [operator("Relu", [f"y{k}"], [f"y{k + 1}"]) for k in range(5)]
+    assert codes(operator("Foo", ["x"], ["y0"]), *chain, outputs=("y5",)) == ["unknown-operator n[0] Foo"]
+
+
+def test_an_overwritten_blob_is_sound_again() -> None:
+    ops = [operator("Foo", ["x"], ["a"]), operator("Relu", ["x"], ["a"]), operator("Relu", ["a"], ["y"])]
+    assert codes(*ops) == ["unknown-operator n[0] Foo"]
+    report = check(NetDef(op=ops, external_input=["x"]), inputs={"x": ("float32", ["N"])})
+    assert report.converted == {"Relu": 2}
+
+
+def test_the_first_reader_of_an_undefined_blob_is_reported() -> None:
+    ops = [operator("Relu", ["p"], ["a"]), operator("Sum", ["p", "x"], ["b"]), operator("Sum", ["a", "b"], ["y"])]
+    assert codes(*ops) == ["undefined-blob n[0] Relu"]
+
+
+def test_a_blob_read_before_it_is_written() -> None:
+    ops = [operator("Relu", ["a"], ["b"]), operator("Relu", ["x"], ["a"]), operator("Relu", ["a"], ["y"])]
+    assert codes(*ops) == ["undefined-blob n[0] Relu"]
+
+
+def test_an_output_listed_twice() -> None:
+    ops = [operator("Split", ["x"], ["a", "a", "b"]), operator("Sum", ["a", "b"], ["y"])]
+    assert codes(*ops) == ["duplicate-output n[0] Split"]
+
+
+def test_more_outputs_than_the_operator_has() -> None:
+    assert codes(operator("Relu", ["x"], ["y", "more"])) == ["extra-output n[0] Relu"]
+
+
+def test_notes_stop_nothing() -> None:
+    findings: list[Severity] = []
+
+    def noted(op: Op) -> Value:
+        op.note("a choice")
+        return op.emit("Relu", op.input(0))
+
+    lowering, scope = lowered({"Noted": noted}, operator("Noted", ["x"], ["y"]))
+    findings += [finding.severity for finding in lowering.findings]
+    assert findings == [Severity.NOTE]
+    assert lowering.errors == 0
+    assert scope.find("y") is not None
+
+
+def lowered(converters: dict[str, object], *ops: OperatorDef) -> tuple[Lowering, Scope]:
+    names = Names()
+    scope = Scope(names, Constants(names), 20, outermost=True)
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["N", 2]))
+    scope.blobs["x"] = x
+    lowering = Lowering(converters)  # type: ignore[arg-type] # what the test gives
+    lowering.ops(NetView(NetDef(op=ops)).ops, scope, Location("n"))
+    return lowering, scope
+
+
+def test_an_argument_that_nobody_reads_is_a_finding() -> None:
+    def plain(op: Op) -> Value:
+        return op.emit("Relu", op.input(0))
+
+    lowering, _ = lowered({"Plain": plain}, operator("Plain", ["x"], ["y"], strange=1, order="NCHW"))
+    assert [finding.reason for finding in lowering.findings] == ["argument 'strange' has no meaning for this operator"]
+    lowering, _ = lowered({"Plain": plain}, operator("Plain", ["x"], ["y"], order="NCHW", ws_nbytes_limit=1))
+    assert lowering.findings == []
+
+
+def test_a_fault_of_our_own_surfaces() -> None:
+    def broken(_: Op) -> Value:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        lowered({"Broken": broken}, operator("Broken", ["x"], ["y"]))
+
+
+def test_operands_that_do_not_go_together_are_a_finding() -> None:
+    def wrong(op: Op) -> Value:
+        return op.emit("MatMul", op.input(0), op.const([[1.0], [2.0], [3.0]], op.input(0)))
+
+    lowering, _ = lowered({"Wrong": wrong}, operator("Wrong", ["x"], ["y"]))
+    assert [finding.code for finding in lowering.findings] == ["invalid-operands"]
+
+
+def test_nodes_say_where_they_come_from() -> None:
+    def plain(op: Op) -> Value:
+        return op.emit("Relu", op.input(0))
+
+    _, scope = lowered({"Plain": plain}, operator("Plain", ["x"], ["a"]), operator("Plain", ["a"], ["b"]))
+    assert [dict(node.metadata_props) for node in scope.nodes] == [
+        {"caffe2.op": "Plain", "caffe2.location": f"n[{k}] Plain"} for k in range(2)
+    ]
+
+
+def test_reads_are_counted_in_bodies_and_arguments_too() -> None:
+    inner = NetDef(op=[operator("Sum", ["a", "b"], ["c"])])
+    ops = [operator("If", ["a"], ["c"], then_net=inner), operator("Op", [], [], blobs=["b", "z"], alias_dst=["c"])]
+    assert count_reads(NetDef(op=ops)) == {"a": 2, "b": 2, "z": 1}
