@@ -1,6 +1,19 @@
 """Caffe2 nets: reading, writing, looking at and changing them, without Caffe2."""
 
 from caffe2_bridge import proto
+from caffe2_bridge.devices import (
+    CostModel,
+    Device,
+    Placement,
+    as_device,
+    assign_device_option,
+    fuse_copies,
+    infer_device_type,
+    infer_output_devices,
+    insert_copies,
+    place,
+    propagate_status,
+)
 from caffe2_bridge.diagnostics import (
     BridgeError,
     ConversionError,
@@ -11,6 +24,20 @@ from caffe2_bridge.diagnostics import (
     Severity,
 )
 from caffe2_bridge.files import load, load_init_net, save
+from caffe2_bridge.graph_edit import (
+    Int8Tensor,
+    construct_init_net_from_params,
+    export,
+    fuse_alias_placeholder,
+    get_params_from_init_net,
+    get_sub_graph_external_input_output,
+    group_norm_replace_aten_with_caffe2,
+    identify_reshape_sub_graph,
+    remove_dead_end_ops,
+    remove_reshape_for_fc,
+    rename_op_input,
+    rename_op_output,
+)
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.model import Model, read_init
 from caffe2_bridge.params import Parameter
@@ -29,26 +56,49 @@ from caffe2_bridge.ssa import (
 __all__ = [
     "BridgeError",
     "ConversionError",
+    "CostModel",
+    "Device",
     "Diagnostic",
     "InitNet",
+    "Int8Tensor",
     "Location",
     "Model",
     "NetFormatError",
     "Parameter",
+    "Placement",
     "RunError",
     "Severity",
+    "as_device",
+    "assign_device_option",
     "check_dataflow",
+    "construct_init_net_from_params",
+    "export",
+    "fuse_alias_placeholder",
+    "fuse_copies",
     "get_consumer_map",
     "get_external_blob_names",
     "get_op_ids_in_path",
     "get_output_producers",
+    "get_params_from_init_net",
     "get_producer_map",
     "get_ssa",
+    "get_sub_graph_external_input_output",
     "get_undefined_blobs",
+    "group_norm_replace_aten_with_caffe2",
+    "identify_reshape_sub_graph",
+    "infer_device_type",
+    "infer_output_devices",
+    "insert_copies",
     "load",
     "load_init_net",
+    "place",
+    "propagate_status",
     "proto",
     "read_init",
+    "remove_dead_end_ops",
+    "remove_reshape_for_fc",
+    "rename_op_input",
+    "rename_op_output",
     "save",
     "ssa_rewrite",
 ]

@@ -12,7 +12,8 @@ from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severit
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.net import NetView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.plans import plan_net
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_frontend.foreign import is_foreign, read_input_types, read_opsets
 from caffe2_frontend.lower import count_reads
 from caffe2_frontend.state import WORKING_OPSET, Export, Recurrent
@@ -41,7 +42,7 @@ def begin(
     newest = onnx.defs.onnx_opset_version()
     if opset is not None and not 1 <= opset <= newest:
         raise OptionError(f"there is no opset {opset}: this onnx knows 1 to {newest}")
-    model = predict_net if isinstance(predict_net, Model) else Model.of(predict_net, init_net)
+    model = as_model(predict_net, init_net)
     given = {name: tensor_info(name, spec) for name, spec in (inputs or {}).items()}
     told = {name: type_info(known) for name, known in read_input_types(model.predict_net).items()}
     given |= {name: given[name].merged(info) for name, info in told.items() if name in given}
@@ -81,6 +82,15 @@ def _working_opset(net: NetDef, carried: Mapping[str, int]) -> int:
             f"the net's ONNX operators are of opset {version}, and its Caffe2 operators need {WORKING_OPSET} or later"
         )
     return version
+
+
+def as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | None = None) -> Model:
+    """What is to be converted, as a model; a plan becomes one net. Raises NetFormatError, or ConversionError."""
+    if isinstance(predict_net, Model):
+        return predict_net
+    if isinstance(predict_net, Message) and type(predict_net).DESCRIPTOR.name == "PlanDef":
+        predict_net = plan_net(PlanDef.FromString(predict_net.SerializeToString()))
+    return Model.of(predict_net, init_net)
 
 
 def _outlined(predict: NetDef, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> NetDef:

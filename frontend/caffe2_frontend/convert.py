@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import run_passes
-from caffe2_frontend.begin import begin
+from caffe2_frontend.begin import as_model, begin
 from caffe2_frontend.pipeline import EXPORT
 from caffe2_frontend.state import Recurrent
 from caffe2_frontend.stateful import carried_states, mark_states
@@ -32,7 +32,7 @@ def to_onnx(
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
     Args:
-        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), or a loaded model.
+        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), a PlanDef, or a loaded model.
         init_net: the net that fills the parameters; not with a loaded model, which has its own.
         inputs: what is known of the net's inputs: ``{name: (dtype, shape)}``, where ``dtype`` is a NumPy dtype or a
             type's name, and a dim an int, a name (symbolic) or None (unknown). What is left out follows from how the
@@ -70,7 +70,7 @@ def convert(
     """:func:`to_onnx` up to its last step: a model whose weights are still where they were read from."""
     given, states = dict(inputs or {}), []
     if stateful:
-        loaded = predict_net if isinstance(predict_net, Model) else Model.of(predict_net, init_net)
+        loaded = as_model(predict_net, init_net)
         states = carried_states(loaded)
         given = {state.initial: state.info for state in states} | given
         wanted = loaded.outputs if outputs is None else outputs

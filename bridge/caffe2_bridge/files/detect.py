@@ -24,6 +24,8 @@ class Format(StrEnum):
     PLAN = "a PlanDef"
     PLAN_TEXT = "a PlanDef in text"
     MINIDB = "a minidb database"
+    LMDB = "an LMDB database"
+    LEVELDB = "a LevelDB database"
 
 
 # First bytes of files that people take for nets. Offset, bytes, what it is.
@@ -38,8 +40,8 @@ _MAGIC: Final = (
     (0, b"\x80\x04", "a Python pickle, which is never opened here"),
     (0, b"\x80\x05", "a Python pickle, which is never opened here"),
     (0, b"version https://git-lfs.github.com/spec/", "a Git LFS pointer: the file itself was not fetched"),
-    (16, b"\xde\xc0\xef\xbe", "an LMDB database: of databases only minidb is read"),
 )
+_LMDB: Final = (16, b"\xde\xc0\xef\xbe")
 _HTML: Final = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body|\?xml|!--)", re.IGNORECASE)
 _HEAD: Final = 4096
 
@@ -55,6 +57,8 @@ def detect(span: wire.Span) -> Format:
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             raise NetFormatError(f"this is {what}")
+    if head[_LMDB[0] :].startswith(_LMDB[1]):
+        return Format.LMDB
     if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
         raise NetFormatError("this is a web page, not a net: a download that went wrong?")
     if minidb.looks_like_minidb(head, len(span)):
@@ -112,7 +116,7 @@ def _binary_format(span: wire.Span) -> Format:
         whole = [f for f in found if _NET_KINDS.get(f.number) == f.kind]
         if error.reason.startswith("truncated") and (whole or _starts_as_net(span)):
             raise NetFormatError(f"the file is cut off or damaged: {error.reason}") from None
-        raise NetFormatError("neither a net (binary or text) nor a minidb database") from None
+        raise NetFormatError("neither a net (binary or text) nor a minidb or LMDB database") from None
     inner = next((span.within(f.start, f.end) for f in found if f.number == 2 and f.kind == wire.LEN), None)
     if all(_NET_KINDS.get(f.number, f.kind) == f.kind for f in found):
         if inner is None and _is_named(span, found):

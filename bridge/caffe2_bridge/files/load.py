@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -12,9 +12,11 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import naming, text
+from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, naming, text
 from caffe2_bridge.files.detect import Format, detect
-from caffe2_bridge.files.predictor import net_of_plan, read_predictor
+from caffe2_bridge.files.plan import read_plan
+from caffe2_bridge.files.predictor import read_predictor
+from caffe2_bridge.files.stored import Blob
 from caffe2_bridge.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.names import require_text_in_net
@@ -22,33 +24,37 @@ from caffe2_bridge.net import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 
 
-def load(path: str | os.PathLike[str], init: str | os.PathLike[str] | None = None) -> Model:
+def load(
+    path: str | os.PathLike[str], init: str | os.PathLike[str] | None = None, *, predictor: str | None = None
+) -> Model:
     """The model in a folder or file, whatever it is called: what it is, its content says.
 
     Args:
         path: a folder with a predict net and an init net (``predict_net`` and ``init_net``, ``X_predict`` and
-            ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, or a
-            predictor database in minidb form.
+            ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, a plan
+            that runs its nets one after another, or a predictor database: minidb, LMDB or LevelDB.
         init: the init net that belongs to the predict net. Without it, it is looked for beside that, by name.
+        predictor: which predictor of a database that holds several.
 
     Large files are mapped, and parameters are decoded when they are asked for: a file is not to be changed in place
     while its model is in use (to replace it, as :func:`save` does, is harmless).
 
     Raises:
         NetFormatError: a file cannot be read, or is not what it should be; names it and says why.
+        BridgeError: a database needs a package that is not installed.
     """
-    where = Path(path)
-    if where.is_dir():
-        where = _model_in(where)
-    span, found = _open(where)
-    if found is Format.MINIDB:
+    where, kind = _locate(Path(path))
+    if kind in _DATABASES:
         if init is not None:
             raise NetFormatError("a predictor database holds its parameters: no init net can be given", str(where))
         with _naming(where):
-            return read_predictor(span, str(where))
-    predict_net = _NETS[found](span, str(where))
+            return read_predictor(_DATABASES[kind](where), str(where), predictor)
+    if predictor is not None:
+        raise NetFormatError(f"this is {kind}: only of a predictor database's predictors one is named", str(where))
+    if kind in _PLANS:
+        return _model_of_plan(where, init)
     beside = Path(init) if init is not None else naming.init_net_beside(where)
-    return Model.of(predict_net, None if beside is None else load_init_net(beside), str(where))
+    return Model.of(_NETS[kind](where), None if beside is None else load_init_net(beside), str(where))
 
 
 def load_init_net(path: str | os.PathLike[str]) -> InitNet:
@@ -59,54 +65,78 @@ def load_init_net(path: str | os.PathLike[str]) -> InitNet:
         if found is Format.NET:
             return read_init_net(span)
         if found is Format.NET_TEXT:
-            return read_init_net(_net_text(span, str(where)))
+            return read_init_net(_net_text(where))
     raise NetFormatError(f"an init net is expected, and this is {found}", str(where))
 
 
-def _net(span: wire.Span, source: str) -> NetDef:
-    net = as_net_def(span.tobytes(), source)
-    with _naming(Path(source)):
+def load_plan(path: str | os.PathLike[str]) -> PlanDef:
+    """The plan in a file, binary or text, with its steps as they are. Raises NetFormatError where it holds none."""
+    where = Path(path)
+    _, found = _open(where)
+    if found not in _PLANS:
+        raise NetFormatError(f"a plan is expected, and this is {found}", str(where))
+    return _PLANS[found](where)
+
+
+def _model_of_plan(path: Path, init: str | os.PathLike[str] | None) -> Model:
+    plan = load_plan(path)
+    with _naming(path):
+        planned = read_plan(plan)
+        if planned.init is None:
+            beside = Path(init) if init is not None else naming.init_net_beside(path)
+            return Model.of(planned.predict, None if beside is None else load_init_net(beside), str(path))
+        if init is not None:
+            raise NetFormatError(f"the plan's net {planned.init.name!r} makes its parameters: no init net can be given")
+        return Model.of(planned.predict, planned.init, str(path))
+
+
+def _net(path: Path) -> NetDef:
+    net = as_net_def(_read(path).tobytes(), str(path))
+    with _naming(path):
         require_text_in_net(net)
     return net
 
 
-def _net_text(span: wire.Span, source: str) -> NetDef:
-    return text.parse(text.decode(span.tobytes(), source), NetDef(), source)
+def _net_text(path: Path) -> NetDef:
+    return text.parse(text.decode(_read(path).tobytes(), str(path)), NetDef(), str(path))
 
 
-def _plan(span: wire.Span, source: str) -> NetDef:
+def _plan(path: Path) -> PlanDef:
     try:
-        plan = PlanDef.FromString(span.tobytes())
+        plan = PlanDef.FromString(_read(path).tobytes())
     except DecodeError as error:
-        raise NetFormatError(f"damaged PlanDef: {error}", source) from None
-    with _naming(Path(source)):
-        net = net_of_plan(plan)
-        require_text_in_net(net)
-        return net
+        raise NetFormatError(f"damaged PlanDef: {error}", str(path)) from None
+    with _naming(path):
+        for net in plan.network:
+            require_text_in_net(net)
+    return plan
 
 
-def _plan_text(span: wire.Span, source: str) -> NetDef:
-    plan = text.parse(text.decode(span.tobytes(), source), PlanDef(), source)
-    with _naming(Path(source)):
-        return net_of_plan(plan)
+def _plan_text(path: Path) -> PlanDef:
+    return text.parse(text.decode(_read(path).tobytes(), str(path)), PlanDef(), str(path))
 
 
-# How a file of each format gives a predict net. A database gives a whole model, above.
-_NETS: Final = MappingProxyType[Format, Callable[[wire.Span, str], NetDef]](
-    {
-        Format.NET: _net,
-        Format.NET_TEXT: _net_text,
-        Format.PLAN: _plan,
-        Format.PLAN_TEXT: _plan_text,
-    }
+def _minidb(path: Path) -> Mapping[str, Blob]:
+    return minidb.blobs(_read(path))
+
+
+_NETS: Final = MappingProxyType[Format, Callable[[Path], NetDef]]({Format.NET: _net, Format.NET_TEXT: _net_text})
+_PLANS: Final = MappingProxyType[Format, Callable[[Path], PlanDef]]({Format.PLAN: _plan, Format.PLAN_TEXT: _plan_text})
+_DATABASES: Final = MappingProxyType[Format, Callable[[Path], Mapping[str, Blob]]](
+    {Format.MINIDB: _minidb, Format.LMDB: lmdb_file.blobs, Format.LEVELDB: leveldb_file.blobs}
 )
 
 
-def _open(path: Path) -> tuple[wire.Span, Format]:
+def _read(path: Path) -> wire.Span:
+    """The content of a file, mapped where it is large."""
     try:
-        span = wire.Buffer.of_file(os.fspath(path)).span()
+        return wire.Buffer.of_file(os.fspath(path)).span()
     except OSError as error:
         raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+
+
+def _open(path: Path) -> tuple[wire.Span, Format]:
+    span = _read(path)
     with _naming(path):
         return span, detect(span)
 
@@ -125,29 +155,28 @@ class _naming:  # noqa: N801 - a context manager, used as a verb
             raise NetFormatError(error.reason, self._path) from None
 
 
-def _model_in(folder: Path) -> Path:
-    """The file of a folder that holds its model, or its predict net."""
+def _locate(path: Path) -> tuple[Path, Format]:
+    """The file, or folder of a database, that holds the model or its predict net, and what it is."""
+    if not path.is_dir():
+        return path, _open(path)[1]
     try:
-        found = naming.predict_net_in(folder)
+        found = naming.predict_net_in(path)
     except OSError as error:
-        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(folder)) from None
+        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
     if found is not None:
-        return found
-    if (folder / "CURRENT").is_file() and any(folder.glob("MANIFEST-*")):
-        raise NetFormatError("this is a LevelDB database: of databases only minidb is read", str(folder))
-    if (folder / "data.mdb").is_file():
-        raise NetFormatError("this is an LMDB database: of databases only minidb is read", str(folder))
-    models = [file for file in sorted(folder.iterdir()) if file.is_file() and _is_model(file)]
+        return found, _open(found)[1]
+    if leveldb_file.is_leveldb(path):
+        return path, Format.LEVELDB
+    models = [(file, kind) for file in sorted(path.iterdir()) if file.is_file() and (kind := _kind(file)) is not None]
     if len(models) == 1:
         return models[0]
     if models:
-        raise NetFormatError(f"several nets are in the folder: {', '.join(file.name for file in models)}", str(folder))
-    raise NetFormatError("no net is in the folder", str(folder))
+        raise NetFormatError(f"several nets are in the folder: {', '.join(file.name for file, _ in models)}", str(path))
+    raise NetFormatError("no net is in the folder", str(path))
 
 
-def _is_model(path: Path) -> bool:
+def _kind(path: Path) -> Format | None:
     try:
-        _open(path)
+        return _open(path)[1]
     except NetFormatError:
-        return False
-    return True
+        return None

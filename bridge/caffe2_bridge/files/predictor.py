@@ -8,15 +8,16 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import minidb
+from caffe2_bridge.files.plan import read_plan
+from caffe2_bridge.files.stored import Blob
+from caffe2_bridge.files.stored_write import Record, tensor_records, text_record
 from caffe2_bridge.fill_nets import fill_net
 from caffe2_bridge.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.names import require_text, require_text_in_net
 from caffe2_bridge.params import NUMBERS, Parameter
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, PlanDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap
 
 # Caffe2's names for what is stored: PredictorConsts.
@@ -30,14 +31,20 @@ PREDICT_INIT_NET: Final = "PREDICT_INIT_NET_TYPE"
 PREDICT_NET: Final = "PREDICT_NET_TYPE"
 
 
-def read_predictor(span: wire.Span, source: str) -> Model:
-    """The model in a predictor database.
+def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | None = None) -> Model:
+    """The model in a predictor database, given as its blobs.
 
-    Raises NetFormatError, without a source, where it holds none, or is damaged.
+    Args:
+        stored: the blobs of the database, by name.
+        source: where they are from.
+        predictor: which of several predictors; the empty string is the one without a name.
+
+    Raises:
+        NetFormatError: without a source: the database holds no such predictor, or several and none is named, or is
+            damaged.
     """
-    stored = minidb.blobs(span)
     if META_NET_DEF not in stored:
-        names = ", ".join(list(stored)[:5])
+        names = ", ".join(list(stored)[:5]) or "none"
         raise NetFormatError(f"this is a database of blobs ({names} ...) without a net: {META_NET_DEF!r} is missing")
     try:
         meta = MetaNetDef.FromString(stored[META_NET_DEF].text())
@@ -51,13 +58,17 @@ def read_predictor(span: wire.Span, source: str) -> Model:
     nets = {item.key: item.value for item in meta.nets}
     roles = {item.key: list(item.value) for item in meta.blobs}
     plans = {item.key: item.value for item in meta.plans}
-    suffix = _predictor_suffix(nets, plans)
-    key = PREDICT_NET + suffix
-    predict_net = nets[key] if key in nets else net_of_plan(plans[key])
-
+    suffix = _predictor_suffix([*nets, *plans], predictor)
     init = read_init_net(
         _without_loads(nets.get(GLOBAL_INIT_NET + suffix)), _stored_parameters(nets, roles, suffix, stored)
     )
+    key = PREDICT_NET + suffix
+    if key in nets:
+        predict_net = nets[key]
+    else:
+        planned = read_plan(plans[key])
+        predict_net = planned.predict
+        init = init if planned.init is None else _followed_by(init, planned.init)
     own = nets.get(PREDICT_INIT_NET + suffix)
     inputs = [*roles.get(INPUTS + suffix, ()), *roles.get(OUTPUTS + suffix, ())]
     if own is not None:
@@ -72,41 +83,28 @@ def read_predictor(span: wire.Span, source: str) -> Model:
     return Model(predict_net, dataclasses.replace(init, serialized=serialized), source)
 
 
-def _predictor_suffix(nets: Mapping[str, NetDef], plans: Mapping[str, PlanDef]) -> str:
-    """What is appended to the keys of the one predictor: nothing, or ``_`` and its name."""
-    keys = [key for key in (*nets, *plans) if key == PREDICT_NET or key.startswith(f"{PREDICT_NET}_")]
-    if PREDICT_NET in keys:
+def _predictor_suffix(keys: list[str], predictor: str | None) -> str:
+    """What is appended to the keys of a predictor: nothing, or ``_`` and its name."""
+    suffixes = [
+        key.removeprefix(PREDICT_NET) for key in keys if key == PREDICT_NET or key.startswith(f"{PREDICT_NET}_")
+    ]
+    names = ", ".join(repr(suffix[1:]) for suffix in suffixes)
+    if not suffixes:
+        raise NetFormatError(f"the database holds no predict net; its nets are {', '.join(keys) or 'none'}")
+    if predictor is not None:
+        wanted = f"_{predictor}" if predictor else ""
+        if wanted not in suffixes:
+            raise NetFormatError(f"the database holds no predictor {predictor!r}; it holds {names}")
+        return wanted
+    if "" in suffixes:
         return ""
-    if len(keys) == 1:
-        return keys[0].removeprefix(PREDICT_NET)
-    if not keys:
-        raise NetFormatError(f"the database holds no predict net; its nets are {', '.join(nets) or 'none'}")
-    names = ", ".join(key.removeprefix(f"{PREDICT_NET}_") for key in keys)
-    raise NetFormatError(f"the database holds several predictors: {names}")
-
-
-def net_of_plan(plan: PlanDef) -> NetDef:
-    """The net of a plan that runs one net once. Raises NetFormatError for any other plan."""
-    steps = list(plan.execution_step)
-    if len(plan.network) == 1 and len(steps) <= 1:
-        step = steps[0] if steps else None
-        if step is None or (
-            list(step.network) in ([], [plan.network[0].name])
-            and not step.substep
-            and step.num_iter <= 1
-            and not step.should_stop_blob
-            and not step.criteria_network
-        ):
-            return plan.network[0]
-    names = ", ".join(repr(net.name) for net in plan.network)
-    raise NetFormatError(
-        f"this is a PlanDef of {len(plan.network)} nets ({names}) and {len(steps)} execution steps; "
-        "of plans only those are read that run one net once"
-    )
+    if len(suffixes) > 1:
+        raise NetFormatError(f"the database holds several predictors: {names}; name one (predictor=...)")
+    return suffixes[0]
 
 
 def _stored_parameters(
-    nets: Mapping[str, NetDef], roles: Mapping[str, list[str]], suffix: str, stored: Mapping[str, minidb.Blob]
+    nets: Mapping[str, NetDef], roles: Mapping[str, list[str]], suffix: str, stored: Mapping[str, Blob]
 ) -> dict[str, Parameter]:
     """The parameters that the global init net loads; without one, those that have the role."""
     net = nets.get(GLOBAL_INIT_NET + suffix)
@@ -150,8 +148,11 @@ def _followed_by(first: InitNet, net: NetDef) -> InitNet:
     return dataclasses.replace(second, rest=first.rest + second.rest, findings=first.findings + second.findings)
 
 
-def predictor_records(model: Model) -> Iterator[bytes]:
-    """The records of a predictor database: what Caffe2's predictor exporter writes, so that Caffe2 can load it."""
+def predictor_records(model: Model) -> Iterator[Record]:
+    """The records of a predictor database: what Caffe2's predictor exporter writes, so that Caffe2 can load it.
+
+    They come in the order of their blobs' names, as a database that sorts them wants; the nets are first in it.
+    """
     parameters = model.init.parameters
     meta = MetaNetDef()
     meta.modelInfo.predictorType = "SINGLE_PREDICTOR"
@@ -167,6 +168,6 @@ def predictor_records(model: Model) -> Iterator[bytes]:
         meta.nets.append(NetsMap(key=key, value=net))
     for key, names in ((PARAMETERS, parameters), (INPUTS, model.inputs), (OUTPUTS, model.outputs)):
         meta.blobs.append(BlobsMap(key=key, value=list(names)))
-    yield minidb.text_record(META_NET_DEF, meta.SerializeToString())
-    for parameter in parameters.values():
-        yield from minidb.tensor_records(parameter)
+    yield text_record(META_NET_DEF, meta.SerializeToString())
+    for name in sorted(parameters):
+        yield from tensor_records(parameters[name])

@@ -72,7 +72,7 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
     """The effects of a net; what is wrong with arguments of control operators is added to ``findings``."""
     result = NetEffects(net, [], {}, {}, {}, {}, set(), {})
     for index, proto in enumerate(net.op):
-        if proto.type in _BODIES:
+        if proto.type in _BODIES and not proto.domain:
             place = Location(location.net, index, proto.type, proto.name, location.path)
             try:
                 op = _control(OpView(proto, index), place, findings)
@@ -114,7 +114,7 @@ def _plain(op: OperatorDef) -> OpEffects:
     inputs, outputs = list(op.input), list(op.output)
     if "" in inputs or "" in outputs:
         inputs, outputs = [name for name in inputs if name], [name for name in outputs if name]
-    if not is_special(op.type):
+    if op.domain or not is_special(op.type):
         return OpEffects(inputs, outputs)
     mutates, updates = mutated(op.type, inputs, outputs), updated(op.type, inputs, outputs)
     writes = [name for name in outputs if name not in mutates and name not in updates]
@@ -188,7 +188,7 @@ def keep_live(net: NetEffects, live_out: Iterable[str]) -> None:
     """
     live = {*live_out}
     for proto, op in zip(reversed(net.net.op), reversed(net.ops), strict=True):
-        if proto.type == "While" or proto.type in BRANCHES:
+        if not proto.domain and (proto.type == "While" or proto.type in BRANCHES):
             kept = {*proto.output, *op.reads, *op.soft} if proto.type == "While" else set(proto.output)
             op.writes = [name for name in op.writes if name in kept or name in live]
             op.updates = [name for name in op.updates if name in kept or name in live]

@@ -84,7 +84,7 @@ def power(op: Op) -> Value:
     return op.emit("Pow", *operands(op))
 
 
-@family.converts("Mod")
+@family.converts("Mod", expects={0: TensorInfo(ir.DataType.INT64)})
 def modulo(op: Op) -> Value:
     """The remainder has the dividend's sign, or the divisor's if ``sign_follow_divisor``."""
     x, divisor = op.input(0), op.args.integer("divisor")

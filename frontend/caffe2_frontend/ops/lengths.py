@@ -107,7 +107,7 @@ def lengths_gather(op: Op) -> Value:
     return take_rows(op, x, range_rows(op, start, length))
 
 
-@family.converts("GatherRanges", expects={1: TensorInfo(None, (None, None, 2))})
+@family.converts("GatherRanges", expects={0: TensorInfo(None, (None,)), 1: TensorInfo(_INT32, (None, None, 2))})
 def gather_ranges(op: Op) -> tuple[Value, Value]:
     """Ranges are [B, R, 2], (start, length) pairs: what they hold, and how much that is for each of the B."""
     x, ranges = op.input(0), op.input(1)

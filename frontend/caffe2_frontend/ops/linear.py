@@ -128,7 +128,7 @@ def _swap_last(op: Op, x: Value) -> Value:
     return op.emit("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
-@family.converts("ElementwiseLinear")
+@family.converts("ElementwiseLinear", expects={1: TensorInfo(shape=(None,)), 2: TensorInfo(shape=(None,))})
 @takes(REALS, 0, 1, 2)
 def elementwise_linear(op: Op) -> Value:
     """``Y = X * w + b``, with w and b as long as the dims of X from ``axis`` on; Y is X's shape."""

@@ -100,7 +100,7 @@ def _operand(op: OpView, index: int) -> TensorInfo:
     if form.weighted and index == 1:
         return TensorInfo(_FLOAT, (None,))
     if form.sparse and index == form.indices:
-        return TensorInfo(None, (None,))
+        return TensorInfo(ir.DataType.INT64, (None,))
     # Tables of halves are looked up too.
     return TensorInfo() if form.sparse and form.by == "lengths" else TensorInfo(_FLOAT)
 

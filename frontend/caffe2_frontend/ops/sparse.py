@@ -29,12 +29,11 @@ from caffe2_frontend.types import TensorInfo
 family = Family("sparse")
 
 _FLOAT, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
-_VECTOR: Final = TensorInfo(None, (None,))
 _LENGTHS: Final = TensorInfo(_INT32, (None,))
 _INT64_VECTOR: Final = TensorInfo(_INT64, (None,))
 
 
-@family.converts("SparseToDense", expects={0: _VECTOR})
+@family.converts("SparseToDense", expects={0: _INT64_VECTOR})
 def sparse_to_dense(op: Op) -> Value:
     """Rows summed at their indices: as many as an argument says, or as a third operand has, or as the indices need."""
     ids, x = op.input(0), op.input(1)
@@ -53,7 +52,7 @@ def sparse_to_dense(op: Op) -> Value:
     return scatter_rows(op, x, ids, count, "add")
 
 
-@family.converts("SparseToDenseMask", expects={0: _VECTOR, 3: _LENGTHS})
+@family.converts("SparseToDenseMask", expects={0: _INT64_VECTOR, 3: _LENGTHS})
 def sparse_to_dense_mask(op: Op) -> tuple[Value, Value | None]:
     """For each id in ``mask`` the last value of a segment that has it as its index, or the default.
 
@@ -107,7 +106,7 @@ def _columns_of_ids(op: Op, ids: Value, mask: tuple[int, ...]) -> Value:
 
 @family.converts(
     "BatchSparseToDense",
-    expects={0: _INT64_VECTOR, 1: _INT64_VECTOR, 2: TensorInfo(_FLOAT), 3: TensorInfo(None, (None, None))},
+    expects={0: _INT64_VECTOR, 1: _INT64_VECTOR, 2: TensorInfo(_FLOAT, (None,)), 3: TensorInfo(None, (None, None))},
 )
 def batch_sparse_to_dense(op: Op) -> Value:
     """Row ``i`` has the values of segment ``i`` at their indices, and ``default_value`` elsewhere."""
@@ -153,7 +152,7 @@ def _places(op: Op, columns: Size) -> Value:
     return op.emit("Add", ids, op.emit("Mul", segments, vector(op, [columns])), shape=op.shape(ids))
 
 
-@family.converts("GatherRangesToDense", expects={1: TensorInfo(None, (None, None, 2)), 2: _INT64_VECTOR})
+@family.converts("GatherRangesToDense", expects={1: TensorInfo(_INT32, (None, None, 2)), 2: _INT64_VECTOR})
 def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
     """For each range of a row an output [B, length], zeros where the range has another length.
 

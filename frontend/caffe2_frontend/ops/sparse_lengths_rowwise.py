@@ -77,7 +77,7 @@ def _operand(op: OpView, index: int) -> TensorInfo:
     if index < lookup.indices:
         return TensorInfo(_FLOAT, (None,))
     if index == lookup.indices:
-        return TensorInfo(None, (None,))
+        return TensorInfo(_INT64, (None,))
     return (
         TensorInfo(_INT32, (None,)) if index == lookup.indices + 1 or lookup.pruned else TensorInfo(_FLOAT, (None, 2))
     )
@@ -131,7 +131,7 @@ def _without_pruned(
 @family.converts(
     "SparseLengthsSumSparseLookup",
     expects={
-        0: TensorInfo(None, (None,)),
+        0: TensorInfo(_INT64, (None,)),
         1: TensorInfo(_INT32, (None,)),
         2: TensorInfo(_INT32, (None,)),
         3: TensorInfo(_FLOAT, (None,)),

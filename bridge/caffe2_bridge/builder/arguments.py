@@ -1,0 +1,88 @@
+"""Operators and their arguments from plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef, TensorProto
+
+_LISTS: Final = (  # in the order in which an empty list and a list of booleans are decided
+    ("ints", (bool, int, np.integer, np.bool_)),
+    ("floats", (float, np.floating)),
+    ("strings", (str, bytes)),
+    ("nets", (NetDef,)),
+    ("tensors", (TensorProto,)),
+)
+
+
+def make_argument(name: str, value: Any) -> Argument:
+    """An argument of the kind that the value's type says.
+
+    A bool or int is an integer, a float a float (float32 on the wire), text or bytes a string; a NetDef a net, a
+    TensorProto a tensor; arrays and other iterables of one of these a list. A list of integers and floats is an error,
+    as it is in Caffe2: which of the two the operator reads is for the caller to say. Raises BuildError.
+    """
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1).tolist()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    match value:
+        case bool() | int():
+            return Argument(name=name, i=int(value))
+        case float():
+            return Argument(name=name, f=value)
+        case str() | bytes():
+            return Argument(name=name, s=_bytes(value))
+        case NetDef():
+            return Argument(name=name, n=value)
+        case TensorProto():
+            return Argument(name=name, t=value)
+        case Iterable():
+            return _list(name, list(value))
+    raise BuildError(f"argument {name!r}: no kind of argument holds a {type(value).__name__}")
+
+
+def _list(name: str, values: list[Any]) -> Argument:
+    argument = Argument(name=name)
+    for field, types in _LISTS:
+        if all(isinstance(value, types) for value in values):
+            getattr(argument, field).extend(map(_plain, values))
+            return argument
+    kinds = sorted({type(value).__name__ for value in values})
+    raise BuildError(f"argument {name!r}: a list holds values of one kind, not {' and '.join(kinds)}")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return int(value) if isinstance(value, bool) else _bytes(value) if isinstance(value, str) else value
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def make_operator(
+    kind: str,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    args: Mapping[str, Any],
+    *,
+    engine: str = "",
+    op_name: str = "",
+    device_option: DeviceOption | None = None,
+) -> OperatorDef:
+    """An operator; arguments that are None are left out. Raises BuildError."""
+    op = OperatorDef(type=kind, input=inputs, output=outputs)
+    if op_name:
+        op.name = op_name
+    if engine:
+        op.engine = engine
+    if device_option is not None:
+        op.device_option.CopyFrom(device_option)
+    op.arg.extend(make_argument(name, value) for name, value in args.items() if value is not None)
+    return op

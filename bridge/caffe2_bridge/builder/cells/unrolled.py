@@ -1,0 +1,105 @@
+"""A cell over a sequence of known length, as plain operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
+from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.builder.initializers import constant
+from caffe2_bridge.builder.net import Net
+from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, DeviceOption, TensorProto
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnrolledCell(Cell):
+    """A cell whose steps are written out, one after another; they share their parameters.
+
+    Attributes:
+        cell: the cell. Its name and forward_only count, not those of this one.
+        steps: T, the length of the sequences.
+    """
+
+    cell: Cell
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise BuildError(f"a sequence has at least one step, not {self.steps}")
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The cell's."""
+        return self.cell.state_names
+
+    @property
+    def output_size(self) -> int:
+        """The cell's."""
+        return self.cell.output_size
+
+    @property
+    def output_state(self) -> int:
+        """The cell's."""
+        return self.cell.output_state
+
+    def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
+        """The cell's."""
+        prepared, cell = self.cell.prepare_input(net, sequence)
+        return prepared, type(self)(cell=cell, steps=self.steps, name=self.name, forward_only=self.forward_only)
+
+    def initial_states(self, net: Net) -> tuple[Blob, ...]:
+        """The cell's."""
+        return self.cell.initial_states(net)
+
+    def step(self, net: Net, given: StepInput) -> Step:
+        """The cell's."""
+        return self.cell.step(net, given)
+
+    def step_output(self, net: Net, step: Step) -> Blob:
+        """The cell's."""
+        return self.cell.step_output(net, step)
+
+    def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
+        """The cell's."""
+        return self.cell.sequence_output(net, results)
+
+    def apply_over_sequence(
+        self,
+        net: Net,
+        inputs: str,
+        seq_lengths: str | None = None,
+        initial_states: Sequence[str] | None = None,
+        outputs_with_grads: Sequence[int] | None = None,
+    ) -> tuple[Blob, tuple[Blob, ...]]:
+        """Run the cell over a sequence of ``steps`` rows. See Cell."""
+        states = self.starting_states(net, initial_states)
+        prepared, unrolled = self.prepare_input(net, inputs)
+        lengths = None if seq_lengths is None else net.blob(seq_lengths)
+        rows = net.op("Split", prepared, [prepared + f"_timestep_{t}" for t in range(self.steps)], axis=0)
+        every: list[tuple[Blob, ...]] = []
+        for t, row in enumerate(rows):
+            with net.name_scope(f"timestep_{t}", shares_parameters=True):
+                timestep = _timestep(net, t)
+                states = unrolled.step(net, self.step_input(net, row, lengths, states, timestep)).states
+            every.append(states)
+        joined = [self._joined(net, blobs) for blobs in zip(*every, strict=True)]
+        results = tuple(blob for pair in zip(joined, states, strict=True) for blob in pair)
+        if not self.cell.forward_only:
+            wanted = {2 * self.output_state} if outputs_with_grads is None else set(outputs_with_grads)
+            for index, blob in enumerate(results):
+                if index not in wanted:
+                    net.op("ZeroGradient", blob, ())
+        return unrolled.sequence_output(net, results), results
+
+    def _joined(self, net: Net, blobs: Sequence[Blob]) -> Blob:
+        name = blobs[0].removeprefix(net.blob("timestep_0/"))
+        return net.op("Concat", blobs, (f"{name}_concat", f"{name}_concat_info"), axis=0)[0]
+
+
+def _timestep(net: Net, number: int) -> Blob:
+    """The step's number, a constant on the host; each step has its own."""
+    with net.device_scope(DeviceOption(device_type=PROTO_CPU)):
+        return net.param(net.blob("timestep"), (1,), constant(number, TensorProto.INT32))

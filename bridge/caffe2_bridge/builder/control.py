@@ -1,0 +1,132 @@
+"""If and While, with bodies in workspaces of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.builder.net import Net
+from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, TensorProto
+from caffe2_bridge.ssa import get_external_blob_names
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """A net that runs one Do, and the outer blobs that it reads and writes; the last of both is the workspaces'."""
+
+    net: NetDef
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    workspace: Blob
+
+
+def add_if_op(
+    if_net: Net,
+    cond_blob: str,
+    then_net: Net,
+    else_net: Net | None = None,
+    lexical_scope: Collection[str] | None = None,
+) -> tuple[Blob, ...]:
+    """Add an If to a net.
+
+    A blob of a branch is the outer one of that name where the scope has it, and local to the branch where it does not.
+
+    Args:
+        if_net: the net that the operator is added to.
+        cond_blob: the condition, bool with one element.
+        then_net: what runs where it is true; built with ``if_net.child``.
+        else_net: what runs where it is false; nothing where it is None.
+        lexical_scope: names of the outer blobs that the branches see; all of ``if_net`` and of the nets around it
+            where it is None.
+
+    Returns:
+        The outer blobs that a branch writes, in the order in which they are first written.
+
+    Raises:
+        BridgeError: a branch reads what it neither makes nor sees.
+    """
+    scope = if_net.lexical_scope if lexical_scope is None else lexical_scope
+    condition = if_net.blob(cond_blob)
+    bodies = {"then_net": _body(if_net, then_net, scope, "do_then_net", "workspace_if_then")}
+    if else_net is not None:
+        bodies["else_net"] = _body(if_net, else_net, scope, "do_else_net", "workspace_if_else")
+    return _add(if_net, "If", condition, bodies)
+
+
+def add_while_op(
+    while_net: Net,
+    cond_blob: str,
+    loop_body_net: Net,
+    condition_body_net: Net | None = None,
+    lexical_scope: Collection[str] | None = None,
+) -> tuple[Blob, ...]:
+    """Add a While to a net. Blobs are told apart as those of an If's branches.
+
+    Args:
+        while_net: the net that the operator is added to.
+        cond_blob: the condition, bool with one element: the loop ends where it is false.
+        loop_body_net: what runs in each round; built with ``while_net.child``.
+        condition_body_net: what computes ``cond_blob`` before each round. Where it is None the body is to write it.
+        lexical_scope: names of the outer blobs that the bodies see; see ``add_if_op``.
+
+    Returns:
+        The outer blobs that the bodies write, in the order in which they are first written.
+
+    Raises:
+        BuildError: the condition net does not write the condition.
+        BridgeError: a body reads what it neither makes nor sees.
+    """
+    scope = while_net.lexical_scope if lexical_scope is None else lexical_scope
+    condition = while_net.blob(cond_blob)
+    # The loop may end before its first round: what it writes is then what was there before, an input.
+    bodies = {"loop_net": _body(while_net, loop_body_net, scope, "do_loop_body_net", "workspace_loop_body", loops=True)}
+    if condition_body_net is not None:
+        if not any(condition in op.output for op in condition_body_net.proto.op):
+            raise BuildError(f"net {condition_body_net.name!r} does not write the condition {str(condition)!r}")
+        visible = dict.fromkeys((*scope, condition))
+        bodies["cond_net"] = _body(
+            while_net, condition_body_net, visible, "do_loop_condition_net", "workspace_loop_cond"
+        )
+        if condition not in scope:
+            while_net.op("ConstantFill", (), condition, dtype=TensorProto.BOOL, value=False)
+    return _add(while_net, "While", condition, bodies)
+
+
+def _body(
+    outer: Net, body: Net, scope: Collection[str], name: str, workspace_name: str, *, loops: bool = False
+) -> _Body:
+    read, written = (dict.fromkeys(names) for names in get_external_blob_names(body.proto, scope))
+    if loops:
+        read |= written
+    bound = dict.fromkeys((*read, *written))
+    operands = (*read, *written)
+    workspace = outer.unique_name(f"{outer.name}/{workspace_name}")
+    wrapper = Net(name)
+    wrapper.op(
+        "Do",
+        [Blob(blob) for blob in (*read, workspace)],
+        [Blob(blob) for blob in (*written, workspace)],
+        net=body.proto,
+        inner_blobs=list(bound),
+        outer_blobs_idx=[operands.index(blob) for blob in bound],
+        copy_external_blobs=True if loops else None,
+    )
+    wrapper.add_external_output(*(Blob(blob) for blob in (*written, workspace)))
+    return _Body(wrapper.proto, tuple(read), tuple(written), workspace)
+
+
+def _add(net: Net, kind: str, condition: Blob, bodies: dict[str, _Body]) -> tuple[Blob, ...]:
+    read = dict.fromkeys(blob for body in bodies.values() for blob in body.inputs)
+    written = tuple(Blob(blob) for blob in dict.fromkeys(blob for body in bodies.values() for blob in body.outputs))
+    workspaces = [body.workspace for body in bodies.values()]
+    for workspace in workspaces:
+        net.op("CreateScope", (), (workspace,))
+    net.op(
+        kind,
+        (condition, *map(Blob, read), *workspaces),
+        (*written, *workspaces),
+        **{name: body.net for name, body in bodies.items()},
+    )
+    return written

@@ -1,0 +1,135 @@
+"""RecurrentNetwork operators: a cell net run once a step."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from caffe2_bridge.builder.backward_step import backward_arguments
+from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.builder.net import Net, as_step_net
+from caffe2_bridge.builder.recurrence import Recurrence, State
+from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+_DEFAULT_TIMESTEP = "timestep"
+
+
+def recurrent_net(
+    net: Net,
+    cell_net: Net | Message | bytes,
+    inputs: Sequence[tuple[str, str]],
+    initial_cell_inputs: Sequence[tuple[str, str]],
+    links: Mapping[str, str],
+    timestep: str | None = None,
+    scope: str | None = None,
+    outputs_with_grads: Sequence[int] = (0,),
+    recompute_blobs_on_backward: Collection[str] | None = None,
+    forward_only: bool = False,
+    *,
+    step_net_as_text: bool = False,
+) -> tuple[Blob, ...]:
+    """Add an operator that runs ``cell_net`` once for each row of a sequence.
+
+    All names are whole names, in no scope.
+
+    Args:
+        net: the net that the operator is added to.
+        cell_net: what one step computes; not changed. Its external outputs are what it hands on.
+        inputs: one pair of the cell's name of a row, [1, N, D...], and the sequence, [T, N, D...].
+        initial_cell_inputs: for each state the cell's name of the row that it reads, [1, N, D], and the blob with its
+            first value, [1, N, D], [N, D] or [D].
+        links: for each of these cell inputs, the cell output that is its value in the next step.
+        timestep: the cell's name of the step's number (int32, [1], on the CPU); ``timestep`` where it is None.
+        scope: what is put in front of the names of states and step workspaces; one of its own where it is None.
+        outputs_with_grads: indices of the results that receive a gradient from outside.
+        recompute_blobs_on_backward: blobs of the cell that the backward pass computes again rather than keeps.
+        forward_only: leave the backward step net out: a runtime then keeps no step's blobs.
+        step_net_as_text: write the step nets as protobuf text in a string, the form that older runtimes read.
+
+    Returns:
+        For each state its rows after the first, [T, N, D], then its last row, [1, N, D].
+
+    Raises:
+        BuildError: the names do not fit together, or the cell has no gradient.
+    """
+    if len(inputs) != 1:
+        raise BuildError(f"a recurrent net reads one sequence, not {len(inputs)}")
+    prefix = net.next_name("recurrent") if scope is None else scope
+    cell = as_step_net(cell_net, "cell net")
+    recurrence = Recurrence(
+        cell=cell,
+        inputs=tuple((str(row), str(sequence)) for row, sequence in inputs),
+        states=tuple(_state(cell, row, initial, links, prefix) for row, initial in initial_cell_inputs),
+        references=_references(cell, inputs, initial_cell_inputs, timestep),
+    )
+    backward = (
+        {}
+        if forward_only
+        else backward_arguments(recurrence, tuple(outputs_with_grads), recompute_blobs_on_backward or ())
+    )
+    cell.type = "simple"
+    arguments = {
+        **_forward_arguments(recurrence),
+        "enable_rnn_executor": 1,
+        "step_net": cell,
+        "timestep": _DEFAULT_TIMESTEP if timestep is None else str(timestep),
+        **backward,
+    }
+    if step_net_as_text:
+        arguments = {name: _as_text(value) for name, value in arguments.items()}
+    results = tuple(Blob(state.cell_output + end) for state in recurrence.states for end in ("_all", "_last"))
+    workspaces = net.unique_name(
+        f"{prefix}/step_workspaces" if scope is not None else Blob(f"{prefix}/step_workspaces")
+    )
+    net.op("RecurrentNetwork", tuple(map(Blob, recurrence.operands)), (*results, workspaces), **arguments)
+    return results
+
+
+def _state(cell: NetDef, row: str, initial: str, links: Mapping[str, str], prefix: str) -> State:
+    if row not in links:
+        raise BuildError(f"{cell.name or 'cell net'}: no link says which output is {str(row)!r} in the next step")
+    written = {name for op in cell.op for name in op.output}
+    output = str(links[row])
+    if output not in written:
+        raise BuildError(f"{cell.name or 'cell net'}: nothing writes {output!r}, which {str(row)!r} is linked with")
+    return State(str(initial), str(row), output, f"{prefix}/{row}_states")
+
+
+def _references(
+    cell: NetDef,
+    inputs: Sequence[tuple[str, str]],
+    initial_cell_inputs: Sequence[tuple[str, str]],
+    timestep: str | None,
+) -> tuple[str, ...]:
+    # As in Caffe2, rows of sequences are named here and sequences are not: a cell may read a whole one.
+    known = {str(name) for name, _ in inputs}
+    known.update(str(name) for pair in initial_cell_inputs for name in pair)
+    known.add(_DEFAULT_TIMESTEP if timestep is None else str(timestep))
+    return tuple(dict.fromkeys(name for name in cell.external_input if name not in known))
+
+
+def _forward_arguments(recurrence: Recurrence) -> dict[str, Any]:
+    states = recurrence.states
+    links = [
+        link for state in states for link in ((state.cell_input, state.rows, 0), (state.cell_output, state.rows, 1))
+    ]
+    links += [(row, sequence, 0) for row, sequence in recurrence.inputs]
+    operands = recurrence.operands
+    return {
+        "alias_src": [state.rows for state in states for _ in range(2)],
+        "alias_dst": [state.cell_output + end for state in states for end in ("_all", "_last")],
+        "alias_offset": [1, -1] * len(states),
+        "recurrent_states": [state.rows for state in states],
+        "initial_recurrent_state_ids": [operands.index(state.initial) for state in states],
+        "link_internal": [internal for internal, _, _ in links],
+        "link_external": [external for _, external, _ in links],
+        "link_offset": [offset for _, _, offset in links],
+    }
+
+
+def _as_text(value: Any) -> Any:
+    return text_format.MessageToString(value) if isinstance(value, NetDef) else value

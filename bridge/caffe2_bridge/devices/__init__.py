@@ -1,0 +1,26 @@
+"""Where blobs and operators are: inferred, assigned, bridged by copies, chosen. Nothing that is given is changed."""
+
+from caffe2_bridge.devices.device import HOST, Device, as_device
+from caffe2_bridge.devices.fuse import fuse_copies
+from caffe2_bridge.devices.infer import assign_device_option, infer_device_type, infer_output_devices
+from caffe2_bridge.devices.insert import insert_copies
+from caffe2_bridge.devices.operands import Side, operand_sides
+from caffe2_bridge.devices.placement import CostModel, Placement, place
+from caffe2_bridge.devices.status import propagate_status
+
+__all__ = [
+    "HOST",
+    "CostModel",
+    "Device",
+    "Placement",
+    "Side",
+    "as_device",
+    "assign_device_option",
+    "fuse_copies",
+    "infer_device_type",
+    "infer_output_devices",
+    "insert_copies",
+    "operand_sides",
+    "place",
+    "propagate_status",
+]

@@ -1,0 +1,76 @@
+"""Devices: the host, and GPUs by index."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import Message
+
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, PROTO_CUDA, DeviceOption
+
+_TEXT: Final = re.compile(r"(cpu|cuda|gpu)(?::(\d+))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Device:
+    """The host (``cpu``, always index 0) or a GPU (``cuda``)."""
+
+    kind: str
+    index: int = 0
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether this is a GPU."""
+        return self.kind == "cuda"
+
+    def option(self) -> DeviceOption:
+        """As Caffe2 writes it."""
+        if not self.is_gpu:
+            return DeviceOption(device_type=PROTO_CPU)
+        return DeviceOption(device_type=PROTO_CUDA, device_id=self.index)
+
+    def __str__(self) -> str:
+        return f"cuda:{self.index}" if self.is_gpu else "cpu"
+
+
+HOST: Final = Device("cpu")
+
+
+def as_device(what: Any) -> Device:
+    """Where something is, or which device it names.
+
+    Args:
+        what: a Device; a text, ``cpu``, ``cuda`` or ``cuda:1`` (``gpu`` says the same as ``cuda``); Caffe2's
+            DeviceOption; a numpy array or number, which is on the host; or whatever has a ``device`` that reads so, as
+            torch's tensors have.
+
+    Returns:
+        The device; a GPU without an index is number 0. Raises BridgeError for anything else.
+    """
+    if isinstance(what, Device):
+        return what
+    if isinstance(what, Message) and type(what).DESCRIPTOR.name == "DeviceOption":
+        return _of_option(DeviceOption.FromString(what.SerializeToString()))
+    if isinstance(what, str):
+        found = _TEXT.fullmatch(what.strip())
+        if found is None:
+            raise BridgeError(f"{what!r} names no device: cpu, cuda or cuda:INDEX do")
+        return HOST if found[1].lower() == "cpu" else Device("cuda", int(found[2] or 0))
+    if isinstance(what, np.ndarray | np.generic | int | float | list | tuple):
+        return HOST
+    device = getattr(what, "device", None)
+    if device is None:
+        raise BridgeError(f"no device can be told from {type(what).__name__}")
+    return as_device(str(device))
+
+
+def _of_option(option: DeviceOption) -> Device:
+    if option.device_type == PROTO_CPU:
+        return HOST
+    if option.device_type != PROTO_CUDA:
+        raise BridgeError(f"device type {option.device_type} is neither the CPU nor CUDA")
+    return Device("cuda", option.device_id)

@@ -1,0 +1,269 @@
+"""Where the blobs of a net are, from where its inputs are; and device options that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+from caffe2_bridge.devices.device import HOST, Device, as_device
+from caffe2_bridge.devices.flow import Flow, Step, build_flow
+from caffe2_bridge.devices.operands import CONTROL, Side
+from caffe2_bridge.devices.status import FixedPoint, Statuses, known_values
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
+from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import RECURRENT
+from caffe2_bridge.ssa.versions import VersionedBlob
+
+_CPU: Final = "cpu"
+_GPU: Final = "cuda"
+_STYLES: Final = {"caffe2": {_CPU: "cpu", _GPU: "gpu"}, "pytorch": {_CPU: "cpu", _GPU: "cuda"}}
+_PREDICT: Final = Location("predict")
+_INIT: Final = Location("init")
+
+
+def infer_device_type(
+    predict_net: Message | bytes,
+    known_status: Mapping[VersionedBlob, Any],
+    device_name_style: str = "caffe2",
+    *,
+    unknown: str | None = "cpu",
+) -> dict[VersionedBlob, str]:
+    """The kind of device that each versioned blob of a net is on.
+
+    An operator has its operands where it is, but for those that live on the host whatever it does, those of copies
+    between devices, and what control operators only hand to their bodies.
+
+    Args:
+        predict_net: the net. Device options in it are looked at only where nothing known reaches.
+        known_status: where some blobs are, by name and version: anything that :func:`as_device` takes.
+        device_name_style: ``caffe2`` says ``cpu`` and ``gpu``, ``pytorch`` says ``cpu`` and ``cuda``.
+        unknown: the kind of blobs that nothing forces anywhere; None makes them an error that names them.
+
+    Returns:
+        The kind by versioned blob, of all that the net reads or writes. Raises ConversionError with all conflicts, each
+        with both operators (or what was given) that force it.
+    """
+    if device_name_style not in _STYLES:
+        raise BridgeError(f"device_name_style is {device_name_style!r}: one of {', '.join(_STYLES)} is expected")
+    flow = build_flow(as_net_def(predict_net), _PREDICT)
+    known = {value: as_device(what) for value, what in known_values(flow, known_status).items()}
+    kinds = _kinds(flow, known)
+    if unknown is None:
+        findings = [
+            Diagnostic("unknown-device", f"nothing says where version {version} of {name!r} is", _PREDICT)
+            for (name, version), value in flow.versioned.items()
+            if kinds[value] is None
+        ]
+        if findings:
+            raise ConversionError(findings)
+    style = _STYLES[device_name_style]
+    rest = as_device(unknown or HOST).kind
+    return {blob: style[kinds[value] or rest] for blob, value in flow.versioned.items()}
+
+
+def infer_output_devices(predict_net: Message | bytes, tensor_inputs: Sequence[Any] | Mapping[str, Any]) -> list[str]:
+    """Where the external outputs are, in order, as ``cpu`` or ``cuda:1``; inputs as in :func:`assign_device_option`.
+
+    Raises BridgeError where an external output is a blob that the net does not have.
+    """
+    net = as_net_def(predict_net)
+    flow = build_flow(net, _PREDICT)
+    devices = value_devices(flow, _known_inputs(flow, net, tensor_inputs))
+    missing = [name for name in net.external_output if name not in flow.last]
+    if missing:
+        raise BridgeError(f"the net neither reads nor writes external output {missing[0]!r}")
+    return [str(devices[flow.last[name]]) for name in net.external_output]
+
+
+def assign_device_option(
+    predict_net: Message | bytes,
+    init_net: Message | bytes | None,
+    tensor_inputs: Sequence[Any] | Mapping[str, Any],
+) -> tuple[NetDef, NetDef | None]:
+    """Nets whose operators run where the inputs are, bodies included.
+
+    Args:
+        predict_net: the net.
+        init_net: makes each parameter where the predict net wants it.
+        tensor_inputs: where the inputs are: arrays, tensors or anything else that :func:`as_device` takes, by blob
+            name, or in order for the first external inputs.
+
+    Returns:
+        New nets. Operators on a GPU say so; those on the host say nothing, unless their net or they themselves said
+        otherwise. Control operators run on the host: they look at their condition there. Raises ConversionError with
+        all conflicts: :func:`insert_copies` resolves them once operators have devices.
+    """
+    predict = NetDef()
+    predict.CopyFrom(as_net_def(predict_net, "predict_net"))
+    with StepNets(predict):
+        flow = build_flow(predict, _PREDICT)
+        devices = value_devices(flow, _known_inputs(flow, predict, tensor_inputs))
+        _write_options(flow, devices, predict)
+    if init_net is None:
+        return predict, None
+    init = NetDef()
+    init.CopyFrom(as_net_def(init_net, "init_net"))
+    made = build_flow(init, _INIT)
+    wanted = {name: devices[value] for (name, version), value in flow.versioned.items() if version == 0}
+    known = {made.last[name]: device for name, device in wanted.items() if name in made.last}
+    _write_options(made, value_devices(made, known), init)
+    return predict, init
+
+
+def _known_inputs(flow: Flow, net: NetDef, tensor_inputs: Sequence[Any] | Mapping[str, Any]) -> dict[int, Device]:
+    if isinstance(tensor_inputs, Mapping):
+        named = dict(tensor_inputs)
+    else:
+        external = list(dict.fromkeys(net.external_input))
+        if len(tensor_inputs) > len(external):
+            raise BridgeError(f"{len(tensor_inputs)} inputs are given, but the net has {len(external)}")
+        named = dict(zip(external, tensor_inputs, strict=False))
+    known = known_values(flow, {(name, 0): what for name, what in named.items()})
+    return {value: as_device(what) for value, what in known.items()}
+
+
+def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
+    """The device of each value; what nothing forces anywhere is on the host."""
+    kinds = _kinds(flow, known)
+    indices = {value: device.index for value, device in known.items() if device.is_gpu}
+
+    def update(step: Step, inputs: list[int | None], outputs: list[int | None]) -> tuple[Statuses[int], Statuses[int]]:
+        option = explicit_device(step.proto)
+        free = step.proto is not None and step.proto.type == "Copy" and option is not None and option.is_gpu
+        same = option.index if free and option else None
+        sides, values = step.sides, (step.inputs, step.outputs)
+        found: list[list[int | None]] = [list(inputs), list(outputs)]
+        own = [
+            (side, position)
+            for side in (0, 1)
+            for position, value in enumerate(values[side])
+            if sides[side][position] is Side.SAME and kinds[value] == _GPU and not (free and side == 0)
+        ]
+        if same is None:
+            same = next((found[s][p] for s, p in own if found[s][p] is not None), None)
+        if same is not None:
+            for s, p in own:
+                found[s][p] = same
+        return found[0], found[1]
+
+    found = FixedPoint(flow, update, indices, "device").run()
+    default = next(iter(indices.values()), 0)
+    return [
+        HOST if kind != _GPU else Device(_GPU, default if index is None else index)
+        for kind, index in zip(kinds, found, strict=True)
+    ]
+
+
+def _kinds(flow: Flow, known: Mapping[int, Device]) -> list[str | None]:
+    """``cpu`` or ``cuda`` for each value, None where nothing says so."""
+    kinds = {value: device.kind for value, device in known.items()} | dict.fromkeys(flow.fixed, _CPU)
+    clash = next((value for value in flow.fixed if value in known and known[value].is_gpu), None)
+    if clash is not None:
+        reason = f"conflicting device of {flow.names[clash]!r}: a control operator looks at it on the host"
+        raise ConversionError([Diagnostic("device-conflict", f"{reason}, and {known[clash]} was given", _PREDICT)])
+    found = FixedPoint(flow, _update_kind, kinds, "device").run()
+    options: dict[int, str] = {}
+    for step in flow.steps:
+        device = explicit_device(step.proto)
+        if device is not None:
+            for values, sides in zip((step.inputs, step.outputs), step.sides, strict=True):
+                for value, side in zip(values, sides, strict=True):
+                    if side is Side.SAME and found[value] is None:
+                        options[value] = device.kind
+    if not options:
+        return found
+    told = {value: kind for value, kind in enumerate(found) if kind is not None}
+    return FixedPoint(flow, _update_kind, options | told, "device").run()
+
+
+def _update_kind(
+    step: Step, inputs: list[str | None], outputs: list[str | None]
+) -> tuple[Statuses[str], Statuses[str]]:
+    if step.plain:
+        known = {*inputs, *outputs}
+        known.discard(None)
+        if not known:
+            return inputs, outputs
+        if len(known) == 1:
+            same = known.pop()
+            return [same] * len(inputs), [same] * len(outputs)
+    same = None
+    for statuses, sides in zip((inputs, outputs), step.sides, strict=True):
+        for status, side in zip(statuses, sides, strict=True):
+            if same is None and status is not None and side is Side.SAME:
+                same = status
+    fixed = {Side.SAME: same, Side.HOST: _CPU, Side.GPU: _GPU}
+    found = [
+        [status if side is Side.FREE else fixed[side] for status, side in zip(statuses, sides, strict=True)]
+        for statuses, sides in zip((inputs, outputs), step.sides, strict=True)
+    ]
+    return found[0], found[1]
+
+
+def explicit_device(proto: OperatorDef | None) -> Device | None:
+    """The device that an operator itself names."""
+    if proto is None or not proto.HasField("device_option"):
+        return None
+    return as_device(proto.device_option)
+
+
+def step_device(step: Step, devices: Sequence[Device]) -> Device:
+    """Where an operator must run to have its operands where they are."""
+    if step.proto is None or step.proto.type in CONTROL:
+        return HOST
+    for wanted in (Side.SAME, Side.GPU, Side.FREE):
+        for values, sides in zip((step.inputs, step.outputs), step.sides, strict=True):
+            for value, side in zip(values, sides, strict=True):
+                if side is wanted:
+                    return devices[value]
+    return HOST
+
+
+def _write_options(flow: Flow, devices: Sequence[Device], net: NetDef) -> None:
+    for step in flow.steps:
+        if step.proto is not None:
+            write_option(step.proto, step_device(step, devices), net.device_option)
+
+
+def write_option(proto: OperatorDef, device: Device, inherited: DeviceOption) -> None:
+    """Have an operator run on a device; one on the host says so only where it must. Seeds and the like stay."""
+    if device.is_gpu:
+        proto.device_option.MergeFrom(device.option())
+    elif as_device(proto.device_option if proto.HasField("device_option") else inherited).is_gpu:
+        proto.device_option.device_type = HOST.option().device_type
+        proto.device_option.ClearField("device_id")
+
+
+class StepNets:
+    """While entered, step nets that are written as text are nets, so that they can be edited in place."""
+
+    def __init__(self, net: NetDef) -> None:
+        self._net = net
+        self._args: list[Argument] = []
+
+    def __enter__(self) -> None:
+        for proto, arg in _text_args(self._net):
+            body = OpView(proto, 0).args.net(arg.name)
+            arg.ClearField("s")
+            if body is not None:
+                arg.n.CopyFrom(body)
+            self._args.append(arg)
+
+    def __exit__(self, *_: object) -> None:
+        for arg in reversed(self._args):
+            text = text_format.MessageToString(arg.n)
+            arg.ClearField("n")
+            arg.s = text.encode()
+
+
+def _text_args(net: NetDef) -> Iterator[tuple[OperatorDef, Argument]]:
+    for proto in net.op:
+        for arg in proto.arg:
+            if proto.type in RECURRENT and arg.name.endswith("step_net") and arg.HasField("s"):
+                yield proto, arg
+            if arg.HasField("n"):
+                yield from _text_args(arg.n)

@@ -1,0 +1,142 @@
+"""Something that each value of a net has - a device, a layout, a type - carried along operators to a fixed point."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from caffe2_bridge.devices.flow import Flow, Step, build_flow
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.net import as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.ssa.versions import VersionedBlob
+
+S = TypeVar("S")
+Statuses = Sequence[S | None]
+Updater = Callable[[Step, list[S | None], list[S | None]], tuple[Statuses[S], Statuses[S]]]
+StatusUpdater = Callable[[OperatorDef, list[S | None], list[S | None]], tuple[Statuses[S], Statuses[S]]]
+
+_KNOWN: Final = -1
+
+
+def propagate_status(
+    net: Message | bytes,
+    status_updater: StatusUpdater[S],
+    known_status: Mapping[VersionedBlob, S],
+) -> dict[VersionedBlob, S]:
+    """What is known of each versioned blob of a net, once what operators say of their operands says no more.
+
+    Operators are asked again whenever more is known of an operand, so that it matters neither where in the net
+    something is known nor how often it must turn. Bodies take part: what a branch or loop hands on has one status.
+
+    Args:
+        net: the net.
+        status_updater: from an operator and the statuses of its inputs and outputs (None: unknown) to those it
+            concludes. It must not depend on the order in which things become known.
+        known_status: what is known, by blob name and version as ``get_ssa`` counts; None as a value says nothing.
+
+    Returns:
+        The status of each versioned blob of which one is known. Raises ConversionError with all conflicts: the
+        operators that say one thing and the other of a blob are both named.
+    """
+    flow = build_flow(as_net_def(net), Location("net"))
+    known = known_values(flow, known_status)
+
+    def update(step: Step, inputs: list[S | None], outputs: list[S | None]) -> tuple[Statuses[S], Statuses[S]]:
+        if step.proto is not None:
+            return status_updater(step.proto, inputs, outputs)
+        status = next((status for status in inputs if status is not None), None)
+        return [status] * len(inputs), []
+
+    found = FixedPoint(flow, update, known, "status").run()
+    return {blob: status for blob, value in flow.versioned.items() if (status := found[value]) is not None}
+
+
+def known_values(flow: Flow, known_status: Mapping[VersionedBlob, S]) -> dict[int, S]:
+    """Known statuses by value. Raises ConversionError for blobs that the net does not have."""
+    missing = [blob for blob in known_status if blob not in flow.versioned]
+    if missing:
+        raise ConversionError(
+            [Diagnostic("unknown-blob", f"the net has no version {version} of {name!r}") for name, version in missing]
+        )
+    return {flow.versioned[blob]: status for blob, status in known_status.items() if status is not None}
+
+
+class FixedPoint(Generic[S]):
+    """The worklist: every step runs once, and again when an operand of it has become known."""
+
+    def __init__(self, flow: Flow, update: Updater[S], known: Mapping[int, S], what: str) -> None:
+        self._flow = flow
+        self._update = update
+        self._what = what
+        self.status: list[S | None] = [None] * len(flow.names)
+        self._origin = [_KNOWN] * len(flow.names)
+        self._findings: dict[int, Diagnostic] = {}
+        self._failed: set[int] = set()
+        for value, status in known.items():
+            self.status[value] = status
+        self._users: list[list[int]] = [[] for _ in flow.names]
+        for number, step in enumerate(flow.steps):
+            for value in {*step.inputs, *step.outputs}:
+                self._users[value].append(number)
+
+    def run(self) -> list[S | None]:
+        """The status of each value. Raises ConversionError with every conflict."""
+        waiting = deque(range(len(self._flow.steps)))
+        queued = bytearray(b"\1" * len(waiting))
+        while waiting:
+            number = waiting.popleft()
+            queued[number] = 0
+            if number in self._failed:
+                continue
+            for value in self._step(number):
+                for user in self._users[value]:
+                    if user != number and not queued[user]:
+                        queued[user] = 1
+                        waiting.append(user)
+        if self._findings:
+            raise ConversionError([self._findings[number] for number in sorted(self._findings)])
+        return self.status
+
+    def _step(self, number: int) -> list[int]:
+        """Run a step; the values of which it told something new."""
+        step, status = self._flow.steps[number], self.status
+        inputs, outputs = [status[value] for value in step.inputs], [status[value] for value in step.outputs]
+        after = self._update(step, inputs, outputs)
+        changed = []
+        for values, found in zip((step.inputs, step.outputs), after, strict=True):
+            for value, new in zip(values, found, strict=True):
+                known = status[value]
+                if new is None or known == new:
+                    continue
+                if known is None:
+                    self._origin[value] = self._source(step, number, new)
+                    status[value] = new
+                    changed.append(value)
+                else:
+                    self._conflict(number, value, new)
+        return changed
+
+    def _source(self, step: Step, number: int, new: S) -> int:
+        """The step that first said what this one passes on: itself where no operand of it said so."""
+        for value in (*step.inputs, *step.outputs):
+            if self.status[value] == new:
+                return self._origin[value]
+        return number
+
+    def _conflict(self, number: int, value: int, new: S) -> None:
+        self._failed.add(number)
+        step = self._flow.steps[number]
+        sayings = (
+            (new, self._source(step, number, new)),
+            (self.status[value], self._origin[value]),
+        )
+        both = ", but ".join(f"{status} by {self._describe(origin)}" for status, origin in sayings)
+        reason = f"conflicting {self._what} of {self._flow.names[value]!r}: {both}"
+        self._findings[number] = Diagnostic(f"{self._what}-conflict", reason, step.location)
+
+    def _describe(self, origin: int) -> str:
+        return str(self._flow.steps[origin].location) if origin != _KNOWN else "what was given"

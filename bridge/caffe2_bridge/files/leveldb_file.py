@@ -1,0 +1,135 @@
+"""LevelDB databases: a folder of tables. Needs the package plyvel (extra ``db``)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from caffe2_bridge import wire
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.files.optional import required
+from caffe2_bridge.files.stored import Blob, Fetch, gather
+from caffe2_bridge.files.stored_write import Record
+
+_TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
+_LOG: Final = re.compile(r"MANIFEST-\d+|CURRENT|\d+\.log")
+_OTHER: Final = re.compile(r"LOCK|LOG|LOG\.old|\d+\.dbtmp")
+_BUFFER: Final = 1 << 25  # bytes that are sorted in memory before they become a table
+
+
+def is_leveldb(folder: Path) -> bool:
+    """Whether a folder holds a LevelDB database."""
+    return (folder / "CURRENT").is_file() and any(folder.glob("MANIFEST-*"))
+
+
+def holds_nothing_else(folder: Path) -> bool:
+    """Whether every file of a folder is one of a LevelDB database."""
+    patterns = (_TABLE, _LOG, _OTHER)
+    return all(any(pattern.fullmatch(entry.name) for pattern in patterns) for entry in folder.iterdir())
+
+
+class _Database:
+    """An open database.
+
+    LevelDB locks a database that it opens, and tidies it up, even to read it. So what is opened is a folder of our own
+    with links to the tables, which never change, and copies of the small rest; it goes with this object.
+    """
+
+    def __init__(self, plyvel: ModuleType, folder: Path) -> None:
+        view = tempfile.mkdtemp(prefix="caffe2-bridge-leveldb-")
+        try:
+            _show(folder, Path(view))
+            self._database = plyvel.DB(view, create_if_missing=False)
+        except BaseException:
+            shutil.rmtree(view, ignore_errors=True)
+            raise
+        weakref.finalize(self, _close, self._database, view)
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._database.iterator(include_value=False)
+
+    def fetch(self, key: bytes) -> wire.Span:
+        return wire.Span.of(self._database.get(key))
+
+
+def _close(database: Any, view: str) -> None:
+    database.close()
+    shutil.rmtree(view, ignore_errors=True)
+
+
+def _show(folder: Path, view: Path) -> None:
+    """Make a database appear in another folder."""
+    for entry in folder.iterdir():
+        if _TABLE.fullmatch(entry.name):
+            _link(entry.resolve(), view / entry.name)
+        elif _LOG.fullmatch(entry.name):
+            shutil.copyfile(entry, view / entry.name)
+
+
+def _link(target: Path, link: Path) -> None:
+    """Make a table appear in another folder: by reference where the system allows it."""
+    for make in (os.link, os.symlink):  # a hard link outlives a save over the database
+        try:
+            make(target, link)
+        except OSError:
+            continue
+        return
+    shutil.copyfile(target, link)
+
+
+def blobs(folder: Path) -> Mapping[str, Blob]:
+    """The blobs of a database, by name, in the order of their keys; a value is read whenever it is asked for.
+
+    Raises NetFormatError where it is damaged, BridgeError where the package plyvel is not installed.
+    """
+    plyvel = required("plyvel", "LevelDB databases")
+    try:
+        return gather(_records(_Database(plyvel, folder), plyvel, str(folder)))
+    except (plyvel.Error, OSError) as error:
+        raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", str(folder)) from None
+
+
+def _records(database: _Database, plyvel: ModuleType, source: str) -> Iterator[tuple[str, Fetch]]:
+    for key in database:
+        try:
+            name = key.decode()
+        except UnicodeDecodeError:
+            raise NetFormatError(f"the key {key[:40]!r} is not UTF-8 text") from None
+
+        def fetch(key: bytes = key) -> wire.Span:
+            try:
+                return database.fetch(key)
+            except plyvel.Error as error:
+                raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", source) from None
+
+        yield name, fetch
+
+
+def write(folder: Path, records: Iterable[Record]) -> None:
+    """Write a database into an empty folder. Raises BridgeError with LevelDB's reason.
+
+    It is not compressed: weights hardly shrink, and not every Caffe2 was built to read it.
+    """
+    plyvel = required("plyvel", "LevelDB databases")
+    try:
+        database = plyvel.DB(str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER)
+        try:
+            for key, value in records:
+                database.put(key.encode(), value)
+        finally:
+            database.close()
+    except plyvel.Error as error:
+        raise BridgeError(f"{folder}: the LevelDB database cannot be written: {_text(error)}") from error
+
+
+def _text(error: Exception) -> str:
+    """LevelDB's messages come as bytes."""
+    first = error.args[0] if error.args else ""
+    return first.decode("utf-8", "replace") if isinstance(first, bytes) else str(error)

@@ -1,0 +1,115 @@
+"""LMDB databases: a folder with ``data.mdb``, or that file under any name. Needs the package lmdb (extra ``db``)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from caffe2_bridge import wire
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.files.optional import required
+from caffe2_bridge.files.stored import Blob, gather
+from caffe2_bridge.files.stored_write import Record
+
+DATA: Final = "data.mdb"
+_FIRST_MAP: Final = 1 << 24  # bytes; doubled where it is too small
+
+
+class _Environment:
+    """An open database and a snapshot of it, which lasts as long as something holds this object."""
+
+    def __init__(self, lmdb: ModuleType, path: Path) -> None:
+        self._environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, create=False)
+        self.snapshot = self._environment.begin(buffers=True)
+
+
+class _Mapped(wire.Buffer):
+    """A value of a database where it lies in the mapped file. Holds the map."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, view: memoryview, environment: _Environment) -> None:
+        self._map = None  # the database's, not ours: no pages of it are dropped
+        self.view = view
+        self._environment = environment
+
+
+# LMDB lets a process open a file once. A file that was replaced is another one, whatever its name.
+_open: Final = WeakValueDictionary[tuple[int, int], _Environment]()
+_opening: Final = threading.Lock()
+
+
+def blobs(path: Path) -> Mapping[str, Blob]:
+    """The blobs of a database, by name, in the order of their keys; values stay where they are in the mapped file.
+
+    Raises NetFormatError where it is damaged, BridgeError where the package lmdb is not installed.
+    """
+    lmdb = required("lmdb", "LMDB databases")
+    file = path / DATA if path.is_dir() else path
+    try:
+        _require_sound(file)
+        status = file.stat()
+        with _opening:
+            environment = _open.get((status.st_dev, status.st_ino))
+            if environment is None:
+                environment = _open[status.st_dev, status.st_ino] = _Environment(lmdb, file)
+        return gather(_records(environment))
+    except (lmdb.Error, OSError) as error:
+        raise NetFormatError(f"the LMDB database cannot be read: {error}", str(path)) from None
+
+
+def _require_sound(file: Path) -> None:
+    """Raise NetFormatError where the pages of a file do not fit together: LMDB itself believes them, and crashes."""
+    verify = required("lmdb.verify", "LMDB databases")
+    try:
+        problems = verify.verify(str(file), subdir=False)
+    except verify.VerifyError as error:
+        problems = [str(error)]
+    if problems:
+        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        raise NetFormatError(f"the LMDB database is cut off or damaged: {problems[0]}{more}", str(file))
+
+
+def _records(environment: _Environment) -> Iterator[tuple[str, Any]]:
+    for key, value in environment.snapshot.cursor():
+        try:
+            name = bytes(key).decode()
+        except UnicodeDecodeError:
+            raise NetFormatError(f"the key {bytes(key)[:40]!r} is not UTF-8 text") from None
+        span = _Mapped(value, environment).span()
+        yield name, lambda span=span: span
+
+
+def write(path: Path, records: Iterable[Record]) -> None:
+    """Write a database into an empty file. Raises BridgeError for what LMDB cannot hold."""
+    lmdb = required("lmdb", "LMDB databases")
+    size = _FIRST_MAP
+    environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=size)
+    try:
+        longest = environment.max_key_size()
+        for key, value in records:
+            name = key.encode()
+            if len(name) > longest:
+                raise BridgeError(f"the name {key!r} has {len(name)} bytes; in an LMDB database {longest} are allowed")
+            while not _put(lmdb, environment, name, value):
+                size *= 2
+                environment.set_mapsize(size)
+        environment.sync(True)  # noqa: FBT003 - lmdb takes it by position only
+    except lmdb.Error as error:
+        raise BridgeError(f"{path}: the LMDB database cannot be written: {error}") from error
+    finally:
+        environment.close()
+
+
+def _put(lmdb: ModuleType, environment: Any, key: bytes, value: bytes) -> bool:
+    """Whether a record found room."""
+    try:
+        with environment.begin(write=True) as transaction:
+            transaction.put(key, value)
+    except lmdb.MapFullError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Gradients of control flow: Do, If and While."""

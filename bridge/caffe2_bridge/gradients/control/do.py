@@ -1,0 +1,117 @@
+"""The gradient of Do: a Do that runs the backward pass of the body in the workspace that the forward Do has left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from caffe2_bridge.gradients.backward import backward_pass
+from caffe2_bridge.gradients.control.bindings import (
+    INNER_COPY,
+    INNER_GRAD,
+    DoBinding,
+    dedupe_g_output,
+    dense_gradients,
+    gradient_net,
+    gradient_op,
+)
+from caffe2_bridge.gradients.forward import Differentiate, Forward, SparseGradient
+from caffe2_bridge.gradients.operators import copy_operator, set_argument
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+
+
+class DoGradient(NamedTuple):
+    """A gradient Do, and the gradient of each outer input that has one."""
+
+    op: OperatorDef
+    g_input: dict[str, str]
+
+
+def do_gradient(op: Forward) -> None:
+    """Make the gradient of a Do."""
+    binding = DoBinding.of(op.proto)
+    copies, given = dedupe_g_output(op.proto, dense_gradients(op.proto, op.g_output))
+    seeds = {name: gradient for name, gradient in zip(binding.outputs, given, strict=False) if gradient}
+
+    def name_for(blob: str) -> str:
+        """Not the name of a gradient that comes in: an outer blob is bound once only."""
+        name = f"{blob}_grad"
+        return f"{blob}_input_grad" if name in seeds.values() else name
+
+    made = differentiate_do(binding, seeds, op.differentiate, name_for)
+    if made.g_input:
+        op.operators += [*copies, made.op]
+        for index, name in enumerate(binding.inputs):
+            if name in made.g_input:
+                op.set_dense(index, made.g_input[name])
+
+
+def differentiate_do(
+    binding: DoBinding,
+    seeds: Mapping[str, str],
+    differentiate: Differentiate,
+    name_for: Callable[[str], str],
+    *,
+    saves_external_blobs: bool = False,
+) -> DoGradient:
+    """The gradient of a Do.
+
+    Args:
+        binding: the forward Do.
+        seeds: for outer outputs the outer name of the gradient.
+        differentiate: makes gradients of operators.
+        name_for: the outer name for the gradient of an outer input.
+        saves_external_blobs: the forward Do has left copies of outer blobs in its workspace, which are read instead.
+    """
+    inner_seeds = {binding.inner[name]: binding.inner[name] + INNER_GRAD for name in seeds}
+    found = backward_pass(binding.net.op, inner_seeds, differentiate, net=binding.net.name or "net")
+    results: dict[str, str] = {}
+    bound: dict[str, str] = {}
+    exports = []
+    for outer in binding.inputs:
+        inner = binding.inner[outer]
+        gradient = found.entry.get(inner)
+        if gradient is not None:
+            # The gradient may be one that comes in, or that of two inputs: a copy has a binding of its own.
+            results[outer] = name_for(outer)
+            bound[inner + INNER_COPY] = results[outer]
+            exports.append(_export(gradient, inner))
+
+    outer_of = {inner_seeds[binding.inner[name]]: gradient for name, gradient in seeds.items()}
+    if not saves_external_blobs:
+        outer_of |= {inner: outer for outer, inner in binding.inner.items()}
+    operators = [*found.operators, *exports]
+    inputs: dict[str, None] = {}
+    saved: dict[str, None] = {}
+    for name in read_from_outside(operators):
+        if name in outer_of:
+            inputs[outer_of[name]] = None
+            bound[name] = outer_of[name]
+        else:
+            saved[name] = None
+
+    outputs = list(results.values())
+    op = gradient_op(binding.op, [*inputs, binding.workspace], [*outputs, binding.workspace])
+    operands = {name: place for place, name in enumerate((*inputs, *outputs))}
+    set_argument(op.arg.add(name="net"), gradient_net(binding.net, operators))
+    set_argument(op.arg.add(name="inner_blobs"), list(bound))
+    set_argument(op.arg.add(name="outer_blobs_idx"), [operands[outer] for outer in bound.values()])
+    set_argument(op.arg.add(name="saved_fwd_blobs"), list(saved))
+    return DoGradient(op, results)
+
+
+def read_from_outside(operators: Iterable[OperatorDef]) -> dict[str, None]:
+    """Blobs that operators read before one of them writes them."""
+    written: set[str] = set()
+    result: dict[str, None] = {}
+    for op in operators:
+        result |= dict.fromkeys(name for name in op.input if name not in written)
+        written.update(op.output)
+    return result
+
+
+def _export(gradient: str | SparseGradient, inner: str) -> OperatorDef:
+    """The operator that writes the gradient of an inner blob to the name that is bound to an outer one."""
+    if isinstance(gradient, str):
+        return copy_operator(gradient, inner + INNER_COPY)
+    return OperatorDef(type="SparseToDense", input=[*gradient, inner], output=[inner + INNER_COPY])

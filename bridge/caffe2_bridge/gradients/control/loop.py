@@ -1,0 +1,93 @@
+"""The gradient of While: a loop that runs as long as the forward loop has left a workspace, the last one first."""
+
+from __future__ import annotations
+
+from caffe2_bridge.gradients.control.bindings import DoBinding, gradient_net, gradient_op, zeros
+from caffe2_bridge.gradients.control.do import DoGradient, differentiate_do
+from caffe2_bridge.gradients.forward import Forward, SparseGradient
+from caffe2_bridge.gradients.operators import copy_operator, make_operator, set_argument
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+
+def while_gradient(op: Forward) -> None:
+    """Make the gradient of a While whose body is one Do that keeps its workspaces and copies of outer blobs.
+
+    ``<blob>_loop_grad`` goes from iteration to iteration. Of a blob that the body writes it is the gradient of the
+    value at the end of the iteration, and becomes that of the value before; of a blob that the body only reads it is
+    the sum so far. An iteration computes ``<blob>_step_grad``.
+    """
+    binding = _body(op)
+    given: dict[str, str] = {}
+    for name, gradient in zip(op.outputs, op.g_output, strict=True):
+        if isinstance(gradient, SparseGradient):
+            raise op.error(f"the gradient of output {name!r} is sparse; a dense one is needed")
+        if gradient is not None:
+            given[name] = gradient
+    written, made = _differentiate(op, binding, [name for name in binding.outputs if name in given])
+    read = [name for name in made.g_input if name not in written]
+
+    for name in written:
+        start = copy_operator(given[name], _loop(name)) if name in given else zeros(name, _loop(name))
+        op.operators.append(start)
+    op.operators += [zeros(name, _loop(name)) for name in read]
+    condition = f"{binding.workspace}/gradient_cond"
+    has_scope = make_operator("HasScope", [binding.workspace], [condition])
+    op.operators.append(has_scope)
+
+    body = [made.op]
+    for name in written:
+        step = made.g_input.get(name)
+        body.append(zeros(_loop(name), _loop(name)) if step is None else copy_operator(step, _loop(name)))
+    body += [OperatorDef(type="Sum", input=[_loop(name), made.g_input[name]], output=[_loop(name)]) for name in read]
+    carried = [_loop(name) for name in (*written, *read)]
+    inputs = dict.fromkeys([condition, *carried, *made.op.input])
+    outputs = dict.fromkeys([*carried, *made.op.output])
+    result = gradient_op(op.proto, list(inputs), list(outputs))
+    loop_net = op.args.net("loop_net")
+    assert loop_net is not None  # _body has read it
+    set_argument(result.arg.add(name="loop_net"), gradient_net(loop_net, body))
+    cond_net = NetDef(name=f"{loop_net.name or 'loop'}_grad_cond", op=[has_scope])
+    set_argument(result.arg.add(name="cond_net"), cond_net)
+    op.operators.append(result)
+    for index, name in enumerate(op.inputs):
+        if index and (name in written or name in read):
+            op.set_dense(index, _loop(name))
+        elif index and name in given:
+            op.set_dense(index, given[name])
+
+
+def _loop(name: str) -> str:
+    return f"{name}_loop_grad"
+
+
+def _body(op: Forward) -> DoBinding:
+    """The Do that is the body. Raises GradientError where its iterations leave too little behind."""
+    op.x(0)
+    net = op.args.net("loop_net")
+    if net is None or len(net.op) != 1 or net.op[0].type != "Do":
+        raise op.error("its gradient needs a body that is one Do operator, which keeps what each iteration computes")
+    binding = DoBinding.of(net.op[0])
+    if binding.reuses_workspace:
+        raise op.error("the Do of its body has 'reuse_workspace' set, so iterations overwrite what its gradient needs")
+    if not binding.copies_external_blobs:
+        raise op.error("the Do of its body lacks 'copy_external_blobs': what its gradient needs is gone after the loop")
+    return binding
+
+
+def _differentiate(op: Forward, binding: DoBinding, written: list[str]) -> tuple[list[str], DoGradient]:
+    """The gradient of one iteration, and the blobs it writes whose gradients it needs.
+
+    What an iteration reads the one before may have written: such a blob has a gradient at the iteration's end, too.
+    """
+    while True:
+        made = differentiate_do(
+            binding,
+            {name: _loop(name) for name in written},
+            op.differentiate,
+            lambda name: f"{name}_step_grad",
+            saves_external_blobs=True,
+        )
+        more = [name for name in binding.outputs if name in made.g_input and name not in written]
+        if not more:
+            return written, made
+        written = [*written, *more]

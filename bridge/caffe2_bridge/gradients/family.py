@@ -1,0 +1,123 @@
+"""Families of gradient makers, and the short form in which most of them are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from caffe2_bridge.gradients.forward import Forward
+
+Maker = Callable[[Forward], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How the gradient of an operator type is made.
+
+    Arguments, engine and device option of the forward operator are copied to every operator of its gradient, the
+    arguments behind the maker's own; ``copies_arguments`` and ``copies_all`` say otherwise.
+    """
+
+    make: Maker
+    copies_arguments: bool = True
+    copies_all: bool = True
+
+
+@dataclass
+class Family:
+    """A named set of gradient makers, one file each."""
+
+    name: str
+    rules: dict[str, Rule] = field(default_factory=dict)
+
+    def differentiates(
+        self, *types: str, copies_arguments: bool = True, copies_all: bool = True
+    ) -> Callable[[Maker], Maker]:
+        """Register a maker for operator types."""
+
+        def register(make: Maker) -> Maker:
+            for op_type in types:
+                self._add(op_type, Rule(make, copies_arguments, copies_all))
+            return make
+
+        return register
+
+    def pattern(self, pattern: str, *types: str, **others: str) -> None:
+        """Register operator types whose gradient is one operator.
+
+        The pattern lists its inputs and outputs: ``X0`` and ``Y0`` are the first input and output of the forward
+        operator, ``dX0`` and ``dY0`` their gradients, ``X*`` all inputs, ``X1*`` all from the second on, and ``X1?``
+        the second where there is one. The gradient operator of ``types`` is ``<type>Gradient``; ``others`` name it.
+        """
+        inputs, outputs = ([_Operand.parse(text) for text in side.split()] for side in pattern.split("->"))
+        for op_type, gradient in (*((name, f"{name}Gradient") for name in types), *others.items()):
+            self._add(op_type, Rule(_Pattern(gradient, inputs, outputs)))
+
+    def constant(self, *types: str) -> None:
+        """Register operator types through which no gradient flows."""
+        for op_type in types:
+            self._add(op_type, Rule(lambda _: None))
+
+    def _add(self, op_type: str, rule: Rule) -> None:
+        if op_type in self.rules:
+            raise ValueError(f"family {self.name!r} has two gradients for {op_type}")
+        self.rules[op_type] = rule
+
+
+def merge(families: Iterable[Family]) -> dict[str, Rule]:
+    """One table of all families; a type that two of them differentiate is an error."""
+    rules: dict[str, Rule] = {}
+    for family in families:
+        twice = rules.keys() & family.rules.keys()
+        if twice:
+            raise ValueError(f"family {family.name!r} differentiates {', '.join(sorted(twice))} a second time")
+        rules |= family.rules
+    return rules
+
+
+_OPERAND: Final = re.compile(r"(d?)([XY])(\d*)([*?]?)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Operand:
+    """One operand of a pattern."""
+
+    gradient: bool
+    is_input: bool
+    index: int
+    many: bool
+    optional: bool
+
+    @classmethod
+    def parse(cls, text: str) -> _Operand:
+        found = _OPERAND.fullmatch(text)
+        if not found:
+            raise ValueError(f"{text!r} is no operand of a pattern")
+        gradient, kind, index, how = found.groups()
+        return cls(bool(gradient), kind == "X", int(index or 0), how == "*", how == "?")
+
+    def names(self, op: Forward) -> Iterator[str]:
+        count = len(op.proto.input if self.is_input else op.proto.output)
+        stop = count if self.many else self.index + 1
+        if self.optional and self.index >= count:
+            return
+        name = (op.dx if self.is_input else op.dy) if self.gradient else (op.x if self.is_input else op.y)
+        for index in range(self.index, stop):
+            yield name(index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """The maker that a pattern stands for."""
+
+    type: str
+    inputs: list[_Operand]
+    outputs: list[_Operand]
+
+    def __call__(self, op: Forward) -> None:
+        inputs, outputs = (
+            [name for operand in side for name in operand.names(op)] for side in (self.inputs, self.outputs)
+        )
+        op.emit(self.type, inputs, outputs)

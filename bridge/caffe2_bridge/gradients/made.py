@@ -1,0 +1,109 @@
+"""The gradient of one operator, with where each part of it is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from caffe2_bridge.gradients.accumulate import Source, Term, term_of
+from caffe2_bridge.gradients.forward import BlobGradient, Differentiate, SparseGradient
+from caffe2_bridge.gradients.rename import rename_output
+from caffe2_bridge.gradients.versions import Step
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+
+# An operator may read a blob twice. The second input gets a mark while the gradient is made, so that what is computed
+# for one is told from what is computed for the other; no blob's name has it.
+_MARK: Final = "\0"
+_MARKED: Final = re.compile(f"{_MARK}[0-9]+")
+
+
+def names_of(gradient: BlobGradient) -> tuple[str, ...]:
+    """The blobs that a gradient consists of."""
+    if gradient is None:
+        return ()
+    return (gradient,) if isinstance(gradient, str) else tuple(gradient)
+
+
+@dataclass(slots=True)
+class Made:
+    """Operators, the gradient of each input, and by its name where the group writes each of these gradients last."""
+
+    operators: list[OperatorDef]
+    g_input: list[BlobGradient]
+    sources: dict[str, Source]
+
+    @classmethod
+    def of(cls, step: Step, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> Made:
+        """Make the gradient of an operator."""
+        op = step.op
+        marked = len(set(step.inputs)) < len(step.inputs)
+        if marked:
+            op = _with_marks(op)
+        operators, g_input = differentiate(op, g_output)
+        wanted = {name for gradient in g_input for name in names_of(gradient)}
+        sources = {}
+        for at, gradient_op in enumerate(operators):
+            for output, name in enumerate(gradient_op.output):
+                if name in wanted:
+                    sources[name] = Source(name, plain(name), operators, at, output)
+        if marked:
+            for gradient_op in operators:
+                for names in (gradient_op.input, gradient_op.output):
+                    names[:] = [name if name in sources else plain(name) for name in names]
+            g_input = [
+                _rename(gradient, {n: n if n in sources else plain(n) for n in names_of(gradient)})
+                for gradient in g_input
+            ]
+        return cls(operators, list(g_input), sources)
+
+    def rename(self, name: str, new: str) -> None:
+        """Rename a blob where the group has written it, and behind that."""
+        at, output = max((at, i) for at, op in enumerate(self.operators) for i, n in enumerate(op.output) if n == name)
+        rename_output(self.operators, at, output, new)
+        if name in self.sources:
+            source = self.sources.pop(name)
+            source.name = source.plain = new
+            self.sources[new] = source
+            self.g_input = [_rename(gradient, {name: new}) for gradient in self.g_input]
+
+    def terms(self, step: Step) -> Iterator[tuple[str, Term]]:
+        """The gradients of blobs in the order in which they are computed, behind them those handed on."""
+        found = []
+        for position, gradient in enumerate(self.g_input):
+            if gradient is None:
+                continue
+            parts = [self.sources.get(name) or Source(name, plain(name)) for name in names_of(gradient)]
+            made = [part for part in parts if part.made]
+            if made:
+                device = self.operators[made[0].at].device_option
+                order = (0, min((part.at, part.output) for part in made))
+            else:
+                device = step.op.device_option
+                order = (1, (position, 0))
+            found.append((order, step.inputs[position], term_of(parts, device)))
+        for _, blob, term in sorted(found, key=lambda entry: entry[0]):
+            yield blob, term
+
+
+def _with_marks(op: OperatorDef) -> OperatorDef:
+    marked = OperatorDef()
+    marked.CopyFrom(op)
+    seen: set[str] = set()
+    for position, name in enumerate(op.input):
+        if name in seen:
+            marked.input[position] = f"{name}{_MARK}{position}"
+        seen.add(name)
+    return marked
+
+
+def plain(name: str) -> str:
+    """The name without the mark of a second reading."""
+    return _MARKED.sub("", name) if _MARK in name else name
+
+
+def _rename(gradient: BlobGradient, new: dict[str, str]) -> BlobGradient:
+    if gradient is None or isinstance(gradient, str):
+        return new.get(gradient, gradient) if gradient else gradient
+    return SparseGradient(*(new.get(name, name) for name in gradient))

@@ -1,0 +1,71 @@
+"""Functions of one operand, element by element."""
+
+from __future__ import annotations
+
+from caffe2_bridge.gradients.family import Family
+from caffe2_bridge.gradients.forward import Forward
+from caffe2_bridge.gradients.operators import Value
+
+family = Family("math")
+
+family.pattern("X0 dY0 -> dX0", "Abs", "Acos", "Asin", "Atan", "Cos", "Erf", "Log1p", "Sin", "Tan")
+family.pattern("Y0 dY0 -> dX0", "Reciprocal")
+family.pattern("dY0 X0 -> dX0", "Cosh", "Cube", "Sinh")
+family.pattern("dY0 Y0 -> dX0", "Cbrt", "Rsqrt")
+family.pattern("Y0 dY0 -> dX0", Exp="Mul")
+family.pattern("dY0 X0 -> dX0", Log="Div")
+family.pattern("dY0 -> dX0", Negative="Negative", NegateGradient="Negative", Scale="Scale")
+family.pattern("dY0 X1 -> dX0", SquareRootDivide="SquareRootDivide")
+
+
+@family.differentiates("Sqr")
+def square(op: Forward) -> None:
+    """The gradient of the output is scaled in place."""
+    op.emit("Scale", [op.dy(0)], [op.dy(0)], scale=2.0)
+    op.emit("Mul", [op.dy(0), op.x(0)], [op.dx(0)])
+
+
+@family.differentiates("Sqrt")
+def square_root(op: Forward) -> None:
+    op.emit("Scale", [op.dy(0)], [op.dx(0)], scale=0.5)
+    op.emit("Div", [op.dx(0), op.y(0)], [op.dx(0)])
+
+
+@family.differentiates("Pow", copies_arguments=False)
+def power(op: Forward) -> None:
+    """Of a constant exponent ``e``: ``x ** (e - 1) * dy * e``. Of a second operand: that, and ``log(x) * y * dy``.
+
+    Where the argument ``broadcast`` stands, even as 0, the second is summed to the exponents' shape.
+    """
+    if "exponent" in op.args:
+        exponent = op.args.number("exponent")
+        if op.x(0) != op.y(0):
+            op.emit("Pow", [op.x(0)], [op.dx(0)], exponent=exponent - 1)
+        elif exponent:
+            op.emit("Pow", [op.y(0)], [op.dx(0)], exponent=(exponent - 1) / exponent)
+        else:
+            raise op.error("it works in place with exponent 0, and its gradient needs the input")
+        op.emit("Mul", [op.dx(0), op.dy(0)], [op.dx(0)])
+        op.emit("Scale", [op.dx(0)], [op.dx(0)], scale=exponent)
+        return
+    if op.y(0) in op.inputs:
+        raise op.error("it works in place, and its gradient needs the inputs")
+    x, exponents, dy, dx, gradient = op.x(0), op.x(1), op.dy(0), op.dx(0), op.dx(1)
+    layout: dict[str, Value] = {
+        "axis": op.args.integer("axis", default=-1),
+        "axis_str": op.args.text("axis_str", default=""),
+        "order": op.args.text("order", default="NCHW"),
+    }
+    broadcast = "broadcast" in op.args
+    arguments: dict[str, Value] = {"broadcast": op.args.flag("broadcast"), **layout} if broadcast else {}
+    op.emit("ConstantFill", [exponents], [gradient], value=1.0)
+    op.emit("Sub", [exponents, gradient], [gradient])
+    op.emit("Pow", [x, gradient], [dx], **arguments)
+    op.emit("Mul", [dx, dy], [dx])
+    op.emit("Mul", [dx, exponents], [dx], **arguments)
+    whole = f"{gradient}_autogen_pre_red"
+    op.emit("Log", [x], [whole])
+    op.emit("Mul", [whole, op.y(0)], [whole])
+    op.emit("Mul", [whole, dy], [whole if broadcast else gradient])
+    if broadcast:
+        op.emit("SumReduceLike", [whole, exponents], [gradient], **layout)

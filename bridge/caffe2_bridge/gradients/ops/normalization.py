@@ -1,0 +1,54 @@
+"""Normalization over batches, channels, layers and rows."""
+
+from __future__ import annotations
+
+from caffe2_bridge.gradients.family import Family
+from caffe2_bridge.gradients.forward import Forward
+
+family = Family("normalization")
+
+family.pattern("dY0 X0 X1 X2 Y1 Y2 -> dX0 dX1 dX2", "GroupNorm")
+family.pattern("dY0 X0 X1 Y1 -> dX0 dX1 dX2", "RMSNorm")
+family.pattern("X0 X1 X2 dY0 Y1* -> dX0 dX1 dX2", "InstanceNorm")
+family.pattern("X0 Y0 dY0 -> dX0", "LRN")
+family.pattern("X0 dY0 -> dX0", "Normalize", "LpNorm")
+
+
+@family.differentiates("LayerNorm")
+def layer_norm(op: Forward) -> None:
+    inputs = [op.dy(0), op.y(0), op.y(1), op.y(2), op.x(0)]
+    if op.args.flag("elementwise_affine", default=False):
+        op.emit("LayerNormGradient", [*inputs, op.x(1)], [op.dx(0), op.dx(1), op.dx(2)])
+    else:
+        op.emit("LayerNormGradient", inputs, [op.dx(0)])
+
+
+@family.differentiates("SpatialBN")
+def spatial_bn(op: Forward) -> None:
+    """A training run saves mean and deviation for the gradient; a test run has the given ones.
+
+    Where the statistics are of several batches, the gradients of scale and bias come summed over them.
+    """
+    test = op.args.flag("is_test", default=False)
+    batches = op.args.integer("num_batches", default=1)
+    inputs = [op.x(0), op.x(1), op.dy(0)]
+    outputs = [op.dx(0), op.dx(1), op.dx(2)]
+    if test:
+        if len(op.inputs) != 5 or len(op.outputs) != 1:
+            raise op.error("a test run has five inputs and one output")
+        inputs += [op.x(3), op.x(4)]
+    else:
+        if len(op.inputs) not in (5, 7) or len(op.outputs) != 5:
+            raise op.error("a training run has five or seven inputs and five outputs")
+        inputs += [op.y(3), op.y(4)]
+        if batches > 1:
+            inputs += outputs[1:]
+    op.emit("SpatialBNGradient", inputs, outputs)
+
+
+@family.differentiates("AffineChannel")
+def affine_channel(op: Forward) -> None:
+    if op.args.flag("is_learnable", default=False):
+        op.emit("AffineChannelGradient", [op.dy(0), op.x(0), op.x(1)], [op.dx(0), op.dx(1), op.dx(2)])
+    else:
+        op.emit("AffineChannelGradient", [op.dy(0), op.x(1)], [op.dx(0)])

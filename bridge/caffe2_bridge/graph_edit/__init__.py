@@ -1,0 +1,27 @@
+"""Surgery on nets: names, dead ends, parts, parameters. Nothing that is given is changed; all results are new."""
+
+from caffe2_bridge.graph_edit.detection import group_norm_replace_aten_with_caffe2
+from caffe2_bridge.graph_edit.parameters import (
+    Int8Tensor,
+    construct_init_net_from_params,
+    export,
+    get_params_from_init_net,
+)
+from caffe2_bridge.graph_edit.prune import get_sub_graph_external_input_output, remove_dead_end_ops
+from caffe2_bridge.graph_edit.rename import fuse_alias_placeholder, rename_op_input, rename_op_output
+from caffe2_bridge.graph_edit.reshape import identify_reshape_sub_graph, remove_reshape_for_fc
+
+__all__ = [
+    "Int8Tensor",
+    "construct_init_net_from_params",
+    "export",
+    "fuse_alias_placeholder",
+    "get_params_from_init_net",
+    "get_sub_graph_external_input_output",
+    "group_norm_replace_aten_with_caffe2",
+    "identify_reshape_sub_graph",
+    "remove_dead_end_ops",
+    "remove_reshape_for_fc",
+    "rename_op_input",
+    "rename_op_output",
+]

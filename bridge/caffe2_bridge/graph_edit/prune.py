@@ -1,0 +1,93 @@
+"""Operators that nobody needs, and the borders of a part of a net."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from google.protobuf.message import Message
+
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.graph_edit.slots import effects_of, with_ops
+from caffe2_bridge.net import as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects
+from caffe2_bridge.ssa.versions import VersionedBlob, get_ssa
+
+# Operators with outputs whose effect is elsewhere: in queues, counters of other processes, stores.
+_ACTS: Final = frozenset({
+    "Allreduce", "AsyncNetBarrier", "Barrier", "Broadcast", "CloseBlobsQueue", "CloseRebatchingQueue", "CountDown",
+    "CountUp", "DequeueBlobs", "EnqueueBlobs", "EnqueueRebatchingQueue", "IndexFreeze", "IndexLoad", "NCCLAllreduce",
+    "NCCLBroadcast", "NCCLReduce", "ReadNextBatch", "ReadRandomBatch", "ResetCounter", "ResetCursor",
+    "SafeDequeueBlobs", "SafeEnqueueBlobs", "SendTensor", "StoreAdd", "StoreSet",
+})  # fmt: skip
+
+
+def remove_dead_end_ops(net: Message | bytes) -> NetDef:
+    """The net without operators whose every output is unused and no external output, transitively.
+
+    An operator stays where any later operator that stays, or a body of one, reads what it writes. Operators without
+    outputs (``Print``, ``Assert``, ``Save``) and those that act on queues, counters or other processes stay, as do
+    control operators with such a one in a body. Bodies are left as they are. Declared external inputs stay.
+    """
+    proto = as_net_def(net)
+    effects = effects_of(proto, proto.name or "net")
+    live = set(proto.external_output)
+    kept: list[OperatorDef] = []
+    for op, does in zip(reversed(proto.op), reversed(effects.ops), strict=True):
+        if not (
+            _acts(op, does) or any(name in live for name in (*op.output, *does.updates, *does.merges, *does.writes))
+        ):
+            continue
+        kept.append(op)
+        live.difference_update(does.writes)
+        for names in (does.reads, does.updates, does.merges, does.mutates, does.soft, does.through):
+            live.update(names)
+    return with_ops(proto, reversed(kept))
+
+
+def _acts(op: OperatorDef, does: OpEffects) -> bool:
+    if does.bodies:
+        return any(_net_acts(body) for body in does.bodies.values())
+    return not op.output or op.type in _ACTS
+
+
+def _net_acts(net: NetEffects) -> bool:
+    return any(_acts(op, does) for op, does in zip(net.net.op, net.ops, strict=True))
+
+
+def get_sub_graph_external_input_output(
+    net: Message | bytes, op_indices: Iterable[int]
+) -> tuple[list[VersionedBlob], list[VersionedBlob]]:
+    """The versioned blobs that a part of a net needs from the rest, and those it makes for the rest or the outside.
+
+    In order of first use. What a control operator's bodies read without declaring it counts. Raises BridgeError where
+    an index is none of the net's.
+    """
+    proto = as_net_def(net)
+    ssa, versions = get_ssa(proto)
+    chosen = set(op_indices)
+    wrong = [index for index in chosen if not 0 <= index < len(ssa)]
+    if wrong:
+        raise BridgeError(f"there is no operator {wrong[0]}: the net has {len(ssa)}")
+    reads = reads_of(effects_of(proto, proto.name or "net"))
+    made = dict.fromkeys(blob for index in sorted(chosen) for blob in ssa[index][1])
+    needed = dict.fromkeys(blob for index in sorted(chosen) for blob in reads[index])
+    elsewhere = {blob for index in range(len(ssa)) if index not in chosen for blob in reads[index]}
+    elsewhere.update((name, versions.get(name, 0)) for name in proto.external_output)
+    return [blob for blob in needed if blob not in made], [blob for blob in made if blob in elsewhere]
+
+
+def reads_of(effects: NetEffects) -> list[list[VersionedBlob]]:
+    """By operator the versioned blobs that it or its bodies read; updates of what bodies find count."""
+    versions: dict[str, int] = {}
+    reads = []
+    for op, does in zip(effects.net.op, effects.ops, strict=True):
+        names: dict[str, None] = dict.fromkeys(op.input)
+        if does.bodies:
+            for group in (does.reads, does.soft, does.through, does.updates, does.merges):
+                names.update(dict.fromkeys(name for name in group if name in versions or name in does.reads))
+        reads.append([(name, versions.get(name, 0)) for name in names])
+        for name in dict.fromkeys(op.output):
+            versions[name] = versions.get(name, 0) + 1
+    return reads

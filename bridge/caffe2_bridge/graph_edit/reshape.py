@@ -1,0 +1,161 @@
+"""Reshapes whose shape is computed, and those in front of FC operators that need not be there."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import Message
+
+from caffe2_bridge.graph_edit.prune import reads_of
+from caffe2_bridge.graph_edit.slots import effects_of, with_ops
+from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.effects import NetEffects, all_names
+from caffe2_bridge.ssa.versions import Ssa, VersionedBlob, get_output_producers, get_ssa
+
+_KEEP: Final = frozenset({"Cast", "Copy", "ExpandDims", "Flatten", "Reshape", "Squeeze", "StopGradient"})
+
+
+def identify_reshape_sub_graph(net: Message | bytes) -> list[list[int]]:
+    """For each ``Reshape`` the operators that make its new shape from the data it reshapes, in net order, and itself.
+
+    Where the shape is an argument, or does not come from the data, there is the Reshape alone.
+    """
+    proto = as_net_def(net)
+    ssa, _ = get_ssa(proto)
+    producers = get_output_producers(ssa)
+    return [
+        [*(_between(ssa, producers, ssa[index][0][0], ssa[index][0][1]) if len(op.input) > 1 else ()), index]
+        for index, op in enumerate(proto.op)
+        if op.type == "Reshape"
+    ]
+
+
+def _between(
+    ssa: Ssa, producers: Mapping[VersionedBlob, int], source: VersionedBlob, target: VersionedBlob
+) -> list[int]:
+    """Operators on a path from source to target: found backwards, no further than to where the source is made."""
+    first = producers.get(source, -1)
+    found: set[int] = set()
+    pending = [target]
+    while pending:
+        index = producers.get(pending.pop(), -1)
+        if index > first and index not in found:
+            found.add(index)
+            pending.extend(ssa[index][0])
+    reached: set[VersionedBlob] = {source}
+    path = []
+    for index in sorted(found):
+        if not reached.isdisjoint(ssa[index][0]):
+            reached.update(ssa[index][1])
+            path.append(index)
+    return path
+
+
+def remove_reshape_for_fc(predict_net: Message | bytes, params: Mapping[str, Any]) -> tuple[NetDef, dict[str, Any]]:
+    """Take out Reshapes that only make data two-dimensional for FC operators, which do that themselves.
+
+    A Reshape goes, with the operators that compute its shape, where all that read its output are FCs (as their data, at
+    ``axis`` 1), where it surely keeps the first dimension (its shape begins with 0 or with the data's own first
+    dimension), and where nothing else needs what goes. Parameters that only those operators read go too.
+
+    Returns:
+        A new net, and a new mapping of the parameters that stay.
+    """
+    predict = as_net_def(predict_net, "predict_net")
+    effects = effects_of(predict, "predict")
+    flow = _Flow(effects)
+    chains = [chain for chain in identify_reshape_sub_graph(predict) if flow.may_go(chain, params)]
+    removed = {index for chain in chains for index in chain}
+    result = NetDef()
+    result.CopyFrom(predict)
+    for *_, reshape in chains:
+        for index in flow.readers(flow.ssa[reshape][1][0]):
+            result.op[index].input[0] = predict.op[reshape].input[0]
+    kept = [op for index, op in enumerate(result.op) if index not in removed]
+    result = with_ops(result, kept)
+    still = set(all_names(NetDef(op=kept))).union(predict.external_output)
+    orphans = {name for index in removed for name in predict.op[index].input if name in params and name not in still}
+    result.external_input[:] = [name for name in result.external_input if name not in orphans]
+    return result, {name: value for name, value in params.items() if name not in orphans}
+
+
+class _Flow:
+    """Who reads and who overwrites what, bodies included."""
+
+    def __init__(self, effects: NetEffects) -> None:
+        self.net = effects.net
+        self.ssa, versions = get_ssa(effects.net)
+        self._outside = {(name, versions.get(name, 0)) for name in effects.net.external_output}
+        self._readers: dict[VersionedBlob, list[int]] = {}
+        for index, blobs in enumerate(reads_of(effects)):
+            for blob in blobs:
+                self._readers.setdefault(blob, []).append(index)
+        self._writers: dict[str, list[int]] = {}
+        for index, (proto, op) in enumerate(zip(effects.net.op, effects.ops, strict=True)):
+            for name in dict.fromkeys((*proto.output, *op.writes, *op.updates, *op.merges)):
+                self._writers.setdefault(name, []).append(index)
+
+    def readers(self, blob: VersionedBlob) -> list[int]:
+        """Indices of the operators that read a blob."""
+        return self._readers.get(blob, [])
+
+    def may_go(self, chain: list[int], params: Mapping[str, Any]) -> bool:
+        """Whether a Reshape, the last of the chain, can be taken out with the operators that make its shape."""
+        *makers, reshape = chain
+        flat, *others = self.ssa[reshape][1]
+        readers = self.readers(flat)
+        if not readers or flat in self._outside or not all(self._is_flattening_fc(index, flat) for index in readers):
+            return False
+        inner = set(chain)
+        extra = [*others, *(blob for index in makers for blob in self.ssa[index][1])]
+        if any(blob in self._outside or not inner.issuperset(self.readers(blob)) for blob in extra):
+            return False
+        writers = self._writers.get(self.ssa[reshape][0][0][0], [])
+        following = bisect_right(writers, reshape)
+        if following < len(writers) and writers[following] < readers[-1]:
+            return False
+        return _keeps_rows([OpView(self.net.op[index], index) for index in chain], params)
+
+    def _is_flattening_fc(self, index: int, flat: VersionedBlob) -> bool:
+        op = OpView(self.net.op[index], index)
+        first, *rest = self.ssa[index][0]
+        return op.type == "FC" and first == flat and flat not in rest and op.args.integer("axis", default=1) == 1
+
+
+def _keeps_rows(chain: list[OpView], params: Mapping[str, Any]) -> bool:
+    """Whether the new shape surely begins with the data's first dimension: 0 says so, or it comes from there."""
+    *makers, reshape = chain
+    if len(reshape.inputs) < 2:
+        return reshape.args.integers("shape", default=())[:1] == (0,)
+    data, shape = reshape.inputs[:2]
+    begins: set[str] = set()  # blobs that begin with the first dimension
+    for op in makers:
+        if op.type == "Shape":
+            same = op.inputs[:1] == (data,) and op.args.integers("axes", default=(0,))[:1] == (0,)
+        elif op.type == "Slice":
+            starts = op.args.integers("starts", default=()) or _first_values(op, params)
+            same = op.inputs[0] in begins and starts[:1] == (0,)
+        elif op.type == "Gather":
+            same = op.inputs[0] in begins and _first_values(op, params)[:1] == (0,)
+        elif op.type == "Concat" or op.type in _KEEP:
+            same = op.inputs[0] in begins
+        else:
+            same = False
+        begins.difference_update(op.outputs)
+        if same:
+            begins.add(op.outputs[0])
+    return shape in begins or (not makers and _values(params.get(shape))[:1] == (0,))
+
+
+def _first_values(op: OpView, params: Mapping[str, Any]) -> tuple[int, ...]:
+    """The values of the second input, where it is a parameter."""
+    return _values(params.get(op.inputs[1])) if len(op.inputs) > 1 else ()
+
+
+def _values(value: Any) -> tuple[int, ...]:
+    array = np.asarray(() if value is None else value)
+    return tuple(map(int, array.reshape(-1))) if array.dtype.kind in "iu" else ()

@@ -1,0 +1,175 @@
+"""Plans as nets: execution steps become While and If operators, counters become tensors.
+
+What the steps mean was asked of real Caffe2: nets and sub-steps run in order; ``num_iter`` repeats a step, 0 skips it;
+with ``should_stop_blob`` a step repeats until that blob is true, which is looked at after every net and sub-step of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.net import NetView
+from caffe2_bridge.proto.caffe2_pb2 import Argument, ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
+
+
+def plan_net(plan: PlanDef) -> NetDef:
+    """One net that does what a plan does.
+
+    Its external inputs are the blobs that are read before they are written; its external outputs those of the plan's
+    nets, or, where they declare none, every blob that the plan leaves behind.
+
+    Raises ConversionError, with every finding, where a step does what a net cannot: run beside others, report, run in a
+    workspace of its own, run only once of many times.
+    """
+    writer = _Writer({net.name: net for net in plan.network}, plan.name or "plan")
+    ops = [op for step in plan.execution_step for op in writer.step(step, Location(writer.plan))]
+    if writer.findings:
+        raise ConversionError(writer.findings)
+    net = NetDef(name=writer.plan, op=ops)
+    net.external_input.extend(_read_first(net))
+    declared = dict.fromkeys(name for source in plan.network for name in source.external_output)
+    written = dict.fromkeys(name for op in ops for name in op.output if not name.startswith(_OWN))
+    net.external_output.extend(name for name in declared or written if name in written)
+    return net
+
+
+# Blobs that the translation makes for itself begin so.
+_OWN = "__plan/"
+
+
+class _Writer:
+    def __init__(self, nets: Mapping[str, NetDef], plan: str) -> None:
+        self.nets = nets
+        self.plan = plan
+        self.findings: list[Diagnostic] = []
+        self._numbers = count()
+        self._written: set[str] = {name for net in nets.values() for name in net.external_input}
+
+    def step(self, step: ExecutionStep, outer: Location) -> list[OperatorDef]:
+        """The operators that do what a step does."""
+        here = outer.enter(step.name or "step") if outer.path or step.name else outer
+        reason = _refused(step)
+        if reason:
+            self.findings.append(Diagnostic("plan-step", reason, here))
+            return []
+        stop = step.should_stop_blob if step.HasField("should_stop_blob") else None
+        # A blob that nothing wrote yet stops nothing.
+        start = [_fill(stop, 0, TensorProto.BOOL)] if stop is not None and stop not in self._written else []
+        parts = [self.step(inner, here) for inner in step.substep] or [self._net(name, here) for name in step.network]
+        if stop is not None:
+            return [*start, *self._until(stop, parts)]
+        body = [op for part in parts for op in part]
+        if not step.HasField("num_iter") or step.num_iter == 1 or not body:
+            return body
+        return self._times(step.num_iter, body) if step.num_iter > 0 else []
+
+    def _net(self, name: str, here: Location) -> list[OperatorDef]:
+        net = self.nets.get(name)
+        if net is None:
+            self.findings.append(Diagnostic("plan-step", f"the plan has no net {name!r}", here))
+            return []
+        ops = [new for op in net.op for new in self._without_counters(op)]
+        self._written.update(name for op in ops for name in op.output)
+        return ops
+
+    def _until(self, stop: str, parts: Sequence[Sequence[OperatorDef]]) -> list[OperatorDef]:
+        """A loop that ends as soon as ``stop`` is true after one of the parts."""
+        go = self._own("go")
+        body: list[OperatorDef] = []
+        for i, part in enumerate(reversed(parts)):
+            rest = [_op("If", [go], [], then_net=NetDef(name="rest", op=body))] if i else []
+            body = [*part, _op("Not", [stop], [go]), *rest]
+        return [_fill(go, 1, TensorProto.BOOL), _op("While", [go], [], loop_net=NetDef(name="step", op=body))]
+
+    def _times(self, times: int, body: Sequence[OperatorDef]) -> list[OperatorDef]:
+        go, done, one, end = (self._own(name) for name in ("go", "done", "one", "end"))
+        loop = NetDef(name="step", op=[*body, _op("Add", [done, one], [done]), _op("LT", [done, end], [go])])
+        numbers = [_fill(name, value, TensorProto.INT64) for name, value in ((done, 0), (one, 1), (end, times))]
+        return [*numbers, _fill(go, 1, TensorProto.BOOL), _op("While", [go], [], loop_net=loop)]
+
+    def _without_counters(self, op: OperatorDef) -> Iterator[OperatorDef]:
+        """A counter is an int64 tensor of one element; counting down stops at zero, and says so."""
+        view = NetView(NetDef(op=[op])).ops[0]
+        if op.type == "CreateCounter":
+            yield _fill(op.output[0], view.args.integer("init_count", default=0), TensorProto.INT64)
+        elif op.type == "ResetCounter":
+            if op.output:
+                yield _op("Copy", [op.input[0]], [op.output[0]])
+            yield _fill(op.input[0], view.args.integer("init_count", default=0), TensorProto.INT64)
+        elif op.type == "RetrieveCount":
+            yield _op("Copy", [op.input[0]], [op.output[0]])
+        elif op.type in ("CountDown", "CountUp"):
+            yield from self._count(op, up=op.type == "CountUp")
+        else:
+            yield op
+
+    def _count(self, op: OperatorDef, *, up: bool) -> Iterator[OperatorDef]:
+        counter, result = op.input[0], op.output[0]
+        one = self._own("one")
+        yield _fill(one, 1, TensorProto.INT64)
+        if up:  # gives the count before
+            yield _op("Copy", [counter], [result])
+            yield _op("Add", [counter, one], [counter])
+            return
+        zero, more, less = self._own("zero"), self._own("more"), self._own("less")
+        yield _fill(zero, 0, TensorProto.INT64)
+        yield _op("LE", [counter, zero], [result])
+        yield _op("Not", [result], [more])
+        yield _op("Cast", [more], [less], to=TensorProto.INT64)
+        yield _op("Sub", [counter, less], [counter])
+
+    def _own(self, name: str) -> str:
+        return f"{_OWN}{name}_{next(self._numbers)}"
+
+
+def _refused(step: ExecutionStep) -> str:
+    """Why a step cannot be part of a net, empty where it can."""
+    reasons = {
+        "num_iter and should_stop_blob exclude one another": step.HasField("should_stop_blob")
+        and step.HasField("num_iter"),
+        "only_once is nothing that Caffe2 supports": step.HasField("only_once"),
+        "its sub-steps run at the same time": step.concurrent_substeps and len(step.substep) > 1,
+        f"it runs in {step.num_concurrent_instances} copies at a time": step.num_concurrent_instances > 1,
+        "it runs in a workspace of its own": step.create_workspace,
+        f"it runs the net {step.report_net!r} now and then to report": step.report_net,
+        f"it runs every {step.run_every_ms} ms": step.run_every_ms,
+        "it has both nets and sub-steps": step.network and step.substep,
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _fill(name: str, value: int, dtype: int) -> OperatorDef:
+    return _op("ConstantFill", [], [name], shape=[1], dtype=dtype, value=value)
+
+
+def _op(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **args: int | list[int] | NetDef) -> OperatorDef:
+    op = OperatorDef(type=op_type, input=inputs, output=outputs)
+    for name, value in args.items():
+        arg = Argument(name=name)
+        if isinstance(value, NetDef):
+            arg.n.CopyFrom(value)
+        elif isinstance(value, list):
+            arg.ints.extend(value)
+        else:
+            arg.i = value
+        op.arg.append(arg)
+    return op
+
+
+def _read_first(net: NetDef) -> list[str]:
+    """Blobs that the net, bodies included, reads before it writes them."""
+    written: set[str] = set()
+    first: dict[str, None] = {}
+
+    def walk(ops: Sequence[OperatorDef]) -> None:
+        for op in ops:
+            first.update((name, None) for name in op.input if name not in written)
+            for arg in op.arg:
+                if arg.HasField("n") and op.type in ("If", "While"):
+                    walk(arg.n.op)
+            written.update(op.output)
+
+    walk(net.op)
+    return list(first)
