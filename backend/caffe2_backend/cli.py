@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,8 +18,9 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from caffe2_bridge import Model, load
+from caffe2_bridge import Model, load, save
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
+from caffe2_bridge.files import FORMATS
 
 _INPUT = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
 
@@ -137,6 +139,7 @@ def check(model: Path, init: Path | None, inputs: dict[str, Any], as_json: bool)
     help="The form of recurrent nets.",
 )  # fmt: skip
 @click.option("--stateful", is_flag=True, help="Recurrent states as inputs and outputs, to carry from call to call.")
+@click.option("--reroll", is_flag=True, help="Make loops again of nets that were unrolled over time.")
 @click.option("--certify", is_flag=True, help="Prove fused recurrent operators in numbers; exit 1 if one is not equal.")
 @_reports_errors
 def export(
@@ -148,6 +151,7 @@ def export(
     opset: int | None,
     recurrent: Any,
     stateful: bool,
+    reroll: bool,
     certify: bool,
 ) -> None:
     """Convert MODEL to ONNX. Weights above 2 GB go to a file beside the model."""
@@ -165,6 +169,7 @@ def export(
             opset=opset,
             recurrent=recurrent,
             stateful=stateful,
+            reroll=reroll,
         )
         written = save_onnx(converted, target)
     for path in written:
@@ -190,35 +195,30 @@ def _certify(model: Model) -> None:
 @click.option(
     "-o", "--outputs", "target", required=True, type=click.Path(path_type=Path), help="The .npz file to write."
 )
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda:N.")
+@click.option(
+    "--device", help="cpu (ignores device options) or cuda:N; by default operators run where the net says, else cpu."
+)
 @_reports_errors
-def run(model: Path, init: Path | None, source: Path | None, target: Path, device: str) -> None:
+def run(model: Path, init: Path | None, source: Path | None, target: Path, device: str | None) -> None:
     """Run MODEL once on onnxruntime."""
-    from caffe2_backend.runtime.sessions import Session
+    from caffe2_backend.runtime import Int8Tensor, Predictor
 
     arrays = _read_arrays(source) if source else {}
-    with _progress("running"):
-        if model.suffix == ".onnx":
-            session = Session(str(model), device)
-        else:
-            session = Session(_exported(load(model, init), arrays), device)
-        results = session.run(arrays)
+    with _progress("running"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loaded = str(model) if model.suffix == ".onnx" else load(model, init)
+        found = Predictor(loaded, device).run(arrays)
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
+    results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
     _write_arrays(target, results)
     for name, array in results.items():
         click.echo(f"{name}: {array.dtype}{list(array.shape)}")
 
 
-def _exported(model: Model, arrays: dict[str, Any]) -> bytes:
-    from caffe2_frontend import to_onnx
-
-    read = {name for op in model.predict_net.op for name in op.input}
-    described = {name: (array.dtype, [None] * array.ndim) for name, array in arrays.items() if name in read}
-    return to_onnx(model, inputs=described).SerializeToString()
-
-
 def _read_arrays(path: Path) -> dict[str, Any]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
@@ -238,13 +238,46 @@ def _write_arrays(path: Path, arrays: dict[str, Any]) -> None:
 @main.command()
 @_model
 @_init
+@click.option("--predictor", metavar="NAME", help="Which predictor, of a database that holds several.")
+@click.option("--svg", type=click.Path(path_type=Path), help="Draw the net into this file instead (needs graphviz).")
 @_reports_errors
-def show(model: Path, init: Path | None) -> None:
-    """Summarise MODEL: inputs, outputs, operators, parameters and their sizes."""
+def show(model: Path, init: Path | None, predictor: str | None, svg: Path | None) -> None:
+    """Summarise MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
     from caffe2_backend.summary import summarize
 
-    for table in summarize(load(model, init)):
-        Console().print(table)
+    onnx = model.suffix == ".onnx"
+    if onnx and (init is not None or predictor is not None):
+        raise click.UsageError("--init and --predictor are for Caffe2 models")
+    if svg is None:
+        for table in summarize(model if onnx else load(model, init, predictor=predictor)):
+            Console().print(table)
+        return
+    from caffe2_backend.picture import draw
+
+    with _progress("drawing"):
+        draw(model if onnx else load(model, init, predictor=predictor), svg)
+    click.echo(f"{svg}: {svg.stat().st_size:,} bytes")
+
+
+@main.command()
+@_model
+@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@_init
+@click.option("--predictor", metavar="NAME", help="Which predictor, of a database that holds several.")
+@click.option(
+    "--format", "layout", type=click.Choice(FORMATS), default="pb", show_default=True,
+    help="pb and pbtxt: a folder with two nets; minidb: a database in a file; lmdb, leveldb: a database in a folder.",
+)  # fmt: skip
+@_reports_errors
+def convert(model: Path, target: Path, init: Path | None, predictor: str | None, layout: str) -> None:
+    """Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats.
+
+    What is at OUT is replaced once the new model is complete.
+    """
+    with _progress("converting"):
+        save(load(model, init, predictor=predictor), target, layout)
+    files = sorted(file for file in target.rglob("*") if file.is_file()) if target.is_dir() else [target]
+    click.echo(f"{target}: {layout}, {sum(file.stat().st_size for file in files):,} bytes")
 
 
 @main.command()

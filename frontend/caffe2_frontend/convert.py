@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import run_passes
+from caffe2_bridge.reroll import reroll as rolled_up
 from caffe2_frontend.begin import as_model, begin
 from caffe2_frontend.pipeline import EXPORT
 from caffe2_frontend.state import Recurrent
@@ -28,6 +29,7 @@ def to_onnx(
     opset: int | None = None,
     recurrent: Recurrent = "auto",
     stateful: bool = False,
+    reroll: bool = False,
 ) -> onnx.ModelProto:
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
@@ -43,6 +45,7 @@ def to_onnx(
             else Loop), ``fused``, ``scan`` or ``loop``.
         stateful: make the initial states of recurrent nets inputs, also those that are parameters, and their last rows
             outputs; the model's metadata ``caffe2.states`` says which output goes into which input of the next call.
+        reroll: make loops again of nets that were unrolled over time; the model then serves every T.
 
     Returns:
         The checked model, with symbolic dims wherever the inputs' are.
@@ -52,7 +55,14 @@ def to_onnx(
         NetFormatError: what is given is no net.
     """
     model = convert(
-        predict_net, init_net, inputs=inputs, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful
+        predict_net,
+        init_net,
+        inputs=inputs,
+        outputs=outputs,
+        opset=opset,
+        recurrent=recurrent,
+        stateful=stateful,
+        reroll=reroll,
     )
     return ir.to_proto(model)
 
@@ -66,16 +76,19 @@ def convert(
     opset: int | None = None,
     recurrent: Recurrent = "auto",
     stateful: bool = False,
+    reroll: bool = False,
 ) -> ir.Model:
     """:func:`to_onnx` up to its last step: a model whose weights are still where they were read from."""
     given, states = dict(inputs or {}), []
+    loaded = as_model(predict_net, init_net)
+    if reroll:
+        loaded = rolled_up(loaded)
     if stateful:
-        loaded = as_model(predict_net, init_net)
         states = carried_states(loaded)
         given = {state.initial: state.info for state in states} | given
         wanted = loaded.outputs if outputs is None else outputs
         outputs = list(dict.fromkeys([*wanted, *(state.last for state in states)]))
-    start = begin(predict_net, init_net, inputs=given, outputs=outputs, opset=opset, recurrent=recurrent)
+    start = begin(loaded, inputs=given, outputs=outputs, opset=opset, recurrent=recurrent)
     with _collector_paused():
         model = run_passes(EXPORT, start).model
     assert model is not None  # RefuseFindings raised otherwise

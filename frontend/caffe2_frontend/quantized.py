@@ -56,14 +56,21 @@ def read_as(value: Value, how: Quantization) -> Value:
     return value
 
 
-def stated(op: Op) -> Quantization:
-    """The output's scale and zero point, which are arguments."""
+def on_server(op: Op) -> bool:
+    """Whether the operator asks for DNNLOWP, Caffe2's arithmetic for servers: products are scaled in float32."""
+    return "DNNLOWP" in op.view.engine
+
+
+def stated(op: Op, *, server: bool = False) -> Quantization:
+    """The output's scale and zero point, which are arguments. ``server``: they mean the same with DNNLOWP."""
+    if on_server(op) and not server:
+        op.unsupported("with the engine DNNLOWP the operator computes otherwise, and its scale follows from the data")
     return Quantization(op.args.number("Y_scale", default=1.0), op.args.integer("Y_zero_point", default=0))
 
 
-def asked(op: Op) -> Quantization:
+def asked(op: Op, *, server: bool = False) -> Quantization:
     """The same for an output that holds bytes; what bytes cannot have is a finding."""
-    how = stated(op)
+    how = stated(op, server=server)
     if how.scale <= 0 or not 0 <= how.zero_point <= 255:
         op.unsupported(
             f"scale {how.scale} and zero point {how.zero_point} are no quantization of bytes", code="invalid-argument"
@@ -101,9 +108,25 @@ def saturated(op: Op, steps: Value, how: Quantization, low: int) -> Value:
     return read_as(cast(op, clipped, BYTE), how)
 
 
+def clipped_at_zero(how: Quantization) -> Quantization:
+    """What DNNLOWP makes of the quantization of a result that a Relu follows: all bytes stand for what is positive."""
+    largest = float(np.float32(how.scale)) * (255 - how.zero_point)
+    return Quantization(float(np.float32(largest / 255)), 0)
+
+
+def quantized_on_server(op: Op, x: Value, how: Quantization) -> Value:
+    """Reals as DNNLOWP makes bytes of them: the zero point is added before they are rounded, halves to even."""
+    inverse = np.float32(1) / np.float32(how.scale)
+    steps = op.emit("Round", add(op, mul(op, x, float(inverse)), how.zero_point))
+    clipped = op.emit("Clip", steps, op.const(0.0, np.float32), op.const(255.0, np.float32))
+    return read_as(cast(op, clipped, BYTE), how)
+
+
 def rounded(op: Op, steps: Value, how: Quantization, low: int) -> Value:
     """Numbers of steps from the zero point as bytes: rounded to the nearest, halves away from zero."""
     # A cast to an integer cuts off what is behind the point.
+    if low >= how.zero_point:
+        return saturated(op, add(op, steps, 0.5), how, low)
     return saturated(op, add(op, steps, mul(op, op.emit("Sign", steps), 0.5)), how, low)
 
 

@@ -14,7 +14,18 @@ from caffe2_frontend.family import Family
 from caffe2_frontend.layout import channels_last
 from caffe2_frontend.op import Op, Outputs, Value
 from caffe2_frontend.ops import fill, image, shape, slicing
-from caffe2_frontend.quantized import BYTE, IMAGE, asked, quantization, read_as, require_bytes, stated, unchanged
+from caffe2_frontend.quantized import (
+    BYTE,
+    IMAGE,
+    asked,
+    on_server,
+    quantization,
+    quantized_on_server,
+    read_as,
+    require_bytes,
+    stated,
+    unchanged,
+)
 from caffe2_frontend.shapes import cast
 from caffe2_frontend.types import Quantization, TensorInfo
 
@@ -28,7 +39,11 @@ _RANGES: Final = TensorInfo(ir.DataType.INT64, (None,))
 def quantize(op: Op) -> Value:
     x = op.input(0)
     require_dtype(op, x, (ir.DataType.FLOAT,), "the input")
-    how = asked(op)
+    if on_server(op) and "Y_scale" not in op.args:
+        op.unsupported("without Y_scale the scale follows from the data when the net runs")
+    how = asked(op, server=True)
+    if on_server(op):
+        return quantized_on_server(op, x, how)
     scale, zero_point = op.const(how.scale, np.float32), op.const(how.zero_point, np.uint8)
     return read_as(op.emit("QuantizeLinear", x, scale, zero_point), how)
 
@@ -45,7 +60,7 @@ def dequantize(op: Op) -> Value:
 @family.converts("Int8GivenTensorFill", "Int8GivenIntTensorFill")
 def given(op: Op) -> Outputs:
     """Bytes, or the int32 of a bias."""
-    return _read_as(fill.given(op), stated(op))
+    return _read_as(fill.given(op), stated(op, server=True))
 
 
 # What moves the bytes of an Int8 tensor as those of any other tensor are moved.

@@ -17,9 +17,12 @@ from caffe2_frontend.quantized import (
     WIDE,
     Array,
     asked,
+    clipped_at_zero,
     looked_up,
     lowest,
+    on_server,
     quantization,
+    quantized_on_server,
     read_as,
     require_bytes,
     rounded,
@@ -104,8 +107,12 @@ def plus(op: Op) -> Value:
         op.unsupported(f"two operands are summed, not {len(op.view.inputs)}", code="invalid-operands")
     operands = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
     require_same_shape(op, operands)
-    how = asked(op)
+    # Of an AddRelu there is no other implementation.
+    server = on_server(op) and op.type != "Int8AddRelu"
+    how = asked(op, server=True)
     kinds = [quantization(op, x) for x in operands]
+    if server:
+        return _added(op, operands, kinds, how)
     scales = [np.float32(kind.scale) / np.float32(how.scale) for kind in kinds]
     if min(scales) < 2**-14 or not 2**-10 <= max(scales) < 2**8:
         op.unsupported(
@@ -118,6 +125,19 @@ def plus(op: Op) -> Value:
     zero = -sum(factor * kind.zero_point for factor, kind in zip(factors, kinds, strict=True))
     products = [mul(op, cast(op, x, ir.DataType.DOUBLE), factor) for x, factor in zip(operands, factors, strict=True)]
     return rounded(op, add(op, *products, zero), how, lowest(how, relu=op.type.endswith("Relu")))
+
+
+def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quantization) -> Value:
+    """The sum of reals, in float32, in steps of the result."""
+    if op.type.endswith("Relu"):
+        how = clipped_at_zero(how)
+    # Each real is rounded once, its zero point before that.
+    reals = []
+    for x, kind in zip(operands, kinds, strict=True):
+        scale = np.float32(kind.scale)
+        exact = np.arange(256) * np.float64(scale) - np.float64(scale * np.float32(kind.zero_point))
+        reals.append(looked_up(op, x, exact.astype(np.float32), ir.DataType.FLOAT))
+    return quantized_on_server(op, add(op, *reals), how)
 
 
 def _reals(how: Quantization) -> Array:

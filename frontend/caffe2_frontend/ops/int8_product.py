@@ -17,12 +17,15 @@ from caffe2_frontend.quantized import (
     IMAGE,
     WIDE,
     asked,
+    clipped_at_zero,
     lowest,
+    on_server,
     quantization,
     read_as,
     requantized,
     require_bytes,
     rounded,
+    saturated,
     unchanged,
 )
 from caffe2_frontend.shapes import cast, product, reshape, sizes, slice_axis, vector
@@ -38,20 +41,21 @@ _LAYER: Final = {0: TensorInfo(BYTE), 1: TensorInfo(BYTE, (None, None)), 2: _BIA
 
 @family.converts("Int8Conv", "Int8ConvRelu", expects=_CONVOLUTION)
 def convolution(op: Op) -> Value:
-    """The weight is [M, *kernel, C / group]."""
+    """The weight is [M, *kernel, C / group]; with DNNLOWP images and weights may have the channels first."""
     x, w, bias = _operands(op)
     require_rank(op, w, 4, "the weight")
     window = _window(op, x)
+    last = window.channels_last
+    x, w = (move_first(op, v, when=last) for v in (x, w))
     group = op.args.integer("group", default=1)
-    _require_kernel(op, window, w)
-    filters, depth, channels = op.static_dim(w, 0), op.static_dim(w, 3), op.static_dim(x, 3)
+    _require_kernel(op, window, w, 2)
+    filters, depth, channels = op.static_dim(w, 0), op.static_dim(w, 1), op.static_dim(x, 1)
     if group < 1 or (filters is not None and filters % group):
         op.unsupported(f"{filters} filters do not divide into {group} groups", code="invalid-operands")
     require_equal(op, channels, depth and depth * group, "channels of the image and of the weight")
     require_equal(op, filters, op.static_dim(bias, 0), "filters and biases")
-    planes, attributes = _padded(op, window, move_first(op, x), quantization(op, x).zero_point)
-    total = _convolved(op, planes, op.emit("Transpose", w, perm=[0, 3, 1, 2]), group=group, **attributes)
-    return _image(op, total, bias)
+    planes, attributes = _padded(op, window, x, quantization(op, op.input(0)).zero_point)
+    return _image(op, _convolved(op, planes, w, group=group, **attributes), bias, last=last)
 
 
 @family.converts("Int8ConvTranspose", expects=_CONVOLUTION)
@@ -86,10 +90,14 @@ def transposed_convolution(op: Op) -> Value:
     return _image(op, total, bias)
 
 
-@family.converts("Int8FC", expects=_LAYER)
+@family.converts("Int8FC", "Int8FCRelu", expects=_LAYER)
 def fully_connected(op: Op) -> Value:
     """The weight is [M, K], where K is the product of all dims but the first."""
     op.args.ignore("order")
+    if op.type == "Int8FCRelu" and not on_server(op):
+        op.unsupported("real Caffe2 has it for the engine DNNLOWP alone")
+    if on_server(op) and (op.args.integer("axis", default=1), op.args.integer("axis_w", default=1)) != (1, 1):
+        op.unsupported("only products over all dims but the first are defined")
     x, w, bias = _operands(op)
     require_rank_from(op, x, 1, "the input")
     require_rank(op, w, 2, "the weight")
@@ -158,7 +166,7 @@ def _operands(op: Op) -> tuple[Value, Value, Value]:
 def _window(op: Op, x: Value, *, dilated: bool = True, whole: bool = False) -> Window:
     require_rank(op, x, 4, "the image")
     window = read_window(op, 4, dilated=dilated, exact=True, whole=whole)
-    if not window.channels_last:
+    if not window.channels_last and not on_server(op):
         op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
     return window
 
@@ -183,8 +191,8 @@ def _padded(op: Op, window: Window, planes: Value, zero: int) -> tuple[Value, di
     return cut_gaps(op, window, planes), window.attributes
 
 
-def _require_kernel(op: Op, window: Window, w: Value) -> None:
-    for axis, k in enumerate(window.kernel, 1):
+def _require_kernel(op: Op, window: Window, w: Value, first: int = 1) -> None:
+    for axis, k in enumerate(window.kernel, first):
         require_equal(op, op.static_dim(w, axis), k, "sizes of the window and of the weight")
 
 
@@ -210,9 +218,10 @@ def _spread(op: Op, planes: Value, stride: tuple[int, ...], zero: int) -> Value:
     return joined
 
 
-def _image(op: Op, total: Value, bias: Value) -> Value:
-    """Sums of products [N, M, H, W] and the biases [M] as the bytes of an image [N, H, W, M]."""
-    return read_as(move_last(op, _scaled(op, total, reshape(op, bias, [1, -1, 1, 1]))), asked(op))
+def _image(op: Op, total: Value, bias: Value, *, last: bool = True) -> Value:
+    """Sums of products [N, M, H, W] and the biases [M] as the bytes of an image, channels ``last`` or first."""
+    y = _scaled(op, total, reshape(op, bias, [1, -1, 1, 1]))
+    return read_as(move_last(op, y, when=last), quantization(op, y))
 
 
 def _zero(op: Op, value: Value) -> Value:
@@ -221,14 +230,20 @@ def _zero(op: Op, value: Value) -> Value:
 
 def _scaled(op: Op, total: Value, bias: Value) -> Value:
     """Sums of products and the bias as the bytes of the result. QNNPACK computes them: it takes fractions alone."""
-    how = asked(op)
+    relu = op.type.endswith("Relu")
+    total = op.emit("Add", total, bias)
     x, w = (quantization(op, value) for value in op.inputs[:2])
+    how = asked(op, server=op.type != "Int8ConvTranspose")
+    if on_server(op):
+        how = clipped_at_zero(how) if relu else how
+        scaled = mul(op, cast(op, total, ir.DataType.FLOAT), float(_product_scale(x, w, how)))
+        return saturated(op, op.emit("Round", scaled), how, 0)
     scale = _product_scale(x, w, how)
     if not 0 < scale < 1:
         op.unsupported(
             f"the operands' scales over that of the result are {scale:.4g}, not less than 1", code="invalid-argument"
         )
-    return requantized(op, op.emit("Add", total, bias), scale, how, lowest(how, relu=op.type.endswith("Relu")))
+    return requantized(op, total, scale, how, lowest(how, relu=relu))
 
 
 def _product_scale(x: Quantization, w: Quantization, y: Quantization) -> np.float32:
