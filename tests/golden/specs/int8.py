@@ -218,6 +218,46 @@ BRANCHES = [
     for condition in (True, False)
 ]
 
+
+def served(spec: Spec) -> Spec:
+    """The same with Caffe2's arithmetic for servers."""
+    for op in spec.net.op:
+        op.engine = "DNNLOWP"
+    return spec
+
+
+SERVED = (
+    [
+        served(weighted(kind, seed, x, w, w[0], (X, W), **args, **q(0.3, 99)))
+        for seed, (kind, x, w, args) in enumerate(
+            [
+                ("Int8FC", (5, 40), (7, 40), {}),
+                ("Int8FCRelu", (5, 40), (7, 40), {}),
+                ("Int8Conv", (2, 6, 7, 4), (5, 3, 3, 4), {"kernel": 3, "pad": 1, "order": "NHWC"}),
+                ("Int8Conv", (2, 8, 6, 7), (6, 4, 3, 3), {"kernel": 3, "stride": 2, "group": 2, "order": "NCHW"}),
+                ("Int8ConvRelu", (1, 4, 6, 7), (5, 4, 3, 3), {"kernel": 3, "pad": 1, "order": "NCHW"}),
+            ],
+            120,
+        )
+    ]
+    + [
+        served(
+            case(
+                kind,
+                {"A": EVERY[:, None].repeat(256, 1), "B": EVERY[None].repeat(256, 0)},
+                args=q(*to),
+                quantized={"A": a, "B": b},
+            )
+        )
+        for kind, a, b, to in [
+            ("Int8Add", (0.05, 128), (0.1, 12), (0.13, 100)),
+            ("Int8Sum", (0.021, 7), (0.9, 250), (0.7, 3)),
+            ("Int8SumRelu", (0.05, 128), (0.1, 12), (0.13, 100)),
+        ]
+    ]
+    + [served(case("Int8Quantize", {"X": FLOATS}, args=q(0.1, 121))), served(unary("Int8Dequantize", EVERY, (0.3, 9)))]
+)
+
 REFUSED = [
     weighted("Int8Conv", 110, (1, 4, 4, 3), (5, 3, 3, 3), 5, ((1.0, 0), (1.0, 0)), kernel=3, order="NHWC", **q(0.5, 0)),
     weighted("Int8Conv", 110, (1, 4, 4, 3), (5, 3, 3, 3), 5, (X, W), kernel=3, **q(0.5, 0)),
@@ -240,4 +280,5 @@ CASES = [
     *CONVERSIONS,
     *BRANCHES,
     *REFUSED,
+    *SERVED,
 ]
