@@ -10,6 +10,7 @@ from typing import Final
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.net import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.absent import why_not
 from caffe2_frontend.family import Converter
 from caffe2_frontend.foreign import convert_foreign
 from caffe2_frontend.op import Op, Outputs, RefusedBodyError, UnsupportedError, Value
@@ -108,7 +109,7 @@ class Lowering:
             scope.poison(name)
 
     def _report_unknown(self, view: OpView, here: Location) -> None:
-        self.report("unknown-operator", f"operator {view.type!r} has no conversion", here)
+        self.report("unknown-operator", _unknown(view.type), here)
 
     def _report_unknown_inside(self, view: OpView, here: Location) -> None:
         """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
@@ -128,7 +129,7 @@ class Lowering:
     def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
         converter = self._converter(view)
         if converter is None:
-            raise UnsupportedError(f"operator {view.type!r} has no conversion", code="unknown-operator")
+            raise UnsupportedError(_unknown(view.type), code="unknown-operator")
         op = Op(view, scope, here, self)
         view.args.ignore(*HARMLESS_ARGS)
         outputs = _as_tuple(converter(op))
@@ -167,6 +168,11 @@ def count_reads(net: NetDef) -> Counter[str]:
             for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
                 counts += count_reads(inner)
     return counts
+
+
+def _unknown(op_type: str) -> str:
+    reason = why_not(op_type)
+    return f"operator {op_type!r} has no conversion" + (f": {reason}" if reason else "")
 
 
 def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:

@@ -47,7 +47,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Invented:
-    """Inputs for a whole run: ``error`` is what Caffe2 said where it could not run the net operator by operator, or died.
+    """Inputs for a whole run; ``error`` is what Caffe2 said where it could not run the net operator by operator.
 
     ``missing`` are the types of the operators that Caffe2 does not have; what they write is among the inputs.
     """

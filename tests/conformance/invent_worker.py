@@ -4,19 +4,19 @@ Operators run one by one. Before one runs, the blobs that it reads and nobody ma
 the operator and from the operands that are there already. This file runs under the oldest Python that Caffe2 was built
 for (3.6) and imports nothing of this project.
 
-Request: ``meta``, JSON ``{inputs, int8, strings, described, rows, scales, width, seed}``; ``net``, a serialized NetDef; ``in/NAME``, what
-is given. ``described`` says of inputs ``[numpy dtype, rank or null]``, ``rows`` how many rows the weights of that name
-have, ``scales`` what they are multiplied with. Response: ``meta``, JSON ``{inputs, int8, missing, error}``; ``in/NAME``, the given inputs and those made up.
+Request: ``meta``, JSON ``{inputs, int8, strings, described, rows, scales, width, seed}``; ``net``, a serialized NetDef;
+``in/NAME``, what is given. ``described`` says of inputs ``[numpy dtype, rank or null]``, ``rows`` how many rows the
+weights of that name have, ``scales`` what they are multiplied with. Response: ``meta``, JSON
+``{inputs, int8, missing, error}``; ``in/NAME``, the given inputs and those made up.
 ``missing`` are operator types that real Caffe2 does not have; they are left out, and what they write is made up.
 """
-# ruff: noqa: UP006, UP035 - Python 3.6 knows Dict and List alone, and no postponed annotations
+# ruff: noqa: UP006, UP035, UP045 - Python 3.6 knows Dict, List and Optional alone, and no postponed annotations
 
 import json
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 import numpy as np
-from caffe2.proto import caffe2_pb2  # type: ignore[import-not-found]  # oracle's own
 from caffe2.python import workspace  # type: ignore[import-not-found]  # oracle's own
 from oracle_worker import feed, on_cpu
 
@@ -64,11 +64,11 @@ class Inventor:
                 self.run(list(taken.op) if taken else [], readers(taken) if taken else {})
                 continue
             if op.type in ("RecurrentNetwork", "While", "Do"):
-                self.inside(op, nets)
+                self.inside(nets)
             if not workspace.RunOperatorOnce(op):
-                raise RuntimeError("{} failed".format(op.type))
+                raise RuntimeError(op.type + " failed")
 
-    def inside(self, op: Any, nets: Dict[str, Any]) -> None:
+    def inside(self, nets: Dict[str, Any]) -> None:
         """What a body reads from the workspace around it."""
         for net in nets.values():
             written = set(net.external_input)
@@ -118,36 +118,48 @@ class Inventor:
         """The shape that an operand must have, None where the operator does not say."""
         if first is None:
             return (TABLE_ROWS, self.meta["width"]) if op.type in LOOKUPS and index == 0 else None
-        last = text(args, "order") == "NHWC"
-        channels = first[-1 if last else 1] if len(first) > 1 else first[0]
+        shape = None  # type: Optional[Shape]
         if op.type in CONVOLUTIONS:
-            filters = self.filters(op, args, channels, later)
-            if index == 2:
-                return (filters,)
-            kernel = tuple(kernel_of(args))
-            if "Transpose" in op.type:
-                return (channels,) + (kernel + (filters,) if last else (filters,) + kernel)
-            depth = (channels // number(args, "group", 1),)
-            return (filters,) + (kernel + depth if last else depth + kernel)
-        if op.type in LAYERS:
-            rows = self.rows(op, later)
-            axis = number(args, "axis", 1)
-            columns = int(np.prod(first[axis:]))
-            if index == 2:
-                return (shape_of(op.input[1])[-1 if op.type == "FCTransposed" else -2],)
-            before = (1,) * (number(args, "axis_w", 1) - 1)
-            return before + ((columns, rows) if op.type == "FCTransposed" else (rows, columns))
-        if op.type == "MatMul":
+            shape = self.convolution(op, index, args, first, later)
+        elif op.type in LAYERS:
+            shape = self.layer(op, index, args, first)
+        elif op.type == "MatMul":
             inner = first[-2 if number(args, "trans_a", 0) else -1]
-            return (self.rows(op, later), inner) if number(args, "trans_b", 0) else (inner, self.rows(op, later))
-        if op.type in PER_CHANNEL:
-            return (channels,)
-        if op.type in SUMS and number(args, "broadcast", 0):
+            shape = (self.rows(op), inner) if number(args, "trans_b", 0) else (inner, self.rows(op))
+        elif op.type in PER_CHANNEL:
+            shape = (channels_of(first, args),)
+        elif op.type in SUMS and number(args, "broadcast", 0):
             axis = number(args, "axis", -1)
-            return (first[axis],) if axis != -1 else first[-1:]
-        return first if op.type in SUMS else None
+            shape = (first[axis],) if axis != -1 else first[-1:]
+        elif op.type in SUMS:
+            shape = first
+        return shape
 
-    def rows(self, op: Any, later: Dict[str, List[Any]]) -> int:
+    def convolution(
+        self, op: Any, index: int, args: Dict[str, Any], first: Shape, later: Dict[str, List[Any]]
+    ) -> Shape:
+        """The shape of a weight or bias."""
+        channels = channels_of(first, args)
+        filters = self.filters(op, args, channels, later)
+        if index == 2:
+            return (filters,)
+        last = text(args, "order") == "NHWC"
+        kernel = tuple(kernel_of(args))
+        if "Transpose" in op.type:
+            return (channels, *kernel, filters) if last else (channels, filters, *kernel)
+        depth = channels // number(args, "group", 1)
+        return (filters, *kernel, depth) if last else (filters, depth, *kernel)
+
+    def layer(self, op: Any, index: int, args: Dict[str, Any], first: Shape) -> Shape:
+        """The shape of a weight or bias."""
+        transposed = op.type == "FCTransposed"
+        if index == 2:
+            return (shape_of(op.input[1])[-1 if transposed else -2],)
+        rows, columns = self.rows(op), int(np.prod(first[number(args, "axis", 1) :]))
+        before = (1,) * (number(args, "axis_w", 1) - 1)
+        return (*before, columns, rows) if transposed else (*before, rows, columns)
+
+    def rows(self, op: Any) -> int:
         """How many rows a weight has."""
         return int(self.meta["rows"].get(op.input[1], self.meta["width"]))
 
@@ -214,6 +226,13 @@ def shape_of(name: str) -> Shape:
     if not isinstance(value, np.ndarray):
         value = workspace.FetchInt8Blob(name).data
     return tuple(value.shape)
+
+
+def channels_of(shape: Shape, args: Dict[str, Any]) -> int:
+    """The channels of an image, or the columns of a matrix."""
+    if len(shape) < 2:
+        return shape[0]
+    return shape[-1 if text(args, "order") == "NHWC" else 1]
 
 
 def number(args: Dict[str, Any], name: str, default: int) -> int:

@@ -14,8 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import click
 import numpy as np
@@ -35,7 +36,8 @@ from conformance.oracle import OracleError, OracleResult, OracleRun, run_oracle
 
 KNOWN: Final = Path(__file__).with_name("third_party.toml")
 _NOT_NETS: Final = frozenset({".json", ".md", ".npz", ".onnx", ".onnxtxt"})
-_LINE: Final = 160
+
+T = TypeVar("T")
 
 
 class Status(StrEnum):
@@ -57,6 +59,7 @@ class Known:
     inputs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
     scales: Mapping[str, float] = field(default_factory=dict)
+    width: int = 16
     seed: int = 1
     init: str = ""
 
@@ -115,13 +118,17 @@ class _Trial:
     """One net with its parameters, and the inputs that it is tried with."""
 
     def __init__(self, path: Path, model: Model, known: Known, label: str) -> None:
-        self.model, self.label = model, label
-        net = NetDef(name=model.predict_net.name)
-        net.op.extend(op.proto for op in model.init.rest)
-        net.op.extend(model.predict_net.op)
-        self.net = net
+        self.model, self.label, self.known = model, label, known
+        self.predict = model.predict_net
         self.given, self.quantized = self._given(path, known)
-        self.known = known
+
+    @property
+    def net(self) -> NetDef:
+        """What the init net leaves to be run, and the net."""
+        net = NetDef(name=self.predict.name)
+        net.op.extend(op.proto for op in self.model.init.rest)
+        net.op.extend(self.predict.op)
+        return net
 
     def _given(self, path: Path, known: Known) -> tuple[dict[str, Array], dict[str, Quantization]]:
         """Parameters and the inputs that something is known of."""
@@ -137,18 +144,24 @@ class _Trial:
         if sizes.is_file():
             for name, (_, shape) in json.loads(sizes.read_text(encoding="utf-8")).items():
                 given[name] = random.standard_normal(shape, dtype=np.float32)
-        for name, described in known.inputs.items():
+        for name, described in _by_name(known.inputs, self._names()).items():
             given[name] = _array(random, *described[:3])
             if len(described) > 3:
                 quantized[name] = (float(described[3][0]), int(described[3][1]))
         return given, quantized
 
+    def _names(self) -> list[str]:
+        """What the net reads, under the names that its blobs have when each is written once."""
+        nets = (self.predict, _renamed(self.predict))
+        return list(dict.fromkeys(name for net in nets for op in net.op for name in op.input))
+
     def outcome(self) -> Outcome:
         """Make up what is missing, convert, run both, compare."""
-        known = self.known
-        invented = invent(
-            Request(self.net, self.given, self.quantized, self._described(), rows=known.rows, scales=known.scales, seed=known.seed)
-        )
+        invented = self._invented()
+        if invented.missing:
+            # What the missing operators write is fed: such a blob must have no other value.
+            self.predict = _renamed(self.predict)
+            invented = self._invented()
         net = self._reduced(invented)
         outputs = _results(net)
         make: dict[str, Any] = {
@@ -202,6 +215,21 @@ class _Trial:
         status = Status.DIFFERS if wrong else Status.AGREES
         return Outcome(self.label, status, reason="; ".join(wrong), error=error, steps=steps, notes=notes, **make)
 
+    def _invented(self) -> Invented:
+        known, names = self.known, self._names()
+        return invent(
+            Request(
+                self.net,
+                self.given,
+                self.quantized,
+                self._described(),
+                rows=_by_name(known.rows, names),
+                scales=_by_name(known.scales, names),
+                width=known.width,
+                seed=known.seed,
+            )
+        )
+
     def _require_named(self, foreign: Sequence[str]) -> None:
         """The operators that Caffe2 never had must be refused by name, all of them."""
         from caffe2_frontend import check
@@ -218,7 +246,7 @@ class _Trial:
         from caffe2_frontend.passes.rename import RenameToSsa
 
         try:
-            state = run_passes((RenameToSsa(), DescribeInputs()), begin(self.model))
+            state = run_passes((RenameToSsa(), DescribeInputs()), begin(Model(self.predict, self.model.init)))
         except BridgeError:
             return {}
         return {
@@ -233,7 +261,7 @@ class _Trial:
         net.op.extend(op for op in self.net.op if op.type not in invented.missing)
         net.external_input.extend(invented.inputs)
         written = {name for op in net.op for name in op.output}
-        net.external_output.extend(name for name in self.model.predict_net.external_output if name in written)
+        net.external_output.extend(name for name in self.predict.external_output if name in written)
         return net
 
     def _converted(self, net: NetDef, outputs: Sequence[str], invented: Invented, *, sizes: bool) -> Any:
@@ -249,11 +277,24 @@ class _Trial:
                 kind = invented.quantized.get(name)
                 inputs[name] = (dtype, shape) if kind is None else (dtype, shape, kind)
         predict = NetDef(name=net.name, external_input=[n for n in net.external_input if n in read])
-        predict.op.extend(
-            net.op[len(net.op) - sum(op.type not in invented.missing for op in self.model.predict_net.op) :]
-        )
+        predict.op.extend(net.op[len(net.op) - sum(op.type not in invented.missing for op in self.predict.op) :])
         predict.external_output.extend(outputs)
         return to_onnx(Model.of(predict, self.model.init), inputs=inputs, outputs=list(outputs))
+
+
+def _renamed(net: NetDef) -> NetDef:
+    """The net with each blob written once; what is read and never written counts as an input, declared or not."""
+    declared = NetDef()
+    declared.CopyFrom(net)
+    undeclared = {name for op in net.op for name in op.input} - set(net.external_input)
+    declared.external_input.extend(sorted(undeclared))
+    return caffe2_bridge.ssa_rewrite(declared)[0]
+
+
+def _by_name(table: Mapping[str, T], names: Iterable[str]) -> dict[str, T]:
+    """A table whose keys may be patterns, by the names that they fit; a name's own entry goes before a pattern's."""
+    fitting = {name: table[key] for key in table if "*" in key for name in names if fnmatchcase(name, key)}
+    return fitting | {name: value for name, value in table.items() if "*" not in name}
 
 
 def _reads(op: Any) -> Iterable[str]:

@@ -15,7 +15,7 @@ COMMANDS = {
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "-o, --output-file PATH", "[required]", "--output NAME",
         "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
     ),
-    "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--device TEXT", "cpu or cuda:N"),
+    "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--device TEXT", "cuda:N"),
     "show": ("MODEL", "--init", "Summarise"),
     "ops": ("--json", "by family"),
 }  # fmt: skip

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,12 @@ from caffe2_bridge.init_net import InitNet, read_init_net
 from caffe2_bridge.params import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
+# plyvel has no wheels for every Python.
+HAS_LEVELDB = find_spec("plyvel") is not None
+LAYOUTS = [
+    *("pb", "pbtxt", "minidb", "lmdb"),
+    pytest.param("leveldb", marks=pytest.mark.skipif(not HAS_LEVELDB, reason="plyvel is not installed")),
+]
 CHAR_RNN = Path(__file__).parents[3] / "models" / "char_rnn"
 
 
@@ -51,7 +58,7 @@ def model_of(parameters: list[Parameter]) -> c2.Model:
     return c2.Model.of(predict, init)
 
 
-@pytest.mark.parametrize("layout", ["pb", "pbtxt", "minidb"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_type_comes_back(tmp_path: Path, layout: str) -> None:
     model = model_of(PARAMETERS)
     path = tmp_path / "new" / "model"
@@ -87,7 +94,7 @@ def test_a_read_init_net_is_written_byte_for_byte(tmp_path: Path) -> None:
     assert model.init_net.SerializeToString() == data
 
 
-@pytest.mark.parametrize("layout", ["pb", "pbtxt", "minidb"])
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_failed_save_leaves_what_was_there(tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "model"
     good = model_of(PARAMETERS[:2])
@@ -115,7 +122,9 @@ def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.pb")) == []
     c2.save(model, tmp_path / "m.minidb", "minidb")
     assert c2.load(tmp_path / "m.minidb").params["d"].tolist() == [0.1]
-    with pytest.raises(c2.BridgeError, match="unknown format 'zip': it must be one of pb, pbtxt, minidb"):
+    with pytest.raises(
+        c2.BridgeError, match="unknown format 'zip': it must be one of pb, pbtxt, minidb, l"
+    ):
         c2.save(model, tmp_path, "zip")
 
 
@@ -174,12 +183,12 @@ def test_real_caffe2_loads_and_runs_what_is_saved(tmp_path: Path) -> None:
             np.testing.assert_array_equal(found[wanted.name], wanted.load())
 
 
-def test_a_real_model_in_every_format(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_real_model_in_every_format(tmp_path: Path, layout: str) -> None:
     model = c2.load(CHAR_RNN)
-    for layout in ("pb", "pbtxt", "minidb"):
-        c2.save(model, tmp_path / layout, layout)
-        back = c2.load(tmp_path / layout)
-        assert (back.predict_net, back.inputs, back.outputs) == (model.predict_net, model.inputs, model.outputs)
-        assert list(back.params) == list(model.params)
-        for name, array in model.params.items():
-            np.testing.assert_array_equal(back.params[name], array)
+    c2.save(model, tmp_path / layout, layout)
+    back = c2.load(tmp_path / layout)
+    assert (back.predict_net, back.inputs, back.outputs) == (model.predict_net, model.inputs, model.outputs)
+    assert list(back.params) == list(model.params)
+    for name, array in model.params.items():
+        np.testing.assert_array_equal(back.params[name], array)

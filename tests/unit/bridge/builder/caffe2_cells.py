@@ -3,17 +3,21 @@
 Runs in real Caffe2's python (3.8) and imports nothing of this project. The request is a JSON list of cases: ``name``,
 ``cell`` (see build), ``states`` (how many), ``lengths``, ``grads`` (indices of the results that receive a
 gradient), ``trains``.
-The response has ``<name>/forward`` and ``<name>/train``, serialized nets, and ``meta``: by name the output, the results,
-the parameters, and the gradients by blob.
+The response has ``<name>/forward`` and ``<name>/train``, serialized nets, and ``meta``: by ``<name>/forward`` and
+``<name>/train`` the output, the results, the parameters, and the gradients by blob.
 """
+# ruff: noqa: UP006, UP035 - Python 3.8 subscribes neither dict nor tuple
 
 import json
 import sys
+from pathlib import Path
+from typing import Any, Dict, Tuple
 
 import numpy as np
 from caffe2.python import attention, core, gru_cell, rnn_cell
 from caffe2.python.model_helper import ModelHelper
 
+Spec = Dict[str, Any]
 CELLS = {
     "BasicRNN": rnn_cell.BasicRNNCell,
     "LSTM": rnn_cell.LSTMCell,
@@ -30,7 +34,7 @@ ATTENTION = {
 }
 
 
-def build(spec, forward_only):
+def build(spec: Spec, forward_only: bool) -> Any:
     """A cell from its description: ``kind``, and what the constructor of that kind takes."""
     spec = dict(spec)
     kind = spec.pop("kind")
@@ -49,7 +53,7 @@ def build(spec, forward_only):
             encoder_outputs=core.BlobReference(spec["encoder_outputs"]),
             encoder_lengths=core.BlobReference(spec["encoder_lengths"]) if spec["encoder_lengths"] else None,
             decoder_cell=build(spec["decoder"], forward_only),
-            decoder_state_dim=spec["decoder"]["hidden_size"],
+            decoder_state_dim=spec["decoder"].get("cells", [spec["decoder"]])[-1]["hidden_size"],
             attention_type=ATTENTION[spec["attention_type"]],
             weighted_encoder_outputs=None,
             attention_memory_optimization=spec.get("memory_optimization", False),
@@ -62,10 +66,11 @@ def build(spec, forward_only):
     return CELLS[kind](forward_only=forward_only, **spec)
 
 
-def net_of(case, forward_only):
+def net_of(case: Spec, forward_only: bool) -> Tuple[ModelHelper, Spec]:
+    """A net of one cell with a loss, and what is what in it."""
     model = ModelHelper(name="net")
     cell = build(case["cell"], forward_only)
-    states = [core.BlobReference("state_{}".format(i)) for i in range(case["states"])] or None
+    states = [core.BlobReference(f"state_{i}") for i in range(case["states"])] or None
     covering = case["cell"].get("attention_type") == "soft_coverage"
     if covering:
         states[-1] = cell.build_initial_coverage(model)
@@ -88,9 +93,9 @@ def net_of(case, forward_only):
     return model, meta
 
 
-def main(request, response):
-    with open(request) as file:
-        cases = json.load(file)
+def main(request: str, response: str) -> None:
+    """Build every net of the request."""
+    cases = json.loads(Path(request).read_text())
     meta, arrays = {}, {}
     for case in cases:
         for key, forward_only in (("/forward", True), ("/train", False)):

@@ -26,7 +26,7 @@ from caffe2_bridge.builder import (
 )
 from caffe2_bridge.gradients import add_gradient_operators
 
-T, N, I, D, E, S = 4, 3, 5, 4, 6, 7
+T, N, X, D, E, S = 4, 3, 5, 4, 6, 7
 CELLS = {
     "BasicRNN": BasicRNNCell,
     "LSTM": LSTMCell,
@@ -38,7 +38,7 @@ CELLS = {
 Spec = dict[str, Any]
 
 
-def leaf(kind: str, name: str = "cell", input_size: int = I, **options: Any) -> Spec:
+def leaf(kind: str, name: str = "cell", input_size: int = X, **options: Any) -> Spec:
     return {"kind": kind, "name": name, "input_size": input_size, "hidden_size": D, **options}
 
 
@@ -72,6 +72,7 @@ class Case:
     lengths: bool = True
     grads: tuple[int, ...] = (0,)
     trains: bool = True
+    caffe2_loses_gradient: bool = False
     as_caffe2_can: Spec | None = None  # what is asked of Caffe2, where its own cell is not able to do this
 
     @property
@@ -101,6 +102,8 @@ CASES: Mapping[str, Case] = {
     "two_layers": Case(layers(leaf("LSTM", ""), leaf("LSTM", "", D)), (D, D, D, D), grads=(4,)),
     "two_layers_own_states": Case(layers(leaf("LSTM", "a"), leaf("LSTM", "b", D)), (), grads=(4,)),
     "gru_over_lstm": Case(layers(leaf("LSTM", "a"), leaf("GRU", "b", D)), (D, D, D), grads=(4,)),
+    # The gradient of a layer's output is that of the Sum which adds it to a neighbour's; Caffe2 drops what comes from
+    # the next step then. PyTorch judges.
     "residual_last": Case(
         layers(leaf("LSTM", "a"), leaf("LSTM", "b", D), leaf("LSTM", "c", D), residual_output_layers=[2]),
         (D,) * 6,
@@ -110,11 +113,13 @@ CASES: Mapping[str, Case] = {
         layers(leaf("LSTM", "a"), leaf("LSTM", "b", D), leaf("LSTM", "c", D), residual_output_layers=[1, 2]),
         (D,) * 6,
         grads=(0, 4, 8),
+        caffe2_loses_gradient=True,
     ),
     "residual_first": Case(
         layers(leaf("LSTM", "a"), leaf("LSTM", "b", D), leaf("LSTM", "c", D), residual_output_layers=[1]),
         (D,) * 6,
         grads=(8,),
+        caffe2_loses_gradient=True,
     ),
     "dropout": Case({"kind": "Dropout", "name": "drop", "cell": leaf("LSTM"), "ratio": 0.25, "is_test": True}, (D, D)),
     "dropout_between_layers": Case(
@@ -132,6 +137,19 @@ CASES: Mapping[str, Case] = {
     "attention_no_encoder_lengths": Case(attention("regular", lengths=None), (D, D, E), grads=(0, 4)),
     "attention_milstm": Case(attention("recurrent", "MILSTM"), (D, D, E), grads=(0, 4)),
     "attention_recomputed": Case(attention("regular", memory_optimization=True), (D, D, E), grads=(0, 4)),
+    "attention_layers": Case(
+        {**attention("regular"), "decoder": layers(leaf("LSTM", "a"), leaf("MILSTM", "b", D))},
+        (D, D, D, D, E),
+        grads=(4, 8),
+    ),
+    "attention_residual_layers": Case(
+        {
+            **attention("recurrent"),
+            "decoder": layers(leaf("LSTM", "a"), leaf("LSTM", "b", D), residual_output_layers=[1]),
+        },
+        (D, D, D, D, E),
+        grads=(0, 4, 8),
+    ),
     # Caffe2's layers and attention forget what the cells inside of them would recompute; it makes no difference.
     "two_layers_recomputed": Case(
         layers(leaf("LSTM", "a", memory_optimization=True), leaf("LSTM", "b", D, memory_optimization=True)),
@@ -151,6 +169,8 @@ CASES: Mapping[str, Case] = {
         leaf("LayerNormMILSTM", memory_optimization=True), (D, D), as_caffe2_can=leaf("LayerNormMILSTM")
     ),
     "unrolled_lstm": Case(unrolled(leaf("LSTM")), (D, D)),
+    # Caffe2's needs initial states of each sequence.
+    "unrolled_own_states": Case(unrolled(leaf("LSTM")), (), as_caffe2_can=leaf("LSTM")),
     "unrolled_gru": Case(unrolled(leaf("GRU")), (D,)),
     "unrolled_two_layers": Case(unrolled(layers(leaf("LSTM", "a"), leaf("LSTM", "b", D))), (D, D, D, D), grads=(4,)),
     "unrolled_attention": Case(unrolled(attention("regular")), (D, D, E), grads=(0, 4)),
@@ -214,7 +234,7 @@ def values(name: str, case: Case, net: Net) -> dict[str, Any]:
     kinds = {blob: (array.shape, array.dtype) for blob, array in net.model().params.items()}
     shapes = {blob: shape for blob, (shape, dtype) in kinds.items() if dtype == np.float32}
     shapes |= {f"state_{i}": (1, N, size) for i, size in enumerate(case.states)}
-    shapes |= {"x": (T, N, I), "weights": (T, N, D), "encoder_outputs": (S, N, E)}
+    shapes |= {"x": (T, N, X), "weights": (T, N, D), "encoder_outputs": (S, N, E)}
     if case.attends:
         shapes["weights"] = (T, N, D + E)
     drawn = {blob: rng.normal(0, 0.5, shape).astype(np.float32) for blob, shape in shapes.items()}

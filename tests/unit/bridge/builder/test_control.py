@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conformance.corpus import find_cases, read_case
+from conformance.executors import OnnxRuntime
+from conformance.oracle import OracleRun, run_oracle
 
 from caffe2_bridge.builder import Blob, BuildError, Net, add_if_op, add_while_op
 from caffe2_bridge.diagnostics import BridgeError
@@ -16,8 +20,6 @@ from caffe2_bridge.net import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from caffe2_bridge.ssa import check_dataflow
 from caffe2_frontend import to_onnx
-from conformance.executors import OnnxRuntime
-from conformance.oracle import OracleRun, run_oracle
 
 ROOT = Path(__file__).parents[4]
 X = np.array([[1.0, -2.0], [0.5, 3.0]], np.float32)
@@ -202,18 +204,33 @@ def test_a_condition_net_that_writes_no_condition_is_refused() -> None:
         add_while_op(net, "going_on", body, condition)
 
 
-GOLDEN = ("control_if_else", "control_if_no_else", "control_while", "control_while_if")
+@cache
+def recorded() -> dict[str, tuple[NetDef, OperatorDef]]:
+    """The Ifs and Whiles of the corpus that Caffe2's own helper built; each with its net."""
+    golden = ROOT / "tests" / "golden"
+    refs = [ref for path in ("nets/brew_test.npz", "models") for ref in find_cases(golden / path)]
+    found: dict[bytes, tuple[str, NetDef, OperatorDef]] = {}
+    for ref in refs:
+        if ref.kind != "op" and (ref.path.suffix == ".npz" or ref.path.name.startswith("control")):
+            net = read_case(ref).net
+            for op in net.op:
+                if op.type in {"If", "While"} and not op.is_gradient_op:
+                    found.setdefault(op.SerializeToString(deterministic=True), (ref.id, net, op))
+    return {name: (net, op) for name, net, op in found.values()}
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+def test_the_corpus_holds_what_is_to_be_compared() -> None:
+    assert len(recorded()) == 7
+
+
+@pytest.mark.parametrize("name", sorted(recorded()))
 def test_as_caffe2s_helper_builds_them(name: str) -> None:
     """The same bodies and scope; Caffe2 keeps blobs in sets, so their order apart."""
-    recorded = NetDef.FromString((ROOT / "tests/golden/models" / name / "predict_net.pb").read_bytes())
-    scope = [*recorded.external_input, *(blob for op in recorded.op for blob in op.output)]
-    (control,) = (op for op in recorded.op if op.type in {"If", "While"})
+    recorded_net, control = recorded()[name]
+    scope = [*recorded_net.external_input, *(blob for op in recorded_net.op for blob in op.output)]
     nets = {arg.name: net_of(do_of(control, arg.name), f"child_{arg.name}") for arg in control.arg}
     net = Net(workspace_of(control))
-    net.add_external_input(*map(Blob, recorded.external_input))
+    net.add_external_input(*map(Blob, dict.fromkeys(recorded_net.external_input)))
     if control.type == "If":
         add_if_op(net, Blob(control.input[0]), nets["then_net"], nets.get("else_net"), scope)
     else:

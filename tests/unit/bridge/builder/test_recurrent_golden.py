@@ -10,12 +10,12 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
+from conformance.corpus import find_cases, read_case
 from google.protobuf import text_format
 
 from caffe2_bridge.builder import Net, recurrent_net
 from caffe2_bridge.net import OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
-from conformance.corpus import find_cases, read_case
 
 ROOT = Path(__file__).parents[4]
 SETS = {"recompute_blobs_on_backward"}  # Caffe2 makes these of sets: their order is none

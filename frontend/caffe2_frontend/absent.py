@@ -1,0 +1,63 @@
+"""Operators of real Caffe2 that no ONNX operators can do, and why: the reasons that a refusal gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+_QUEUE = "it moves blobs through a queue, which is no tensor"
+_DATABASE = "it reads or writes a database, a file or a stream"
+_RECORD = "records and cursors over them are no tensors"
+_MAP = "a map is no tensor"
+_INDEX = "an index from keys to numbers is no tensor, and changes as it is used"
+_ATOMIC = "it is a variable that threads of one process share"
+_COUNTER = "a counter is no tensor; plans that count are converted as a whole"
+_NETWORK = "it talks to other processes"
+_STATISTICS = "it counts in a registry of the whole process"
+_CLOCK = "it reads a clock"
+_STATE = "it keeps something from run to run that is no output"
+_CODE = "it runs code that is not in the net"
+_PACKED = "the packed matrix is no tensor"
+_ABORT = "all it does is to end the run"
+_MESSAGE = "its output is a serialized message"
+_ELSEWHERE = "real Caffe2 has it for other devices only, where its results cannot be asked for"
+
+_TYPES: Final[Mapping[str, str]] = {
+    _QUEUE: "CreateBlobsQueue CloseBlobsQueue EnqueueBlobs DequeueBlobs SafeEnqueueBlobs SafeDequeueBlobs "
+    "WeightedSampleDequeueBlobs CreateBlobsQueueDB CreateRebatchingQueue CloseRebatchingQueue EnqueueRebatchingQueue "
+    "DequeueRebatchingQueue CreateTensorVector ConcatTensorVector CollectTensor TensorVectorSize",
+    _DATABASE: "CreateDB Load Save Checkpoint Snapshot DBExists TensorProtosDBInput CreateTextFileReader "
+    "TextFileReaderRead ImageInput VideoInput",
+    _RECORD: "PackRecords UnPackRecords CreateTreeCursor ResetCursor GetCursorOffset ReadNextBatch ReadRandomBatch "
+    "CheckDatasetConsistency ComputeOffset SortAndShuffle AtomicAppend",
+    _MAP: "CreateMap KeyValueToMap MapToKeyValue",
+    _INDEX: "IntIndexCreate LongIndexCreate StringIndexCreate IndexGet IndexLoad IndexStore IndexFreeze IndexSize",
+    _ATOMIC: "AtomicFetchAdd AtomicFetchAdd64 CreateAtomicBool ConditionalSetAtomicBool CheckAtomicBool",
+    _COUNTER: "CreateCounter ResetCounter CountDown CountUp CheckCounterDone RetrieveCount",
+    _NETWORK: "Allgather Allreduce Barrier Broadcast CreateCommonWorld CloneCommonWorld DestroyCommonWorld Reduce "
+    "ReduceScatter SendTensor ReceiveTensor FileStoreHandlerCreate StoreAdd StoreGet StoreSet StoreWait NCCLAllGather "
+    "NCCLAllreduce NCCLBroadcast NCCLReduce NCCLReduceScatter RedisStoreHandlerCreate",
+    _STATISTICS: "StatRegistryCreate StatRegistryExport StatRegistryUpdate AveragePut IncrementPut StdDevPut",
+    _CLOCK: "TimerBegin TimerEnd TimerGet TimerGetAndEnd WallClockTime GetGPUMemoryUsage",
+    _STATE: "Accumulate ReservoirSampling LastNWindowCollector FeedBlob Free GetAllBlobNames HasScope "
+    "RecurrentNetworkBlobFetcher",
+    _CODE: "ATen Python PythonDLPack Onnxifi TensorRT",
+    _PACKED: "FbFCPacked FbGemmPack FbGemmPackTranspose",
+    _ABORT: "Assert Crash Fail LogFatal ThrowChildThreadException ThrowException",
+    _MESSAGE: "HuffmanTreeHierarchy",
+    _ELSEWHERE: "FP16MomentumSGDUpdate FP32MomentumSGDUpdate MaxPoolWithIndex Recurrent RecurrentParamGet "
+    "RecurrentParamSet SparseLengthsMax",
+}
+_REASONS: Final[Mapping[str, str]] = {op_type: reason for reason, types in _TYPES.items() for op_type in types.split()}
+
+
+def why_not(op_type: str) -> str:
+    """Why there is no conversion of an operator of real Caffe2; empty for one that it does not have."""
+    if "Gradient" in op_type or op_type.endswith("Grad"):
+        return "it computes gradients, and training is not exported"
+    return _REASONS.get(op_type, "")
+
+
+def reasons() -> Mapping[str, str]:
+    """The operators that are known not to convert, each with its reason."""
+    return _REASONS

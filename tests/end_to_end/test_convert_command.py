@@ -1,0 +1,86 @@
+"""``caffe2-bridge convert``, and ``show`` in its other forms."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import caffe2_bridge as c2
+from caffe2_backend.cli import main
+
+CHAR_RNN = Path(__file__).parents[2] / "models" / "char_rnn"
+needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")
+FORMATS = ["pb", "pbtxt", "minidb", "lmdb", pytest.param("leveldb", marks=needs_plyvel)]
+
+
+def call(*words: object) -> Result:
+    result = CliRunner().invoke(main, [str(word) for word in words])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize("layout", FORMATS)
+def test_there_and_back(tmp_path: Path, layout: str) -> None:
+    there, back = tmp_path / "there", tmp_path / "back"
+    result = call("convert", CHAR_RNN, there, "--format", layout)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.startswith(f"{there}: {layout}, ")
+    assert call("convert", there, back).exit_code == 0
+    assert (back / "predict_net.pb").read_bytes() == (CHAR_RNN / "predict_net.pb").read_bytes()
+    wanted = c2.load(CHAR_RNN).params
+    found = c2.load(back).params
+    assert list(found) == list(wanted)
+    for name in wanted:
+        np.testing.assert_array_equal(found[name], wanted[name])
+
+
+def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    missing = call("convert", tmp_path / "none", out)
+    assert (missing.exit_code, missing.stdout) == (1, "")
+    assert missing.stderr == f"error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
+    unknown = call("convert", CHAR_RNN, out, "--format", "zip")
+    assert unknown.exit_code == 2
+    assert "leveldb" in unknown.stderr
+    named = call("convert", CHAR_RNN, out, "--predictor", "a")
+    assert (named.exit_code, "only of a predictor database's predictors" in named.stderr) == (1, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
+def test_show_draws(tmp_path: Path) -> None:
+    picture = tmp_path / "net.svg"
+    result = call("show", CHAR_RNN, "--svg", picture)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{picture}: {picture.stat().st_size:,} bytes\n"
+    assert "LSTMUnit" in picture.read_text("utf-8")
+
+
+def test_show_without_graphviz(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = call("show", CHAR_RNN, "--svg", tmp_path / "net.svg")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "graphviz" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_show_takes_onnx_files(tmp_path: Path) -> None:
+    model = tmp_path / "m.onnx"
+    assert call("export", CHAR_RNN, "-o", model).exit_code == 0
+    shown = call("show", model)
+    assert shown.exit_code == 0
+    for part in ("ai.onnx 20", "seq_lengths  int32[seq_lengths_dim_0]", "LSTM ", "parameters, "):
+        assert part in shown.stdout, shown.stdout
+    if shutil.which("dot"):
+        assert call("show", model, "--svg", tmp_path / "m.svg").exit_code == 0
+        assert ">LSTM<" in (tmp_path / "m.svg").read_text("utf-8")
+    assert call("show", model, "--predictor", "a").exit_code == 2
+    (tmp_path / "broken.onnx").write_bytes(b"\xff\xff")
+    broken = call("show", tmp_path / "broken.onnx")
+    assert (broken.exit_code, "broken.onnx: no ONNX model" in broken.stderr) == (1, True)

@@ -1,0 +1,84 @@
+"""The suite through ``to_netdef`` with Caffe2's operators alone, run in real Caffe2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from caffe2_backend.convert import to_netdef
+from caffe2_bridge.diagnostics import BridgeError
+from conformance.oracle import OracleError, OracleResult, OracleRun, run_oracle
+
+from onnx_suite.cases import Case, difference
+
+_BATCH = 40
+
+
+def run_strict(cases: Iterable[Case]) -> dict[str, str]:
+    """For each case why it fails, empty where it passes."""
+    outcome: dict[str, str] = {}
+    runs: list[tuple[Case, list[OracleRun]]] = []
+    for case in cases:
+        try:
+            runs.append((case, _runs(case)))
+        except (BridgeError, RuntimeError) as error:
+            outcome[case.name] = f"import: {str(error).splitlines()[0]}"
+    for start in range(0, len(runs), _BATCH):
+        batch = runs[start : start + _BATCH]
+        for (case, _), results in zip(batch, _results([run for _, run in batch]), strict=True):
+            outcome[case.name] = _judged(case, results)
+    return outcome
+
+
+def _runs(case: Case) -> list[OracleRun]:
+    model = to_netdef(case.model)
+    made = []
+    for inputs, _ in case.data:
+        feed = {name: _fed(value) for name, value in zip(_input_names(case), inputs, strict=False)}
+        wanted = list(dict.fromkeys(model.predict_net.external_output))
+        made.append(OracleRun(model.predict_net, feed, model.init_net, wanted))
+    return made
+
+
+def _input_names(case: Case) -> list[str]:
+    constants = {tensor.name for tensor in case.model.graph.initializer}
+    return [value.name for value in case.model.graph.input if value.name not in constants]
+
+
+def _fed(value: Any) -> Any:
+    if not isinstance(value, np.ndarray | np.generic):
+        raise BridgeError(f"Caffe2 has no {type(value).__name__}")  # a sequence or an optional value
+    array = np.asarray(value)
+    if array.dtype.kind in "OSU":
+        return np.array([str(v).encode().decode("latin-1") for v in array.reshape(-1)], object).reshape(array.shape)
+    if array.dtype.name in ("uint32", "uint64") or array.dtype.kind in "Vc":
+        raise BridgeError(f"Caffe2 has no tensors of {array.dtype.name}")
+    return array
+
+
+def _results(batch: Sequence[Sequence[OracleRun]]) -> list[list[OracleResult]]:
+    """The answers; where real Caffe2's process dies, the batch is halved until the one at fault is alone."""
+    flat = [run for runs in batch for run in runs]
+    try:
+        answers = iter(run_oracle(flat))
+    except OracleError as error:
+        if len(batch) == 1:
+            return [[OracleResult(error=str(error)) for _ in batch[0]]]
+        half = len(batch) // 2
+        return [*_results(batch[:half]), *_results(batch[half:])]
+    return [[next(answers) for _ in runs] for runs in batch]
+
+
+def _judged(case: Case, results: Sequence[OracleResult]) -> str:
+    names = [value.name for value in case.model.graph.output]
+    for (_, expected), result in zip(case.data, results, strict=True):
+        if result.error:
+            return f"run: {result.error.splitlines()[0]}"
+        for name, value in zip(names, expected, strict=True):
+            if name not in result.outputs:
+                return f"output {name!r} is no tensor"
+            wrong = difference(value, result.outputs[name], case.rtol, case.atol)
+            if wrong:
+                return f"output {name!r}: {wrong}"
+    return ""

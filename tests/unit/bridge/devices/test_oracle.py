@@ -1,0 +1,104 @@
+"""Operands' devices and copies between devices are those of real Caffe2, where it is right."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from conformance.oracle import find_oracle
+
+from caffe2_bridge.devices import HOST, Device, Side, insert_copies, operand_sides
+from caffe2_bridge.devices.operands import CONTROL
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import RECURRENT
+
+GOLDEN: Final = Path(__file__).parents[3] / "golden"
+GPU: Final = Device("cuda", 1)
+# Operators whose schemas say less than their kernels, which look for the operand on the host.
+SCHEMA_IS_SILENT: Final = {
+    "AtomicIter", "Checkpoint", "GRUUnit", "GRUUnitGradient", "If", "AsyncIf", "While", "ONNXWhile", "HasScope",
+    "Iter", "LSTMUnit", "LSTMUnitGradient", "OneHot", "ReceiveTensor", "Reshape", "SendTensor", "Snapshot", "YellowFin",
+    "rnn_internal_accumulate_gradient_input", "rnn_internal_apply_link",
+}  # fmt: skip
+
+
+def recorded_nets() -> Iterator[NetDef]:
+    for path in sorted((GOLDEN / "nets").glob("*.npz")):
+        with np.load(path, allow_pickle=False) as archive:
+            for index, meta in enumerate(json.loads(archive["meta"].tobytes())):
+                if meta["kind"] == "net":
+                    yield NetDef.FromString(archive[f"{index:03d}/proto"].tobytes())
+
+
+def spread_over_devices() -> list[NetDef]:
+    """Recorded nets with every third operator on a GPU; those that real Caffe2's copies are right for.
+
+    It goes by names, so each must be written once; and it does not enter bodies.
+    """
+    nets = []
+    for given in recorded_nets():
+        written = [*given.external_input, *(name for op in given.op for name in op.output)]
+        free = any(Side.FREE in side for op in given.op for side in operand_sides(op))
+        if len(given.op) < 3 or len(set(written)) < len(written) or free:
+            continue
+        if any(op.type in CONTROL | RECURRENT | SCHEMA_IS_SILENT for op in given.op):
+            continue
+        net = NetDef(name="spread", op=given.op, external_input=given.external_input)
+        for index, op in enumerate(net.op):
+            op.ClearField("device_option")
+            if index % 3 == 1:
+                op.device_option.CopyFrom(GPU.option())
+        nets.append(net)
+    return nets
+
+
+@cache
+def answers() -> dict[str, Any]:
+    python = find_oracle()
+    assert python is not None
+    nets = [base64.b64encode(net.SerializeToString()).decode() for net in spread_over_devices()]
+    request = json.dumps({"nets": nets})
+    command = [python, Path(__file__).with_name("caffe2_devices.py"), "/dev/stdin"]
+    done = subprocess.run(command, input=request, capture_output=True, text=True, check=True)  # noqa: S603 - as above
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+@pytest.mark.oracle
+def test_operands_are_where_real_caffe2_infers_them() -> None:
+    where = {Side.SAME: GPU, Side.HOST: HOST, Side.GPU: GPU}
+    wrong, compared = [], 0
+    for kind, cases in answers()["operands"].items():
+        for inputs, outputs, *devices in cases:
+            sides = operand_sides(OperatorDef(type=kind, input=inputs, output=outputs))
+            for found, expected in zip(sides, devices, strict=True):
+                for position, (side, (device_type, index)) in enumerate(zip(found, expected, strict=False)):  # NCCL
+                    compared += 1
+                    there = Device("cuda", index) if device_type else HOST
+                    if side is not Side.FREE and where[side] != there and kind not in SCHEMA_IS_SILENT:
+                        wrong.append((kind, len(inputs), position, side, str(there)))
+    assert wrong == []
+    assert compared > 5000
+
+
+@pytest.mark.oracle
+def test_copies_are_those_of_real_caffe2() -> None:
+    compared = 0
+    for net, answer in zip(spread_over_devices(), answers()["nets"], strict=True):
+        if "error" in answer:
+            continue
+        compared += 1
+        ours, _ = insert_copies(net)
+        described = [
+            [op.type, list(op.input), list(op.output), [op.device_option.device_type, op.device_option.device_id]]
+            for op in ours.op
+        ]
+        assert described == answer["ops"]
+    assert compared > 20

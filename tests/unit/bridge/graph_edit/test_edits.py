@@ -1,0 +1,242 @@
+"""Edits of nets: what they change, what they refuse, and where other implementations are known to be wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from caffe2_bridge import BridgeError, ConversionError
+from caffe2_bridge.graph_edit import (
+    fuse_alias_placeholder,
+    get_sub_graph_external_input_output,
+    group_norm_replace_aten_with_caffe2,
+    identify_reshape_sub_graph,
+    remove_dead_end_ops,
+    remove_reshape_for_fc,
+    rename_op_input,
+    rename_op_output,
+)
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+
+
+def op(kind: str, inputs: str, outputs: str, **args: object) -> OperatorDef:
+    proto = OperatorDef(type=kind, input=inputs.split(), output=outputs.split())
+    for name, value in args.items():
+        if isinstance(value, NetDef):
+            proto.arg.add(name=name).n.CopyFrom(value)
+        elif isinstance(value, str):
+            proto.arg.add(name=name, s=value.encode())
+        elif isinstance(value, float):
+            proto.arg.add(name=name, f=value)
+        elif isinstance(value, int):
+            proto.arg.add(name=name, i=value)
+        elif isinstance(value, list) and value and isinstance(value[0], str):
+            proto.arg.add(name=name, strings=[text.encode() for text in value])
+        elif isinstance(value, list):
+            proto.arg.add(name=name, ints=value)
+    return proto
+
+
+def net(*ops: OperatorDef, inputs: str = "x", outputs: str = "y") -> NetDef:
+    return NetDef(name="n", op=ops, external_input=inputs.split(), external_output=outputs.split())
+
+
+def lines(proto: NetDef) -> list[str]:
+    return [f"{o.type}({', '.join(o.input)}) -> {', '.join(o.output)}" for o in proto.op]
+
+
+def test_renaming_an_input_reaches_external_lists_and_the_init_net() -> None:
+    predict = net(op("FC", "x w b", "y"), inputs="x w b", outputs="y w")
+    init = net(op("ConstantFill", "", "w"), op("Relu", "w", "w"), inputs="", outputs="w")
+    renamed, made = rename_op_input(predict, init, 0, 1, "weights")
+    assert lines(renamed) == ["FC(x, weights, b) -> y"]
+    assert (list(renamed.external_input), list(renamed.external_output)) == (["x", "weights", "b"], ["y", "weights"])
+    assert made is not None
+    assert lines(made) == ["ConstantFill() -> w", "Relu(w) -> weights"]
+    assert list(made.external_output) == ["weights"]
+    assert lines(predict) == ["FC(x, w, b) -> y"]
+
+
+def test_renaming_goes_by_version() -> None:
+    predict = net(op("Relu", "x", "t"), op("Tanh", "t", "t"), op("Exp", "t", "y"))
+    assert lines(rename_op_output(predict, 0, 0, "u")) == ["Relu(x) -> u", "Tanh(u) -> t", "Exp(t) -> y"]
+    assert lines(rename_op_output(predict, 1, 0, "u")) == ["Relu(x) -> t", "Tanh(t) -> u", "Exp(u) -> y"]
+    assert list(rename_op_output(predict, 2, 0, "z").external_output) == ["z"]
+
+
+def test_renaming_enters_bodies_by_scope() -> None:
+    inner = net(op("Add", "t here", "loc"), inputs="t here", outputs="loc")
+    do = op("Do", "t ws", "r ws", net=net(op("Relu", "t", "r")), inner_blobs=["t", "r"], outer_blobs_idx=[0, 1])
+    step = net(op("Add", "t now", "now"), inputs="t now", outputs="now")
+    rnn = op(
+        "RecurrentNetwork",
+        "x s t",
+        "all last ws2",
+        step_net=step,
+        link_internal=["now"],
+        link_external=["x"],
+        link_offset=[0],
+        recurrent_states=["st"],
+        initial_recurrent_state_ids=[1],
+    )
+    predict = net(
+        op("Relu", "x", "t"),
+        op("Exp", "x", "here"),
+        op("CreateScope", "", "ws"),
+        op("If", "c t here", "", then_net=inner),
+        do,
+        rnn,
+        inputs="x c s",
+        outputs="all r",
+    )
+    renamed = rename_op_output(predict, 0, 0, "new")
+    assert lines(renamed.op[3].arg[0].n) == ["Add(new, here) -> loc"]
+    assert lines(renamed.op[4].arg[0].n) == ["Relu(t) -> r"]
+    assert list(renamed.op[4].input) == ["new", "ws"]
+    assert lines(renamed.op[5].arg[0].n) == ["Add(new, now) -> now"]
+
+
+def test_a_body_that_updates_a_blob_ties_its_names() -> None:
+    loop = net(op("Add", "t one", "t"), inputs="t one", outputs="t")
+    predict = net(
+        op("Relu", "x", "t"), op("While", "c t one", "t", loop_net=loop), op("Exp", "t", "y"), inputs="x c one"
+    )
+    renamed = rename_op_output(predict, 1, 0, "u")
+    assert lines(renamed) == ["Relu(x) -> u", "While(c, u, one) -> u", "Exp(u) -> y"]
+    assert lines(renamed.op[1].arg[0].n) == ["Add(u, one) -> u"]
+
+
+def test_renames_that_change_what_is_read_are_refused() -> None:
+    predict = net(op("Relu", "x", "t"), op("Exp", "x", "u"), op("Add", "t u", "y"))
+    with pytest.raises(ConversionError, match=r"predict\[2\] Add.*another value"):
+        rename_op_output(predict, 0, 0, "u")
+    with pytest.raises(ConversionError, match=r"predict\[0\] Relu.*'x' is also read by predict\[1\] Exp"):
+        rename_op_input(predict, None, 0, 0, "z")
+    assert lines(rename_op_input(predict, None, 0, 0, "z", from_producer=True)[0])[:2] == [
+        "Relu(z) -> t",
+        "Exp(z) -> u",
+    ]
+    with pytest.raises(BridgeError, match="there is no operator 3"):
+        rename_op_output(predict, 3, 0, "z")
+    with pytest.raises(BridgeError, match="has no output 1"):
+        rename_op_output(predict, 2, 1, "z")
+    with pytest.raises(ConversionError, match="update of external input 'x'"):
+        rename_op_output(net(op("ScatterAssign", "x i s", "x"), inputs="x i s", outputs="x"), 0, 0, "z")
+
+
+def test_a_producer_stays_if_one_of_its_readers_does() -> None:
+    """Detectron2's version calls a blob dead as soon as one of its readers is."""
+    predict = net(op("Relu", "x", "t"), op("Exp", "t", "dead"), op("Tanh", "t", "y"), op("Print", "t", ""))
+    assert lines(remove_dead_end_ops(predict)) == ["Relu(x) -> t", "Tanh(t) -> y", "Print(t) -> "]
+
+
+def test_dead_ends_respect_what_bodies_read_and_do() -> None:
+    body = net(op("Relu", "t", "y"), inputs="t", outputs="y")
+    printing = net(op("Print", "u", ""), inputs="u", outputs="")
+    predict = net(
+        op("Exp", "x", "t"),
+        op("Exp", "x", "u"),
+        op("Exp", "x", "v"),
+        op("If", "c", "y", then_net=body),
+        op("If", "c", "", then_net=printing),
+        op("If", "c", "", then_net=net(op("Exp", "v", "w"))),
+        inputs="x c",
+    )
+    assert lines(remove_dead_end_ops(predict)) == ["Exp(x) -> t", "Exp(x) -> u", "If(c) -> y", "If(c) -> "]
+
+
+def test_borders_count_what_bodies_read() -> None:
+    body = net(op("Add", "t u", "v"), inputs="t u", outputs="v")
+    predict = net(
+        op("Relu", "x", "t"), op("Exp", "x", "u"), op("If", "c", "v", then_net=body), op("Exp", "v", "y"), inputs="x c"
+    )
+    assert get_sub_graph_external_input_output(predict, [2]) == ([("c", 0), ("t", 1), ("u", 1)], [("v", 1)])
+    assert get_sub_graph_external_input_output(predict, [0, 1]) == ([("x", 0)], [("t", 1), ("u", 1)])
+    with pytest.raises(BridgeError, match="there is no operator 9"):
+        get_sub_graph_external_input_output(predict, [9])
+
+
+def flattening(*middle: OperatorDef, shape: str = "shape", **more: object) -> NetDef:
+    return net(
+        op("Conv", "x k", "a"),
+        *middle,
+        op("Reshape", f"a {shape}".strip(), "flat old", **more),
+        op("FC", "flat w b", "y"),
+        inputs="x k w b const minus",
+    )
+
+
+COMPUTED = (
+    op("Shape", "a", "dims"),
+    op("Slice", "dims", "n", starts=[0], ends=[1]),
+    op("Concat", "n minus", "shape split", axis=0),
+)
+
+
+def test_reshapes_are_found_with_what_makes_their_shapes_near_the_head_too() -> None:
+    """Detectron2's version looks from 15 operators before the first reader on, which is before the net's begin here."""
+    assert identify_reshape_sub_graph(flattening(*COMPUTED)) == [[1, 2, 3, 4]]
+    assert identify_reshape_sub_graph(flattening(shape="const")) == [[1]]
+    assert identify_reshape_sub_graph(flattening(shape="", shape_=[0, -1])) == [[1]]
+
+
+def test_a_flattening_reshape_goes_with_its_own_parameters_alone() -> None:
+    """Detectron2's version drops parameters that other operators read as well."""
+    predict = flattening(*COMPUTED)
+    predict.op.append(op("Copy", "minus", "z"))
+    params = {"minus": np.array([-1]), "w": np.zeros((2, 2)), "const": np.array([0, -1])}
+    changed, left = remove_reshape_for_fc(predict, params)
+    assert lines(changed) == ["Conv(x, k) -> a", "FC(a, w, b) -> y", "Copy(minus) -> z"]
+    assert left.keys() == params.keys()
+    changed, left = remove_reshape_for_fc(flattening(*COMPUTED), params)
+    assert left.keys() == {"w", "const"}
+    assert list(changed.external_input) == ["x", "k", "w", "b", "const"]
+    assert lines(remove_reshape_for_fc(flattening(shape="const"), params)[0])[1] == "FC(a, w, b) -> y"
+
+
+def test_a_reshape_that_does_more_than_flatten_stays() -> None:
+    params = {"const": np.array([-1, 4]), "minus": np.array([-1])}
+    rows = flattening(shape="const")  # FC on the data as it is would see other rows
+    assert remove_reshape_for_fc(rows, params)[0] == rows
+    read = flattening(*COMPUTED)
+    read.op.append(op("Exp", "flat", "z"))
+    assert remove_reshape_for_fc(read, params)[0] == read
+    external = flattening(*COMPUTED)
+    external.external_output.append("flat")
+    assert remove_reshape_for_fc(external, params)[0] == external
+    unread = net(op("Reshape", "x const", "y old"), inputs="x const")  # its shape is what the net gives
+    assert remove_reshape_for_fc(unread, {"const": np.array([0, -1])})[0] == unread
+    over = net(op("Reshape", "x const", "f o"), op("Exp", "k", "x"), op("FC", "f w b", "y"), inputs="x k w b const")
+    assert remove_reshape_for_fc(over, {"const": np.array([0, -1])})[0] == over
+
+
+def test_aliases_give_their_name_and_go() -> None:
+    predict = net(
+        op("AliasWithName", "x", "d", name="data", is_backward=1),
+        op("Relu", "d", "t"),
+        op("Exp", "x", "e"),
+        op("Add", "t e", "s"),
+        op("AliasWithName", "s", "r", name="result"),
+        op("Copy", "r", "y"),
+        outputs="y r",
+    )
+    fused, init = fuse_alias_placeholder(predict, net(op("ConstantFill", "", "x"), inputs="", outputs="x"))
+    assert lines(fused) == ["Relu(data) -> t", "Exp(data) -> e", "Add(t, e) -> result", "Copy(result) -> y"]
+    assert (list(fused.external_input), list(fused.external_output)) == (["data"], ["y", "result"])
+    assert init is not None
+    assert lines(init) == ["ConstantFill() -> data"]
+    predict.op[0].arg[1].i = 0
+    with pytest.raises(ConversionError, match=r"predict\[0\] AliasWithName.*also read by predict\[2\] Exp"):
+        fuse_alias_placeholder(predict)
+
+
+def test_group_norm_of_aten_becomes_caffe2s() -> None:
+    args = {"operator": "group_norm", "num_groups": 4, "eps": 0.5, "cudnn_enabled": 0}
+    body = net(op("ATen", "x g b", "y", **args), op("ATen", "y", "z", operator="sin"), inputs="x g b")
+    predict = net(op("If", "c", "y", then_net=body), op("ATen", "y g b", "z", **args), inputs="c x g b")
+    found = group_norm_replace_aten_with_caffe2(predict)
+    expected = [Argument(name="group", i=4), Argument(name="epsilon", f=0.5)]
+    inner = found.op[0].arg[0].n
+    assert [o.type for o in (found.op[1], *inner.op)] == ["GroupNorm", "GroupNorm", "ATen"]
+    assert list(found.op[1].arg) == list(inner.op[0].arg) == expected
+    assert predict.op[1].type == "ATen"

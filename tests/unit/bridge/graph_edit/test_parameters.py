@@ -1,0 +1,115 @@
+"""Parameters out of init nets and back, and exports in the mobile exporter's shape."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance.oracle import OracleRun, run_oracle
+
+from caffe2_bridge import BridgeError, ConversionError, Model
+from caffe2_bridge.graph_edit import Int8Tensor, construct_init_net_from_params, export, get_params_from_init_net
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
+
+GPU = DeviceOption(device_type=1, device_id=1)
+PARAMS = {
+    "float": np.float32([[1, 2.5], [np.inf, -3]]),
+    "half": np.float16([1, 2.5]),
+    "int32": np.int32([[7]]),
+    "int64": np.int64([-(2**40), 3]),
+    "int16": np.int16([3]),
+    "int8": np.int8([-3]),
+    "uint8": np.uint8([[0, 255]]),
+    "bool": np.array([True, False]),
+    "text": np.array([b"a", b"\xff\0"], object),
+    "empty": np.zeros((0, 3), np.float32),
+}
+QUANTIZED = {
+    "q": Int8Tensor(np.uint8([[1, 200]]), 0.5, 3),
+    "qb": Int8Tensor(np.int32([-70000]), 0.25, 0),
+}
+
+
+def test_parameters_of_every_type_round_trip() -> None:
+    devices = {"float": GPU, "half": GPU, "q": GPU}
+    net = construct_init_net_from_params({**PARAMS, **QUANTIZED}, devices)
+    params, options = get_params_from_init_net(net)
+    for name, value in PARAMS.items():
+        assert params[name].dtype == value.dtype, name
+        np.testing.assert_array_equal(params[name], value)
+        assert options[name] == devices.get(name, DeviceOption())
+    for name, quantized in QUANTIZED.items():
+        found = params[name]
+        assert isinstance(found, Int8Tensor)
+        assert (found.scale, found.zero_point) == (quantized.scale, quantized.zero_point)
+        np.testing.assert_array_equal(found.data, quantized.data)
+
+
+@pytest.mark.oracle
+def test_real_caffe2_makes_the_same_parameters() -> None:
+    net = construct_init_net_from_params(PARAMS)
+    readable = [name for name in PARAMS if name != "half"]  # its python cannot fetch half floats
+    (result,) = run_oracle([OracleRun(net, outputs=readable)])
+    assert result.error == ""
+    for name, value in result.outputs.items():
+        if name == "text":
+            assert [text.encode("latin-1") for text in value] == PARAMS[name].tolist()
+            continue
+        np.testing.assert_array_equal(value, PARAMS[name])
+
+
+def test_what_is_copied_to_the_host_is_there() -> None:
+    net = construct_init_net_from_params({"a": np.float32([1])}, {"a": GPU})
+    net.op.append(OperatorDef(type="CopyGPUToCPU", input=["a"], output=["b"], device_option=GPU))
+    _, options = get_params_from_init_net(net)
+    assert (options["a"], options["b"]) == (GPU, DeviceOption())
+
+
+def test_random_fills_are_the_same_each_time_and_what_is_no_constant_is_refused() -> None:
+    fill = OperatorDef(type="XavierFill", output=["w"])
+    fill.arg.add(name="shape", ints=[3, 4])
+    net = NetDef(op=[fill])
+    np.testing.assert_array_equal(get_params_from_init_net(net)[0]["w"], get_params_from_init_net(net)[0]["w"])
+    net.op.append(OperatorDef(type="Load", output=["v"]))
+    net.op.append(OperatorDef(type="Tanh", input=["nothing"], output=["u"]))
+    with pytest.raises(ConversionError) as error:
+        get_params_from_init_net(net)
+    assert {finding.location.index for finding in error.value.findings} == {1, 2}
+
+
+def test_texts_and_types_that_caffe2_lacks() -> None:
+    net = construct_init_net_from_params({"t": np.array(["é"])})
+    assert get_params_from_init_net(net)[0]["t"].tolist() == ["é".encode()]
+    with pytest.raises(BridgeError, match="complex64"):
+        construct_init_net_from_params({"c": np.complex64([1])})
+    with pytest.raises(BridgeError, match="would be rounded"):
+        construct_init_net_from_params({"d": np.array([0.1])})
+
+
+def test_exports_have_the_mobile_exporters_shape() -> None:
+    net = NetDef(
+        name="n",
+        op=[
+            OperatorDef(type="FC", input=["x", "w", "b"], output=["y"]),
+            OperatorDef(type="Relu", input=["y"], output=["z"]),
+        ],
+        external_input=["w", "b", "x"],
+    )
+    params = {"w": np.ones((2, 3), np.float32), "b": np.zeros(2, np.float32)}
+    init, predict = export(params, net, ["w", "b"])
+    assert (list(predict.external_input), list(predict.external_output)) == (["x", "w", "b"], ["z"])
+    assert [(op.type, op.output[0]) for op in init.op] == [("GivenTensorFill", name) for name in "wbx"]
+    assert list(init.op[2].arg[0].ints) == [1, 1]
+    assert list(init.op[2].arg[1].floats) == [0.0]
+    model = Model.of(predict, init)
+    assert (model.inputs, set(model.params)) == (("x",), {"w", "b"})
+    found, _ = get_params_from_init_net(init, predict)
+    assert found.keys() == {"w", "b"}
+    assert list(net.external_input) == ["w", "b", "x"]
+
+    class Workspace:
+        def fetch(self, name: str) -> object:
+            return params[name]
+
+    assert export(Workspace(), net, ["w", "b"]) == (init, predict)
+    with pytest.raises(BridgeError, match="no value for parameter 'v'"):
+        export(params, net, ["v"])
