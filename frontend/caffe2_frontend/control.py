@@ -28,8 +28,11 @@ _SAME_WORKSPACE = frozenset({"If", "AsyncIf", "While"})
 
 
 @family.converts("CreateScope")
-def create_scope(_: Op) -> tuple[None]:
-    """A stack of workspaces is no tensor: the operators that use it are inlined."""
+def create_scope(op: Op) -> tuple[None]:
+    """A stack of workspaces is no tensor: the operators that use it are inlined. A new stack holds no locals."""
+    for name in op.view.outputs:
+        for blob in [blob for blob in op.scope.blobs if blob.startswith(_local(name, ""))]:
+            del op.scope.blobs[blob]
     return (None,)
 
 
@@ -92,10 +95,11 @@ def while_loop(op: Op) -> tuple[Value | None, ...]:
 
 @family.converts("Do")
 def do(op: Op) -> tuple[Value | None, ...]:
-    """The last input and output are the stack of workspaces; the others are bound to inner names by index."""
+    """The last input and output are the stack of workspaces; the others are bound to inner names by index.
+
+    With ``reuse_workspace`` the blobs of the net that are not bound stay in the workspace for the next Do that uses it.
+    """
     op.args.ignore("copy_external_blobs", "saved_fwd_blobs")
-    if op.args.flag("reuse_workspace", default=False):
-        op.note("the workspace is used again: blobs of the body that are not bound do not survive it here")
     net, inner = op.args.net("net"), op.args.texts("inner_blobs")
     assert net is not None
     outer_names = [*op.view.inputs[:-1], *op.view.outputs[:-1]]
@@ -103,6 +107,8 @@ def do(op: Op) -> tuple[Value | None, ...]:
     if len(inner) != len(indices) or any(not 0 <= i < len(outer_names) for i in indices):
         op.unsupported("inner_blobs and outer_blobs_idx do not fit together", code="invalid-argument")
     outer = dict(zip(inner, (outer_names[i] for i in indices), strict=True))
+    if op.args.flag("reuse_workspace", default=False):
+        outer |= _locals(op.view.inputs[-1], net, inner)
     body = op.scope.child(sealed=True)
     for name, outer_name in outer.items():
         value = op.scope.find(outer_name)
@@ -115,6 +121,15 @@ def do(op: Op) -> tuple[Value | None, ...]:
         if name in body.blobs:
             op.scope.bind(outer_name, body.blobs[name])
     return _bound(op)
+
+
+def _local(workspace: str, blob: str) -> str:
+    """The name under which a blob of a workspace that is used again is kept outside of it."""
+    return f"{workspace}/{blob}"
+
+
+def _locals(workspace: str, net: NetDef, bound: Sequence[str]) -> dict[str, str]:
+    return {name: _local(workspace, name) for name in written_blobs(net) if name not in bound}
 
 
 @family.converts("ONNXWhile")
@@ -160,12 +175,15 @@ def _one_row(op: Op, value: Value) -> Value:
 
 
 def written_blobs(net: NetDef) -> list[str]:
-    """Blobs that a net writes into the workspace it runs in, those of branches and loops in it among them."""
+    """Blobs that a net writes into the workspace it runs in: those of branches and loops in it too, and kept locals."""
     names: list[str] = []
     for op in NetView(net).ops:
         names += op.outputs
         if op.type in _SAME_WORKSPACE:
             names += [name for arg in op.proto.arg if arg.HasField("n") for name in written_blobs(arg.n)]
+        elif op.type == "Do" and op.args.flag("reuse_workspace", default=False):
+            net = op.args.net("net", default=None)
+            names += _locals(op.inputs[-1], net, op.args.texts("inner_blobs", default=())).values() if net else ()
     return names
 
 
