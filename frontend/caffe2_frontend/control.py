@@ -182,8 +182,8 @@ def written_blobs(net: NetDef) -> list[str]:
         if op.type in _SAME_WORKSPACE:
             names += [name for arg in op.proto.arg if arg.HasField("n") for name in written_blobs(arg.n)]
         elif op.type == "Do" and op.args.flag("reuse_workspace", default=False):
-            net = op.args.net("net", default=None)
-            names += _locals(op.inputs[-1], net, op.args.texts("inner_blobs", default=())).values() if net else ()
+            inner = op.args.net("net", default=None)
+            names += _locals(op.inputs[-1], inner, op.args.texts("inner_blobs", default=())).values() if inner else ()
     return names
 
 

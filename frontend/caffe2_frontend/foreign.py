@@ -104,9 +104,9 @@ def _parsed(kind: Any, data: bytes, name: str) -> Any:
 
 def _type_and_shape(proto: onnx.TypeProto) -> ir.TypeAndShape:
     if not proto.WhichOneof("value"):
-        return ir.TypeAndShape(None, None)  # type: ignore[arg-type] # a type that nothing is known of
+        return ir.TypeAndShape(None, None)
     kind = ir.serde.deserialize_type_proto_for_type(proto)
-    return ir.TypeAndShape(kind, ir.serde.deserialize_type_proto_for_shape(proto))  # type: ignore[arg-type] # set
+    return ir.TypeAndShape(kind, ir.serde.deserialize_type_proto_for_shape(proto))
 
 
 def _set_type(value: Value, proto: onnx.TypeProto) -> None:
@@ -122,19 +122,26 @@ def _attribute(op: Op, arg: Argument, captured: Mapping[str, Value]) -> ir.Attr:
         return ir.AttrGraph(name, _graph(op, arg.n, name, captured))
     if arg.nets:
         return ir.AttrGraphs(name, [_graph(op, net, name, captured) for net in arg.nets])
+    return _plain_attribute(name, arg)
+
+
+def _plain_attribute(name: str, arg: Argument) -> ir.Attr:
+    made: ir.Attr | None = None
     if arg.HasField("i"):
-        return ir.AttrInt64(name, arg.i)
-    if arg.HasField("f"):
-        return ir.AttrFloat32(name, arg.f)
-    if arg.HasField("s"):
-        return ir.AttrString(name, _text(arg.name, arg.s))
-    if arg.ints:
-        return ir.AttrInt64s(name, list(arg.ints))
-    if arg.floats:
-        return ir.AttrFloat32s(name, list(arg.floats))
-    if arg.strings:
-        return ir.AttrStrings(name, [_text(arg.name, value) for value in arg.strings])
-    raise ArgumentError(f"argument {arg.name!r} is empty: an empty list has its kind in its name")
+        made = ir.AttrInt64(name, arg.i)
+    elif arg.HasField("f"):
+        made = ir.AttrFloat32(name, arg.f)
+    elif arg.HasField("s"):
+        made = ir.AttrString(name, _text(arg.name, arg.s))
+    elif arg.ints:
+        made = ir.AttrInt64s(name, list(arg.ints))
+    elif arg.floats:
+        made = ir.AttrFloat32s(name, list(arg.floats))
+    elif arg.strings:
+        made = ir.AttrStrings(name, [_text(arg.name, value) for value in arg.strings])
+    if made is None:
+        raise ArgumentError(f"argument {arg.name!r} is empty: an empty list has its kind in its name")
+    return made
 
 
 def _text(name: str, value: bytes) -> str:
@@ -146,9 +153,9 @@ def _text(name: str, value: bytes) -> str:
 
 def _spelled_out(name: str, kind: str, arg: Argument) -> ir.Attr:
     proto = onnx.AttributeProto(name=name)
-    if kind not in ir.AttributeType.__members__:
+    if kind not in onnx.AttributeProto.AttributeType.keys():  # noqa: SIM118 - no dict
         raise ArgumentError(f"argument {arg.name!r}: there is no kind {kind!r}")
-    proto.type = ir.AttributeType[kind].value
+    proto.type = onnx.AttributeProto.AttributeType.Value(kind)
     match kind:
         case "TENSOR":
             proto.t.CopyFrom(_parsed(onnx.TensorProto, arg.s, arg.name))
@@ -182,10 +189,8 @@ def _graph(op: Op, net: NetDef, name: str, captured: Mapping[str, Value]) -> ir.
     own = {value for node in scope.nodes for value in node.outputs}
     results: list[Value] = []
     for blob in net.external_output:
-        value = scope.find(blob)
-        if value is None:
+        found = scope.find(blob)
+        if found is None:
             op.unsupported(f"body {name!r} gives {blob!r}, which nothing in it makes", code="undefined-output")
-        if value not in own or value in results:
-            value = op.inside(scope).emit("Identity", value)
-        results.append(value)
+        results.append(found if found in own and found not in results else op.inside(scope).emit("Identity", found))
     return scope.graph(formals, results, net.name or name)

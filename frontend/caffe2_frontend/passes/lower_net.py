@@ -123,7 +123,7 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
         findings.append(Diagnostic("undefined-output", reason, Location(net.name)))
     if value is not None and value.shape is None and settle_rank(scope, value):
         reason = f"output {name!r} has fewer dims in one branch: there dims of one come before them"
-        findings.append(Diagnostic("note", reason, Location(net.name), severity=Severity.NOTE))
+        findings.append(Diagnostic("changed-rank", reason, Location(net.name), severity=Severity.WARNING))
     return value
 
 
