@@ -30,7 +30,7 @@ def plan_net(plan: PlanDef) -> NetDef:
     net = NetDef(name=writer.plan, op=ops)
     net.external_input.extend(_read_first(net))
     declared = dict.fromkeys(name for source in plan.network for name in source.external_output)
-    written = dict.fromkeys(name for op in ops for name in op.output if not name.startswith(_OWN))
+    written = dict.fromkeys(name for name in _written(ops) if not name.startswith(_OWN))
     net.external_output.extend(name for name in declared or written if name in written)
     return net
 
@@ -156,6 +156,15 @@ def _op(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **args: int
             arg.i = value
         op.arg.append(arg)
     return op
+
+
+def _written(ops: Sequence[OperatorDef]) -> Iterator[str]:
+    """What operators write, in their bodies too."""
+    for op in ops:
+        yield from op.output
+        for arg in op.arg:
+            if arg.HasField("n") and op.type in ("If", "While"):
+                yield from _written(arg.n.op)
 
 
 def _read_first(net: NetDef) -> list[str]:

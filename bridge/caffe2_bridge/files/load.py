@@ -31,8 +31,8 @@ def load(
 
     Args:
         path: a folder with a predict net and an init net (``predict_net`` and ``init_net``, ``X_predict`` and
-            ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, a plan
-            that runs its nets one after another, or a predictor database: minidb, LMDB or LevelDB.
+            ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, a plan,
+            or a predictor database: minidb, LMDB or LevelDB.
         init: the init net that belongs to the predict net. Without it, it is looked for beside that, by name.
         predictor: which predictor of a database that holds several.
 

@@ -1,95 +1,105 @@
-"""PlanDefs: several nets, and the steps that run them. Read as a model where each net runs in its turn, once."""
+"""PlanDefs: several nets, and the steps that run them, read as a model."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.diagnostics import ConversionError, NetFormatError
 from caffe2_bridge.init_net import read_init_net
+from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, PlanDef
 
 
 @dataclass(frozen=True)
 class PlannedNets:
-    """The nets of a plan: ``init``, those at its start that only make constants, joined; ``predict``, the others."""
+    """What a plan runs: ``init``, the nets at its start that only make constants, joined; ``predict``, all the rest."""
 
     init: NetDef | None
     predict: NetDef
 
 
 def read_plan(plan: PlanDef) -> PlannedNets:
-    """A plan that runs its nets one after another, as two nets.
+    """A plan as two nets. Nets that run one after another are joined; loops become While operators.
 
-    Raises NetFormatError, without a source, where the plan does more than that: says which step, and what it does.
-    """
-    nets = nets_in_order(plan)
-    first = next((i for i, net in enumerate(nets[:-1]) if not _only_makes_constants(net)), len(nets) - 1)
-    init = joined(nets[:first], plan.name) if first else None
-    return PlannedNets(init, joined(nets[first:], plan.name))
+    A plan of one net without steps, which Caffe2 would not run at all, stands for that net.
 
-
-def nets_in_order(plan: PlanDef) -> list[NetDef]:
-    """The nets that a plan runs, in the order in which it does, each as often as it is run.
-
-    A plan of one net without steps, which Caffe2 would not run at all, stands for that net. Raises NetFormatError as
-    :func:`read_plan` does.
+    Raises NetFormatError, without a source, where the plan does what a net cannot: says which step, and what it does.
     """
     twice = [name for name, count in Counter(net.name for net in plan.network).items() if count > 1]
     if twice:
         raise _refused(plan, f"several of its nets are called {twice[0]!r}")
     nets = {net.name: net for net in plan.network}
     if len(nets) == 1 and not plan.execution_step:
-        return list(plan.network)
-    names = [name for step in plan.execution_step for name in _run_by(step, plan)]
-    unknown = [name for name in names if name not in nets]
-    if unknown:
-        raise _refused(plan, f"its steps run the net {unknown[0]!r}, which it does not hold")
+        return PlannedNets(None, plan.network[0])
+    names = _straight(plan.execution_step)
+    if names is None or not set(names) <= set(nets):
+        return _with_loops(plan, nets)
     if not names:
         raise _refused(plan, "its steps run no net")
-    return [nets[name] for name in names]
+    order = [nets[name] for name in names]
+    first = next((i for i, net in enumerate(order[:-1]) if not _only_makes_constants(net)), len(order) - 1)
+    init = joined(order[:first], plan.name) if first else None
+    return PlannedNets(init, joined(order[first:], plan.name))
 
 
-def _run_by(step: ExecutionStep, plan: PlanDef) -> Iterator[str]:
-    """The names of the nets that a step runs."""
-    problem = _more_than_once(step) or _beside_others(step)
-    if problem:
-        raise _refused(plan, f"its step {step.name!r} {problem}")
-    if step.HasField("num_iter") and step.num_iter <= 0:
-        return
-    yield from step.network
-    for inner in step.substep:
-        yield from _run_by(inner, plan)
+def _with_loops(plan: PlanDef, nets: Mapping[str, NetDef]) -> PlannedNets:
+    """A plan whose steps repeat, but for those at its start that only make constants."""
+    init: list[NetDef] = []
+    steps = list(plan.execution_step)
+    stops = set(_stops(steps))
+    while steps:
+        names = _straight(steps[:1])
+        made = None if names is None or not set(names) <= set(nets) else [nets[name] for name in names]
+        # What tells a loop to stop belongs to the loop: whether anything wrote it before makes a difference there.
+        if made is None or not all(_only_makes_constants(net) and stops.isdisjoint(_written(net)) for net in made):
+            break
+        init += made
+        del steps[0]
+    try:
+        predict = plan_net(PlanDef(name=plan.name, network=plan.network, execution_step=steps))
+    except ConversionError as error:
+        raise _refused(plan, "; ".join(map(str, error.findings))) from None
+    # A loop does not say what it writes.
+    written = {name for net in plan.network for name in _written(net)}
+    results = [name for net in plan.network for name in net.external_output if name in written]
+    added = [name for name in dict.fromkeys(results) if name not in predict.external_output]
+    predict.external_output.extend(added)
+    return PlannedNets(joined(init, plan.name) if init else None, predict)
 
 
-def _more_than_once(step: ExecutionStep) -> str:
-    """How a step repeats, empty where it does not."""
-    if step.HasField("should_stop_blob"):
-        return f"repeats until the blob {step.should_stop_blob!r} is true"
-    if step.criteria_network:
-        return f"repeats while the net {step.criteria_network!r} says so"
-    if step.num_iter > 1:
-        return f"repeats {step.num_iter} times"
-    if step.num_concurrent_instances > 1:
-        return f"runs in {step.num_concurrent_instances} copies at a time"
-    return f"runs every {step.run_every_ms} ms" if step.run_every_ms else ""
+def _straight(steps: Iterable[ExecutionStep]) -> list[str] | None:
+    """The names of the nets that steps run one after another, None where they do more than that."""
+    names: list[str] = []
+    for step in steps:
+        repeats = step.num_iter > 1 or step.HasField("should_stop_blob") or step.run_every_ms or step.report_net
+        apart = step.num_concurrent_instances > 1 or step.create_workspace or step.HasField("only_once")
+        unordered = (step.concurrent_substeps and len(step.substep) > 1) or (step.network and step.substep)
+        inner = _straight(step.substep)
+        if repeats or apart or unordered or inner is None:
+            return None
+        if not step.HasField("num_iter") or step.num_iter > 0:
+            names += [*step.network, *inner]
+    return names
 
 
-def _beside_others(step: ExecutionStep) -> str:
-    """What a step runs beside something else, empty where that is nothing."""
-    if step.report_net:
-        return f"runs the net {step.report_net!r} now and then, beside the others"
-    if step.concurrent_substeps and len(step.substep) > 1:
-        return f"runs {len(step.substep)} steps at the same time, in no order"
-    return "has both nets and steps, which Caffe2 does not run" if step.network and step.substep else ""
+def _stops(steps: Iterable[ExecutionStep]) -> Iterator[str]:
+    for step in steps:
+        if step.HasField("should_stop_blob"):
+            yield step.should_stop_blob
+        yield from _stops(step.substep)
+
+
+def _written(net: NetDef) -> set[str]:
+    return {name for op in net.op for name in op.output}
 
 
 def _refused(plan: PlanDef, what: str) -> NetFormatError:
     names = ", ".join(repr(net.name) for net in plan.network) or "none"
     return NetFormatError(
-        f"this is a PlanDef of {len(plan.network)} nets ({names}): {what}; of plans those are read as a model that run "
-        "their nets one after another, once (caffe2_bridge.files.load_plan gives the plan itself)"
+        f"this is a PlanDef of {len(plan.network)} nets ({names}), and no model: {what} "
+        "(caffe2_bridge.files.load_plan gives the plan itself)"
     )
 
 

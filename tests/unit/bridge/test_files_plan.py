@@ -1,4 +1,4 @@
-"""Plans: those that run their nets one after another are read as models, the others are refused with the step."""
+"""Plans are read as models; those that do what a net cannot are refused with the step that does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 import caffe2_bridge as c2
 from caffe2_bridge.files import load_plan
-from caffe2_bridge.files.plan import joined, nets_in_order, read_plan
+from caffe2_bridge.files.plan import joined, read_plan
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, ExecutionStep, NetDef, OperatorDef, PlanDef
 
 
@@ -60,8 +60,8 @@ def test_the_order_is_that_of_the_steps() -> None:
     plan = PlanDef(
         network=[other, LAST, FIRST], execution_step=[inner, never, ExecutionStep(network=["other", "other"])]
     )
-    assert [n.name for n in nets_in_order(plan)] == ["first", "last", "other", "other"]
     predict = read_plan(plan).predict
+    assert [op.type for op in predict.op] == ["Mul", "Tanh", "Exp", "Exp"]
     assert list(predict.external_input) == ["x", "w"]
     assert list(predict.external_output) == ["z"]
 
@@ -90,27 +90,45 @@ def test_joined_nets_keep_their_devices_and_results() -> None:
     assert first.SerializeToString() == before
 
 
+def test_loops_become_while_operators(tmp_path: Path) -> None:
+    start = fills("start", w=2, x=1)
+    again = NetDef(name="again", op=[OperatorDef(type="Mul", input=["x", "w"], output=["x"])], external_output=["x"])
+    steps = [ExecutionStep(network=["start"]), ExecutionStep(name="loop", network=["again"], num_iter=5)]
+    path = tmp_path / "plan"
+    path.write_bytes(PlanDef(network=[start, again], execution_step=steps).SerializeToString())
+    model = c2.load(path)
+    assert {name: array.tolist() for name, array in model.params.items()} == {"w": [2], "x": [1]}
+    assert (model.inputs, model.outputs) == ((), ("x",))
+    assert [op.type for op in model.predict_net.op].count("While") == 1
+
+
+def test_what_stops_a_loop_stays_with_it() -> None:
+    step = ExecutionStep(name="loop", network=["first"], should_stop_blob="stop")
+    start = fills("start", stop=1)
+    planned = read_plan(PlanDef(network=[start, FIRST], execution_step=[ExecutionStep(network=["start"]), step]))
+    assert planned.init is None
+    assert [op.type for op in planned.predict.op] == ["ConstantFill", "ConstantFill", "While"]
+
+
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
-        (plan_of(FIRST, num_iter=100), "its step 'all' repeats 100 times"),
-        (plan_of(FIRST, should_stop_blob="stop"), "repeats until the blob 'stop' is true"),
-        (plan_of(FIRST, criteria_network="first"), "repeats while the net 'first' says so"),
-        (plan_of(FIRST, report_net="first"), "runs the net 'first' now and then"),
-        (plan_of(FIRST, run_every_ms=5), "runs every 5 ms"),
-        (plan_of(FIRST, num_concurrent_instances=2), "runs in 2 copies at a time"),
+        (plan_of(FIRST, report_net="first"), "all.*: it runs the net 'first' now and then"),
+        (plan_of(FIRST, run_every_ms=5), "it runs every 5 ms"),
+        (plan_of(FIRST, num_concurrent_instances=2), "it runs in 2 copies at a time"),
+        (plan_of(FIRST, create_workspace=True), "it runs in a workspace of its own"),
         (
             plan_of(FIRST, network=[], concurrent_substeps=True, substep=[ExecutionStep(network=["first"])] * 2),
-            "runs 2 steps at the same time",
+            "its sub-steps run at the same time",
         ),
-        (plan_of(FIRST, substep=[ExecutionStep(network=["first"])]), "has both nets and steps"),
-        (plan_of(FIRST, network=["other"]), "its steps run the net 'other', which it does not hold"),
+        (plan_of(FIRST, substep=[ExecutionStep(network=["first"])]), "it has both nets and sub-steps"),
+        (plan_of(FIRST, network=["other"]), "the plan has no net 'other'"),
         (plan_of(FIRST, network=[]), "its steps run no net"),
         (PlanDef(network=[INIT, FIRST]), "its steps run no net"),
         (plan_of(FIRST, FIRST), "several of its nets are called 'first'"),
     ],
 )
-def test_plans_that_do_more_are_refused_with_what_they_do(tmp_path: Path, plan: PlanDef, reason: str) -> None:
+def test_plans_that_do_what_a_net_cannot_are_refused(tmp_path: Path, plan: PlanDef, reason: str) -> None:
     path = tmp_path / "plan"
     path.write_bytes(plan.SerializeToString())
     with pytest.raises(c2.NetFormatError, match=reason) as caught:
@@ -150,13 +168,14 @@ np.save(sys.argv[2], workspace.FetchBlob("y"))
 
 
 @pytest.mark.oracle
-def test_real_caffe2_computes_the_same_with_the_plan_and_with_what_is_read_of_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("again", [0, 3])
+def test_real_caffe2_computes_the_same_with_the_plan_and_with_what_is_read_of_it(tmp_path: Path, again: int) -> None:
     twice = OperatorDef(type="Scale", input=["y"], output=["y"], arg=[Argument(name="scale", f=2)])
     doubled = NetDef(name="double", op=[twice])
     steps = [
         ExecutionStep(name="a", network=["init", "first"], num_iter=1),
         ExecutionStep(name="b", substep=[ExecutionStep(name="c", network=["last", "double", "double"])]),
-        ExecutionStep(name="d", network=["double"], num_iter=0),
+        ExecutionStep(name="d", network=["double"], num_iter=again),
     ]
     plan = PlanDef(name="plan", network=[INIT, FIRST, LAST, doubled], execution_step=steps)
     (tmp_path / "plan").write_bytes(plan.SerializeToString())
@@ -166,4 +185,4 @@ def test_real_caffe2_computes_the_same_with_the_plan_and_with_what_is_read_of_it
     model = c2.load(tmp_path / "plan")
     run = OracleRun(model.predict_net, {"x": np.array([0.25], np.float32)}, model.init_net, ["y"])
     np.testing.assert_array_equal(run_oracle([run])[0].outputs["y"], np.load(tmp_path / "y.npy"))
-    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), 4 * np.tanh(0.5), rtol=1e-6)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), 4 * 2**again * np.tanh(0.5), rtol=1e-6)

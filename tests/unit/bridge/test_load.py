@@ -165,7 +165,7 @@ def test_plans_of_one_net(tmp_path: Path) -> None:
         assert c2.load(tmp_path / "plan").predict_net == PREDICT
         (tmp_path / "plan").write_text(text_format.MessageToString(plan))
         assert c2.load(tmp_path / "plan").predict_net == PREDICT
-    step.num_iter = 10
+    step.create_workspace = True
     for plan in (PlanDef(network=[PREDICT], execution_step=[step]), PlanDef(network=[INIT, PREDICT])):
         (tmp_path / "plan").write_bytes(plan.SerializeToString())
         with pytest.raises(c2.NetFormatError, match=r"plan: this is a PlanDef of \d nets"):

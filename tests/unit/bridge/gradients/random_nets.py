@@ -10,7 +10,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 INPUTS: Final = ("a", "b", "c")
 _UNARY: Final = ("Relu", "Tanh", "Sigmoid", "Copy", "Negative", "Scale", "Clip", "Exp")
 _BINARY: Final = ("Add", "Sub", "Mul", "Sum", "Max")
-_NOT_IN_PLACE: Final = {"Sin": 1, "Pow": 1, "Sqr": 1}
+_ODD: Final = ("Pow", "Sqr")
+_NOT_IN_PLACE: Final = ("Copy", "Max", "Mul", "Pow", "Sin", "Sqr")
 _ARGUMENTS: Final = {"Scale": ("scale", 0.7), "Pow": ("exponent", 2.0)}
 
 
@@ -30,7 +31,7 @@ def random_net(seed: int, *, odd: bool = False) -> tuple[NetDef, dict[str, str |
 
 
 def _add_random(draw: random.Random, net: NetDef, blobs: list[str], *, odd: bool) -> None:
-    kinds = (*_UNARY, *_BINARY, "Sum", "Sin", "StopGradient", "Split", *(("Pow", "Sqr") if odd else ()))
+    kinds = (*_UNARY, *_BINARY, "Sum", "Sin", "StopGradient", "Split", *(_ODD if odd else ()))
     kind = draw.choice(kinds)
     x, y, z = (draw.choice(blobs) for _ in range(3))
     fresh = f"t{len(net.op)}"
@@ -44,8 +45,10 @@ def _add_random(draw: random.Random, net: NetDef, blobs: list[str], *, odd: bool
         net.op.add(type="Split", input=[f"{fresh}_whole"], output=[fresh, f"{fresh}_b"]).arg.add(name="axis", i=1)
         blobs += [fresh, f"{fresh}_b"]
         return
-    inputs = [x] if kind in _UNARY or kind in _NOT_IN_PLACE else [x, y, z] if kind == "Sum" else [x, y]
-    if output in inputs and (kind in _NOT_IN_PLACE or output != inputs[0]):
+    if kind == "Max" and x == y:
+        y = next(name for name in INPUTS if name != x)  # real Caffe2 counts equal elements twice
+    inputs = [x] if kind in (*_UNARY, *_ODD, "Sin") else [x, y, z] if kind == "Sum" else [x, y]
+    if output in inputs and (kind in _NOT_IN_PLACE or inputs.index(output) or inputs.count(output) > 1):
         output = fresh
     op = net.op.add(type=kind, input=inputs, output=[output])
     if kind in _ARGUMENTS:

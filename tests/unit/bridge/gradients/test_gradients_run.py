@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from caffe2_bridge.gradients import add_gradient_operators
+from caffe2_bridge.gradients import GradientError, add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from conformance.oracle import OracleRun, run_oracle
 from unit.bridge.gradients.caffe2_gradients import ask, operator
@@ -16,7 +16,6 @@ from unit.bridge.gradients.random_nets import INPUTS, random_net, text_case
 
 Arrays = Mapping[str, Any]
 _EPSILON: Final = 1e-2
-_REFUSED: Final = {"random_10084"}  # a Sum would hand on the gradient of what was overwritten
 
 
 def gradients_of(net: NetDef, inputs: Arrays, names: list[str], times: int = 0) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def test_random_nets_give_what_those_of_real_caffe2_give() -> None:
     draw = np.random.default_rng(7)
     runs, compared = [], []
     for (net, ys), answer in zip(nets, answers, strict=True):
-        if "error" in answer or net.name in _REFUSED:
+        if "error" in answer or not _differentiable(net, ys):
             continue
         theirs = NetDef()
         theirs.CopyFrom(net)
@@ -71,22 +70,27 @@ def test_random_nets_give_what_those_of_real_caffe2_give() -> None:
             runs.append(OracleRun(made, inputs, outputs=[str(gradients[name]) for name in names]))
         compared.append(names)
     results = run_oracle(runs)
+    failed = 0
     for theirs_result, ours_result in zip(results[::2], results[1::2], strict=True):
-        assert not theirs_result.error
         assert not ours_result.error
-        assert_equal(ours_result.outputs, theirs_result.outputs, rtol=1e-5, atol=1e-6)
+        if theirs_result.error:  # see test_backward.TestWhereRealCaffe2IsWrong
+            failed += 1
+        else:
+            for theirs_value, ours_value in zip(
+                theirs_result.outputs.values(), ours_result.outputs.values(), strict=True
+            ):
+                np.testing.assert_allclose(ours_value, theirs_value, rtol=1e-5, atol=1e-6)
     assert sum(map(bool, compared)) > 50
+    assert failed < 15
 
 
 @pytest.mark.oracle
 def test_odd_nets_give_what_finite_differences_give() -> None:
     """Gradients in several steps, shared ones, given ones: what real Caffe2 gets wrong."""
     checked = 0
-    for seed in range(40):
+    for seed in range(80):
         net, ys = random_net(20_000 + seed, odd=True)
-        try:
-            add_gradient_operators(net, ys)
-        except Exception:  # noqa: BLE001, S112 - nets that overwrite what a gradient needs; the others are judged
+        if any(op.type == "StopGradient" for op in net.op) or not _differentiable(net, ys):
             continue
         # One loss: the sum of all, each weighted by the gradient that is given for it.
         blobs = list(ys)
@@ -108,6 +112,15 @@ def test_odd_nets_give_what_finite_differences_give() -> None:
         assert_equal({name: result.outputs[str(found.gradients[name])] for name in names}, expected)
         checked += bool(names)
     assert checked > 10
+
+
+def _differentiable(net: NetDef, ys: Mapping[str, str | None]) -> bool:
+    """Whether no gradient needs what the net overwrites."""
+    try:
+        add_gradient_operators(net, ys)
+    except GradientError:
+        return False
+    return True
 
 
 def _overwritten(net: NetDef, name: str) -> bool:

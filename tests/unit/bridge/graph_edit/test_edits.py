@@ -228,6 +228,9 @@ def test_aliases_give_their_name_and_go() -> None:
     predict.op[0].arg[1].i = 0
     with pytest.raises(ConversionError, match=r"predict\[0\] AliasWithName.*also read by predict\[2\] Exp"):
         fuse_alias_placeholder(predict)
+    del predict.op[4].arg[:]
+    with pytest.raises(ConversionError, match=r"(?s)predict\[0\].*predict\[4\] AliasWithName.*'name' is missing"):
+        fuse_alias_placeholder(predict)
 
 
 def test_group_norm_of_aten_becomes_caffe2s() -> None:

@@ -1,0 +1,169 @@
+"""Caffe2 models, sketched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from caffe2_backend.picture.flow import Body, Flow, Operator
+from caffe2_backend.picture.shapes import Extents, Known, extents_of
+from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
+from caffe2_bridge.model import Model
+from caffe2_bridge.net import ArgumentError, NetView, OpView
+from caffe2_bridge.params import Parameter
+from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef
+
+# What DeviceOption calls its types: TypeProto's numbers. CPU and MKLDNN have no index.
+_DEVICES: Final = {0: "CPU", 1: "CUDA", 2: "MKLDNN", 3: "OpenGL", 4: "OpenCL", 5: "IDEEP", 6: "HIP", 7: "FPGA"}
+_ONE_OF_A_KIND: Final = {0, 2, 5}
+# Arguments worth their room in a picture.
+_TOLD: Final = (
+    "kernel", "kernels", "kernel_h", "kernel_w", "stride", "strides", "stride_h", "stride_w", "pad", "pads", "dilation",
+    "dilations", "group", "axis", "axes", "shape", "dims", "to", "k",
+)  # fmt: skip
+_MOST_TOLD: Final = 4
+_LONGEST_STATE: Final = 26
+_MOST_ITEMS: Final = 6
+
+
+def sketch_model(model: Model) -> Sketch:
+    """A picture of a model's predict net; blobs that its init net makes are lines of the operators that read them.
+
+    The workspaces that Do operators keep are left out: no data flows through them.
+    """
+    view = NetView(model.predict_net)
+    parameters = {name: _size(p) for name, p in model.init.parameters.items()}
+    parameters.update((name, "") for op in model.init.rest for name in op.outputs)
+    extents = extents_of(model)
+    reader = _Reader(frozenset(_workspaces(view)))
+    flow = Flow(_title(model, view), parameters, extents.given)
+    inputs = [name for name in model.inputs if name not in parameters]
+    outputs = model.outputs or _unread(view)
+    flow.draw(Body(view.name, tuple(reader.operators(view, extents.operators, None)), inputs, outputs))
+    return flow.sketch
+
+
+def _title(model: Model, view: NetView) -> str:
+    total = sum(p.size * p.dtype.itemsize for p in model.init.parameters.values())
+    weights = f", {len(model.init.parameters)} parameters ({size_text(total)})" if total else ""
+    return f"{view.name}: {len(view.ops)} operators{weights}"
+
+
+def _size(parameter: Parameter) -> str:
+    kind = "" if parameter.dtype == "float32" else f" {'text' if parameter.dtype == object else parameter.dtype.name}"
+    return f"{extent(parameter.shape)}{kind}"
+
+
+def _unread(net: NetView) -> list[str]:
+    """The blobs whose last writing in a net is not read in it, in order."""
+    read: set[str] = set()
+    found: dict[str, bool] = {}
+    for op in reversed(net.ops):
+        for name in op.outputs:
+            found.setdefault(name, name in read)
+        read.update(op.inputs)
+    return [name for name in dict.fromkeys(n for op in net.ops for n in op.outputs) if not found[name]]
+
+
+def _workspaces(net: NetView) -> Iterator[str]:
+    """The blobs that hold workspaces, in a net and its bodies."""
+    for op in net.ops:
+        if op.type == "CreateScope":
+            yield from op.outputs
+        for _, body in sub_nets(op):
+            yield from _workspaces(NetView(body))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads nets as what is drawn of them: without ``workspaces``, and what makes those."""
+
+    workspaces: frozenset[str]
+
+    def operators(self, net: NetView, extents: Extents, outer: DeviceOption | None) -> Iterator[Operator]:
+        device = net.proto.device_option if net.proto.HasField("device_option") else outer
+        for op in net.ops:
+            if op.type == "CreateScope":
+                continue
+            own = op.proto.device_option if op.proto.HasField("device_option") else device
+            known = extents.get(op.index, Known([""] * len(op.outputs)))
+            outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.workspaces]
+            yield Operator(
+                op.type,
+                self._without_workspaces(op.inputs),
+                [name for name, _ in outputs],
+                [text for _, text in outputs],
+                _arguments(op),
+                op.name,
+                _device(own),
+                tuple(self._bodies(op, known.bodies, own)),
+            )
+
+    def _bodies(self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None) -> Iterator[Body]:
+        for name, net in sub_nets(op):
+            if not net.op or name == "backward_step_net":
+                continue
+            view = NetView(net)
+            results = self._without_workspaces(view.external_outputs or _unread(view))
+            operators = tuple(self.operators(view, extents.get(name, {}), device))
+            rows, result_rows = _links(op) if op.type.startswith("RecurrentNetwork") else ({}, {})
+            yield Body(name, operators, (), results, rows, result_rows)
+
+    def _without_workspaces(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in self.workspaces]
+
+
+def _device(option: DeviceOption | None) -> str:
+    number = 0 if option is None else option.device_type
+    name = _DEVICES.get(number, f"device type {number}")
+    return name if number in _ONE_OF_A_KIND or option is None else f"{name}:{option.device_id}"
+
+
+def _arguments(op: OpView) -> tuple[str, ...]:
+    """The arguments that say most, in one line."""
+    by_name = {arg.name: arg for arg in op.proto.arg}
+    told = [f"{name} {text}" for name in _TOLD if name in by_name and (text := _value(by_name[name]))]
+    return (", ".join(told[:_MOST_TOLD]),) if told else ()
+
+
+def _value(arg: Argument) -> str:
+    if arg.HasField("i"):
+        return str(arg.i)
+    if arg.HasField("s"):
+        return shortened(arg.s.decode("utf-8", "replace"), 12)
+    return str(list(arg.ints)) if 0 < len(arg.ints) <= _MOST_ITEMS else ""
+
+
+def sub_nets(op: OpView) -> Iterator[tuple[str, NetDef]]:
+    """The nets in an operator's arguments by the arguments' names; a text that is no net is none."""
+    for arg in op.proto.arg:
+        if arg.HasField("n"):
+            yield arg.name, arg.n
+        elif arg.HasField("s") and arg.name.endswith("_net"):
+            try:
+                net = op.args.net(arg.name)
+            except ArgumentError:
+                continue
+            if net is not None:
+                yield arg.name, net
+
+
+def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:
+    """Notes on the blobs of a step net, by name: the rows of sequences and states that they are, at a time ``t``.
+
+    The first of those that are rows at ``t``, the second of those that are written to rows after it.
+    """
+    try:
+        internal, external = op.args.texts("link_internal", ()), op.args.texts("link_external", ())
+        offsets = op.args.integers("link_offset", ())
+    except ArgumentError:  # the picture of a damaged net lacks its notes
+        return {}, {}
+    rows: dict[str, str] = {}
+    results: dict[str, str] = {}
+    for inner, outer, offset in zip(internal, external, offsets, strict=False):
+        if offset == 0:
+            rows[inner] = f"= {shortened(outer, _LONGEST_STATE)}[t]"
+        else:
+            results[inner] = f"= {shortened(outer, _LONGEST_STATE)}[t + {offset}]"
+    return rows, results

@@ -1,0 +1,217 @@
+"""Drawing nets: what is the same for Caffe2's and ONNX's. A blob is followed by its name from its last writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final
+
+from caffe2_backend.picture.sketch import Box, Edge, Kind, Node, Sketch, shortened
+
+_LONGEST_LINE: Final = 34  # characters
+
+
+@dataclass(frozen=True)
+class Body:
+    """A net inside of an operator.
+
+    Attributes:
+        name: what the operator calls it.
+        operators: what it does.
+        inputs: blobs that it is given, shown even where nothing reads them.
+        outputs: blobs that it gives.
+        notes: what an input is to the operator, by name: a state, a piece of a sequence.
+        result_notes: the same for outputs.
+    """
+
+    name: str
+    operators: Sequence[Operator]
+    inputs: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    result_notes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator as it is drawn. ``extents`` are its outputs' shapes as text, empty where they are not known."""
+
+    type: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    extents: Sequence[str] = ()
+    lines: tuple[str, ...] = ()
+    name: str = ""
+    device: str = ""
+    bodies: tuple[Body, ...] = ()
+
+
+@dataclass
+class _Origin:
+    """Where a blob comes from. Its label stands at the first edge that leaves, the others have it as a tooltip."""
+
+    key: str
+    extent: str = ""
+    labelled: bool = False
+
+
+@dataclass
+class _Frame:
+    """A net while it is drawn: its box, where its blobs come from, and the nodes that it begins with."""
+
+    net: Body
+    box: Box
+    parameters: set[str]  # blobs that are parameters here: not written, not given under the same name
+    around: set[str] = field(default_factory=set)  # blobs of the nets around this one
+    origins: dict[str, _Origin] = field(default_factory=dict)
+    begin: list[str] = field(default_factory=list)
+
+    def flowing(self, names: Sequence[str]) -> list[str]:
+        """Those of the blobs that come along an edge."""
+        return [name for name in dict.fromkeys(names) if name and name not in self.parameters]
+
+    def read_by(self, operator: Operator) -> list[str]:
+        """The blobs that come to an operator along edges: its inputs, and what its bodies take from around them."""
+        known = self.around.union(self.origins, self.net.inputs)
+        return self.flowing([*operator.inputs, *(name for name in _taken(operator.bodies) if name in known)])
+
+
+class Flow:
+    """Draws nets into a sketch.
+
+    Args:
+        title: what stands above the picture.
+        parameters: blobs that are no nodes but lines of the operators that read them, with what is told of each.
+        given: what is told of the blobs that a net is given.
+    """
+
+    def __init__(self, title: str, parameters: Mapping[str, str], given: Mapping[str, str]) -> None:
+        self.sketch = Sketch(title)
+        self._parameters = parameters
+        self._given = given
+        self._keys = count()
+
+    def draw(self, net: Body) -> None:
+        """Draw a net as the whole picture."""
+        self._net(_Frame(net, self.sketch.whole, set(self._parameters)))
+
+    def _net(self, frame: _Frame) -> tuple[list[str], list[str]]:
+        """Draw a net: the keys of the nodes that it begins with, and of those that it ends with."""
+        net = frame.net
+        for name in frame.flowing(net.inputs):
+            self._origin(frame, name)
+        for operator in net.operators:
+            self._step(frame, operator)
+        ends = []
+        for name in frame.flowing(net.outputs):
+            origin = self._origin(frame, name)
+            ends.append(self._pill(frame.box, name, Kind.OUTPUT, net.result_notes.get(name, "")))
+            self._edge(origin, ends[-1], name, origin.extent)
+        return frame.begin, ends
+
+    def _step(self, frame: _Frame, operator: Operator) -> None:
+        start, end = self._operator(frame, operator)
+        names = frame.read_by(operator)
+        for name in names:
+            origin = self._origin(frame, name)
+            self._edge(origin, start, name, _label(name, origin.extent))
+        if not names:
+            frame.begin.append(start)
+        for name, told in zip(operator.outputs, operator.extents or [""] * len(operator.outputs), strict=True):
+            frame.parameters.discard(name)
+            frame.origins[name] = _Origin(end, told)
+
+    def _origin(self, frame: _Frame, name: str) -> _Origin:
+        """Where a blob comes from: a blob that nothing has written yet, the net is given."""
+        if name not in frame.origins:
+            key = self._pill(frame.box, name, Kind.INPUT, frame.net.notes.get(name, ""))
+            frame.begin.append(key)
+            frame.origins[name] = _Origin(key, labelled=True)
+        return frame.origins[name]
+
+    def _operator(self, frame: _Frame, operator: Operator) -> tuple[str, str]:
+        """Draw an operator: the keys of the nodes where its inputs go and where its outputs come from."""
+        shown_inside = set(_read_in(operator.bodies))
+        weights = [n for n in dict.fromkeys(operator.inputs) if n in frame.parameters and n not in shown_inside]
+        lines = (*operator.lines, *_parameter_lines({name: self._parameters[name] for name in weights}))
+        node = Node(self._key(), operator.type, lines=lines, tooltip=_story(operator), device=operator.device)
+        if not operator.bodies:
+            frame.box.nodes.append(node)
+            return node.key, node.key
+        join = Node(self._key(), "", Kind.JOIN, tooltip=f"results of {operator.type}")
+        outer = Box(self._key(), nodes=[node, join])
+        frame.box.boxes.append(outer)
+        for body in operator.bodies:
+            inner = Box(self._key(), body.name, body=True)
+            outer.boxes.append(inner)
+            around = frame.around.union(frame.origins, frame.net.inputs)
+            begin, ends = self._net(_Frame(body, inner, frame.parameters - set(body.notes), around))
+            self.sketch.edges.extend(Edge(node.key, key, data=False) for key in begin)
+            self.sketch.edges.extend(Edge(key, join.key, data=False) for key in ends or begin[-1:])
+        return node.key, join.key
+
+    def _pill(self, box: Box, name: str, kind: Kind, note: str) -> str:
+        lines = tuple(line for line in (note, self._given.get(name, "") if kind is Kind.INPUT else "") if line)
+        node = Node(self._key(), shortened(name), kind, lines, tooltip=name)
+        box.nodes.append(node)
+        return node.key
+
+    def _edge(self, origin: _Origin, target: str, name: str, label: str) -> None:
+        shown = "" if origin.labelled else label
+        origin.labelled = True
+        self.sketch.edges.append(Edge(origin.key, target, shown, f"{name}  {origin.extent}".strip()))
+
+    def _key(self) -> str:
+        return f"n{next(self._keys)}"
+
+
+def _read_in(bodies: Sequence[Body]) -> Iterator[str]:
+    """What operators of bodies read, at any depth."""
+    for body in bodies:
+        for operator in body.operators:
+            yield from operator.inputs
+            yield from _read_in(operator.bodies)
+
+
+def _taken(bodies: Sequence[Body]) -> Iterator[str]:
+    """What bodies read that they neither make nor are given."""
+    for body in bodies:
+        made = {*body.inputs, *body.notes}
+        for operator in body.operators:
+            yield from (name for name in (*operator.inputs, *_taken(operator.bodies)) if name not in made)
+            made.update(operator.outputs)
+        yield from (name for name in body.outputs if name not in made)
+
+
+def _label(name: str, extent: str) -> str:
+    """What stands at an edge: on one line where that is short."""
+    parts = [part for part in (shortened(name), extent) if part]
+    return ("  " if sum(map(len, parts)) <= _LONGEST_LINE else "\n").join(parts)
+
+
+def _parameter_lines(extents: Mapping[str, str]) -> Iterator[str]:
+    """A line for each parameter; those that differ in the end of their names only share one: ``bn_{s,b}  64``."""
+    alike: dict[str, list[str]] = {}
+    for name, extent in extents.items():
+        alike.setdefault(extent, []).append(name)
+    for extent, names in alike.items():
+        start = _common_start(min(names), max(names))
+        ends = ",".join(name.removeprefix(start) for name in names)
+        if len(names) > 1 and start not in names and len(start) >= len(ends) // 2:
+            yield f"{shortened(start, _LONGEST_LINE - len(ends))}{{{ends}}}  {extent}".rstrip()
+        else:
+            yield from (f"{shortened(name)}  {extent}".rstrip() for name in names)
+
+
+def _common_start(one: str, other: str) -> str:
+    return one[: next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))]
+
+
+def _story(operator: Operator) -> str:
+    lines = [
+        f"{operator.type} {operator.name}".rstrip(),
+        f"inputs: {', '.join(operator.inputs) or 'none'}",
+        f"outputs: {', '.join(operator.outputs) or 'none'}",
+    ]
+    return "\n".join([*lines, f"device: {operator.device}"] if operator.device else lines)

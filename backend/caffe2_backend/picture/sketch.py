@@ -1,0 +1,110 @@
+"""What a picture shows, before it is laid out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Kind(StrEnum):
+    """What a node stands for. ``JOIN`` is where the results of an operator with bodies come out."""
+
+    OPERATOR = "operator"
+    INPUT = "input"
+    OUTPUT = "output"
+    JOIN = "join"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node: a title, lines in small print below it (parameters, arguments), and the whole story as a tooltip."""
+
+    key: str
+    title: str
+    kind: Kind = Kind.OPERATOR
+    lines: tuple[str, ...] = ()
+    tooltip: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A blob on its way from one node to another; one without a label and ``data`` only keeps bodies in place."""
+
+    source: str
+    target: str
+    label: str = ""
+    tooltip: str = ""
+    data: bool = True
+
+
+@dataclass
+class Box:
+    """Nodes that belong together: the whole, an operator with bodies, or one of its bodies."""
+
+    key: str
+    title: str = ""
+    body: bool = False
+    nodes: list[Node] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
+
+    def every_node(self) -> Iterator[Node]:
+        """Its nodes and those of the boxes in it."""
+        yield from self.nodes
+        for box in self.boxes:
+            yield from box.every_node()
+
+    def every_box(self) -> Iterator[Box]:
+        """The boxes in it, at any depth."""
+        for box in self.boxes:
+            yield box
+            yield from box.every_box()
+
+
+@dataclass
+class Sketch:
+    """A picture: nodes in boxes, and edges between them."""
+
+    title: str
+    whole: Box = field(default_factory=lambda: Box("whole"))
+    edges: list[Edge] = field(default_factory=list)
+
+    def devices(self) -> list[str]:
+        """The devices that operators run on, in the order in which they are met."""
+        nodes = (node.device for node in self.whole.every_node() if node.kind is Kind.OPERATOR)
+        return list(dict.fromkeys(device for device in nodes if device))
+
+
+_LONGEST: Final = 30
+# Names that are made up for dims of which nothing is known: they say no more than "?".
+_NAMELESS: Final = re.compile(r".*_dim_\d+|unk__\d+")
+_TIMES: Final = "\N{MULTIPLICATION SIGN}"
+
+
+def shortened(name: str, longest: int = _LONGEST) -> str:
+    """A name with its middle left out where it is long: its end tells names apart best."""
+    if len(name) <= longest:
+        return name
+    head = longest // 4
+    return f"{name[:head]}…{name[len(name) - (longest - head - 1) :]}"
+
+
+def extent(shape: tuple[int | str | None, ...] | None) -> str:
+    """A shape as people write it, ``?`` for a dim that is not known; empty where none is."""
+    if shape is None:
+        return ""
+    dims = ["?" if (not dim and dim != 0) or _NAMELESS.fullmatch(str(dim)) else str(dim) for dim in shape]
+    return "" if dims and set(dims) == {"?"} else _TIMES.join(dims) or "scalar"
+
+
+def size_text(size: int) -> str:
+    """Bytes, in the unit that suits."""
+    amount, unit = float(size), "bytes"
+    for larger in ("kB", "MB", "GB"):
+        if amount < 1000:
+            break
+        amount, unit = amount / 1000, larger
+    return f"{amount:.3g} {unit}"
