@@ -81,7 +81,12 @@ def invent(request: Request) -> Invented:
         question, reply = Path(folder, "request.npz"), Path(folder, "response.npz")
         np.savez(question, **arrays)
         done = subprocess.run(  # noqa: S603 - the python that the user installed Caffe2 in
-            [python, _WORKER, question, reply], env=environment, capture_output=True, text=True, check=False
+            [python, _WORKER, question, reply],
+            env=environment,
+            cwd=folder,  # some operators write files
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             tail = " ".join(done.stderr.splitlines()[-3:])

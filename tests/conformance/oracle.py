@@ -74,7 +74,12 @@ def run_oracle(runs: Sequence[OracleRun], *, threads: int = 1) -> list[OracleRes
         request, response = Path(folder, "request.npz"), Path(folder, "response.npz")
         np.savez_compressed(request, **_request(runs))
         done = subprocess.run(  # noqa: S603 - the python that the user installed Caffe2 in
-            [python, _WORKER, request, response], env=environment, capture_output=True, text=True, check=False
+            [python, _WORKER, request, response],
+            env=environment,
+            cwd=folder,  # some operators write files
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
             tail = "\n".join(done.stderr.splitlines()[-10:])
