@@ -78,6 +78,18 @@ def plain(proto: OperatorDef, blobs: dict[str, Blob], default: DeviceOption) -> 
         blobs[name] = Blob(mix(proto.type, position, [blob.value for blob in inputs]), place[side])
 
 
+def without_devices(net: NetDef) -> NetDef:
+    bare = NetDef()
+    bare.CopyFrom(net)
+    bare.ClearField("device_option")
+    for op in bare.op:
+        op.ClearField("device_option")
+        for arg in op.arg:
+            if arg.HasField("n"):
+                arg.n.CopyFrom(without_devices(arg.n))
+    return bare
+
+
 KINDS = {"Relu": (1, 1), "Add": (2, 1), "Reshape": (2, 1), "LearningRate": (1, 1), "Concat": (2, 2), "Sum": (3, 1)}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from property.device_runs import DEVICES, KINDS, POOL, Blob, nets, run, start, whole_nets
+from property.device_runs import DEVICES, KINDS, POOL, Blob, nets, run, start, whole_nets, without_devices
 
 from caffe2_bridge.devices import (
     HOST,
@@ -33,18 +33,6 @@ GPU = DEVICES[1]
 
 def values(blobs: dict[str, Blob]) -> dict[str, int]:
     return {name: blobs[name].value for name in POOL}
-
-
-def without_devices(net: NetDef) -> NetDef:
-    bare = NetDef()
-    bare.CopyFrom(net)
-    bare.ClearField("device_option")
-    for op in bare.op:
-        op.ClearField("device_option")
-        for arg in op.arg:
-            if arg.HasField("n"):
-                arg.n.CopyFrom(without_devices(arg.n))
-    return bare
 
 
 @SETTINGS

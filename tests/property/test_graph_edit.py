@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from property.device_runs import POOL, Blob, mix, run, start, whole_nets
-from property.test_devices import without_devices
+from property.device_runs import POOL, Blob, mix, run, start, whole_nets, without_devices
 
 from caffe2_bridge.devices import HOST
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.graph_edit import (
     fuse_alias_placeholder,
     get_sub_graph_external_input_output,
+    identify_reshape_sub_graph,
     remove_dead_end_ops,
     rename_op_input,
     rename_op_output,
@@ -130,3 +130,28 @@ def test_borders_of_a_part_are_those_of_the_definition(net: NetDef, chosen: set[
     inputs, outputs = get_sub_graph_external_input_output(net, chosen)
     assert inputs == list(dict.fromkeys(blob for blob in read if blob not in made))
     assert outputs == [blob for blob in made if blob in other]
+
+
+@SETTINGS
+@given(whole_nets(depth=0, most=12))
+def test_reshapes_are_found_with_all_operators_on_a_path_from_data_to_shape(net: NetDef) -> None:
+    ssa, _ = get_ssa(net)
+    expected = []
+    for index, op in enumerate(net.op):
+        if op.type != "Reshape":
+            continue
+        data, shape = ssa[index][0]
+        ahead, back = {data}, {shape}
+        for _ in ssa:
+            for reads, writes in ssa:
+                if ahead.intersection(reads):
+                    ahead.update(writes)
+                if back.intersection(writes) and data not in writes:
+                    back.update(reads)
+        on_path = [
+            other
+            for other, (reads, writes) in enumerate(ssa)
+            if ahead.intersection(reads) and back.intersection(writes) and data not in writes
+        ]
+        expected.append([*on_path, index])
+    assert identify_reshape_sub_graph(net) == expected

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from caffe2_bridge.builder.arguments import make_operator
 from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.fill_nets import fill_operators
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.params import NUMBERS, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef
 
 
@@ -48,6 +48,8 @@ class Given(Initializer):
         values = self.values
         if values.shape != tuple(shape):
             raise BuildError(f"parameter {name!r} has the shape {list(shape)}, its values {list(values.shape)}")
+        if values.dtype not in NUMBERS:
+            raise BuildError(f"parameter {name!r}: no operator of Caffe2 fills {values.dtype.name}")
         parameter = Parameter(name, values.dtype, values.shape, lambda: values, None, None, device)
         return [OperatorDef.FromString(op) for op in fill_operators(parameter)]
 
@@ -68,8 +70,11 @@ def gaussian(std: float = 1.0, mean: float = 0.0) -> Initializer:
 
 
 def given(values: npt.ArrayLike) -> Given:
-    """These values."""
-    return Given(values=np.asarray(values))
+    """These values. Floats that come in no array are float32."""
+    array = np.asarray(values)
+    return Given(
+        values=array if isinstance(values, np.ndarray) or array.dtype.kind != "f" else array.astype(np.float32)
+    )
 
 
 XAVIER: Final = Initializer("XavierFill", MappingProxyType({}))

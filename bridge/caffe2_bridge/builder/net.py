@@ -51,6 +51,7 @@ class Net:
         self._parent: Net | None = None
         self._defined: dict[str, None] = {}
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}  # the next to try, by the name before it
 
     @property
     def name(self) -> str:
@@ -68,10 +69,12 @@ class Net:
         return self._family.init
 
     def model(self) -> Model:
-        """The net with its parameters, drawn here and written out, so that every runtime has the same."""
+        """The net as it is now, with its parameters: drawn here and written out, so that every runtime has the same."""
         init = read_init_net(self._family.init)
         rest = (op.proto for op in init.rest)
-        return Model.of(self._proto, b"".join(fill_net(init.parameters.values(), rest, self._family.init.name)))
+        return Model.of(
+            copy_net(self, "net"), b"".join(fill_net(init.parameters.values(), rest, self._family.init.name))
+        )
 
     def child(self, name: str) -> Net:
         """A new net for a body or a step of this one: the same scopes and parameters, no operators."""
@@ -124,22 +127,21 @@ class Net:
 
     def unique_name(self, name: str) -> Blob:
         """``name`` in the current scope, or ``name_auto_0``, ``name_auto_1``, ... where a blob has it already."""
-        base = candidate = self.blob(name)
-        number = 0
-        while candidate in self._taken or candidate in self._defined:
-            candidate = base + f"_auto_{number}"
-            number += 1
-        self._taken.add(candidate)
-        return candidate
+        base = self.blob(name)
+        return self._first_free(base, 0, lambda number: base + f"_auto_{number}")
 
     def next_name(self, prefix: str, suffix: str = "") -> Blob:
         """``<net>/<prefix>`` in the current scope, or the same with ``_2``, ``_3``, ...: no blob has it yet."""
-        base = f"{self.name}/{prefix}"
-        number = _FIRST_SUFFIX
-        candidate = self.blob(base + suffix)
+        base = self.blob(f"{self.name}/{prefix}")
+        return self._first_free(base + suffix, _FIRST_SUFFIX, lambda number: base + f"_{number}{suffix}")
+
+    def _first_free(self, name: Blob, first: int, numbered: Callable[[int], Blob]) -> Blob:
+        candidate = name
+        number = self._numbers.get(name, first)
         while candidate in self._taken or candidate in self._defined:
-            candidate = self.blob(f"{base}_{number}{suffix}")
+            candidate = numbered(number)
             number += 1
+        self._numbers[name] = number
         self._taken.add(candidate)
         return candidate
 
@@ -253,8 +255,8 @@ class Net:
         self._proto.op.append(operator)
 
 
-def as_step_net(net: Net | Message | bytes, what: str) -> NetDef:
-    """A copy of a net, to be put into an argument. Raises NetFormatError."""
+def copy_net(net: Net | Message | bytes, what: str) -> NetDef:
+    """A copy of a net, which an argument or a model may hold. Raises NetFormatError."""
     copy = NetDef()
     copy.CopyFrom(net.proto if isinstance(net, Net) else as_net_def(net, what))
     return copy

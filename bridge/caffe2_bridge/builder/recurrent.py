@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.builder.backward_step import backward_arguments
 from caffe2_bridge.builder.errors import BuildError
-from caffe2_bridge.builder.net import Net, as_step_net
+from caffe2_bridge.builder.net import Net, copy_net
 from caffe2_bridge.builder.recurrence import Recurrence, State
 from caffe2_bridge.builder.scope import Blob
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -59,7 +59,7 @@ def recurrent_net(
     if len(inputs) != 1:
         raise BuildError(f"a recurrent net reads one sequence, not {len(inputs)}")
     prefix = net.next_name("recurrent") if scope is None else scope
-    cell = as_step_net(cell_net, "cell net")
+    cell = copy_net(cell_net, "cell net")
     recurrence = Recurrence(
         cell=cell,
         inputs=tuple((str(row), str(sequence)) for row, sequence in inputs),

@@ -45,8 +45,8 @@ def as_device(what: Any) -> Device:
 
     Args:
         what: a Device; a text, ``cpu``, ``cuda`` or ``cuda:1`` (``gpu`` says the same as ``cuda``); Caffe2's
-            DeviceOption; a numpy array or number, which is on the host; or whatever has a ``device`` that reads so, as
-            torch's tensors have.
+            DeviceOption; a numpy array or number, which is on the host; torch's device, or whatever has a ``device``
+            that reads so, as torch's tensors have.
 
     Returns:
         The device; a GPU without an index is number 0. Raises BridgeError for anything else.
@@ -62,7 +62,7 @@ def as_device(what: Any) -> Device:
         return HOST if found[1].lower() == "cpu" else Device("cuda", int(found[2] or 0))
     if isinstance(what, np.ndarray | np.generic | int | float | list | tuple):
         return HOST
-    device = getattr(what, "device", None)
+    device = what if type(what).__name__ == "device" else getattr(what, "device", None)
     if device is None:
         raise BridgeError(f"no device can be told from {type(what).__name__}")
     return as_device(str(device))

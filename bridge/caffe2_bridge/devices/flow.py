@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from caffe2_bridge.devices.operands import CONTROL, GRADIENT, SPECIAL, Side, Sides, all_same, operand_sides
-from caffe2_bridge.diagnostics import Location
-from caffe2_bridge.net import OpView
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.net import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import BRANCHES, RECURRENT, do_bindings, loop_formals
 from caffe2_bridge.ssa.versions import VersionedBlob
@@ -15,7 +15,10 @@ from caffe2_bridge.ssa.versions import VersionedBlob
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """An operator, or (without ``proto``) that all its inputs are in one place. Operands are numbers of values."""
+    """An operator; or, without ``proto``, that all its inputs are in one place, or on the host, for the sake of one.
+
+    Operands are numbers of values.
+    """
 
     net: Location
     index: int
@@ -27,7 +30,7 @@ class Step:
     @property
     def plain(self) -> bool:
         """Whether all its operands are where it is."""
-        return self.proto is None or self.proto.type not in SPECIAL
+        return Side.HOST not in self.sides[0] if self.proto is None else self.proto.type not in SPECIAL
 
     @property
     def location(self) -> Location:
@@ -42,14 +45,13 @@ class Flow:
     """A net's operators and joins with those of its bodies, in the order in which they first run.
 
     ``names`` holds the blob of each value, ``versioned`` the values of the net itself as ``get_ssa`` counts them,
-    ``last`` those at its end, ``fixed`` the values that are on the host, whoever reads them.
+    ``last`` those at its end.
     """
 
     steps: list[Step] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     versioned: dict[VersionedBlob, int] = field(default_factory=dict)
     last: dict[str, int] = field(default_factory=dict)
-    fixed: list[int] = field(default_factory=list)
 
     def value(self, name: str) -> int:
         """A new value of a blob."""
@@ -92,7 +94,7 @@ class _Scope:
 
 
 def build_flow(net: NetDef, location: Location) -> Flow:
-    """The graph of a net. Raises ArgumentError where a body cannot be read."""
+    """The graph of a net. Raises ConversionError where an argument or a body cannot be read."""
     flow = Flow()
     scope = _Scope(flow)
     for name in net.external_input:
@@ -112,28 +114,38 @@ class _Builder:
         self, net: NetDef, scope: _Scope, place: Location, versioned: dict[VersionedBlob, int] | None = None
     ) -> None:
         """Add the operators of a net; with ``versioned`` note the values under their versions."""
-        steps = self.flow.steps
         counts: dict[str, int] = {}
         for index, proto in enumerate(net.op):
-            inputs = [scope.read(name) for name in proto.input]
-            bodies = proto.type in CONTROL or proto.type in RECURRENT
-            step = Step(place, index, proto, inputs, [], operand_sides(proto))
-            steps.append(step)
-            if bodies:
-                self._control(step, OpView(proto, index), scope)
-            else:
-                made = [scope.write(name) for name in proto.output]
-                step.outputs = made if len(made) == 1 else [scope.written[name] for name in proto.output]
+            try:
+                self._operator(index, proto, scope, place)
+            except ArgumentError as error:
+                where = Location(place.net, index, proto.type, proto.name, place.path)
+                raise ConversionError([Diagnostic("invalid-argument", str(error), where)]) from None
             if versioned is not None:
                 for name in dict.fromkeys(proto.output):
                     counts[name] = counts.get(name, 0) + 1
                     versioned[name, counts[name]] = scope.written[name]
+
+    def _operator(self, index: int, proto: OperatorDef, scope: _Scope, place: Location) -> None:
+        inputs = [scope.read(name) for name in proto.input]
+        step = Step(place, index, proto, inputs, [], operand_sides(proto))
+        self.flow.steps.append(step)
+        if proto.type in CONTROL or proto.type in RECURRENT:
+            self._control(step, OpView(proto, index), scope)
+        else:
+            made = [scope.write(name) for name in proto.output]
+            step.outputs = made if len(made) == 1 else [scope.written[name] for name in proto.output]
 
     def join(self, values: Iterable[int | None], place: Location) -> None:
         """Have all these values in one place."""
         together = list(dict.fromkeys(value for value in values if value is not None))
         if len(together) > 1:
             self.flow.steps.append(Step(place, 0, None, together, [], all_same(len(together), 0)))
+
+    def hold(self, values: Iterable[int], place: Location) -> None:
+        """Have these values on the host."""
+        for value in values:
+            self.flow.steps.append(Step(place, 0, None, [value], [], ((Side.HOST,), ())))
 
     def _control(self, step: Step, op: OpView, scope: _Scope) -> None:
         place = step.location
@@ -184,7 +196,7 @@ class _Builder:
         for name, value in inner.written.items():
             self._leave(name, [scope.get(name), value], scope, place)
         self._passes(op, inner.written, scope, place)
-        self.flow.fixed.extend(scope.read(name) for name in op.inputs[:1])
+        self.hold([scope.read(name) for name in op.inputs[:1]], place)
 
     def _do(self, op: OpView, scope: _Scope, place: Location) -> None:
         inner = _Scope(self.flow)
@@ -210,7 +222,7 @@ class _Builder:
             inner.found[name] = self.flow.value(name)
         self.net(body, inner, place.enter("body"))
         results = [inner.read(name) for name in body.external_output]
-        self.flow.fixed.extend([*(inner.found[name] for name in formals[:2]), *results[:1]])
+        self.hold([*(inner.found[name] for name in formals[:2]), *results[:1]], place)
         carried = formals[2:]
         for position, name in enumerate(op.outputs):
             values: list[int | None] = [*results[1 + position : 2 + position]]
@@ -232,7 +244,7 @@ class _Builder:
         inner = _Scope(self.flow, scope)
         timestep = args.text("timestep", "timestep")
         inner.found[timestep] = self.flow.value(timestep)
-        self.flow.fixed.append(inner.found[timestep])
+        self.hold([inner.found[timestep]], place)
         self._step_net(op, "step_net", "link", inner, place)
         if gradient:
             outer = _Scope(self.flow, inner)

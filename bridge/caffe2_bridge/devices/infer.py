@@ -160,11 +160,7 @@ def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
 
 def _kinds(flow: Flow, known: Mapping[int, Device]) -> list[str | None]:
     """``cpu`` or ``cuda`` for each value, None where nothing says so."""
-    kinds = {value: device.kind for value, device in known.items()} | dict.fromkeys(flow.fixed, _CPU)
-    clash = next((value for value in flow.fixed if value in known and known[value].is_gpu), None)
-    if clash is not None:
-        reason = f"conflicting device of {flow.names[clash]!r}: a control operator looks at it on the host"
-        raise ConversionError([Diagnostic("device-conflict", f"{reason}, and {known[clash]} was given", _PREDICT)])
+    kinds = {value: device.kind for value, device in known.items()}
     found = FixedPoint(flow, _update_kind, kinds, "device").run()
     options: dict[int, str] = {}
     for step in flow.steps:
@@ -239,31 +235,42 @@ def write_option(proto: OperatorDef, device: Device, inherited: DeviceOption) ->
 
 
 class StepNets:
-    """While entered, step nets that are written as text are nets, so that they can be edited in place."""
+    """While entered, step nets that are written as text are nets, so that they can be edited in place.
+
+    Operators may be replaced meanwhile, but those with step nets keep their order.
+    """
 
     def __init__(self, net: NetDef) -> None:
         self._net = net
-        self._args: list[Argument] = []
+        self._texts: list[tuple[bytes, bytes] | None] = []
 
     def __enter__(self) -> None:
-        for proto, arg in _text_args(self._net):
+        for proto, arg in _step_nets(self._net):
+            if not arg.HasField("s"):
+                self._texts.append(None)
+                continue
             body = OpView(proto, 0).args.net(arg.name)
+            text = arg.s
             arg.ClearField("s")
+            arg.n.SetInParent()
             if body is not None:
                 arg.n.CopyFrom(body)
-            self._args.append(arg)
+            self._texts.append((text, arg.n.SerializeToString(deterministic=True)))
 
     def __exit__(self, *_: object) -> None:
-        for arg in reversed(self._args):
-            text = text_format.MessageToString(arg.n)
-            arg.ClearField("n")
-            arg.s = text.encode()
+        pairs = list(zip(_step_nets(self._net), self._texts, strict=True))
+        for (_proto, arg), written in reversed(pairs):
+            if written is not None:
+                text, before = written
+                same = arg.n.SerializeToString(deterministic=True) == before
+                arg.s = text if same else text_format.MessageToString(arg.n).encode()
+                arg.ClearField("n")
 
 
-def _text_args(net: NetDef) -> Iterator[tuple[OperatorDef, Argument]]:
+def _step_nets(net: NetDef) -> Iterator[tuple[OperatorDef, Argument]]:
     for proto in net.op:
         for arg in proto.arg:
-            if proto.type in RECURRENT and arg.name.endswith("step_net") and arg.HasField("s"):
+            if proto.type in RECURRENT and arg.name.endswith("step_net"):
                 yield proto, arg
             if arg.HasField("n"):
-                yield from _text_args(arg.n)
+                yield from _step_nets(arg.n)

@@ -12,7 +12,7 @@ from caffe2_bridge.devices.infer import StepNets, explicit_device
 from caffe2_bridge.devices.operands import CONTROL, GRADIENT, Side, operand_sides
 from caffe2_bridge.devices.residence import Cell, Residence
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.net import ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import (
     BRANCHES,
@@ -44,8 +44,8 @@ def insert_copies(
         input_devices: where its external inputs are; those left out are where the net's device option says.
 
     Returns:
-        A new net, and the device of each blob at its end as ``cpu`` or ``cuda:1``. Raises ConversionError where a body
-        cannot be read.
+        A new net, and the device of each blob at its end as ``cpu`` or ``cuda:1``. Raises ConversionError where an
+        argument or a body cannot be read.
     """
     result = NetDef()
     result.CopyFrom(as_net_def(net))
@@ -57,7 +57,7 @@ def insert_copies(
         if findings:
             raise ConversionError(findings)
         root = Residence(lambda name: Cell(name, given.get(name, default)))
-        for name in (*result.external_input, *given, *effects.exposed, *effects.soft, *effects.through):
+        for name in (*result.external_input, *given, *effects.exposed):
             root.find(name)
         _Inserter(set(all_names(result)), result.device_option).net(effects, root)
     return result, {name: str(cell.device) for name, cell in root.cells.items() if cell.device is not None}
@@ -87,11 +87,15 @@ class _Inserter:
     def net(self, effects: NetEffects, here: Residence) -> None:
         """Rewrite the operators of a net, in place."""
         before = len(here.ops)
-        for proto, does in zip(effects.net.op, effects.ops, strict=True):
-            if proto.type in CONTROL or proto.type in RECURRENT:
-                self._control(proto, does, here)
-            else:
-                self._plain(proto, does, here)
+        for index, (proto, does) in enumerate(zip(effects.net.op, effects.ops, strict=True)):
+            try:
+                if proto.type in CONTROL or proto.type in RECURRENT:
+                    self._control(proto, does, here)
+                else:
+                    self._plain(proto, does, here)
+            except ArgumentError as error:
+                place = Location(effects.net.name or _PREDICT.net, index, proto.type, proto.name)
+                raise ConversionError([Diagnostic("invalid-argument", str(error), place)]) from None
             here.ops.append(proto)
         new = NetDef(op=here.ops[before:])
         del here.ops[before:]
@@ -276,13 +280,21 @@ class _Inserter:
             for name in states:
                 here.cells[name] = Cell(name, device)
         inner = here.inner(loop=not gradient)
-        self._step(OpView(proto, 0), "step_net", "link", device, does, inner)
         if gradient:
-            inner = inner.inner()
-            self._step(OpView(proto, 0), "backward_step_net", "backward_link", device, does, inner)
+            self._learn_forward_step(proto, device, inner)
+            self._step(OpView(proto, 0), "backward_step_net", "backward_link", device, does, inner.inner())
         else:
+            self._step(OpView(proto, 0), "step_net", "link", device, does, inner)
             self._declare(proto, inner)
         self._outputs(proto, sides[1], device, here)
+
+    def _learn_forward_step(self, proto: OperatorDef, device: Device, inner: Residence) -> None:
+        """Where the forward operator's step net left its blobs: a gradient operator carries that net along."""
+        scratch, used = NetDef(op=[proto]), set(self._used)
+        effects = analyse(scratch, _PREDICT, []).ops[0]
+        self._step(OpView(scratch.op[0], 0), "step_net", "link", device, effects, inner)
+        inner.copies.clear()
+        self._used = used
 
     def _linked(self, name: str, device: Device, here: Residence) -> str:
         cell = here.find(name)
@@ -303,8 +315,13 @@ class _Inserter:
 
 
 def _linked_names(op: OpView, does: OpEffects) -> list[str]:
-    """Outer blobs of whose rows the step net has views, and that are not the operator's own."""
-    own = {*op.args.texts("recurrent_states", ()), *does.writes} if op.type != GRADIENT else {*does.writes}
+    """Outer blobs of whose rows the step net has views, and that the operator does not make.
+
+    A gradient operator works on what its forward operator left, on the same device.
+    """
+    if op.type == GRADIENT:
+        return []
+    own = {*op.args.texts("recurrent_states", ()), *does.writes}
     return [name for name in dict.fromkeys(op.args.texts("link_external", ())) if name not in own]
 
 

@@ -70,12 +70,14 @@ _OUTPUTS: Final[_Table] = {
     "RecurrentNetwork": {-1: _FREE},
     "CreateScope": {0: _FREE},
 }
+# One operand on each GPU.
+_MANY_GPUS: Final = frozenset({"NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce", "NCCLReduceScatter"})
 # Fills take the shape from wherever it is, where the input holds one.
 _SHAPED: Final = frozenset({
     "ConstantFill", "DiagonalFill", "GaussianFill", "GivenTensorFill", "MSRAFill", "RangeFill", "UniformFill",
     "UniformIntFill", "UniqueUniformFill", "XavierFill",
 })  # fmt: skip
-SPECIAL: Final = frozenset({*_INPUTS, *_OUTPUTS, *_SHAPED, *CONTROL, GRADIENT, "HasScope"})
+SPECIAL: Final = frozenset({*_INPUTS, *_OUTPUTS, *_SHAPED, *_MANY_GPUS, *CONTROL, GRADIENT, "HasScope"})
 
 
 @cache
@@ -92,6 +94,8 @@ def operand_sides(op: OperatorDef) -> Sides:
     inputs, outputs = [_SAME] * len(op.input), [_SAME] * len(op.output)
     if kind in CONTROL or kind == "HasScope":
         return _control(op)
+    if kind in _MANY_GPUS:
+        return [_FREE] * len(inputs), [_FREE] * len(outputs)
     if kind in {"RecurrentNetwork", GRADIENT}:
         inputs = _recurrent(op)
     elif kind in _SHAPED and inputs and Args(op.arg).flag("input_as_shape", default=False):

@@ -128,8 +128,6 @@ class _Cut:
         for name, where in outputs.items():
             value = self._known(self._flow.last.get(name), name)
             self._readers.setdefault(value, set()).add(self._side(where))
-        for value in self._flow.fixed:
-            self._readers.setdefault(value, set()).add(_HOST)
 
     def _side(self, where: Any) -> str:
         device = as_device(where)
@@ -181,6 +179,9 @@ class _Cut:
     def _add(self, number: int, step: Step) -> Diagnostic | None:
         node: object = ("step", number)
         if step.proto is None:
+            for value, side in zip(step.inputs, step.sides[0], strict=True):
+                if side is Side.HOST:
+                    self._readers.setdefault(value, set()).add(_HOST)
             return None
         if step.proto.type in CONTROL:
             node = _HOST

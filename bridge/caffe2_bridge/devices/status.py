@@ -75,6 +75,7 @@ class FixedPoint(Generic[S]):
         self.status: list[S | None] = [None] * len(flow.names)
         self._origin = [_KNOWN] * len(flow.names)
         self._findings: dict[int, Diagnostic] = {}
+        self._contested: set[int] = set()
         self._failed: set[int] = set()
         for value, status in known.items():
             self.status[value] = status
@@ -129,6 +130,9 @@ class FixedPoint(Generic[S]):
 
     def _conflict(self, number: int, value: int, new: S) -> None:
         self._failed.add(number)
+        if value in self._contested:
+            return
+        self._contested.add(value)
         step = self._flow.steps[number]
         sayings = (
             (new, self._source(step, number, new)),

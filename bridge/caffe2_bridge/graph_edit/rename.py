@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
 from caffe2_bridge.graph_edit.slots import Slots, effects_of, illegal, place_of, rename_slots, with_ops
-from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.net import ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 _PREDICT: Final = "predict"
@@ -92,10 +92,15 @@ def fuse_alias_placeholder(
     findings: list[Diagnostic] = []
     for index in sorted(aliases):
         proto = predict.op[index]
-        args = OpView(proto, index).args
-        name, slot = args.text("name"), slots.reads[index][0]
+        slot = slots.reads[index][0]
+        try:
+            args = OpView(proto, index).args
+            name, is_backward = args.text("name"), args.flag("is_backward", default=False)
+        except ArgumentError as error:
+            findings.append(Diagnostic("invalid-argument", str(error), place_of(_PREDICT, proto, index)))
+            continue
         others = readers[apart.reads[index][0]] - {index}
-        if others and not args.flag("is_backward", default=False):
+        if others and not is_backward:
             findings += _several(proto.input[0], index, others, predict).findings
         known = names.setdefault(slots.root(slot), name)
         if known != name:

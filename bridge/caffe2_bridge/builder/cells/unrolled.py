@@ -74,11 +74,13 @@ class UnrolledCell(Cell):
         initial_states: Sequence[str] | None = None,
         outputs_with_grads: Sequence[int] | None = None,
     ) -> tuple[Blob, tuple[Blob, ...]]:
-        """Run the cell over a sequence of ``steps`` rows. See Cell."""
+        """Run the cell over a sequence of ``steps`` rows. See Cell; initial states given are [1, N, D]."""
         states = self.starting_states(net, initial_states)
         prepared, unrolled = self.prepare_input(net, inputs)
         lengths = None if seq_lengths is None else net.blob(seq_lengths)
         rows = net.op("Split", prepared, [prepared + f"_timestep_{t}" for t in range(self.steps)], axis=0)
+        if initial_states is None:
+            states = tuple(_for_each_sequence(net, state, rows[0]) for state in states)
         every: list[tuple[Blob, ...]] = []
         for t, row in enumerate(rows):
             with net.name_scope(f"timestep_{t}", shares_parameters=True):
@@ -97,6 +99,14 @@ class UnrolledCell(Cell):
     def _joined(self, net: Net, blobs: Sequence[Blob]) -> Blob:
         name = blobs[0].removeprefix(net.blob("timestep_0/"))
         return net.op("Concat", blobs, (f"{name}_concat", f"{name}_concat_info"), axis=0)[0]
+
+
+def _for_each_sequence(net: Net, state: Blob, example: Blob) -> Blob:
+    """A state [D] as [1, N, D], N being that of a row [1, N, ...] of the sequence."""
+    batch = net.op("Slice", net.op("Shape", example), starts=[1], ends=[2])
+    row = net.op("ExpandDims", state, state + "_row", dims=[0])
+    rows = net.op("Tile", (row, batch), state + "_rows", axis=0)
+    return net.op("ExpandDims", rows, state + "_batch", dims=[0])
 
 
 def _timestep(net: Net, number: int) -> Blob:
