@@ -8,12 +8,17 @@ from typing import Final
 
 from caffe2_bridge.gradients.accumulate import DenseTerm, Source, SparseTerm, Term, add_up, needs_sum, term_of
 from caffe2_bridge.gradients.forward import BlobGradient, Differentiate, GradientError, SparseGradient
+from caffe2_bridge.gradients.in_place import may_write_over
 from caffe2_bridge.gradients.made import Made, names_of
 from caffe2_bridge.gradients.operators import make_operator
 from caffe2_bridge.gradients.versions import ForwardPass, Step
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 AUTOGEN_SUFFIX: Final = "_autogen_grad"
+# Operands of gradient operators of which they read the shape only, which no operator in place changes.
+_SHAPE_ONLY: Final = {"AddGradient": (1, 2), "DivGradient": (1,), "ResizeLike": (1,), "SubGradient": (1, 2)}
+# Their gradient puts together the parts that have one: were one left out, the result would be too short.
+_NEEDS_EVERY_PART: Final = frozenset({"DepthSplit", "Split", "SplitByLengths"})
 
 
 @dataclass(slots=True)
@@ -118,13 +123,27 @@ class _Backward:
         g_output = [self.gradients.get(name) for name in step.outputs]
         if step.op.type != "ZeroGradient" and all(gradient is None for gradient in g_output):
             return
+        if step.op.type in _NEEDS_EVERY_PART:
+            g_output = [
+                gradient or self._zeros(step, name) for name, gradient in zip(step.outputs, g_output, strict=True)
+            ]
         made = Made.of(step, g_output, self.differentiate)
         self._check(step, made, g_output)
-        self._protect(index, made)
+        self._protect(index, made, g_output)
         for blob, term in made.terms(step):
             self.terms.setdefault((blob, step.reads[blob]), []).append(term)
         self.operators += made.operators
         self._note(step, made)
+
+    def _zeros(self, step: Step, output: str) -> str:
+        """A gradient of zeros for an output that no loss depends on."""
+        self._check_version(output, step.writes[output], "output")
+        fill = make_operator("ConstantFill", [output], [f"{output}_zero_grad"], value=0.0)
+        if step.op.HasField("device_option"):
+            fill.device_option.CopyFrom(step.op.device_option)
+        self.operators.append(fill)
+        self.versions[output] = step.writes[output]
+        return fill.output[0]
 
     def _note(self, step: Step, made: Made) -> None:
         """Note the gradients of the inputs. One that is not there leaves that of another reader, or another version."""
@@ -145,11 +164,13 @@ class _Backward:
             for name in names_of(gradient):
                 given.setdefault(name, blob)
         local: set[str] = set()
-        for op in made.operators:
+        for at, op in enumerate(made.operators):
             for position, name in enumerate(op.input):
                 if op.type == "CopyOnDeviceLike" and position == 1:
                     continue  # of this operand it reads the device only, which no version changes
-                if not self._holds(step, name, given) and name not in local:
+                if (at, position) in made.stale and position not in _SHAPE_ONLY.get(op.type, ()):
+                    self._check_version(name, step.reads[name], "input")
+                elif not self._holds(step, name, given) and name not in local:
                     raise GradientError(f"its gradient {op.type} reads {name!r}, which nothing has computed")
             local.update(op.output)
         handed_on = {name for gradient in made.g_input for name in names_of(gradient)} - local
@@ -184,19 +205,23 @@ class _Backward:
                 f"{self.forward.latest[blob]}: {self.forward.overwriter(blob, needed)} overwrote it"
             )
 
-    def _protect(self, index: int, made: Made) -> None:
-        """Rename what the gradient writes over a gradient that an operator before this one, or the caller, needs.
+    def _protect(self, index: int, made: Made, g_output: Sequence[BlobGradient]) -> None:
+        """Rename what the gradient writes over a gradient, where it must not.
 
-        Two blobs have one gradient where a Sum hands its own on to both. Real Caffe2 does not look for that.
+        An operator before this one, or the caller, may need that gradient: two blobs have one where a Sum hands its
+        own on to both. And few gradient operators work in place. Real Caffe2 does not look for either.
         """
         step = self.forward.steps[index]
-        for name in dict.fromkeys(name for op in made.operators for name in op.output):
-            holders = self.holders.get(name)
-            if not holders:
-                continue
-            own = {blob for blob, gradient in zip(step.inputs, made.g_input, strict=True) if name in names_of(gradient)}
-            if any(blob not in own and blob not in step.writes and self._needs(blob, index) for blob in holders):
-                made.rename(name, f"_{name}_protected_{index}")
+        given = {name for gradient in g_output for name in names_of(gradient)}
+        written: set[str] = set()
+        for op in list(made.operators):
+            for name in [name for name in dict.fromkeys(op.output) if name not in written]:
+                own = {b for b, gradient in zip(step.inputs, made.g_input, strict=True) if name in names_of(gradient)}
+                holders = (b for b in self.holders.get(name, ()) if b not in own and b not in step.writes)
+                in_place = name in given and not may_write_over(op, name)
+                if in_place or any(self._needs(blob, index) for blob in holders):
+                    made.rename(name, f"_{name}_protected_{index}")
+            written.update(op.output)
 
     def _needs(self, blob: str, index: int) -> bool:
         """Whether an operator before ``index``, or the caller, uses the gradient that the blob has now."""

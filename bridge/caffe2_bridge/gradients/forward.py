@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.gradients.operators import Value, make_operator
 from caffe2_bridge.net import Args, ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+
+# While a gradient is made, names of operands may carry a mark, so that two operands of one name can be told apart: the
+# second reading of a blob, and the output of an operator that works in place. No blob's name has it.
+MARK: Final = "\0"
+_MARKED: Final = re.compile(f"{MARK}[0-9a-z]+")
+
+
+def plain(name: str) -> str:
+    """A name without marks."""
+    return _MARKED.sub("", name) if MARK in name else name
 
 
 class GradientError(BridgeError):
@@ -88,6 +99,10 @@ class Forward:
             raise self.error(f"there is no output {index}, which the gradient needs")
         return self.proto.output[index]
 
+    def in_place(self, x: int, y: int) -> bool:
+        """Whether an input and an output are one blob."""
+        return plain(self.x(x)) == plain(self.y(y))
+
     def has_dy(self, index: int) -> bool:
         """Whether an output has a gradient, dense or sparse."""
         return self.g_output[index] is not None
@@ -97,9 +112,9 @@ class Forward:
         name = self.y(index)
         gradient = self.g_output[index]
         if isinstance(gradient, SparseGradient):
-            raise self.error(f"the gradient of output {name!r} is sparse; a dense one is needed")
+            raise self.error(f"the gradient of output {plain(name)!r} is sparse; a dense one is needed")
         if gradient is None:
-            raise self.error(f"the gradient of output {name!r} is not given")
+            raise self.error(f"the gradient of output {plain(name)!r} is not given")
         return gradient
 
     def dx(self, index: int) -> str:

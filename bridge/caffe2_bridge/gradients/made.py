@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from caffe2_bridge.gradients.accumulate import Source, Term, term_of
-from caffe2_bridge.gradients.forward import BlobGradient, Differentiate, SparseGradient
+from caffe2_bridge.gradients.forward import MARK, BlobGradient, Differentiate, SparseGradient, plain
 from caffe2_bridge.gradients.rename import rename_output
 from caffe2_bridge.gradients.versions import Step
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
-# An operator may read a blob twice. The second input gets a mark while the gradient is made, so that what is computed
-# for one is told from what is computed for the other; no blob's name has it.
-_MARK: Final = "\0"
-_MARKED: Final = re.compile(f"{_MARK}[0-9]+")
+_OUTPUT_MARK: Final = f"{MARK}y"
+_HAS_BODY: Final = frozenset({"Do", "If", "While"})  # the bodies have the names too, and are checked on their own
 
 
 def names_of(gradient: BlobGradient) -> tuple[str, ...]:
@@ -28,19 +25,20 @@ def names_of(gradient: BlobGradient) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Made:
-    """Operators, the gradient of each input, and by its name where the group writes each of these gradients last."""
+    """Operators, the gradient of each input, and by its name where the group writes each of these gradients last.
+
+    ``stale`` are the (operator, operand) that read an input over which the forward operator has written its output.
+    """
 
     operators: list[OperatorDef]
     g_input: list[BlobGradient]
     sources: dict[str, Source]
+    stale: set[tuple[int, int]]
 
     @classmethod
     def of(cls, step: Step, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> Made:
         """Make the gradient of an operator."""
-        op = step.op
-        marked = len(set(step.inputs)) < len(step.inputs)
-        if marked:
-            op = _with_marks(op)
+        op = _with_marks(step) if step.op.type not in _HAS_BODY else step.op
         operators, g_input = differentiate(op, g_output)
         wanted = {name for gradient in g_input for name in names_of(gradient)}
         sources = {}
@@ -48,15 +46,23 @@ class Made:
             for output, name in enumerate(gradient_op.output):
                 if name in wanted:
                     sources[name] = Source(name, plain(name), operators, at, output)
-        if marked:
-            for gradient_op in operators:
-                for names in (gradient_op.input, gradient_op.output):
-                    names[:] = [name if name in sources else plain(name) for name in names]
-            g_input = [
-                _rename(gradient, {n: n if n in sources else plain(n) for n in names_of(gradient)})
-                for gradient in g_input
-            ]
-        return cls(operators, list(g_input), sources)
+        if op is step.op:
+            return cls(operators, list(g_input), sources, set())
+        both = step.reads.keys() & step.writes.keys()
+        stale = {
+            (at, position)
+            for at, gradient_op in enumerate(operators)
+            for position, name in enumerate(gradient_op.input)
+            if not name.endswith(_OUTPUT_MARK) and plain(name) in both
+        }
+        for gradient_op in operators:
+            for names in (gradient_op.input, gradient_op.output):
+                names[:] = [name if name in sources else plain(name) for name in names]
+        g_input = [
+            _rename(gradient, {name: plain(name) for name in names_of(gradient) if name not in sources})
+            for gradient in g_input
+        ]
+        return cls(operators, g_input, sources, stale)
 
     def rename(self, name: str, new: str) -> None:
         """Rename a blob where the group has written it, and behind that."""
@@ -87,20 +93,18 @@ class Made:
             yield blob, term
 
 
-def _with_marks(op: OperatorDef) -> OperatorDef:
+def _with_marks(step: Step) -> OperatorDef:
+    """The operator with marks on inputs that occur again, and on outputs that are inputs; itself if none does."""
+    first = {name: i for i, name in reversed(list(enumerate(step.inputs)))}
+    inputs = [name if first[name] == i else f"{name}{MARK}{i}" for i, name in enumerate(step.inputs)]
+    outputs = [f"{n}{_OUTPUT_MARK}" if n in step.reads else n for n in step.outputs]
+    if inputs == step.inputs and outputs == step.outputs:
+        return step.op
     marked = OperatorDef()
-    marked.CopyFrom(op)
-    seen: set[str] = set()
-    for position, name in enumerate(op.input):
-        if name in seen:
-            marked.input[position] = f"{name}{_MARK}{position}"
-        seen.add(name)
+    marked.CopyFrom(step.op)
+    marked.input[:] = inputs
+    marked.output[:] = outputs
     return marked
-
-
-def plain(name: str) -> str:
-    """The name without the mark of a second reading."""
-    return _MARKED.sub("", name) if _MARK in name else name
 
 
 def _rename(gradient: BlobGradient, new: dict[str, str]) -> BlobGradient:

@@ -12,6 +12,7 @@ from caffe2_bridge.net import Args, ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 INNER_GRAD: Final = "/_DO_OPERATOR_INNER_GRAD_"
+INNER_OUTER: Final = "/_DO_OPERATOR_INNER_OUTER_"
 INNER_COPY: Final = "/_DO_OPERATOR_INNER_GRAD_COPY_"
 
 

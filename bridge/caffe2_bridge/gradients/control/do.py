@@ -9,6 +9,7 @@ from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.control.bindings import (
     INNER_COPY,
     INNER_GRAD,
+    INNER_OUTER,
     DoBinding,
     dedupe_g_output,
     dense_gradients,
@@ -61,7 +62,8 @@ def differentiate_do(
         seeds: for outer outputs the outer name of the gradient.
         differentiate: makes gradients of operators.
         name_for: the outer name for the gradient of an outer input.
-        saves_external_blobs: the forward Do has left copies of outer blobs in its workspace, which are read instead.
+        saves_external_blobs: the forward Do has left copies of outer blobs in its workspace; those of the blobs that
+            it writes are read instead.
     """
     inner_seeds = {binding.inner[name]: binding.inner[name] + INNER_GRAD for name in seeds}
     found = backward_pass(binding.net.op, inner_seeds, differentiate, net=binding.net.name or "net")
@@ -78,9 +80,11 @@ def differentiate_do(
             exports.append(_export(gradient, inner))
 
     outer_of = {inner_seeds[binding.inner[name]]: gradient for name, gradient in seeds.items()}
-    if not saves_external_blobs:
-        outer_of |= {inner: outer for outer, inner in binding.inner.items()}
     operators = [*found.operators, *exports]
+    if saves_external_blobs:
+        outer_of |= _read_outside_what_stays(binding, operators)
+    else:
+        outer_of |= {inner: outer for outer, inner in binding.inner.items()}
     inputs: dict[str, None] = {}
     saved: dict[str, None] = {}
     for name in read_from_outside(operators):
@@ -98,6 +102,28 @@ def differentiate_do(
     set_argument(op.arg.add(name="outer_blobs_idx"), [operands[outer] for outer in bound.values()])
     set_argument(op.arg.add(name="saved_fwd_blobs"), list(saved))
     return DoGradient(op, results)
+
+
+def _read_outside_what_stays(binding: DoBinding, operators: Iterable[OperatorDef]) -> dict[str, str]:
+    """Have operators read outer blobs that the body never writes in place of their copies, by names of their own.
+
+    When a net runs again, real Caffe2 removes the copies, and what read them reads freed memory. Of the blobs that the
+    body writes, the copies alone hold what is needed, but for operands of which the device only matters.
+
+    Returns:
+        The new names, each with the outer blob.
+    """
+    written = {name for op in binding.net.op for name in op.output}
+    stays = {inner: outer for outer, inner in binding.inner.items() if inner not in written}
+    result = {}
+    for op in operators:
+        if op.type == "CopyOnDeviceLike":
+            op.input[1] = op.input[0]
+        for position, name in enumerate(op.input):
+            if name in stays:
+                op.input[position] = name + INNER_OUTER
+                result[op.input[position]] = stays[name]
+    return result
 
 
 def read_from_outside(operators: Iterable[OperatorDef]) -> dict[str, None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from caffe2_bridge.gradients.control.bindings import DoBinding, gradient_net, gradient_op, zeros
 from caffe2_bridge.gradients.control.do import DoGradient, differentiate_do
 from caffe2_bridge.gradients.forward import Forward, SparseGradient
@@ -15,6 +17,10 @@ def while_gradient(op: Forward) -> None:
     ``<blob>_loop_grad`` goes from iteration to iteration. Of a blob that the body writes it is the gradient of the
     value at the end of the iteration, and becomes that of the value before; of a blob that the body only reads it is
     the sum so far. An iteration computes ``<blob>_step_grad``.
+
+    The gradient can read what the body computes in local blobs, and outer blobs as they are at the iteration's end. To
+    run a net again and again, as training does, a body computes on local blobs and copies its results to the outer ones
+    at the end: real Caffe2 replaces its own copies of outer blobs from run to run.
     """
     binding = _body(op)
     given: dict[str, str] = {}
@@ -23,13 +29,14 @@ def while_gradient(op: Forward) -> None:
             raise op.error(f"the gradient of output {name!r} is sparse; a dense one is needed")
         if gradient is not None:
             given[name] = gradient
-    written, made = _differentiate(op, binding, [name for name in binding.outputs if name in given])
+    carrier = _Carriers(frozenset(given.values()))
+    written, made = _differentiate(op, binding, carrier, [name for name in binding.outputs if name in given])
     read = [name for name in made.g_input if name not in written]
 
     for name in written:
-        start = copy_operator(given[name], _loop(name)) if name in given else zeros(name, _loop(name))
+        start = copy_operator(given[name], carrier(name)) if name in given else zeros(name, carrier(name))
         op.operators.append(start)
-    op.operators += [zeros(name, _loop(name)) for name in read]
+    op.operators += [zeros(name, carrier(name)) for name in read]
     condition = f"{binding.workspace}/gradient_cond"
     has_scope = make_operator("HasScope", [binding.workspace], [condition])
     op.operators.append(has_scope)
@@ -37,9 +44,11 @@ def while_gradient(op: Forward) -> None:
     body = [made.op]
     for name in written:
         step = made.g_input.get(name)
-        body.append(zeros(_loop(name), _loop(name)) if step is None else copy_operator(step, _loop(name)))
-    body += [OperatorDef(type="Sum", input=[_loop(name), made.g_input[name]], output=[_loop(name)]) for name in read]
-    carried = [_loop(name) for name in (*written, *read)]
+        body.append(zeros(carrier(name), carrier(name)) if step is None else copy_operator(step, carrier(name)))
+    body += [
+        OperatorDef(type="Sum", input=[carrier(name), made.g_input[name]], output=[carrier(name)]) for name in read
+    ]
+    carried = [carrier(name) for name in (*written, *read)]
     inputs = dict.fromkeys([condition, *carried, *made.op.input])
     outputs = dict.fromkeys([*carried, *made.op.output])
     result = gradient_op(op.proto, list(inputs), list(outputs))
@@ -51,13 +60,22 @@ def while_gradient(op: Forward) -> None:
     op.operators.append(result)
     for index, name in enumerate(op.inputs):
         if index and (name in written or name in read):
-            op.set_dense(index, _loop(name))
+            op.set_dense(index, carrier(name))
         elif index and name in given:
             op.set_dense(index, given[name])
 
 
-def _loop(name: str) -> str:
-    return f"{name}_loop_grad"
+@dataclass(frozen=True, slots=True)
+class _Carriers:
+    """The names of what goes from iteration to iteration; none of those that come in."""
+
+    taken: frozenset[str]
+
+    def __call__(self, name: str) -> str:
+        result = f"{name}_loop_grad"
+        while result in self.taken:
+            result += "_again"
+        return result
 
 
 def _body(op: Forward) -> DoBinding:
@@ -74,7 +92,9 @@ def _body(op: Forward) -> DoBinding:
     return binding
 
 
-def _differentiate(op: Forward, binding: DoBinding, written: list[str]) -> tuple[list[str], DoGradient]:
+def _differentiate(
+    op: Forward, binding: DoBinding, carrier: _Carriers, written: list[str]
+) -> tuple[list[str], DoGradient]:
     """The gradient of one iteration, and the blobs it writes whose gradients it needs.
 
     What an iteration reads the one before may have written: such a blob has a gradient at the iteration's end, too.
@@ -82,7 +102,7 @@ def _differentiate(op: Forward, binding: DoBinding, written: list[str]) -> tuple
     while True:
         made = differentiate_do(
             binding,
-            {name: _loop(name) for name in written},
+            {name: carrier(name) for name in written},
             op.differentiate,
             lambda name: f"{name}_step_grad",
             saves_external_blobs=True,

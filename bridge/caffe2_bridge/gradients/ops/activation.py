@@ -20,7 +20,7 @@ family.pattern("Y0 dY0 X0 X1 -> dX0 dX1", "PRelu")
 
 @family.differentiates("Softsign")
 def softsign(op: Forward) -> None:
-    if op.x(0) == op.y(0):
+    if op.in_place(0, 0):
         raise op.error("it works in place, and its gradient needs the input")
     op.emit("SoftsignGradient", [op.x(0), op.dy(0)], [op.dx(0)])
 

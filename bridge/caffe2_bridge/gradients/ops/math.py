@@ -39,7 +39,7 @@ def power(op: Forward) -> None:
     """
     if "exponent" in op.args:
         exponent = op.args.number("exponent")
-        if op.x(0) != op.y(0):
+        if not op.in_place(0, 0):
             op.emit("Pow", [op.x(0)], [op.dx(0)], exponent=exponent - 1)
         elif exponent:
             op.emit("Pow", [op.y(0)], [op.dx(0)], exponent=(exponent - 1) / exponent)
@@ -48,7 +48,7 @@ def power(op: Forward) -> None:
         op.emit("Mul", [op.dx(0), op.dy(0)], [op.dx(0)])
         op.emit("Scale", [op.dx(0)], [op.dx(0)], scale=exponent)
         return
-    if op.y(0) in op.inputs:
+    if op.in_place(0, 0) or op.in_place(1, 0):
         raise op.error("it works in place, and its gradient needs the inputs")
     x, exponents, dy, dx, gradient = op.x(0), op.x(1), op.dy(0), op.dx(0), op.dx(1)
     layout: dict[str, Value] = {

@@ -30,19 +30,15 @@ def spatial_bn(op: Forward) -> None:
     Where the statistics are of several batches, the gradients of scale and bias come summed over them.
     """
     test = op.args.flag("is_test", default=False)
-    batches = op.args.integer("num_batches", default=1)
-    inputs = [op.x(0), op.x(1), op.dy(0)]
+    several = not test and op.args.integer("num_batches", default=1) > 1
+    wanted = (7 if several else 5, 1 if test else 5)
+    if (len(op.inputs), len(op.outputs)) != wanted:
+        raise op.error(f"it needs {wanted[0]} inputs and {wanted[1]} outputs for is_test {test:d}")
     outputs = [op.dx(0), op.dx(1), op.dx(2)]
-    if test:
-        if len(op.inputs) != 5 or len(op.outputs) != 1:
-            raise op.error("a test run has five inputs and one output")
-        inputs += [op.x(3), op.x(4)]
-    else:
-        if len(op.inputs) not in (5, 7) or len(op.outputs) != 5:
-            raise op.error("a training run has five or seven inputs and five outputs")
-        inputs += [op.y(3), op.y(4)]
-        if batches > 1:
-            inputs += outputs[1:]
+    statistics = [op.x(3), op.x(4)] if test else [op.y(3), op.y(4)]
+    inputs = [op.x(0), op.x(1), op.dy(0), *statistics]
+    if several:
+        inputs += outputs[1:]
     op.emit("SpatialBNGradient", inputs, outputs)
 
 

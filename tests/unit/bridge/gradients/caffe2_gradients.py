@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from caffe2_bridge.gradients import BlobGradient, SparseGradient
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from conformance.oracle import OracleError, find_oracle
 from google.protobuf import text_format
+
+from caffe2_bridge.gradients import BlobGradient, SparseGradient
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 DATA: Final = Path(__file__).with_name("data")
 Case = dict[str, Any]

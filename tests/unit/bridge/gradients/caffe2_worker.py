@@ -67,9 +67,7 @@ def main(kind: str, request: str, response: str) -> None:
     with open(request) as file:
         cases = json.load(file)  # type: List[Dict[str, Any]]
     answer = {"operators": operator, "nets": net}[kind]
-    answers = [
-        done for start in range(0, len(cases), CHUNK) for done in in_child(answer, cases[start : start + CHUNK])
-    ]
+    answers = [done for start in range(0, len(cases), CHUNK) for done in in_child(answer, cases[start : start + CHUNK])]
     with open(response, "w") as file:
         json.dump(answers, file)
 
@@ -87,8 +85,7 @@ def in_child(answer: Callable[[Dict[str, Any]], Dict[str, Any]], cases: List[Dic
     with os.fdopen(reading) as file:
         text = file.read()
     if os.waitpid(child, 0)[1] == 0:
-        done = json.loads(text)  # type: List[Dict[str, Any]]
-        return done
+        return list(json.loads(text))
     if len(cases) == 1:
         return [dict(cases[0], error="died")]
     return [done for case in cases for done in in_child(answer, [case])]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 
 Op = tuple[Any, ...]  # type, inputs, outputs, perhaps arguments
@@ -124,6 +125,13 @@ LOOPS: Final = {
     "one state": Loop(
         "h",
         [("Copy", "h", "was"), ("Mul", "was w", "m"), ("Tanh", "m", "h")],
+        [("Mul", "h w", "z")],
+        _carry(h=lambda b: _tanh(b["h"] * b["w"])),
+        lambda b: b["h"] * b["w"],
+    ),
+    "one state, computed on local blobs": Loop(
+        "h",
+        [("Copy", "h", "was"), ("Mul", "was w", "m"), ("Tanh", "m", "new"), ("Copy", "new", "h")],
         [("Mul", "h w", "z")],
         _carry(h=lambda b: _tanh(b["h"] * b["w"])),
         lambda b: b["h"] * b["w"],

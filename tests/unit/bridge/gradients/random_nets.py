@@ -42,8 +42,13 @@ def _add_random(draw: random.Random, net: NetDef, blobs: list[str], *, odd: bool
         return
     if kind == "Split":
         net.op.add(type="Concat", input=[x, y], output=[f"{fresh}_whole", f"{fresh}_dims"]).arg.add(name="axis", i=1)
-        net.op.add(type="Split", input=[f"{fresh}_whole"], output=[fresh, f"{fresh}_b"]).arg.add(name="axis", i=1)
-        blobs += [fresh, f"{fresh}_b"]
+        parts = [f"{fresh}_a", f"{fresh}_b"]
+        net.op.add(type="Split", input=[f"{fresh}_whole"], output=parts).arg.add(name="axis", i=1)
+        if odd:
+            blobs += parts
+        else:  # real Caffe2 goes wrong where a part has no gradient
+            net.op.add(type="Sum", input=parts, output=[fresh])
+            blobs.append(fresh)
         return
     if kind == "Max" and x == y:
         y = next(name for name in INPUTS if name != x)  # real Caffe2 counts equal elements twice

@@ -1,7 +1,7 @@
-"""Records what real Caffe2's gradients are: python tests/unit/bridge/gradients/record.py, with scripts/oracle installed.
+"""Records what real Caffe2's gradients are. Needs scripts/oracle; PYTHONPATH=bridge:tests.
 
-``operators.jsonl.xz`` varies the operators of tests/golden/gradients.jsonl: gradients that are missing or sparse, operands
-that are missing or one blob, arguments left out, engines and devices. ``nets.jsonl.xz`` are random nets.
+``operators.jsonl.xz`` varies the operators of tests/golden/gradients.jsonl: gradients that are missing or sparse,
+operands that are missing or one blob, arguments left out, engines and devices. ``nets.jsonl.xz`` are random nets.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from google.protobuf import text_format
 from unit.bridge.gradients.caffe2_gradients import Case, ask, operator, write_cases
 from unit.bridge.gradients.random_nets import random_net, text_case
+
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 _GOLDEN: Final = Path(__file__).parents[3] / "golden" / "gradients.jsonl"
 _LONGEST: Final = 3000
@@ -95,7 +96,7 @@ def _copy(op: OperatorDef) -> OperatorDef:
 
 def main() -> None:
     """Record both files."""
-    # What Caffe2's operator schema refuses is no matter of gradients, and where Caffe2 dies there is nothing to agree on.
+    # What Caffe2's operator schema refuses is no matter of gradients; where Caffe2 dies there is nothing to agree on.
     answers = [
         case
         for case in ask("operators", list(variants()))

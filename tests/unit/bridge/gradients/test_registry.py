@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from unit.bridge.gradients.caffe2_gradients import gradient, operator, read_cases
+
 from caffe2_bridge import BridgeError
 from caffe2_bridge.gradients import GradientError, SparseGradient, get_gradient_for_op
 from caffe2_bridge.gradients.family import Family, merge
 from caffe2_bridge.gradients.ops import FAMILIES, rules
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
-from unit.bridge.gradients.caffe2_gradients import gradient, operator, read_cases
 
 _GOLDEN: Final = Path(__file__).parents[3] / "golden" / "gradients.jsonl"
 

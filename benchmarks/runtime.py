@@ -1,0 +1,173 @@
+"""Running a tiny net many times: a bare session of onnxruntime, this project's Predictor and Workspace, real Caffe2.
+
+The net is models/char_rnn with T = 1 and N = 1, where what surrounds a run weighs most. Printed are microseconds a
+call, each as a ratio to the bare session and to real Caffe2, and how the process grows over runs of changing T.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import _worker
+import numpy as np
+from _measure import Spread, ours, ratio, run, take_turns
+from conformance.oracle import find_oracle
+
+from caffe2_bridge import load
+
+HERE: Final = Path(__file__).resolve().parent
+CHAR_RNN: Final = HERE.parent / "models" / "char_rnn"
+CALLS: Final = 1_000
+RUNS_OF_CHANGING_T: Final = 10_000
+LONGEST: Final = 40
+RTOL, ATOL = 1e-3, 1e-4
+
+
+def main() -> int:
+    """Measure and print; 1 where contenders compute different things."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=9, help="rounds of %(default)s turns each")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _write_inputs(folder)
+        commands: dict[str, list[str | Path]] = {
+            kind: ours("runtime.py", f"--{kind}", folder) for kind in ("bare", "predictor", "workspace")
+        }
+        python = find_oracle()
+        if python is not None:
+            worker = HERE / "_caffe2_calls.py"
+            commands["caffe2"] = [python, worker, CHAR_RNN, folder / "feed.npz", folder / "caffe2.npz", str(CALLS)]
+        seconds = take_turns(commands, options.repeats, threads=1)
+        for contender, figures in seconds.items():
+            spread = Spread.of([figure / CALLS * 1e6 for figure in figures])
+            text = f"{contender:<10} {spread.median:8.1f} us a call ({spread.low:.1f} to {spread.high:.1f})"
+            text += f"   {ratio(figures, seconds['bare']):5.2f} x bare"
+            if "caffe2" in seconds:
+                text += f"   real Caffe2 takes {ratio(seconds['caffe2'], figures):5.2f} x as long"
+            print(text)
+        before, after = map(int, run(ours("runtime.py", "--memory", folder), threads=1).split())
+        print(f"{RUNS_OF_CHANGING_T:,} runs with T of 1 to {LONGEST}: {before:,} bytes, then {after:,}", end=" ")
+        print(f"({(after / before - 1) * 100:+.1f} %)")
+        return _compare(folder, list(commands))
+
+
+def _write_inputs(folder: Path) -> None:
+    random = np.random.default_rng(0)
+    np.savez(
+        folder / "feed.npz",
+        input_blob=random.random((1, 1, 94), np.float32),
+        seq_lengths=np.ones(1, np.int32),
+        hidden_init=random.random((1, 1, 192), np.float32),
+        cell_init=random.random((1, 1, 192), np.float32),
+    )
+
+
+def _compare(folder: Path, contenders: list[str]) -> int:
+    results = {}
+    for name in contenders:
+        with np.load(folder / f"{name}.npz", allow_pickle=False) as archive:
+            results[name] = {key: archive[key] for key in archive.files}
+    for name, arrays in results.items():
+        for blob, array in arrays.items():
+            if not np.allclose(array, results["bare"][blob], rtol=RTOL, atol=ATOL):
+                print(f"{name} computes another {blob}")
+                return 1
+    return 0
+
+
+def _feed(folder: str) -> dict[str, Any]:
+    with np.load(Path(folder, "feed.npz"), allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _serve(folder: str, kind: str, once: Callable[[], Any], results: dict[str, Any], answers: Any) -> None:
+    np.savez(Path(folder, f"{kind}.npz"), **results)
+
+    def task() -> None:
+        for _ in range(CALLS):
+            once()
+
+    _worker.serve(answers, task)
+
+
+def bare(folder: str) -> None:
+    """A session of the exported model."""
+    answers = _worker.own_stdout()
+    import onnxruntime as ort
+
+    from caffe2_frontend import to_onnx
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    model = to_onnx(load(CHAR_RNN)).SerializeToString()
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    feed = _feed(folder)
+    names = [value.name for value in session.get_outputs()]
+    results = dict(zip(names, session.run(None, feed), strict=True))
+    _serve(folder, "bare", lambda: session.run(None, feed), results, answers)
+
+
+def predictor(folder: str) -> None:
+    """The same through a Predictor."""
+    answers = _worker.own_stdout()
+    from caffe2_backend.runtime import Choices, Predictor
+
+    runner = Predictor(load(CHAR_RNN), choices=Choices(threads=1))
+    feed = _feed(folder)
+    _serve(folder, "predictor", lambda: runner.run(feed), runner.run(feed), answers)
+
+
+def workspace(folder: str) -> None:
+    """The same through a Workspace: RunNet alone, as in real Caffe2."""
+    answers = _worker.own_stdout()
+    from caffe2_backend.runtime import Choices, Workspace
+
+    model = load(CHAR_RNN)
+    space = Workspace(choices=Choices(threads=1))
+    space.run_net_once(model.init)
+    for name, array in _feed(folder).items():
+        space.feed(name, array)
+    net = space.create_net(model.predict_net)
+    space.run_net(net)
+    results = {name: space.fetch(name) for name in model.outputs}
+    _serve(folder, "workspace", lambda: space.run_net(net), results, answers)
+
+
+def memory(_folder: str) -> None:
+    """Resident bytes after a thousand runs with changing T, and after many more."""
+    answers = _worker.own_stdout()
+    from caffe2_backend.runtime import Choices, Predictor
+
+    runner = Predictor(load(CHAR_RNN), choices=Choices(threads=1))
+    random = np.random.default_rng(0)
+    data = random.random((LONGEST, 1, 94), np.float32)
+    state = np.zeros((1, 1, 192), np.float32)
+
+    def runs(count: int) -> int:
+        for steps in map(int, random.integers(1, LONGEST + 1, count)):
+            lengths = np.array([steps], np.int32)
+            feed = {"input_blob": data[:steps], "seq_lengths": lengths, "hidden_init": state, "cell_init": state}
+            runner.run(feed)
+        return _worker.resident()
+
+    print(runs(CALLS), runs(RUNS_OF_CHANGING_T), file=answers, flush=True)
+
+
+WORKERS: Final[dict[str, Callable[[str], None]]] = {
+    "--bare": bare,
+    "--predictor": predictor,
+    "--workspace": workspace,
+    "--memory": memory,
+}
+
+if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1] in WORKERS:
+        WORKERS[sys.argv[1]](*sys.argv[2:])
+    else:
+        sys.exit(main())
