@@ -254,12 +254,16 @@ def test_a_bad_fill_says_where() -> None:
 
 def test_conversions_that_need_sizes_are_kept_by_shape() -> None:
     workspace = Workspace()
-    net = NetDef(name="n", op=[operator("Split", ["x"], ["a", "b"], axis=0)], external_input=["x"])
+    net = NetDef(name="n", op=[operator("Expand", ["x", "shape"], ["y"])], external_input=["x", "shape"])
     workspace.create_net(net)
-    for rows in (4, 6, 4, 6):
-        workspace.feed("x", np.arange(rows, dtype=np.float32))
+    counts = []
+    for shape in ([2, 3], [2, 2, 3], [4, 3], [1, 5, 3]):
+        workspace.feed("x", np.arange(3, dtype=np.float32))
+        workspace.feed("shape", np.array(shape, np.int64))
         workspace.run_net("n")
-        np.testing.assert_array_equal(workspace.fetch("b"), np.arange(rows // 2, rows))
+        assert np.asarray(workspace.fetch("y")).shape == tuple(shape)
+        counts.append(workspace.conversions())
+    assert counts == [1, 2, 2, 2]
 
 
 def gpu_net(kind: int = PROTO_CUDA) -> NetDef:

@@ -1,0 +1,70 @@
+"""Devices by name: ``cpu`` and ``cuda:N``, and what device options of nets say."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.proto.caffe2_pb2 import (
+    PROTO_CPU,
+    PROTO_CUDA,
+    PROTO_IDEEP,
+    PROTO_MKLDNN,
+    DeviceOption,
+    DeviceTypeProto,
+    NetDef,
+    OperatorDef,
+)
+
+CPU: Final = "cpu"
+_ON_HOST: Final = (PROTO_CPU, PROTO_MKLDNN, PROTO_IDEEP)
+
+
+def device_name(device: str) -> str:
+    """The name in its one spelling: ``cpu`` or ``cuda:N``; ``cuda`` is ``cuda:0``. Raises RunError for any other."""
+    match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device)
+    if match is None:
+        raise RunError(f"device {device!r} is neither 'cpu' nor 'cuda:N'")
+    return CPU if device == CPU else f"cuda:{int(match[1] or 0)}"
+
+
+def device_index(device: str) -> int:
+    """The N of ``cuda:N``; 0 for ``cpu``."""
+    return int(device.partition(":")[2] or 0)
+
+
+def device_kind(device: str) -> str:
+    """``cpu`` or ``cuda``: onnxruntime's word for it."""
+    return device.partition(":")[0]
+
+
+def option_device(option: DeviceOption) -> str:
+    """The device that an option names. Raises RunError for a kind of device that onnxruntime does not drive here."""
+    if option.device_type in _ON_HOST:
+        return CPU
+    if option.device_type == PROTO_CUDA:
+        return f"cuda:{option.device_id}"
+    names: dict[int, str] = {int(value): name for name, value in DeviceTypeProto.items()}
+    kind = names.get(int(option.device_type), str(option.device_type)).removeprefix("PROTO_")
+    raise RunError(f"device type {kind} is neither CPU nor CUDA")
+
+
+def operator_device(op: OperatorDef, net: NetDef) -> str:
+    """The device of an operator: its own option's, else the net's, else the CPU."""
+    if op.HasField("device_option"):
+        return option_device(op.device_option)
+    return option_device(net.device_option) if net.HasField("device_option") else CPU
+
+
+def names_gpu(net: NetDef) -> bool:
+    """Whether any operator of the net, or the net itself, asks for a device that is not the host."""
+    options = [op.device_option for op in net.op if op.HasField("device_option")]
+    if net.HasField("device_option"):
+        options.append(net.device_option)
+    return any(option.device_type not in _ON_HOST for option in options)
+
+
+def names_devices(net: NetDef) -> bool:
+    """Whether any operator of the net, or the net itself, says where it runs."""
+    return net.HasField("device_option") or any(op.HasField("device_option") for op in net.op)

@@ -1,0 +1,267 @@
+"""Caffe2's ``workspace`` module on onnxruntime: the same names, the same meaning.
+
+A program that says ``from caffe2.python import workspace`` says ``from caffe2_backend import workspace`` instead.
+Functions work on the current workspace, as in Caffe2: one for the whole process, named ``default`` at first.
+Nets are NetDefs of this project or of Caffe2, their bytes, or what has a ``Proto()``.
+"""
+# ruff: noqa: N802 - Caffe2's names
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from caffe2_backend.runtime.device_names import option_device
+from caffe2_backend.runtime.predictor import Predictor as _Predictor
+from caffe2_backend.runtime.sessions import cuda_devices
+from caffe2_backend.runtime.values import Array, Int8Tensor
+from caffe2_backend.runtime.workspace import Net, Workspace
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
+from caffe2_frontend.ops import converters
+
+__all__ = [
+    "Blobs",
+    "CreateBlob",
+    "CreateNet",
+    "CurrentWorkspace",
+    "FeedBlob",
+    "FetchBlob",
+    "FetchBlobs",
+    "FetchInt8Blob",
+    "FetchInt8BlobRealVal",
+    "GlobalInit",
+    "HasBlob",
+    "Int8Tensor",
+    "Nets",
+    "NumCudaDevices",
+    "Predictor",
+    "RegisteredOperators",
+    "ResetBlob",
+    "ResetWorkspace",
+    "RunNet",
+    "RunNetOnce",
+    "RunOperatorMultiple",
+    "RunOperatorOnce",
+    "RunOperatorsOnce",
+    "SwitchWorkspace",
+    "Workspace",
+    "WorkspaceGuard",
+    "Workspaces",
+    "current",
+]  # fmt: skip
+
+_DEFAULT: Final = "default"
+_lock = threading.Lock()
+_workspaces: dict[str, Workspace] = {_DEFAULT: Workspace()}
+_current: list[str] = [_DEFAULT]
+
+
+def current() -> Workspace:
+    """The current workspace, for what Caffe2 has no name for."""
+    return _workspaces[_current[0]]
+
+
+# Workspaces
+
+
+def CurrentWorkspace() -> str:
+    """The name of the current workspace."""
+    return _current[0]
+
+
+def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
+    """Make another workspace the current one. Raises RunError where there is none, unless it is to be made."""
+    with _lock:
+        if name not in _workspaces:
+            if not create_if_missing:
+                raise RunError(f"there is no workspace {name!r}")
+            _workspaces[name] = Workspace()
+        _current[0] = name
+
+
+def Workspaces() -> list[str]:
+    """The names of all workspaces."""
+    with _lock:
+        return list(_workspaces)
+
+
+def ResetWorkspace(root_folder: str | None = None) -> bool:
+    """Empty the current workspace of blobs and nets. There is no root folder: ``root_folder`` is not used."""
+    del root_folder
+    current().reset()
+    return True
+
+
+@contextmanager
+def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
+    """Another workspace for the extent of a block."""
+    before = CurrentWorkspace()
+    SwitchWorkspace(workspace_name, create_if_missing=True)
+    try:
+        yield
+    finally:
+        SwitchWorkspace(before)
+
+
+def GlobalInit(args: Sequence[str] = ()) -> bool:
+    """Nothing to do here: arguments choose Caffe2's own logging and threads."""
+    del args
+    return True
+
+
+# Blobs
+
+
+def FeedBlob(name: object, arr: Any, device_option: Message | None = None) -> bool:
+    """Set a blob to an array, a list, a number, a text, an Int8Tensor or a tensor of torch."""
+    device = None
+    if device_option is not None:
+        device = option_device(DeviceOption.FromString(device_option.SerializeToString()))
+    current().feed(str(name), arr, device)
+    return True
+
+
+def FetchBlob(name: object) -> Array | bytes:
+    """A copy of a blob. Raises TypeError for an Int8 blob, as Caffe2 does: FetchInt8Blob gives it."""
+    value = current().fetch(str(name))
+    if isinstance(value, Int8Tensor):
+        raise TypeError(f"Use FetchInt8Blob to fetch Int8 Blob {name}")
+    return value
+
+
+def FetchBlobs(names: Iterable[object]) -> list[Array | bytes]:
+    """Copies of several blobs."""
+    return [FetchBlob(name) for name in names]
+
+
+def FetchInt8Blob(name: object) -> Int8Tensor:
+    """An Int8 blob: its integers, scale and zero point. Raises RunError where the blob is none."""
+    value = current().fetch(str(name))
+    if not isinstance(value, Int8Tensor):
+        raise RunError(f"blob {str(name)!r} is no Int8 tensor")
+    return value
+
+
+def FetchInt8BlobRealVal(name: object) -> Array:
+    """The reals that an Int8 blob stands for, float32."""
+    blob = FetchInt8Blob(name)
+    reals: Array = ((blob.data.astype("float32") - blob.zero_point) * blob.scale).astype("float32")
+    return reals
+
+
+def Blobs() -> list[str]:
+    """The names of all blobs."""
+    return current().blobs()
+
+
+def HasBlob(name: object) -> bool:
+    """Whether there is such a blob."""
+    return current().has_blob(str(name))
+
+
+def CreateBlob(name: object) -> bool:
+    """Nothing to do here: a blob is there once something is written to it."""
+    del name
+    return True
+
+
+def ResetBlob(name: object) -> bool:
+    """Empty a blob."""
+    return current().remove_blob(str(name))
+
+
+# Nets
+
+
+def CreateNet(net: Net, overwrite: bool = False, input_blobs: Iterable[object] | None = None) -> bool:
+    """Prepare a net to be run by name; ``input_blobs`` need not exist yet, here or there."""
+    del input_blobs
+    current().create_net(net, overwrite=overwrite)
+    return True
+
+
+def Nets() -> list[str]:
+    """The names of the nets that were created."""
+    return current().nets()
+
+
+def RunNet(name: object, num_iter: int = 1, allow_fail: bool = False) -> bool:
+    """Run a net that was created, by its name or by the net itself, ``num_iter`` times.
+
+    With ``allow_fail`` a run that fails is told by False, and not raised.
+    """
+    try:
+        current().run_net(_net_name(name), num_iter)
+    except RunError:
+        if not allow_fail:
+            raise
+        return False
+    return True
+
+
+def _net_name(net: object) -> str:
+    if isinstance(net, str):
+        return net
+    if isinstance(net, bytes):
+        return net.decode()
+    name = getattr(net, "Name", None)
+    return str(name() if callable(name) else getattr(net, "name", net))
+
+
+def RunNetOnce(net: Net) -> bool:
+    """Run a net that need not be created."""
+    current().run_net_once(net)
+    return True
+
+
+def RunOperatorOnce(operator: Message | bytes) -> bool:
+    """Run one operator."""
+    current().run_operator_once(operator)
+    return True
+
+
+def RunOperatorMultiple(operator: Message | bytes, num_runs: int) -> bool:
+    """Run one operator several times."""
+    for _ in range(num_runs):
+        RunOperatorOnce(operator)
+    return True
+
+
+def RunOperatorsOnce(operators: Iterable[Message | bytes]) -> bool:
+    """Run operators, one after another."""
+    for operator in operators:
+        RunOperatorOnce(operator)
+    return True
+
+
+def RegisteredOperators() -> list[str]:
+    """The operator types that can be run."""
+    return sorted(converters())
+
+
+def NumCudaDevices() -> int:
+    """How many CUDA devices onnxruntime can use."""
+    return cuda_devices()
+
+
+class Predictor:
+    """A predict net with the parameters that an init net fills, in a workspace of its own.
+
+    Both are NetDefs or their bytes. Raises NetFormatError where they are none.
+    """
+
+    def __init__(self, init_net: Message | bytes, predict_net: Message | bytes) -> None:
+        model = Model.of(predict_net, init_net)
+        self._predictor = _Predictor(model)
+        self._inputs = model.inputs
+
+    def run(self, inputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+        """The outputs, in the net's order, for inputs by name or in the net's order."""
+        named = inputs if isinstance(inputs, Mapping) else dict(zip(self._inputs, inputs, strict=False))
+        return list(self._predictor.run(named).values())

@@ -1,0 +1,120 @@
+"""Validation from end to end: verdicts, exit codes, both directions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from caffe2_backend.cli import main
+from caffe2_backend.validate import validate
+from caffe2_bridge import load, save
+from caffe2_frontend import to_onnx
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "tests" / "golden" / "models"
+HERE = ("workspace", "onnxruntime-cpu", "onnx-reference")
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """The export of the LSTM with one bad weight."""
+    model = to_onnx(load(MODELS / "lstm"), recurrent="scan")
+    weight = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    values = onnx.numpy_helper.to_array(weight).copy()
+    values.flat[0] += 0.5
+    weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+    onnx.save(model, tmp_path / "broken.onnx")
+    return tmp_path / "broken.onnx"
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "lstm_two_layers", "attention_regular", "control_while"])
+def test_runtimes_agree(name: str) -> None:
+    report = validate(MODELS / name, runtimes=HERE, every_blob=True, matrix=True, recurrent="scan")
+    assert report.failures == ()
+    assert report.agrees
+    assert len(report.cases) >= 1
+    assert all(worst is not None and worst < 1e-5 for worst in report.matrix.values())
+    assert any(not result.is_output for result in report.results)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["lstm", "milstm", "lstm_drop_states", "control_while_if"])
+def test_real_caffe2_agrees(name: str) -> None:
+    report = validate(MODELS / name, every_blob=True)
+    assert report.reference == "caffe2"
+    assert report.agrees, report.to_json()
+
+
+def test_a_bad_weight_is_found_in_every_direction(broken: Path, tmp_path: Path) -> None:
+    good = tmp_path / "good.onnx"
+    onnx.save(to_onnx(load(MODELS / "lstm"), recurrent="scan"), good)
+    for one, other in ((MODELS / "lstm", broken), (good, broken), (broken, MODELS / "lstm")):
+        report = validate(one, other=other, runtimes=HERE)
+        assert report.exit_code == 1, (one, other)
+        assert report.wrong[0].difference.max_abs > 1e-3
+    assert validate(MODELS / "lstm", other=good, runtimes=HERE).agrees
+
+
+def test_two_nets(tmp_path: Path) -> None:
+    save(load(MODELS / "gru"), tmp_path / "copy")
+    assert validate(MODELS / "gru", other=tmp_path / "copy", runtimes=("workspace",)).agrees
+
+
+def test_given_inputs_are_the_only_case() -> None:
+    random = np.random.default_rng(0)
+    inputs = {
+        "input": random.standard_normal((4, 2, 4)).astype(np.float32), "seq_lengths": np.array([4, 1], np.int32),
+        "init_0": np.zeros((1, 2, 6), np.float32),
+    }  # fmt: skip
+    report = validate(MODELS / "gru", inputs, HERE)
+    assert report.cases == ("given",)
+    assert report.seed is None
+    assert report.agrees
+
+
+def run(*words: object) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["validate", *map(str, words)])
+    return result.exit_code, result.output
+
+
+AGAINST = ("--against", "workspace", "--against", "onnxruntime-cpu")
+
+
+def test_exit_codes(broken: Path, tmp_path: Path) -> None:
+    code, text = run(MODELS / "lstm", *AGAINST)
+    assert (code, "agree" in text) == (0, True)
+    code, text = run(MODELS / "lstm", "--other", broken, *AGAINST)
+    assert (code, "disagree" in text) == (1, True)
+    assert run(tmp_path / "nothing", *AGAINST)[0] == 2
+    code, text = run(MODELS / "lstm", "--against", "abacus")
+    assert (code, "there is no runtime 'abacus'" in text) == (2, True)
+    code, text = run(MODELS / "lstm", *AGAINST, "--inputs", write_inputs(tmp_path))
+    assert (code, "not given" in text) == (2, True)
+
+
+def write_inputs(folder: Path) -> Path:
+    path = folder / "in.npz"
+    np.savez(path, input=np.zeros((2, 2, 4), np.float32))
+    return path
+
+
+def test_json_follows_its_schema() -> None:
+    code, text = run(MODELS / "gru", *AGAINST, "--json", "--matrix")
+    found = json.loads(text)
+    assert code == found["exit_code"] == 0
+    assert found["schema"] == 1
+    assert found["verdict"] == "agree"
+    keys = {
+        "schema", "model", "verdict", "exit_code", "reference", "sides", "cases", "seed", "guessed", "seconds",
+        "versions", "absent", "failures", "results", "matrix", "divergences",
+    }  # fmt: skip
+    assert set(found) == keys
+    assert {"case", "side", "name", "max_abs", "max_rel", "max_ulp", "agrees", "dtype", "shape"} <= set(
+        found["results"][0]
+    )
+    assert len(found["matrix"]) == 4
