@@ -14,11 +14,11 @@ weights of that name have, ``scales`` what they are multiplied with. Response: `
 
 import json
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import numpy as np
 from caffe2.python import workspace  # type: ignore[import-not-found]  # oracle's own
-from oracle_worker import feed, on_cpu
+from oracle_worker import feed, on_cpu  # type: ignore[import-not-found]  # lies beside it when it runs
 
 Shape = Tuple[int, ...]
 PASS = {
@@ -45,7 +45,7 @@ class Inventor:
         self.random = np.random.RandomState(meta["seed"])
         self.missing = []  # type: List[str]
         self.known = set(workspace.RegisteredOperators())
-        self.written = set()  # type: set
+        self.written = set()  # type: Set[str]
         for name in meta["inputs"]:
             feed(name, meta, given.get(name))
 
@@ -198,6 +198,7 @@ class Inventor:
     ) -> Tuple[Any, Tuple[float, int]]:
         """Bytes of a weight, scaled so that the sums of products spread well; the int32 of a bias."""
         shape = self.shape(op, index, args, first, later)
+        assert shape is not None
         x_scale = workspace.FetchInt8Blob(op.input[0]).scale
         if index == 2:
             w_scale = workspace.FetchInt8Blob(op.input[1]).scale

@@ -211,9 +211,9 @@ class _Trial:
             ]
         else:
             wrong = mismatches(expected, values)
-        error, steps = _errors(expected, values, result.quantized)
+        largest, steps = _errors(expected, values, result.quantized)
         status = Status.DIFFERS if wrong else Status.AGREES
-        return Outcome(self.label, status, reason="; ".join(wrong), error=error, steps=steps, notes=notes, **make)
+        return Outcome(self.label, status, reason="; ".join(wrong), error=largest, steps=steps, notes=notes, **make)
 
     def _invented(self) -> Invented:
         known, names = self.known, self._names()

@@ -122,9 +122,7 @@ def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
     assert list(tmp_path.rglob("*.pb")) == []
     c2.save(model, tmp_path / "m.minidb", "minidb")
     assert c2.load(tmp_path / "m.minidb").params["d"].tolist() == [0.1]
-    with pytest.raises(
-        c2.BridgeError, match="unknown format 'zip': it must be one of pb, pbtxt, minidb, l"
-    ):
+    with pytest.raises(c2.BridgeError, match="unknown format 'zip': it must be one of pb, pbtxt, minidb, l"):
         c2.save(model, tmp_path, "zip")
 
 
