@@ -155,7 +155,8 @@ def _spelled_out(name: str, kind: str, arg: Argument) -> ir.Attr:
     proto = onnx.AttributeProto(name=name)
     if kind not in onnx.AttributeProto.AttributeType.keys():  # noqa: SIM118 - no dict
         raise ArgumentError(f"argument {arg.name!r}: there is no kind {kind!r}")
-    proto.type = onnx.AttributeProto.AttributeType.Value(kind)
+    number: Any = onnx.AttributeProto.AttributeType.Value(kind)
+    proto.type = number
     match kind:
         case "TENSOR":
             proto.t.CopyFrom(_parsed(onnx.TensorProto, arg.s, arg.name))

@@ -43,7 +43,8 @@ class TensorInfo:
     """What is known of a tensor before it exists.
 
     ``shape`` is None where even the rank is unknown; a dim is an int, a name (symbolic) or None (unknown).
-    ``onnx_type`` is that of an input of ONNX operators, which may be a sequence, an optional value, or a tensor of any rank.
+    ``onnx_type`` is that of an input of ONNX operators, which may be a sequence, an optional value, or a tensor of any
+    rank.
     """
 
     dtype: ir.DataType | None = None

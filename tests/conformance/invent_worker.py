@@ -45,7 +45,7 @@ class Inventor:
         self.random = np.random.RandomState(meta["seed"])
         self.missing = []  # type: List[str]
         self.known = set(workspace.RegisteredOperators())
-        self.written = set()  # type: Set[str]
+        self.written: Set[str] = set()
         for name in meta["inputs"]:
             feed(name, meta, given.get(name))
 

@@ -47,6 +47,8 @@ EVALUATOR_FAULTS: Final = {
     "RoIAlignRotated": "its Loop stacks nothing where it does not run",
     "RoIPool": "it has no MaxRoiPool",
     "StringPrefix": "its RegexFullMatch has no hexadecimal escapes",
+    "ViterbiPath": "its Loop stacks nothing where it does not run",
+    "recorded/nets/viterbi": "its Loop stacks nothing where it does not run",
     "StringSuffix": "its RegexFullMatch has no hexadecimal escapes",
     "models/gru": "its GRU does not read sequence lengths",
     "models/gru_linear_before_reset": "its GRU does not read sequence lengths",

@@ -95,11 +95,13 @@ def difference(expected: Any, actual: Any, rtol: float, atol: float) -> str:
         if not isinstance(actual, list) or len(actual) != len(expected):
             return f"expected {len(expected)} items, got {actual!r:.80}"
         return next(filter(None, (difference(e, a, rtol, atol) for e, a in zip(expected, actual, strict=True))), "")
-    expected, actual = np.asarray(expected), np.asarray(actual)
+    return _array_difference(np.asarray(expected), np.asarray(actual), rtol, atol)
+
+
+def _array_difference(expected: Any, actual: Any, rtol: float, atol: float) -> str:
     if expected.dtype.kind in "OSU":
-        if expected.shape != actual.shape or _text(expected) != _text(actual):
-            return f"expected {_text(expected)!r:.80}, got {_text(actual)!r:.80}"
-        return ""
+        same = expected.shape == actual.shape and _text(expected) == _text(actual)
+        return "" if same else f"expected {_text(expected)!r:.80}, got {_text(actual)!r:.80}"
     if expected.dtype != actual.dtype or expected.shape != actual.shape:
         return f"expected {expected.dtype}{list(expected.shape)}, got {actual.dtype}{list(actual.shape)}"
     if expected.dtype.kind in "biu":
@@ -110,7 +112,9 @@ def difference(expected: Any, actual: Any, rtol: float, atol: float) -> str:
 
 def _far(expected: Any, actual: Any, rtol: float, atol: float) -> str:
     close = np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
-    return "" if close.all() else f"{np.sum(~close)} of {expected.size} differ by up to {np.max(abs(actual - expected))}"
+    return (
+        "" if close.all() else f"{np.sum(~close)} of {expected.size} differ by up to {np.max(abs(actual - expected))}"
+    )
 
 
 def _text(array: Any) -> list[str]:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from caffe2_frontend.foreign import is_foreign
 from caffe2_frontend.state import Export
 
 
@@ -24,7 +25,8 @@ class CleanUp:
             return state
         for graph in list(model.graphs()):
             _remove_identities(graph)
-        model = common.CommonSubexpressionEliminationPass()(model).model
+        if not is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
+            model = common.CommonSubexpressionEliminationPass()(model).model
         model = common.RemoveUnusedNodesPass()(model).model
         return replace(state, model=model)
 

@@ -84,9 +84,7 @@ def _blob_names(net: NetView, state: Export) -> set[str]:
 def _graph_input(name: str, info: TensorInfo) -> ir.Value:
     assert info.dtype is not None
     known = info.onnx_type if info.onnx_type is not None and info.quantization is None else ir.TensorType(info.dtype)
-    value = ir.Value(
-        name=name, type=known, shape=None if info.shape is None else ir.Shape(info.shape)
-    )
+    value = ir.Value(name=name, type=known, shape=None if info.shape is None else ir.Shape(info.shape))
     if info.quantization is not None:
         value.meta["quantization"] = info.quantization
     return value

@@ -1,0 +1,77 @@
+"""The import's front door."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import get_args
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from caffe2_backend.pipeline import IMPORT
+from caffe2_backend.state import Foreign, Import
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.fill_nets import fill_net
+from caffe2_bridge.init_net import InitNet
+from caffe2_bridge.model import Model
+from caffe2_bridge.passes import run_passes
+
+OnnxModel = onnx.ModelProto | ir.Model | bytes | str | os.PathLike[str]
+
+
+class OptionError(BridgeError):
+    """An option of the import has a value that does not exist."""
+
+
+def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: str | None = None) -> Model:
+    """Convert an ONNX model to a Caffe2 model whose external inputs and outputs are named as the graph's.
+
+    Args:
+        onnx_model: a ModelProto, its bytes, an onnx_ir model, or the path of a file (with its external data beside
+            it). It is not changed; weights are read when they are asked for.
+        foreign: ``error``: only operators that Caffe2 registers. ``carry``: an ONNX operator that no one operator of
+            Caffe2 computes travels as it is, as an operator of domain ``ai.onnx``.
+        device: ``cpu`` or ``cuda:N``: where every operator is to run; None says nothing.
+
+    Returns:
+        The model. Element types and shapes of its inputs stand in the net argument ``onnx_types``, which Caffe2 does
+        not read. Initializers are parameters, also those that the graph lists as inputs.
+
+    Raises:
+        ConversionError: the model cannot be converted; holds every finding, in the order of the nodes.
+        NetFormatError: what is given is no ONNX model.
+    """
+    if foreign not in get_args(Foreign):
+        raise OptionError(f"foreign must be one of {', '.join(get_args(Foreign))}, not {foreign!r}")
+    state = run_passes(IMPORT, Import(_own_model(onnx_model), foreign, device))
+    assert state.net is not None  # LowerGraph makes it
+    parameters = state.parameters
+
+    def serialized() -> Iterator[bytes]:
+        return fill_net(parameters.values(), ())
+
+    source = str(onnx_model) if isinstance(onnx_model, str | os.PathLike) else ""
+    return Model(state.net, InitNet(parameters, serialized=serialized), source)
+
+
+def _own_model(model: OnnxModel) -> ir.Model:
+    """A model that the import may change: the graph is its own, weights are shared."""
+    if isinstance(model, ir.Model):
+        return model.clone()
+    if isinstance(model, str | os.PathLike):
+        try:
+            return ir.load(model)
+        except (DecodeError, ValueError) as error:
+            raise NetFormatError(f"not an ONNX model: {error}", str(model)) from None
+    if isinstance(model, bytes):
+        try:
+            model = onnx.ModelProto.FromString(model)
+        except DecodeError as error:
+            raise NetFormatError(f"not an ONNX model: {error}") from None
+    if not isinstance(model, onnx.ModelProto):
+        raise NetFormatError(f"expected an ONNX model, got {type(model).__name__}")
+    if not model.HasField("graph"):
+        raise NetFormatError("the ONNX model has no graph")
+    return ir.from_proto(model)

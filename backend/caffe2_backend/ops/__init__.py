@@ -1,0 +1,41 @@
+"""The table of contents: one family of converters a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from caffe2_backend import control
+from caffe2_backend.family import Converter, Family, merge
+from caffe2_backend.ops import (
+    activation,
+    convolution,
+    elementwise,
+    indexing,
+    linear,
+    normalization,
+    pooling,
+    reduction,
+    shape,
+)
+from caffe2_backend.recurrent import cells
+
+FAMILIES: tuple[Family, ...] = (
+    activation.family,
+    cells.family,
+    control.family,
+    convolution.family,
+    elementwise.family,
+    indexing.family,
+    linear.family,
+    normalization.family,
+    pooling.family,
+    reduction.family,
+    shape.family,
+)
+
+_CONVERTERS = merge(FAMILIES)
+
+
+def converters() -> Mapping[str, Converter]:
+    """Every covered operator type with its converter."""
+    return _CONVERTERS

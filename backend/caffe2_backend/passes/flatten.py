@@ -1,0 +1,122 @@
+"""One graph, its constants in one place, and what is known of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import onnx
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from caffe2_backend.state import Import
+from caffe2_frontend.weightless import without_made_up_names, without_weights
+
+# The first version of ONNX's file format in which initializers need not be inputs.
+_SEPARATE_INITIALIZERS: Final = 4
+
+
+class InlineFunctions:
+    """Put the bodies of the model's own functions where they are called; initializers are no inputs."""
+
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset({"inlined"})
+
+    def __call__(self, state: Import) -> Import:
+        """Inline; the model is this import's own, and is changed in place."""
+        if state.model.functions:
+            common.InlinePass()(state.model)
+        common.RemoveInitializersFromInputsPass()(state.model)
+        if state.model.ir_version is None or state.model.ir_version < _SEPARATE_INITIALIZERS:
+            state.model.ir_version = _SEPARATE_INITIALIZERS
+        return state
+
+
+class LiftConstants:
+    """Make parameters of all constants, those of bodies too."""
+
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"constants"})
+
+    def __call__(self, state: Import) -> Import:
+        """Lift; the model is this import's own, and is changed in place."""
+        _name_apart(state.model)
+        common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
+        common.LiftSubgraphInitializersToMainGraphPass()(state.model)
+        return state
+
+
+class InferShapes:
+    """Infer types and shapes, without the weights: a model of any size passes."""
+
+    requires: ClassVar[frozenset[str]] = frozenset({"constants"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"shapes"})
+
+    def __call__(self, state: Import) -> Import:
+        """Infer; the model is this import's own, and is changed in place."""
+        _infer(state.model)
+        if _type_formals(state.model):
+            _infer(state.model)
+        return state
+
+
+def _infer(model: ir.Model) -> None:
+    inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+    known = dict(_described(inferred.graph))
+    for graph in model.graphs():
+        for value in (value for node in graph for value in node.outputs):
+            info = known.get(value.name or "")
+            if info is not None:
+                _complete(value, info.type)
+
+
+def _type_formals(model: ir.Model) -> bool:
+    """Give formal inputs of loops that say nothing the types of what they start as; whether there were such."""
+    found = False
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
+            continue
+        formals = node.attributes["body"].as_graph().inputs
+        starts: list[ir.TypeProtocol | None] = [ir.TensorType(ir.DataType.INT64), ir.TensorType(ir.DataType.BOOL)]
+        starts += [None if value is None else value.type for value in node.inputs[2:]]
+        for formal, kind in zip(formals, starts, strict=False):
+            if formal.type is None and kind is not None:
+                formal.type, found = kind, True
+    return found
+
+
+def _described(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.ValueInfoProto]]:
+    for info in (*graph.value_info, *graph.output):
+        yield info.name, info
+    for node in graph.node:
+        for attr in node.attribute:
+            for body in (attr.g, *attr.graphs):
+                yield from _described(body)
+
+
+def _complete(value: ir.Value, kind: onnx.TypeProto) -> None:
+    if not kind.WhichOneof("value"):
+        return
+    if value.type is None:
+        value.type = ir.serde.deserialize_type_proto_for_type(kind)
+    shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(kind))
+    if shape is not None and (value.shape is None or not value.shape.is_static()):
+        value.shape = shape
+
+
+def _name_apart(model: ir.Model) -> None:
+    """Give every value of every graph a name of its own: Caffe2's bodies share one workspace."""
+    taken: set[str] = set()
+    for graph in model.graphs():
+        values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
+        for value in dict.fromkeys(values):
+            name = value.name
+            if name == "" and not value.uses() and not value.is_graph_output():
+                continue  # an optional output that is left out
+            base, count = name or "value", 1
+            while not name or name in taken:
+                name = f"{base}_{count}"
+                count += 1
+            taken.add(name)
+            if name != value.name:
+                value.name = name

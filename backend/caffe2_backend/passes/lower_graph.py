@@ -1,0 +1,50 @@
+"""From an ONNX graph to a Caffe2 net."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from caffe2_backend.carry import describe_net
+from caffe2_backend.lower import Lowering
+from caffe2_backend.ops import converters
+from caffe2_backend.state import Import
+from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.scope import Names
+
+
+class LowerGraph:
+    """Convert every node, in order; what cannot be converted becomes findings, all of them at once."""
+
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "constants", "shapes", "files"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"net"})
+
+    def __call__(self, state: Import) -> Import:
+        """Build the net and its parameters."""
+        model = state.model
+        graph = model.graph
+        names = Names(_names(model))
+        lowering = Lowering(converters() if state.lowers else {}, names, state.foreign)
+        net = NetDef(name=graph.name or "net")
+        place = Location(net.name)
+        lowering.initializers(graph.initializers.values(), net, place)
+        lowering.net(graph, net, place)
+        inputs = [str(value.name) for value in graph.inputs]
+        net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
+        net.external_output.extend(str(value.name) for value in graph.outputs)
+        describe_net(net, graph, dict(model.opset_imports) if any(op.domain for op in net.op) else {})
+        findings = (*state.findings, *lowering.findings)
+        return replace(state, net=net, parameters=lowering.parameters, findings=findings)
+
+
+def _names(model: ir.Model) -> set[str]:
+    return {
+        str(value.name)
+        for graph in model.graphs()
+        for value in (
+            *graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)
+        )
+    }  # fmt: skip

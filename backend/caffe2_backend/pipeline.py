@@ -1,0 +1,28 @@
+"""The import, read from top to bottom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from caffe2_backend.passes.check_files import CheckFiles
+from caffe2_backend.passes.convert_opset import ConvertOpset
+from caffe2_backend.passes.expand_functions import ExpandFunctions
+from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
+from caffe2_backend.passes.lower_graph import LowerGraph
+from caffe2_backend.passes.place import PlaceOnDevice
+from caffe2_backend.passes.refuse import RefuseFindings
+from caffe2_backend.state import Import
+from caffe2_bridge.passes import Pass
+
+IMPORT: Final[tuple[Pass[Import], ...]] = (
+    CheckFiles(),
+    InlineFunctions(),
+    ConvertOpset(),
+    RefuseFindings(),
+    ExpandFunctions(),
+    LiftConstants(),
+    InferShapes(),
+    LowerGraph(),
+    RefuseFindings(),
+    PlaceOnDevice(),
+)

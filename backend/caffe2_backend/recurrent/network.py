@@ -1,0 +1,83 @@
+"""RecurrentNetwork operators: a step net, run once for each row of a sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from caffe2_backend.op import Op
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
+
+# From the operator inside the step, the rows of the sequences, the states and the step's number (int32, [1]): the
+# states after the step.
+Step = Callable[[Op, Sequence[str], Sequence[str], str], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a state was after every step, [T, N, D], and after the last, [1, N, D]."""
+
+    all: str
+    last: str
+
+
+def recurrent_network(op: Op, sequences: Sequence[str], initial: Sequence[str], step: Step) -> list[Run]:
+    """Emit a RecurrentNetwork.
+
+    Args:
+        op: the node under conversion.
+        sequences: blobs of shape [T, N, D...]; the first says how many steps there are.
+        initial: the first value of each state, [1, N, D], [N, D] or [D].
+        step: builds the step net; a step sees rows [1, N, D...] and states [1, N, D].
+
+    Returns:
+        For each state what it was. The blobs are copies: the operator's own share the memory of its states.
+    """
+    inside = op.inside()
+    rows = [op.fresh("row") for _ in sequences]
+    before = [op.fresh("before") for _ in initial]
+    timestep = op.fresh("timestep")
+    after = [_own(inside, blob) for blob in step(inside, rows, before, timestep)]
+    net = NetDef(name=op.fresh("step"), type="simple", op=inside.made.ops)
+    made = {name for own in inside.made.ops for name in own.output}
+    known = {*rows, *before, timestep}
+    references = list(dict.fromkeys(name for own in inside.made.ops for name in own.input if name not in made | known))
+    net.external_input.extend([*rows, *before, timestep, *references])
+    net.external_output.extend(after)
+    states = [op.fresh("states") for _ in initial]
+    operands = list(dict.fromkeys([*sequences[:1], *initial, *sequences[1:], *references]))
+    links = [
+        link
+        for state, old, new in zip(states, before, after, strict=True)
+        for link in ((old, state, 0), (new, state, 1))
+    ]
+    links += [(row, sequence, 0) for row, sequence in zip(rows, sequences, strict=True)]
+    results = op.emit(
+        "RecurrentNetwork",
+        *operands,
+        outputs=2 * len(states) + 1,
+        alias_src=[state for state in states for _ in range(2)],
+        alias_offset=[1, -1] * len(states),
+        recurrent_states=states,
+        initial_recurrent_state_ids=[operands.index(name) for name in initial],
+        link_internal=[internal for internal, _, _ in links],
+        link_external=[external for _, external, _ in links],
+        link_offset=[offset for _, _, offset in links],
+        enable_rnn_executor=1,
+        step_net=net,
+        timestep=timestep,
+    )
+    _name_results(op, results[:-1])
+    copies = [op.emit("Copy", blob) for blob in results[:-1]]
+    return [Run(copies[2 * i], copies[2 * i + 1]) for i in range(len(states))]
+
+
+def _own(inside: Op, blob: str) -> str:
+    """A state after the step as a blob that the step itself writes, once."""
+    written = [name for own in inside.made.ops for name in own.output]
+    return blob if blob in written else inside.emit("Copy", blob)
+
+
+def _name_results(op: Op, results: Sequence[str]) -> None:
+    names = [name.encode() for name in results]
+    op.made.ops[-1].arg.append(Argument(name="alias_dst", strings=names))

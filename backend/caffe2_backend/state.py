@@ -1,0 +1,34 @@
+"""What travels through the import pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import Diagnostic
+from caffe2_bridge.params import Parameter
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+Foreign = Literal["error", "carry"]
+
+# What the converters read: older models are brought to it. Later ones are read as they are.
+WORKING_OPSET: Final = 20
+
+
+@dataclass(frozen=True)
+class Import:
+    """The state of one import. ``model`` belongs to the import; weights are shared by reference, never changed.
+
+    ``lowers`` is false where all operators of the model travel as they are, since its opset could not be converted.
+    """
+
+    model: ir.Model
+    foreign: Foreign = "error"
+    device: str | None = None
+    lowers: bool = True
+    net: NetDef | None = None
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    findings: tuple[Diagnostic, ...] = ()

@@ -1,0 +1,1 @@
+"""ONNX's backend test suite, run through this project's importer."""

@@ -1,0 +1,73 @@
+"""What passes of ONNX's backend test suite goes on passing: the lists are written by scripts/onnx-suite --record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conformance.oracle import find_oracle
+from onnx.backend.test import BackendTest
+
+from caffe2_backend import base
+from onnx_suite.cases import SUITES, Case, folder_cases, installed_cases
+from onnx_suite.runtime import run_backend
+from onnx_suite.strict import run_strict
+
+HERE = Path(__file__).parent
+
+
+def expected(name: str) -> set[str]:
+    return set((HERE / name).read_text().split())
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Case]:
+    return list(installed_cases())
+
+
+@pytest.mark.slow
+def test_what_onnxruntime_passes_passes_through_a_net(cases: list[Case]) -> None:
+    wanted = expected("expected_runtime.txt")
+    outcome = run_backend(case for case in cases if case.name in wanted)
+    assert outcome.keys() == wanted
+    assert {test: why for test, why in outcome.items() if why} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+def test_what_real_caffe2_computes(cases: list[Case]) -> None:
+    wanted = expected("expected_strict.txt")
+    outcome = run_strict(case for case in cases if case.name in wanted)
+    assert outcome.keys() == wanted
+    assert {test: why for test, why in outcome.items() if why} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.oracle
+def test_what_the_peer_imports_is_imported() -> None:
+    python = find_oracle()
+    assert python is not None
+    folder = next(python.parents[1].glob("lib/python*/site-packages/onnx/backend/test/data"))
+    peer = {line for line in (HERE.parent / "golden" / "caffe2_importer_passes.txt").read_text().split("\n") if line}
+    peer = {line for line in peer if not line.startswith("#")}
+    wanted = expected("expected_strict_1_8.txt")
+    assert wanted > peer
+    assert len(wanted) > 1.5 * len(peer)
+    outcome = run_strict(case for name in SUITES for case in folder_cases(folder / name) if case.name in wanted)
+    assert {test: why for test, why in outcome.items() if why} == {}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the suite's own arithmetic overflows on purpose
+def test_onnx_itself_takes_the_module_for_a_backend() -> None:
+    """ONNX's own runner, on a handful of tests: its comparisons know neither text nor sequences well."""
+    suite = BackendTest(base, __name__).include(r"^test_(add|relu|gemm_all_attributes|lstm_defaults|if)_cpu$")
+    tests = [
+        getattr(kind(name), name)
+        for kind in suite.test_cases.values()
+        for name in vars(kind)
+        if name
+        in {"test_add_cpu", "test_relu_cpu", "test_gemm_all_attributes_cpu", "test_lstm_defaults_cpu", "test_if_cpu"}
+    ]
+    assert len(tests) == 5
+    for test in tests:
+        test()

@@ -1,0 +1,159 @@
+"""Nets of Caffe2's operators alone, run in real Caffe2, and exported and run on onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from conformance.oracle import OracleRun, run_oracle
+from onnx import numpy_helper, parser
+
+from caffe2_backend.convert import to_netdef
+from caffe2_backend.onnx_session import OnnxSession
+from caffe2_bridge import ConversionError
+from caffe2_frontend import to_onnx
+
+RNG = np.random.default_rng(7)
+T, N, WIDTH, H = 5, 3, 4, 2
+
+RECURRENT = {
+    "lstm": ("LSTM", 4, "", 2),
+    "lstm_reverse_lengths": ("LSTM", 4, 'direction = "reverse"', 2),
+    "lstm_bidirectional": ("LSTM", 4, 'direction = "bidirectional"', 2),
+    "lstm_functions": ("LSTM", 4, 'activations = ["HardSigmoid", "Softsign", "Elu"], activation_alpha = [0.3, 0.7]', 2),
+    "lstm_input_forget": ("LSTM", 4, "input_forget = 1", 2),
+    "lstm_clip": ("LSTM", 4, "clip = 0.5", 2),
+    "gru": ("GRU", 3, "", 1),
+    "gru_linear": ("GRU", 3, 'linear_before_reset = 1, direction = "bidirectional"', 1),
+    "rnn": ("RNN", 1, 'activations = ["Relu"]', 1),
+    "rnn_affine": ("RNN", 1, 'activations = ["Affine"], activation_alpha = [0.5], activation_beta = [0.1]', 1),
+}
+
+
+def recurrent_model(name: str, *, omitted: bool) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    kind, gates, attributes, states = RECURRENT[name]
+    d = 2 if "bidirectional" in attributes else 1
+    weights = {
+        "w": RNG.normal(size=(d, gates * H, WIDTH)), "r": RNG.normal(size=(d, gates * H, H)),
+        "b": RNG.normal(size=(d, 2 * gates * H)),
+    }  # fmt: skip
+    inputs: dict[str, Any] = {"x": RNG.normal(size=(T, N, WIDTH)).astype(np.float32)}
+    declared = "float[T,N,4] x"
+    operands = "x, w, r, b"
+    if not omitted:
+        inputs["lens"] = np.array([5, 2, 4], np.int32)
+        inputs |= {f"s{i}": RNG.normal(size=(d, N, H)).astype(np.float32) for i in range(states)}
+        declared += ", int32[N] lens" + "".join(f", float[{d},N,2] s{i}" for i in range(states))
+        operands += ", lens" + "".join(f", s{i}" for i in range(states))
+    else:
+        operands = "x, w, r"
+        del weights["b"]
+    outs = ["y", "h", "c"][: 1 + states]
+    ranks = [f"float[T,{d},N,2]", f"float[{d},N,2]", f"float[{d},N,2]"]
+    results = ", ".join(f"{rank} {out}" for rank, out in zip(ranks, outs, strict=False))
+    attributes = f"hidden_size = {H}" + (f", {attributes}" if attributes else "")
+    model = parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21]> g ({declared}) => ({results}) '
+        f"{{ {', '.join(outs)} = {kind}<{attributes}>({operands}) }}"
+    )
+    model.graph.initializer.extend(
+        numpy_helper.from_array(array.astype(np.float32), key) for key, array in weights.items()
+    )
+    return model, inputs
+
+
+def run_original(model: onnx.ModelProto, inputs: dict[str, Any]) -> list[Any]:
+    return OnnxSession(model.SerializeToString()).run_values(inputs)
+
+
+def run_real_caffe2(model: onnx.ModelProto, inputs: dict[str, Any]) -> list[Any]:
+    net = to_netdef(model)
+    (result,) = run_oracle([OracleRun(net.predict_net, inputs, net.init_net, list(net.predict_net.external_output))])
+    assert result.error == ""
+    return [result.outputs[name] for name in net.predict_net.external_output]
+
+
+def assert_equal(ours: list[Any], theirs: list[Any]) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("omitted", [False, True])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_operators_in_real_caffe2(name: str, omitted: bool) -> None:
+    model, inputs = recurrent_model(name, omitted=omitted)
+    assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
+
+
+@pytest.mark.parametrize("omitted", [False, True])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_operators_there_and_back(name: str, omitted: bool) -> None:
+    model, inputs = recurrent_model(name, omitted=omitted)
+    assert_equal(run_original(to_onnx(to_netdef(model)), inputs), run_original(model, inputs))
+
+
+CONTROL = {
+    "if": """g (float[N,3] x, bool c) => (float[N,3] y) <float[3] w = {1, 2, 3}> {
+        y = If(c) <then_branch = a () => (float[N,3] q) { q = Mul(x, w) },
+                   else_branch = b () => (float[N,3] r) { k = Constant<value_float = 2.0>() r = Sub(x, k) }> }""",
+    "loop": """g (float[N,3] x, bool c) => (float[N,3] y, float[M,N,3] s) <int64 m = {4}> {
+        y, s = Loop(m, c, x) <body = b (int64 i, bool go, float[N,3] h) => (bool go2, float[N,3] h2, float[N,3] r) {
+          go2 = Identity(go) f = Cast<to = 1>(i) h2 = Add(h, f) r = Mul(h2, x) }> }""",
+    "scan": """g (float[N,3] x, bool c) => (float[3] y, float[N,3] s) <float[3] z = {0, 0, 1}> {
+        y, s = Scan<num_scan_inputs = 1, scan_input_directions = [1], scan_output_directions = [1],
+          body = b (float[3] h, float[3] r) => (float[3] h2, float[3] o) { h2 = Add(h, r) o = Mul(h2, r) }>(z, x) }""",
+}
+
+
+def control_model(name: str) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 10, opset_import: ["": 21]> {CONTROL[name]}')
+
+
+def control_inputs() -> dict[str, Any]:
+    return {"x": np.arange(12, dtype=np.float32).reshape(4, 3) - 5, "c": np.ones((), bool)}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_operators_in_real_caffe2(name: str) -> None:
+    model, inputs = control_model(name), control_inputs()
+    expected = OnnxSession(model.SerializeToString()).run_values(inputs)
+    assert_equal(run_real_caffe2(model, inputs), expected)
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_operators_there_and_back(name: str) -> None:
+    model, inputs = control_model(name), control_inputs()
+    again = OnnxSession(to_onnx(to_netdef(model)).SerializeToString())
+    expected = OnnxSession(model.SerializeToString()).run_values(inputs)
+    assert_equal(again.run_values(inputs), expected)
+
+
+def test_an_attribute_that_caffe2_lacks_is_a_finding() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[1,1,8,8] x) => (float[1,1,6,6] y) { y = MaxPool<kernel_shape = [2, 2], dilations = [2, 2]>(x) }""")
+    with pytest.raises(ConversionError, match="dilation"):
+        to_netdef(model)
+
+
+@pytest.mark.oracle
+def test_shapes_are_computed_when_the_net_runs() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[A,B] x, float[B] v) => (float[A,B] y) <int64[1] minus = {-1}, int64[1] one = {1}> {
+          s = Shape(x) n = Gather(s, one) f = Concat<axis = 0>(n, minus) t = Reshape(x, f) u = Transpose(t)
+          e = Expand(v, s) y = Max(e, u) }""")
+    for rows, columns in ((2, 2), (3, 3)):
+        inputs = {"x": RNG.normal(size=(rows, columns)).astype(np.float32), "v": np.arange(columns, dtype=np.float32)}
+        assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
+
+
+@pytest.mark.oracle
+def test_operators_that_onnx_defines_by_others() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[4,3] x, int64[4] k) => (float y) { y = SoftmaxCrossEntropyLoss<reduction = "sum">(x, k) }""")
+    inputs = {"x": RNG.normal(size=(4, 3)).astype(np.float32), "k": np.array([0, 2, 1, 2])}
+    assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
