@@ -18,6 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from caffe2_backend.cli_validate import add_commands
 from caffe2_bridge import Model, load, save
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.files import FORMATS
@@ -176,6 +177,31 @@ def export(
         click.echo(f"{path}: {path.stat().st_size:,} bytes")
 
 
+@main.command(name="import")
+@_model
+@click.option("-o", "--output", "target", required=True, type=click.Path(path_type=Path), help="The folder to write.")
+@click.option(
+    "--foreign", type=click.Choice(["error", "carry"]), default="error", show_default=True,
+    help="What becomes of operators that Caffe2 lacks: refused, or taken along as they are.",
+)  # fmt: skip
+@click.option("--device", help="cpu or cuda:N: where the operators are to run.")
+@click.option(
+    "--format", "form", type=click.Choice(["pb", "pbtxt", "minidb"]), default="pb", show_default=True,
+    help="How the nets are written.",
+)  # fmt: skip
+@_reports_errors
+def import_(model: Path, target: Path, foreign: Any, device: str | None, form: Any) -> None:
+    """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
+    from caffe2_backend.convert import to_netdef
+    from caffe2_bridge import save
+
+    with _progress("importing"):
+        converted = to_netdef(model, foreign=foreign, device=device)
+        save(converted, target, format=form)
+    carried = sum(bool(op.domain) for op in converted.predict_net.op)
+    click.echo(f"{target}: {len(converted.predict_net.op)} operators, {carried} of them ONNX's own")
+
+
 def _certify(model: Model) -> None:
     from caffe2_backend.certify import certify
 
@@ -294,3 +320,6 @@ def ops(as_json: bool) -> None:
     for name, types in rows.items():
         table.add_row(name, ", ".join(types))
     Console().print(table)
+
+
+add_commands(main, _described, _read_arrays)

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from caffe2_backend.cli import main
-from caffe2_backend.validate import validate
-from caffe2_bridge import load, save
+from caffe2_backend.validate import lockstep, validate
+from caffe2_bridge import RunError, load, save
 from caffe2_frontend import to_onnx
 
 ROOT = Path(__file__).parents[2]
@@ -63,6 +63,25 @@ def test_a_bad_weight_is_found_in_every_direction(broken: Path, tmp_path: Path) 
 def test_two_nets(tmp_path: Path) -> None:
     save(load(MODELS / "gru"), tmp_path / "copy")
     assert validate(MODELS / "gru", other=tmp_path / "copy", runtimes=("workspace",)).agrees
+
+
+@pytest.mark.oracle
+def test_an_onnx_model_and_its_import() -> None:
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+    g (float[N,3] x, float[N,3] z) => (float[N,3] y) { a = Relu(x) y = Add(a, z) }"""
+    report = validate(onnx.parser.parse_model(text), every_blob=True)
+    assert report.sides == ("onnxruntime-cpu", "onnx-reference", "caffe2")
+    assert report.agrees
+
+
+def test_a_lock_step_that_cannot_run_costs_no_verdict(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RunError("not by itself")
+
+    monkeypatch.setattr(lockstep, "lock_step", refuse)
+    report = validate(MODELS / "lstm", other=broken, runtimes=HERE, lockstep=True)
+    assert report.exit_code == 1
+    assert "not by itself" in report.failures[0].reason
 
 
 def test_given_inputs_are_the_only_case() -> None:

@@ -46,10 +46,12 @@ class Browser:
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
         command = [
-            "sh", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', CHROMIUM, "--headless=new", "--no-sandbox",
+            "bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', CHROMIUM, "--headless=new", "--no-sandbox",
             "--disable-gpu", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
         ]  # fmt: skip
-        self.process = subprocess.Popen(command, pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(  # noqa: S603 - the browser of this machine
+            command, pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         self._rest, self._id, self._session = b"", 0, ""
@@ -86,7 +88,10 @@ class Browser:
         self.call("Page.enable")
         self.call("Page.navigate", url=path.as_uri())
         self.js("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
-        self.js("new Promise((done, fail) => { const wait = () => document.querySelector('#verdict') ? done() : setTimeout(wait, 20); wait(); })")
+        self.js(
+            "new Promise(done => { const wait = () =>"
+            " document.querySelector('#verdict') ? done() : setTimeout(wait, 20); wait(); })"
+        )
 
     def picture(self) -> bytes:
         return base64.b64decode(self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"])

@@ -1,0 +1,172 @@
+"""How far two values are apart, and how far they may be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_backend.runtime.values import Array, Int8Tensor
+
+_BINS: Final = 24
+_GROWS_UNTIL: Final = 8.0
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """``|a - b| <= atol + rtol * |a|`` for one dtype; everything else is exact."""
+
+    rtol: float
+    atol: float
+
+    def at_depth(self, depth: int) -> Tolerance:
+        """The tolerance after ``depth`` operators: rounding adds up as a random walk does, at most eightfold here."""
+        factor = min(math.sqrt(max(depth, 1)), _GROWS_UNTIL)
+        return Tolerance(self.rtol * factor, self.atol * factor)
+
+
+# A hundred roundings or so; what a matrix product over some hundred elements loses.
+TOLERANCES: Final[Mapping[str, Tolerance]] = {
+    "float16": Tolerance(1e-2, 1e-3),
+    "float32": Tolerance(1e-4, 1e-5),
+    "float64": Tolerance(1e-9, 1e-11),
+}
+EXACT: Final = Tolerance(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one value differs from the reference's.
+
+    Attributes:
+        agrees: the verdict.
+        reason: why not, in words; empty where it agrees.
+        dtype: the reference's dtype; shape: its shape.
+        rtol: the tolerance that was asked for, as atol.
+        max_abs: largest absolute difference of elements that are finite on both sides.
+        max_rel: largest of the same relative to the reference's element.
+        max_ulp: largest of the same in units in the last place of the reference's element; 0 for other than floats.
+        wrong: how many elements are beyond the tolerance, of ``size``.
+        nan_agrees: whether NaN is at the same places; inf_agrees: the same for infinities and their signs.
+        worst: the index of the element that is furthest off.
+        histogram: counts of differences by power of ten, from 1e-20 (and less) to 1e3 (and more).
+    """
+
+    agrees: bool
+    reason: str = ""
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    rtol: float = 0.0
+    atol: float = 0.0
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    max_ulp: float = 0.0
+    wrong: int = 0
+    size: int = 0
+    nan_agrees: bool = True
+    inf_agrees: bool = True
+    worst: tuple[int, ...] = ()
+    histogram: tuple[int, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON; infinities are text."""
+        data = asdict(self)
+        return {k: (str(v) if isinstance(v, float) and not math.isfinite(v) else v) for k, v in data.items()}
+
+
+def compare(
+    expected: Array | Int8Tensor,
+    actual: Array | Int8Tensor,
+    *,
+    depth: int = 1,
+    tolerances: Mapping[str, Tolerance] = TOLERANCES,
+) -> Difference:
+    """How ``actual`` differs from ``expected``.
+
+    Shapes and dtypes must be equal; so must integers, bools, texts, and the scales of Int8 tensors where both sides
+    have one. NaN equals NaN, an infinity equals itself.
+    """
+    if isinstance(expected, Int8Tensor) and isinstance(actual, Int8Tensor):
+        one, other = (expected.scale, expected.zero_point), (actual.scale, actual.zero_point)
+        if not np.allclose(one, other):
+            reason = f"scale and zero point are {other}, not {one}"
+            return Difference(agrees=False, reason=reason, dtype=str(expected.data.dtype), shape=expected.data.shape)
+    a = expected.data if isinstance(expected, Int8Tensor) else np.asarray(expected)
+    b = actual.data if isinstance(actual, Int8Tensor) else np.asarray(actual)
+    reason = _kind(a, b)
+    if reason:
+        return Difference(agrees=False, reason=reason, dtype=str(a.dtype), shape=a.shape, wrong=a.size, size=a.size)
+    if a.dtype.kind == "f":
+        allowed = tolerances.get(str(a.dtype), EXACT).at_depth(depth)
+        return _floats(a, b, allowed)
+    return _exact(a, b)
+
+
+def _kind(a: Array, b: Array) -> str:
+    text = set("OSUT")
+    if a.dtype != b.dtype and not {a.dtype.kind, b.dtype.kind} <= text:
+        return f"dtype is {b.dtype}, not {a.dtype}"
+    return f"shape is {list(b.shape)}, not {list(a.shape)}" if a.shape != b.shape else ""
+
+
+def _exact(a: Array, b: Array) -> Difference:
+    same = np.asarray(a == b)
+    wrong = int(a.size - np.count_nonzero(same))
+    if not wrong:
+        return Difference(agrees=True, dtype=str(a.dtype), shape=a.shape, size=a.size)
+    worst = tuple(int(i) for i in np.argwhere(~same)[0])
+    off = 1.0
+    if a.dtype.kind in "iu":
+        off = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max())
+    reason = f"{wrong} of {a.size} elements differ; at {list(worst)} {b[worst]}, not {a[worst]}"
+    return Difference(
+        agrees=False, reason=reason, dtype=str(a.dtype), shape=a.shape, max_abs=off, wrong=wrong, size=a.size,
+        worst=worst,
+    )  # fmt: skip
+
+
+def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(x) & np.isfinite(y)
+    nan_agrees = bool(np.array_equal(np.isnan(x), np.isnan(y)))
+    infinite = np.isinf(x) | np.isinf(y)
+    inf_agrees = bool(np.array_equal(x[infinite], y[infinite], equal_nan=True))
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        off = np.where(finite, np.abs(x - y), 0.0)
+        unit = np.abs(np.spacing(np.where(finite, a, 0).astype(a.dtype))).astype(np.float64)
+        relative = np.where(off > 0, off / np.abs(x), 0.0)
+        relative[~np.isfinite(relative)] = 0.0  # beside a zero, nothing is relative
+        good = np.where(finite, off <= allowed.atol + allowed.rtol * np.abs(x), (x == y) | (np.isnan(x) & np.isnan(y)))
+    wrong = int(a.size - np.count_nonzero(good))
+    ranked = np.where(finite, off, np.where(good, 0.0, np.inf))
+    worst = tuple(int(i) for i in np.unravel_index(int(ranked.argmax()), a.shape)) if a.size and ranked.any() else ()
+    reason = ""
+    if wrong:
+        reason = f"{wrong} of {a.size} elements differ, at most by {ranked.max():.3g}; "
+        reason += f"at {list(worst)} {b[worst]:.6g}, not {a[worst]:.6g}"
+    return Difference(
+        agrees=not wrong, reason=reason, dtype=str(a.dtype), shape=a.shape, rtol=allowed.rtol, atol=allowed.atol,
+        max_abs=float(off.max(initial=0.0)), max_rel=float(relative.max(initial=0.0)),
+        max_ulp=float((off / unit).max(initial=0.0)), wrong=wrong, size=a.size, nan_agrees=nan_agrees,
+        inf_agrees=inf_agrees, worst=worst, histogram=_histogram(off),
+    )  # fmt: skip
+
+
+def _histogram(off: Array) -> tuple[int, ...]:
+    """Counts by power of ten: bin ``k`` holds differences around ``10 ** (k - 20)``; zeros are in bin 0."""
+    with np.errstate(divide="ignore"):
+        power = np.floor(np.log10(off.ravel()))
+    place = np.clip(np.where(np.isfinite(power), power + 20, 0), 0, _BINS - 1).astype(int)
+    return tuple(int(n) for n in np.bincount(place, minlength=_BINS))
+
+
+def first_row(expected: Array | Int8Tensor, actual: Array | Int8Tensor, **options: Any) -> int | None:
+    """The first index along axis 0 whose rows disagree: the timestep, for sequences. None where there is none."""
+    a = expected.data if isinstance(expected, Int8Tensor) else expected
+    b = actual.data if isinstance(actual, Int8Tensor) else actual
+    if a.shape != b.shape or a.dtype != b.dtype or not a.ndim:
+        return None
+    return next((t for t in range(a.shape[0]) if not compare(a[t], b[t], **options).agrees), None)

@@ -1,0 +1,66 @@
+"""What a runtime is to the validation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import onnx
+
+from caffe2_backend.runtime.values import Array, Int8Tensor
+from caffe2_bridge.model import Model
+
+Value: TypeAlias = Array | Int8Tensor
+AnyModel: TypeAlias = Model | onnx.ModelProto
+Form = Literal["onnx", "caffe2"]
+
+
+class Loaded(Protocol):
+    """A model in a runtime, ready to run."""
+
+    def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
+        """Run once.
+
+        Args:
+            inputs: values by name; names that the model lacks are not used.
+            outputs: what to give; None for the model's own outputs. Blobs that are no tensors are left out.
+
+        Raises RunError where the run fails or an input is missing.
+        """
+        ...
+
+
+class Runtime(Protocol):
+    """Something that runs models of one form.
+
+    Attributes:
+        name: as users write it.
+        form: ``onnx`` where :meth:`load` takes a ModelProto, ``caffe2`` where it takes a Model.
+    """
+
+    name: str
+    form: Form
+
+    def missing(self) -> str:
+        """Why it cannot be used here; empty where it can."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Versions of what it is made of, by name."""
+        ...
+
+    def load(self, model: AnyModel) -> Loaded:
+        """Make a model ready to run. Raises RunError where the runtime cannot take it."""
+        ...
+
+
+def onnx_model(model: AnyModel) -> onnx.ModelProto:
+    """The model as an ONNX model; another form here is our own mistake."""
+    assert isinstance(model, onnx.ModelProto)
+    return model
+
+
+def caffe2_model(model: AnyModel) -> Model:
+    """The model as a Caffe2 model; another form here is our own mistake."""
+    assert isinstance(model, Model)
+    return model

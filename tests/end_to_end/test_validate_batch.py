@@ -1,0 +1,98 @@
+"""A folder of models: one summary, crashes that cost one model, and going on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from caffe2_backend.cli import main
+from caffe2_backend.validate import batch
+from caffe2_backend.validate.batch import find_models, run_batch
+
+MODELS = Path(__file__).parents[1] / "golden" / "models"
+AGAINST = ("workspace", "onnxruntime-cpu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    root = tmp_path / "models"
+    for name in ("lstm", "deep/gru"):
+        shutil.copytree(MODELS / Path(name).name, root / name)
+    (root / "broken").mkdir()
+    (root / "broken" / "predict_net.pb").write_bytes(b"\xff\xff no net")
+    (root / "bad.onnx").write_bytes(b"no model")
+    return root
+
+
+def test_every_model_is_found(folder: Path) -> None:
+    names = [str(path.relative_to(folder)) for path in find_models(folder)]
+    assert names == ["bad.onnx", "broken", "deep/gru", "lstm"]
+
+
+def test_the_command(folder: Path, tmp_path: Path) -> None:
+    words = [
+        "batch",
+        str(folder),
+        "--jobs",
+        "2",
+        "-o",
+        str(tmp_path / "out"),
+        "--against",
+        AGAINST[0],
+        "--against",
+        AGAINST[1],
+    ]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 2, result.output
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    verdicts = {model["model"]: model["verdict"] for model in summary["models"]}
+    assert verdicts == {"bad.onnx": "could not run", "broken": "could not run", "deep/gru": "agree", "lstm": "agree"}
+    assert summary["counts"]["agree"] == 2
+    page = (tmp_path / "out" / "summary.html").read_text(encoding="utf-8")
+    assert "deep/gru" in page
+    assert "http" not in page.replace("http-equiv", "")
+    shutil.rmtree(folder / "broken")
+    (folder / "bad.onnx").unlink()
+    assert CliRunner().invoke(main, words).exit_code == 0
+    assert CliRunner().invoke(main, ["batch", str(tmp_path / "nothing")]).exit_code == 2
+
+
+def test_it_goes_on_where_it_stopped(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    real = batch._run
+
+    def counted(model: Path, name: str, *rest: object) -> batch.ModelResult:
+        ran.append(name)
+        if name == "lstm" and len(ran) < 5:
+            return batch.ModelResult(name, "crashed", key=str(rest[0]))
+        return real(model, name, *rest)  # type: ignore[arg-type] # handed on as they came
+
+    monkeypatch.setattr(batch, "_run", counted)
+    (folder / "bad.onnx").unlink()
+    run_batch(folder, tmp_path / "out", runtimes=AGAINST)
+    assert ran == ["broken", "deep/gru", "lstm"]
+    run_batch(folder, tmp_path / "out", runtimes=AGAINST)
+    assert len(ran) == 3
+    with (folder / "lstm" / "predict_net.pb").open("ab") as file:
+        file.write(b"\x0a\x01n")
+    cut = next((tmp_path / "out" / "results").glob("broken-*"))
+    cut.write_text("{", encoding="utf-8")
+    run_batch(folder, tmp_path / "out", runtimes=AGAINST)
+    assert ran[3:] == ["broken", "lstm"]
+
+
+def test_a_model_that_takes_too_long_or_kills_its_process_costs_itself(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(folder / "deep")
+    (late,) = (r for r in run_batch(folder, tmp_path / "late", seconds=0.01) if r.model == "lstm")
+    assert (late.verdict, "did not end" in late.reason) == ("crashed", True)
+    monkeypatch.setattr(sys, "executable", "false")
+    results = run_batch(folder, tmp_path / "dead")
+    assert {result.verdict for result in results} == {"crashed"}
+    assert "status 1" in results[0].reason

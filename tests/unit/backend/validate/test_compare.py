@@ -1,0 +1,86 @@
+"""Differences and tolerances."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from caffe2_backend.runtime import Int8Tensor
+from caffe2_backend.validate.compare import Tolerance, compare, first_row
+
+A = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
+
+
+def test_equal_values_agree_exactly() -> None:
+    found = compare(A, A.copy())
+    assert found.agrees
+    assert (found.max_abs, found.max_rel, found.max_ulp, found.wrong, found.worst) == (0, 0, 0, 0, ())
+    assert found.histogram[0] == 24
+
+
+def test_one_step_of_a_float_is_one_ulp() -> None:
+    found = compare(A, np.nextafter(A, np.float32(9)))
+    assert found.agrees
+    assert found.max_ulp == 1
+
+
+def test_a_wrong_element_is_named() -> None:
+    b = A.copy()
+    b[2, 3] += 0.5
+    found = compare(A, b)
+    assert not found.agrees
+    assert found.worst == (2, 3)
+    assert found.wrong == 1
+    assert found.max_abs == pytest.approx(0.5)
+    assert "at [2, 3]" in found.reason
+    assert first_row(A, b) == 2
+
+
+@pytest.mark.parametrize(
+    ("b", "reason"),
+    [
+        (A.astype(np.float64), "dtype is float64, not float32"),
+        (A.reshape(6, 4), r"shape is \[6, 4\], not \[4, 6\]"),
+    ],
+)
+def test_dtype_and_shape_are_exact(b: np.ndarray, reason: str) -> None:  # type: ignore[type-arg] # any
+    import re
+
+    assert re.search(reason, compare(A, b).reason)
+    assert first_row(A, b) is None
+
+
+def test_nan_and_infinity_agree_with_themselves_alone() -> None:
+    a = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
+    assert compare(a, a).agrees
+    moved = compare(a, np.array([1, np.inf, -np.inf, 1], np.float32))
+    assert (moved.agrees, moved.nan_agrees, moved.inf_agrees) == (False, False, True)
+    sign = compare(a, np.array([np.nan, np.inf, np.inf, 1], np.float32))
+    assert (sign.agrees, sign.nan_agrees, sign.inf_agrees) == (False, True, False)
+    assert sign.worst == (2,)
+    json.dumps(sign.to_dict(), allow_nan=False)
+
+
+def test_integers_texts_and_scales_are_exact() -> None:
+    assert not compare(np.array([1, 2]), np.array([1, 3])).agrees
+    assert compare(np.array(["a"], object), np.array(["a"])).agrees
+    assert not compare(np.array(["a"], object), np.array(["b"], object)).agrees
+    q = np.array([1], np.uint8)
+    assert compare(Int8Tensor(q, 0.5, 1), Int8Tensor(q, 0.5, 1)).agrees
+    assert "scale" in compare(Int8Tensor(q, 0.5, 1), Int8Tensor(q, 0.25, 1)).reason
+    assert compare(Int8Tensor(q, 0.5, 1), q).agrees
+
+
+def test_tolerance_grows_with_depth_up_to_a_bound() -> None:
+    b = A + np.float32(3e-5)
+    assert not compare(A * 0, b - A).agrees
+    assert compare(A * 0, b - A, depth=16).agrees
+    assert Tolerance(1, 1).at_depth(10_000) == Tolerance(8, 8)
+    assert not compare(A, A + np.float32(1e-6), tolerances={}).agrees
+
+
+def test_nothing_agrees_with_nothing() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    assert compare(empty, empty).agrees
