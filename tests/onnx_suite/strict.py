@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from conformance.oracle import OracleError, OracleResult, OracleRun, run_oracle
-from onnx_suite.cases import Case, difference
 
 from caffe2_backend.convert import to_netdef
 from caffe2_bridge.diagnostics import BridgeError
+from onnx_suite.cases import Case, difference
 
 _BATCH = 40
 
