@@ -115,20 +115,31 @@ def _validate(
     chosen: list[str | Runtime] | None = list(runtimes) or None
     if matrix and chosen is None:
         chosen = list(present_runtimes(caffe2_python=caffe2_python))
+    read = read_model(model, init)
     result = run(
-        read_model(model, init), read_arrays(source) if source else None, chosen, other=other, described=known,
+        read, read_arrays(source) if source else None, chosen, other=other, described=known,
         every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
         repro=None if repro is None else str(repro), seed=seed, recurrent=recurrent, caffe2_python=caffe2_python,
     )  # fmt: skip
     if report is not None:
         from caffe2_backend.validate.page import write_page
 
-        write_page(result, report)
+        write_page(result, report, _picture(model if model.suffix == ".onnx" else read, result))
     if as_json:
         click.echo(result.to_json())
     else:
         _print(result)
     sys.exit(result.exit_code)
+
+
+def _picture(model: Any, result: Any) -> str:
+    from caffe2_backend.validate.picture import error_picture
+
+    try:
+        return error_picture(model, result)
+    except BridgeError as error:  # no graphviz here: the page is whole without its picture
+        click.echo(f"no picture of the net on the page: {error}", err=True)
+        return ""
 
 
 def _print(result: Any) -> None:

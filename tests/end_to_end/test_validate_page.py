@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from unit.backend.validate.faults import MODELS, with_weight
 
+from caffe2_backend.picture import sketch_model
 from caffe2_backend.validate import ValidationReport, validate
 from caffe2_backend.validate.page import page, write_page
+from caffe2_backend.validate.picture import colouring, error_picture
 from caffe2_bridge import load
+from caffe2_frontend import to_onnx
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 
@@ -36,6 +40,35 @@ def test_the_page_needs_no_network_and_runs_nothing_of_the_models(report: Valida
     hostile = ValidationReport("<script>alert(1)</script>", "<b>", ("<b>",), ())
     assert "<script>alert" not in page(hostile)
     assert "could not run" in page(hostile)
+
+
+def painted(report: ValidationReport) -> dict[str, str]:
+    """The colour of each operator's box in the picture, by operator type: the first of each type."""
+    sketch = sketch_model(load(MODELS / "lstm"))
+    chosen = colouring(sketch, report)
+    found: dict[str, str] = {}
+    for node in sketch.whole.every_node():
+        found.setdefault(node.title, chosen.group(node))
+    return found
+
+
+def test_operators_are_coloured_by_their_worst_blob(report: ValidationReport) -> None:
+    groups = painted(report)
+    assert groups["RecurrentNetwork"] == "disagrees"
+    assert groups["FC"] == "equal"  # the projection of the input comes before the bad weight
+    assert groups["Sigmoid" if "Sigmoid" in groups else "LSTMUnit"] == "not compared"  # in the step net
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
+def test_the_picture_is_part_of_the_page_and_needs_no_network(report: ValidationReport, tmp_path: Path) -> None:
+    text = page(report, error_picture(load(MODELS / "lstm"), report))
+    assert not re.search(r"(src|href)\s*=|url\(|@import|https?:", text)
+    assert text.count("<svg") == page(report).count("<svg") + 1
+    assert "#f3a297" in text.partition("<h2>The net</h2>")[2]
+    onnx.save(to_onnx(load(MODELS / "lstm")), tmp_path / "lstm.onnx")
+    exported = error_picture(tmp_path / "lstm.onnx", report)
+    assert exported.startswith("<svg")
+    assert "Scan" in exported
 
 
 class Browser:

@@ -4,6 +4,18 @@ from caffe2_backend.picture.caffe2 import sketch_model
 from caffe2_backend.picture.dot import to_dot
 from caffe2_backend.picture.graphviz import draw, render
 from caffe2_backend.picture.onnx_model import sketch_onnx
-from caffe2_backend.picture.sketch import Box, Edge, Kind, Node, Sketch
+from caffe2_backend.picture.sketch import Box, Colouring, Edge, Kind, Node, Sketch
 
-__all__ = ["Box", "Edge", "Kind", "Node", "Sketch", "draw", "render", "sketch_model", "sketch_onnx", "to_dot"]
+__all__ = [
+    "Box",
+    "Colouring",
+    "Edge",
+    "Kind",
+    "Node",
+    "Sketch",
+    "draw",
+    "render",
+    "sketch_model",
+    "sketch_onnx",
+    "to_dot",
+]

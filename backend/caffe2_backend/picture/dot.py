@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from caffe2_backend.picture.sketch import Box, Edge, Kind, Node, Sketch
+from caffe2_backend.picture.sketch import Box, Colouring, Edge, Kind, Node, Sketch
 
 _FONT: Final = "Helvetica,Arial,sans-serif"
 _INK, _PALE, _LINE = "#1f2933", "#66717d", "#8995a1"
@@ -19,13 +19,13 @@ _BIG_PICTURE: Final = 400  # nodes, above which graphviz is told to hurry: curve
 _QUICK: Final = "splines=polyline, nslimit=2, mclimit=0.5"
 
 
-def to_dot(sketch: Sketch) -> str:
-    """The text that graphviz's ``dot`` draws."""
-    return "\n".join(_document(sketch)) + "\n"
+def to_dot(sketch: Sketch, colouring: Colouring | None = None) -> str:
+    """The text that graphviz's ``dot`` draws; without a ``colouring``, colours are devices."""
+    chosen = colouring or Colouring(lambda node: node.device, colours_of(sketch))
+    return "\n".join(_document(sketch, chosen)) + "\n"
 
 
-def _document(sketch: Sketch) -> Iterator[str]:
-    colours = colours_of(sketch)
+def _document(sketch: Sketch, colouring: Colouring) -> Iterator[str]:
     big = sum(1 for _ in sketch.whole.every_node()) > _BIG_PICTURE
     yield "digraph model {"
     yield (
@@ -38,9 +38,9 @@ def _document(sketch: Sketch) -> Iterator[str]:
         f'  edge [fontname="{_FONT}", fontsize={_SMALL}, fontcolor="{_PALE}", color="{_LINE}", penwidth=0.9, '
         "arrowsize=0.6];"
     )
-    if len(colours) > 1:
-        yield from _legend(colours)
-    yield from _content(sketch.whole, colours, 0)
+    if len(colouring.colours) > 1:
+        yield from _legend(colouring.colours)
+    yield from _content(sketch.whole, colouring, 0)
     for edge in sketch.edges:
         yield f"  {edge.source} -> {edge.target} {_edge(edge)};"
     yield "}"
@@ -54,9 +54,9 @@ def colours_of(sketch: Sketch) -> dict[str, str]:
     return {device: found.get(device, _HOST) for device in devices}
 
 
-def _content(box: Box, colours: dict[str, str], depth: int) -> Iterator[str]:
+def _content(box: Box, colouring: Colouring, depth: int) -> Iterator[str]:
     for node in box.nodes:
-        yield f"  {node.key} {_node(node, colours)};"
+        yield f"  {node.key} {_node(node, colouring)};"
     for inner in box.boxes:
         yield f"  subgraph cluster_{inner.key} {{"
         title = f"<B>{_safe(inner.title)}</B>" if inner.title else " "
@@ -67,17 +67,17 @@ def _content(box: Box, colours: dict[str, str], depth: int) -> Iterator[str]:
         yield (
             f'    graph [label=<{title}>, {style}, fontsize={_LARGE - 1}, fontcolor="{_PALE}", labeljust=l, margin=10];'
         )
-        yield from _content(inner, colours, depth + 1)
+        yield from _content(inner, colouring, depth + 1)
         yield "  }"
 
 
-def _node(node: Node, colours: dict[str, str]) -> str:
+def _node(node: Node, colouring: Colouring) -> str:
     tooltip = f"tooltip={_quoted(node.tooltip or node.title)}"
     if node.kind is Kind.JOIN:
         return f'[shape=circle, label="", width=0.09, style=filled, fillcolor="{_LINE}", {tooltip}]'
     label = _label(node)
     if node.kind is Kind.OPERATOR:
-        colour = colours.get(node.device, _HOST)
+        colour = colouring.colours.get(colouring.group(node), _HOST)
         style = f'shape=box, style="rounded,filled", fillcolor="{colour}", height=0.3, margin="0.1,0.05"'
         return f"[{style}, label={label}, {tooltip}]"
     fill = "#fff7df" if node.kind is Kind.INPUT else "#eef6ea"
@@ -108,13 +108,13 @@ def _edge(edge: Edge) -> str:
     return f"[{shown}edgetooltip={tooltip}, labeltooltip={tooltip}]"
 
 
-def _legend(colours: dict[str, str]) -> Iterator[str]:
+def _legend(colours: Mapping[str, str]) -> Iterator[str]:
     rows = "".join(
-        f'<TR><TD BGCOLOR="{colour}" WIDTH="16"> </TD><TD ALIGN="LEFT">{_safe(device)}</TD></TR>'
-        for device, colour in colours.items()
+        f'<TR><TD BGCOLOR="{colour}" WIDTH="16"> </TD><TD ALIGN="LEFT">{_safe(group)}</TD></TR>'
+        for group, colour in colours.items()
     )
     yield (
-        '  legend [shape=plaintext, tooltip="devices", '
+        '  legend [shape=plaintext, tooltip="colours", '
         f'label=<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="3">{rows}</TABLE>>];'
     )
 

@@ -135,7 +135,10 @@ class Flow:
         shown_inside = set(_read_in(operator.bodies))
         weights = [n for n in dict.fromkeys(operator.inputs) if n in frame.parameters and n not in shown_inside]
         lines = (*operator.lines, *_parameter_lines({name: self._parameters[name] for name in weights}))
-        node = Node(self._key(), operator.type, lines=lines, tooltip=_story(operator), device=operator.device)
+        node = Node(
+            self._key(), operator.type, lines=lines, tooltip=_story(operator), device=operator.device,
+            outputs=tuple(operator.outputs),
+        )  # fmt: skip
         if not operator.bodies:
             frame.box.nodes.append(node)
             return node.key, node.key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -20,7 +20,11 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """A node: a title, lines in small print below it (parameters, arguments), and the whole story as a tooltip."""
+    """A node: a title, lines in small print below it (parameters, arguments), and the whole story as a tooltip.
+
+    Attributes:
+        outputs: the blobs that an operator writes.
+    """
 
     key: str
     title: str
@@ -28,6 +32,7 @@ class Node:
     lines: tuple[str, ...] = ()
     tooltip: str = ""
     device: str = ""
+    outputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,14 @@ class Sketch:
         """The devices that operators run on, in the order in which they are met."""
         nodes = (node.device for node in self.whole.every_node() if node.kind is Kind.OPERATOR)
         return list(dict.fromkeys(device for device in nodes if device))
+
+
+@dataclass(frozen=True)
+class Colouring:
+    """What the colours of operators tell: the group that each is in, and the colour of each group, for the legend."""
+
+    group: Callable[[Node], str]
+    colours: Mapping[str, str]
 
 
 _LONGEST: Final = 30

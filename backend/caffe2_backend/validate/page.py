@@ -19,14 +19,17 @@ _SHOWN_HISTOGRAMS: Final = 6
 _MARKS: Final = {"agree": "agree", "disagree": "disagree", "could not run": "could"}
 
 
-def write_page(report: ValidationReport, path: str | Path) -> None:
-    """Write the report. An existing file is replaced once the new one is complete. Raises OSError."""
+def write_page(report: ValidationReport, path: str | Path, picture: str = "") -> None:
+    """Write the report, with the ``picture`` of the model where there is one.
+
+    An existing file is replaced once the new one is complete. Raises OSError.
+    """
     with replacing(Path(path)) as file:
-        file.write(page(report).encode())
+        file.write(page(report, picture).encode())
 
 
-def page(report: ValidationReport) -> str:
-    """The report as HTML: no file and no network is needed to show it."""
+def page(report: ValidationReport, picture: str = "") -> str:
+    """The report as HTML, no file and no network is needed to show it; ``picture`` is an svg element."""
     sides = [side for side in report.sides if side != report.reference]
     colours = {side: f"s{i % 4}" for i, side in enumerate(sides)}
     return Template(_TEMPLATE.read_text(encoding="utf-8")).substitute(
@@ -41,6 +44,7 @@ def page(report: ValidationReport) -> str:
         legend="".join(f'<span class="{c}"><span class="key"></span></span>{escape(s)}' for s, c in colours.items()),
         depth=_plot([(colours[r.side], r.depth, _height(r), _point_title(r)) for r in report.results], "depth"),
         histograms="".join(map(_histogram, _worst(report.results))) or '<p class="dim">Nothing differs.</p>',
+        picture=f'<h2>The net</h2><div class="picture">{picture}</div>' if picture else "",
         versions=_versions(report),
     )
 
