@@ -52,7 +52,10 @@ NEEDS: Final[Mapping[str, Callable[[], str]]] = {
 def required(item: pytest.Item) -> str:
     """The marker of a test that says that it must not be skipped; empty where it may be."""
     names = os.environ.get("CAFFE2_BRIDGE_REQUIRE", "").split(",")
-    return next((name for name in NEEDS if name in names and item.get_closest_marker(name)), "")
+    needed = [name for name in NEEDS if item.get_closest_marker(name)]
+    if any(NEEDS[name]() for name in needed if name not in names):
+        return ""  # it needs something else too, which nobody requires and which is absent
+    return next((name for name in needed if name in names), "")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
