@@ -21,6 +21,11 @@ def test_with_oracle():
 def test_with_torch():
     pytest.skip("of its own accord")
 
+@pytest.mark.torch
+@pytest.mark.oracle
+def test_with_both():
+    assert True
+
 def test_plain():
     pytest.skip("unmarked")
 """
@@ -51,7 +56,7 @@ def outcomes(folder: Path, required: str) -> tuple[int, str]:
 def test_absent_needs_skip_with_their_reason(suite: Path) -> None:
     status, output = outcomes(suite, "")
     assert status == 0, output
-    assert "3 skipped" in output
+    assert "4 skipped" in output
     assert "real Caffe2 is not installed (scripts/oracle installs it)" in output
 
 
@@ -68,3 +73,8 @@ def test_only_named_needs_are_required(suite: Path) -> None:
     assert status == 1, output
     assert "2 skipped" in output
     assert "names 'torch'" not in output
+
+
+def test_a_test_that_lacks_what_nobody_requires_too_may_be_skipped(suite: Path) -> None:
+    _, output = outcomes(suite, "torch")
+    assert "1 failed, 3 skipped" in output
