@@ -5,8 +5,9 @@ usage: scripts/bench toolkit [--sizes 1000,10000,100000] [--most 10000] [--repea
 Chains of operators, and random nets in which each operator reads two of the last hundred blobs. Each function runs on
 each size; the last column says how time grows from the smallest size to the largest, per operator: 1.0 is linear.
 
-Detectron2's rename and dead-end removal are stated again here as they are defined, list searches included: they run up
-to ``--most`` operators, being quadratic. Results of both sides must agree. Times are processor seconds, medians.
+Detectron2's dead-end removal and device inference are stated again here as they are defined, list searches included:
+they run up to ``--most`` operators, the first being quadratic. Results of both sides must agree. Times are
+processor seconds, medians.
 """
 
 from __future__ import annotations
