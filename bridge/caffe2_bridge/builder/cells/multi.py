@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
+from caffe2_bridge.builder.cells.wrapped import WrappedCell
 from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.layers import dropout
 from caffe2_bridge.builder.net import Net
@@ -122,7 +123,7 @@ class MultiRNNCell(Cell):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DropoutCell(Cell):
+class DropoutCell(WrappedCell):
     """A cell with dropout on its output; the state that goes to the next step is left as it is.
 
     Attributes:
@@ -131,41 +132,12 @@ class DropoutCell(Cell):
         is_test: whether nothing is set to zero.
     """
 
-    cell: Cell
     ratio: float
     is_test: bool
 
     def __post_init__(self) -> None:
         if not 0 <= self.ratio < 1:
             raise BuildError(f"the ratio of dropout must be at least 0 and below 1, not {self.ratio}")
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The cell's."""
-        return self.cell.state_names
-
-    @property
-    def output_size(self) -> int:
-        """The cell's."""
-        return self.cell.output_size
-
-    @property
-    def output_state(self) -> int:
-        """The cell's."""
-        return self.cell.output_state
-
-    def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
-        """The cell's."""
-        prepared, cell = self.cell.prepare_input(net, sequence)
-        return prepared, dataclasses.replace(self, cell=cell)
-
-    def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """The cell's."""
-        return self.cell.initial_states(net)
-
-    def step(self, net: Net, given: StepInput) -> Step:
-        """The cell's."""
-        return self.cell.step(net, given)
 
     def step_output(self, net: Net, step: Step) -> Blob:
         """The cell's, with dropout."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
-from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
+from caffe2_bridge.builder.cells.wrapped import WrappedCell
 from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.initializers import constant
 from caffe2_bridge.builder.net import Net
@@ -15,7 +14,7 @@ from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, DeviceOption, TensorProto
 
 
 @dataclass(frozen=True, kw_only=True)
-class UnrolledCell(Cell):
+class UnrolledCell(WrappedCell):
     """A cell whose steps are written out, one after another; they share their parameters.
 
     Attributes:
@@ -23,48 +22,11 @@ class UnrolledCell(Cell):
         steps: T, the length of the sequences.
     """
 
-    cell: Cell
     steps: int
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise BuildError(f"a sequence has at least one step, not {self.steps}")
-
-    @property
-    def state_names(self) -> tuple[str, ...]:
-        """The cell's."""
-        return self.cell.state_names
-
-    @property
-    def output_size(self) -> int:
-        """The cell's."""
-        return self.cell.output_size
-
-    @property
-    def output_state(self) -> int:
-        """The cell's."""
-        return self.cell.output_state
-
-    def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
-        """The cell's."""
-        prepared, cell = self.cell.prepare_input(net, sequence)
-        return prepared, type(self)(cell=cell, steps=self.steps, name=self.name, forward_only=self.forward_only)
-
-    def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """The cell's."""
-        return self.cell.initial_states(net)
-
-    def step(self, net: Net, given: StepInput) -> Step:
-        """The cell's."""
-        return self.cell.step(net, given)
-
-    def step_output(self, net: Net, step: Step) -> Blob:
-        """The cell's."""
-        return self.cell.step_output(net, step)
-
-    def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
-        """The cell's."""
-        return self.cell.sequence_output(net, results)
 
     def apply_over_sequence(
         self,
