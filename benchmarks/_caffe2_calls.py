@@ -4,24 +4,16 @@ usage: <Caffe2's python> _caffe2_calls.py FOLDER INPUTS.npz OUTPUTS.npz CALLS
 
 FOLDER holds predict_net.pb and init_net.pb. This file runs under the oldest Python that Caffe2 was built for (3.6).
 """
-# ruff: noqa: PTH118, PTH123 - as plain as Python 3.6 needs it
+# ruff: noqa: PTH118 - as plain as Python 3.6 needs it
 
 import os
 import sys
-from typing import Any, TextIO
+from typing import TextIO
 
 import _worker
 import numpy as np
-from caffe2.proto import caffe2_pb2  # type: ignore[import-not-found]  # Caffe2's own
+from _caffe2 import read_net
 from caffe2.python import workspace  # type: ignore[import-not-found]  # Caffe2's own
-
-
-def read_net(path: str) -> Any:
-    """One net."""
-    net = caffe2_pb2.NetDef()
-    with open(path, "rb") as file:
-        net.ParseFromString(file.read())
-    return net
 
 
 def main(answers: TextIO, folder: str, inputs_path: str, outputs_path: str, calls: str) -> None:

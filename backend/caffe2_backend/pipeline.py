@@ -10,9 +10,8 @@ from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
 from caffe2_backend.passes.lower_graph import LowerGraph
 from caffe2_backend.passes.place import PlaceOnDevice
-from caffe2_backend.passes.refuse import RefuseFindings
 from caffe2_backend.state import Import
-from caffe2_bridge.passes import Pass
+from caffe2_bridge.passes import Pass, RefuseFindings
 
 IMPORT: Final[tuple[Pass[Import], ...]] = (
     CheckFiles(),

@@ -123,7 +123,7 @@ class Args:
     def text(self, name: str, default: str | _Required = _REQUIRED) -> str:
         """A string argument, as text."""
         value = self._scalar(name, "s", default)
-        return value if isinstance(value, str) else _decode(name, value)
+        return value if isinstance(value, str) else decode_text(name, value)
 
     def integers(self, name: str, default: tuple[int, ...] | _Required = _REQUIRED) -> tuple[int, ...]:
         """A list of integers."""
@@ -136,7 +136,7 @@ class Args:
     def texts(self, name: str, default: tuple[str, ...] | _Required = _REQUIRED) -> tuple[str, ...]:
         """A list of strings, as text."""
         values = self._list(name, "strings", default)
-        return tuple(v if isinstance(v, str) else _decode(name, v) for v in values)
+        return tuple(v if isinstance(v, str) else decode_text(name, v) for v in values)
 
     def blobs(self, name: str, default: tuple[bytes, ...] | _Required = _REQUIRED) -> tuple[bytes, ...]:
         """A list of strings, as the bytes they are."""
@@ -169,7 +169,8 @@ class Args:
         return value
 
 
-def _decode(name: str, value: bytes) -> str:
+def decode_text(name: str, value: bytes) -> str:
+    """The text that argument ``name`` holds. Raises ArgumentError where it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
 
 S = TypeVar("S")
 
@@ -22,6 +22,31 @@ class Pass(Protocol[S]):
 
     def __call__(self, state: S) -> S:
         """The state after this pass; the given one is left as it was."""
+
+
+class Reported(Protocol):
+    """A state that carries what was found on the way."""
+
+    @property
+    def findings(self) -> Sequence[Diagnostic]:
+        """What was found, in net order."""
+        ...
+
+
+R = TypeVar("R", bound=Reported)
+
+
+class RefuseFindings:
+    """Where findings become an error: raise ConversionError with all of them where one is an error."""
+
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset()
+
+    def __call__(self, state: R) -> R:
+        """The same state, if it has no errors."""
+        if any(finding.severity is Severity.ERROR for finding in state.findings):
+            raise ConversionError(state.findings)
+        return state
 
 
 class PassOrderError(Exception):

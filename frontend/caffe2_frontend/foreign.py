@@ -23,7 +23,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.net import ArgumentError, NetView
+from caffe2_bridge.net import ArgumentError, NetView, decode_text
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
 from caffe2_frontend.op import Op, Value
 
@@ -132,23 +132,16 @@ def _plain_attribute(name: str, arg: Argument) -> ir.Attr:
     elif arg.HasField("f"):
         made = ir.AttrFloat32(name, arg.f)
     elif arg.HasField("s"):
-        made = ir.AttrString(name, _text(arg.name, arg.s))
+        made = ir.AttrString(name, decode_text(arg.name, arg.s))
     elif arg.ints:
         made = ir.AttrInt64s(name, list(arg.ints))
     elif arg.floats:
         made = ir.AttrFloat32s(name, list(arg.floats))
     elif arg.strings:
-        made = ir.AttrStrings(name, [_text(arg.name, value) for value in arg.strings])
+        made = ir.AttrStrings(name, [decode_text(arg.name, value) for value in arg.strings])
     if made is None:
         raise ArgumentError(f"argument {arg.name!r} is empty: an empty list has its kind in its name")
     return made
-
-
-def _text(name: str, value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise ArgumentError(f"argument {name!r} is not UTF-8 text") from None
 
 
 def _spelled_out(name: str, kind: str, arg: Argument) -> ir.Attr:

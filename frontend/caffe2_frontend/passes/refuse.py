@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from caffe2_bridge.diagnostics import ConversionError, Severity
-from caffe2_frontend.state import Export
+from caffe2_bridge import passes
 
 
-class RefuseFindings:
-    """Raise ConversionError with all findings where one of them is an error."""
+class RefuseFindings(passes.RefuseFindings):
+    """Not before the net is a graph: until then findings are still being gathered."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
-    ensures: ClassVar[frozenset[str]] = frozenset()
-
-    def __call__(self, state: Export) -> Export:
-        """The same state, if it has no errors."""
-        if any(finding.severity is Severity.ERROR for finding in state.findings):
-            raise ConversionError(state.findings)
-        return state
