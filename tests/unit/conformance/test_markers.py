@@ -34,6 +34,7 @@ def test_plain():
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "torch.py").touch()  # PyTorch is found here, whether this machine has it or not
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  oracle:\n  torch:\n")
     return tmp_path
 
@@ -41,7 +42,7 @@ def suite(tmp_path: Path) -> Path:
 def outcomes(folder: Path, required: str) -> tuple[int, str]:
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, (TESTS, TESTS.parent / "bridge"))),
+        "PYTHONPATH": os.pathsep.join(map(str, (folder, TESTS, TESTS.parent / "bridge"))),
         "CAFFE2_ORACLE_DIR": str(folder / "nothing"),
         "CAFFE2_BRIDGE_REQUIRE": required,
     }
