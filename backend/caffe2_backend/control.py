@@ -10,8 +10,8 @@ import onnx_ir as ir
 from caffe2_backend.carry import captured_values
 from caffe2_backend.family import Family
 from caffe2_backend.op import Op, RefusedBodyError
-from caffe2_backend.operators import make_operator
 from caffe2_backend.shapes import dim_of, moved
+from caffe2_bridge.arguments import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 family = Family("control")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, overload
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.operators import make_operator
+from caffe2_bridge.arguments import make_operator
 from caffe2_bridge.diagnostics import BridgeError, Location
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef, TensorProto
 

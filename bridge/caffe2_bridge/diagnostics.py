@@ -5,7 +5,8 @@ The exceptions::
     BridgeError
     ├── NetFormatError    a file or protobuf is not what it should be
     ├── ConversionError   a net cannot be converted; holds every finding
-    └── RunError          a net cannot be run
+    ├── RunError          a net cannot be run
+    └── BuildError        a net cannot be built as asked
 
 They say that the model, the file or the call is at fault. A fault of our own code is an ordinary exception and passes
 untouched.
@@ -100,3 +101,7 @@ class ConversionError(BridgeError):
 
 class RunError(BridgeError):
     """A net cannot be run, or failed while it ran."""
+
+
+class BuildError(BridgeError):
+    """A net cannot be built as asked. Says which net, operator or blob, and why."""

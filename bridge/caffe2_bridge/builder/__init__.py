@@ -1,6 +1,6 @@
 """Building Caffe2 nets, without Caffe2: nets, recurrent nets and their cells, control flow."""
 
-from caffe2_bridge.builder.arguments import make_argument, make_operator
+from caffe2_bridge.arguments import make_argument, make_operator
 from caffe2_bridge.builder.cells import (
     AttentionCell,
     AttentionType,
@@ -18,12 +18,12 @@ from caffe2_bridge.builder.cells import (
     UnrolledCell,
 )
 from caffe2_bridge.builder.control import add_if_op, add_while_op
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.initializers import ONES, XAVIER, ZEROS, Initializer, constant, gaussian, given, uniform
 from caffe2_bridge.builder.layers import concat, dropout, fc, layer_norm
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.recurrent import recurrent_net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 
 __all__ = [
     "ONES",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, TensorProto
 from caffe2_bridge.ssa import get_external_blob_names
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from caffe2_bridge.builder.arguments import make_operator
-from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.arguments import make_operator
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.fill_nets import fill_operators
 from caffe2_bridge.params import NUMBERS, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias, overload
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.builder.arguments import make_operator
-from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.arguments import make_operator
 from caffe2_bridge.builder.initializers import XAVIER, Initializer
 from caffe2_bridge.builder.scope import Blob, Scope
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.fill_nets import fill_net
 from caffe2_bridge.init_net import read_init_net
 from caffe2_bridge.model import Model

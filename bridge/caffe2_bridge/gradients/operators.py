@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from caffe2_bridge.arguments import make_argument
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
 Value: TypeAlias = int | float | str | NetDef | Sequence[int] | Sequence[str]
@@ -14,26 +15,13 @@ def make_operator(op_type: str, inputs: Sequence[str], outputs: Sequence[str], *
     """An operator; the kind of each argument is the type of its value, and booleans are integers."""
     # Caffe2 writes the empty name too.
     op = OperatorDef(type=op_type, name="", input=inputs, output=outputs)
-    for name, value in arguments.items():
-        set_argument(op.arg.add(name=name), value)
+    op.arg.extend(make_argument(name, value) for name, value in arguments.items())
     return op
 
 
 def set_argument(arg: Argument, value: Value) -> None:
-    """Set the value of an argument."""
-    match value:
-        case int():
-            arg.i = int(value)
-        case float():
-            arg.f = value
-        case str():
-            arg.s = value.encode()
-        case NetDef():
-            arg.n.CopyFrom(value)
-        case _ if any(isinstance(item, str) for item in value):
-            arg.strings.extend(str(item).encode() for item in value)
-        case _:
-            arg.ints.extend(int(item) for item in value)
+    """Set the value of an argument that has only its name."""
+    arg.CopyFrom(make_argument(arg.name, value))
 
 
 def copy_operator(source: str, target: str) -> OperatorDef:

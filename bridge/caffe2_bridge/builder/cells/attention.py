@@ -9,11 +9,11 @@ from typing import Self
 
 from caffe2_bridge.builder.cells.attending import AttentionType, Encoded, Query, attend
 from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.initializers import ZEROS
 from caffe2_bridge.builder.layers import concat, fc
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA
 
 

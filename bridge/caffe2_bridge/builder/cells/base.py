@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.layers import concat
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.recurrent import recurrent_net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from typing import Self
 
 from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
 from caffe2_bridge.builder.cells.wrapped import WrappedCell
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.layers import dropout
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 
 
 @dataclass(frozen=True, kw_only=True)

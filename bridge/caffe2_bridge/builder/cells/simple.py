@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from caffe2_bridge.builder.cells.base import Cell, Step, StepInput, hidden_input
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.initializers import ZEROS
 from caffe2_bridge.builder.layers import fc
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 
 _ACTIVATIONS: Final = {"tanh": "Tanh", "relu": "Relu"}
 

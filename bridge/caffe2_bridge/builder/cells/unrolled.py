@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from caffe2_bridge.builder.cells.wrapped import WrappedCell
-from caffe2_bridge.builder.errors import BuildError
 from caffe2_bridge.builder.initializers import constant
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, DeviceOption, TensorProto
 
 

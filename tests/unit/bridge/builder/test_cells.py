@@ -21,7 +21,7 @@ from caffe2_bridge.builder import (
     Net,
     UnrolledCell,
 )
-from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.net import OpView
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, DeviceOption
 from caffe2_frontend import to_onnx

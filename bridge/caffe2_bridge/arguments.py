@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_bridge.builder.errors import BuildError
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef, TensorProto
 
 _LISTS: Final = (  # in the order in which an empty list and a list of booleans are decided
