@@ -215,4 +215,5 @@ def install(folder: Path | None, python: str | None) -> None:
     """
     from caffe2_backend.validate.install import install_oracle
 
-    click.echo(str(install_oracle(folder, python)))
+    with Console(stderr=True).status("installing real Caffe2"):
+        click.echo(str(install_oracle(folder, python)))
