@@ -6,15 +6,16 @@ import dataclasses
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from caffe2_backend.runtime.choices import DEFAULTS, Choices
 from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.lowering import Lowered, lower, needs_sizes
+from caffe2_backend.runtime.results import Blobs, Later, Results, value_of
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
 from caffe2_backend.runtime.variant import Variant, as_parameter
@@ -32,41 +33,6 @@ _SCOPES: Final = frozenset({"CreateScope"})
 # Operators that list as outputs what their bodies write; what others leave behind, a copy makes known outside.
 _LISTING: Final = BRANCHES | {"While"}
 _OUTSIDE: Final = "outside"
-
-
-class Blobs(Protocol):
-    """Where a program finds its inputs: a workspace's blobs, by name."""
-
-    def get(self, name: str, /) -> Value | Later | None:
-        """The blob's value, or how to compute it; None where there is no such blob."""
-        ...
-
-
-@dataclass(frozen=True)
-class Results:
-    """What a run gives: values, blobs that are computed when they are asked for, and objects."""
-
-    values: Mapping[str, Tensor]
-    later: Mapping[str, Later]
-    objects: Mapping[str, Opaque]
-
-
-class Later:
-    """The inputs of a run, so that it can be done again for a blob that it did not give; what was found is kept."""
-
-    __slots__ = ("_found", "_given", "_program")
-
-    def __init__(self, program: Program, given: Mapping[str, Value]) -> None:
-        self._program = program
-        self._given = given
-        self._found: dict[str, Tensor] = {}
-
-    def compute(self, name: str) -> Tensor:
-        """The blob as the run left it. Raises RunError where it is no tensor, or no operator wrote it."""
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._program.compute(name, self._given)
-        return found
 
 
 class Program:
@@ -149,7 +115,7 @@ class Program:
         """
         variant = self._variant_for(given, constants)
         values = variant.run(given)
-        later = dict.fromkeys(variant.later, Later(self, given)) if variant.later else {}
+        later = dict.fromkeys(variant.later, Later(partial(self.compute, given=given))) if variant.later else {}
         return Results(values, later, self._made_scopes)
 
     def run_plain(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
@@ -226,9 +192,9 @@ class Program:
             given[name] = value.compute(name) if type(value) is Later else value  # type: ignore[assignment] # see type()
         for name in self.may_need:
             with suppress(RunError):  # a branch that did not run left it without a value
-                value = get(name)
+                value = value_of(name, blobs)
                 if value is not None and not isinstance(value, bytes):
-                    given[name] = value.compute(name) if isinstance(value, Later) else value
+                    given[name] = value
         return given
 
     def _reader(self, name: str) -> Location | str:

@@ -9,7 +9,8 @@ from typing import TypeAlias
 from caffe2_backend.runtime.choices import Choices
 from caffe2_backend.runtime.device_names import CPU, names_devices, names_gpu
 from caffe2_backend.runtime.plan import Plan, Run, Transfer, make_plan
-from caffe2_backend.runtime.program import Blobs, Later, Program, Results
+from caffe2_backend.runtime.program import Program
+from caffe2_backend.runtime.results import Blobs, Later, Results, value_of
 from caffe2_backend.runtime.sessions import put_on, real_device
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
@@ -79,9 +80,9 @@ class StagedProgram:
         """The blobs that the net reads. Raises NoBlobError where one is missing that it surely reads."""
         given: dict[str, Value] = {}
         for name in (*self.needs, *self.may_need):
-            value = blobs.get(name)
+            value = value_of(name, blobs)
             if value is not None:
-                given[name] = value.compute(name) if isinstance(value, Later) else value
+                given[name] = value
             elif name in self.needs:
                 raise NoBlobError(f"net {self.name!r} reads blob {name!r}, which is not in the workspace")
         return given

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.program import Blobs, Later, Results
+from caffe2_backend.runtime.results import Blobs, Results, value_of
 from caffe2_backend.runtime.values import Array, NoBlobError, Opaque, Tensor, Value, on_host
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.net import ArgumentError, NetView, OpView
@@ -74,8 +74,7 @@ class _Frame:
         self.commit = commit
 
     def get(self, name: str, /) -> Value | None:
-        value = self._blobs.get(name)
-        return value.compute(name) if isinstance(value, Later) else value
+        return value_of(name, self._blobs)
 
 
 class _Inner:
@@ -98,7 +97,7 @@ class _Inner:
         return None if self._sealed else self._outer.get(name)
 
     def commit(self, results: Results) -> None:
-        values: dict[str, Value] = {name: later.compute(name) for name, later in _tensors(results.later)}
+        values: dict[str, Value] = {name: later.compute(name) for name, later in results.later.items()}
         values |= {**results.values, **results.objects}
         for name, value in values.items():
             if name in self.views:
@@ -113,10 +112,6 @@ class _Inner:
         if isinstance(value, bytes | Opaque) or on_host(value).size != view.size:
             raise RunError(f"blob {name!r} is linked to rows of {view.size} elements, and something else is written")
         view[...] = on_host(value).reshape(view.shape)
-
-
-def _tensors(later: Mapping[str, Later]) -> Iterator[tuple[str, Later]]:
-    yield from later.items()
 
 
 def _result(name: str, value: Value) -> Results:

@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from caffe2_backend.runtime.choices import DEFAULTS, Choices
 from caffe2_backend.runtime.device_names import CPU, device_name, names_gpu
 from caffe2_backend.runtime.host_fills import run_fill, split_fills
-from caffe2_backend.runtime.program import Later, Results
+from caffe2_backend.runtime.results import Later, Results, value_of
 from caffe2_backend.runtime.sessions import put_on, real_device
 from caffe2_backend.runtime.staged import Runnable, make_program
 from caffe2_backend.runtime.steps import Trace, trace_net
@@ -281,8 +281,7 @@ class Workspace:
         self._blobs.update(results.values)
 
     def _value(self, name: str) -> Value | None:
-        value = self._blobs.get(name)
-        return value.compute(name) if isinstance(value, Later) else value
+        return value_of(name, self._blobs)
 
     def _run_steps(self, net: NetDef, *, bodies: bool, capture: bool) -> Trace:
         def run(op: OpView, blobs: Any) -> Results:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.runtime.program import Blobs, Results
+from caffe2_backend.runtime.results import Blobs, Results
 from caffe2_backend.runtime.steps import trace_net
 from caffe2_backend.validate.runtimes import Loaded, Runtime, Value
 from caffe2_bridge.diagnostics import RunError
