@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.checks import require_dtype, require_rank
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import Size, cast, indices, reshape, size, sizes, unsqueeze, vector
+from caffe2_frontend.shapes import Size, cast, indices, reshape, size, size_vector, sizes, unsqueeze, vector
 
 Reduction = Literal["add", "max"]
 
@@ -92,7 +92,7 @@ def grid(op: Op, lengths: Value, width: Size) -> tuple[Value, Value]:
 
 def padded_rows(op: Op, x: Value, rows: Value, present: Value, fill: Value) -> Value:
     """The rows of ``x`` at indices ``rows``, and ``fill`` (a row, [1, ...]) where ``present`` is not."""
-    absent = vector(op, [size(op, x, 0)])
+    absent = size_vector(op, x, 0)
     return take_rows(op, op.emit("Concat", x, fill, axis=0), op.emit("Where", present, rows, absent))
 
 

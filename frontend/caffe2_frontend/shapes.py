@@ -49,6 +49,11 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
     return parts[0] if len(parts) == 1 else op.emit("Concat", *parts, axis=0)
 
 
+def size_vector(op: Op, x: Value, axis: int) -> Value:
+    """The size of ``x`` along ``axis`` as an int64 vector of one element, constant where it is known."""
+    return vector(op, [size(op, x, axis)])
+
+
 def reshape(op: Op, x: Value, dims: Sequence[Size]) -> Value:
     """``x`` with the given sizes, one of which may be -1.
 

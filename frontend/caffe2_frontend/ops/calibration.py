@@ -14,7 +14,7 @@ from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.search import search, with_guard
 from caffe2_frontend.segments import ends, lengths_vector, starts
-from caffe2_frontend.shapes import cast, indices, reshape, size, slice_axis, squeeze, unsqueeze, vector
+from caffe2_frontend.shapes import cast, indices, reshape, size, size_vector, slice_axis, squeeze, unsqueeze, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("calibration")
@@ -55,7 +55,7 @@ def piecewise_linear_transform(op: Op) -> Value:
     both = op.emit("Concat", sub(op, 1.0, last), last, axis=1)
     if width == 2:
         return both
-    first = op.emit("Neg", _size_vector(op, x, 1))
+    first = op.emit("Neg", size_vector(op, x, 1))
     return op.emit("Slice", both, first, op.const([2], np.int64), op.const([1], np.int64), shape=op.shape(x))
 
 
@@ -77,7 +77,7 @@ def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -
     """The columns of ``x`` [N, M] through M functions."""
     bounds, slopes, intercepts = tables
     columns = indices(op, groups)
-    pieces = op.emit("Div", _size_vector(op, slopes, 0), vector(op, [groups]))
+    pieces = op.emit("Div", size_vector(op, slopes, 0), vector(op, [groups]))
     first = op.emit("Mul", columns, op.emit("Add", pieces, op.const([1], np.int64)))
     last = op.emit("Add", first, pieces)
     low, high = (op.emit("Gather", bounds, places) for places in (first, last))
@@ -88,11 +88,6 @@ def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -
     place = op.emit("Add", place, op.emit("Mul", columns, pieces))
     inside = op.emit("Min", op.emit("Max", x, low), high)
     return add(op, mul(op, op.emit("Gather", slopes, place), inside), op.emit("Gather", intercepts, place))
-
-
-def _size_vector(op: Op, x: Value, axis: int) -> Value:
-    """The size of a dim, [1]."""
-    return vector(op, [size(op, x, axis)])
 
 
 @family.converts("Percentile", expects={0: _MATRIX, 1: _MATRIX, 2: _LENGTHS})

@@ -16,7 +16,7 @@ from caffe2_frontend.checks import REALS, takes
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.ops.reduction import rowwise
-from caffe2_frontend.shapes import size, vector
+from caffe2_frontend.shapes import size_vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("distance")
@@ -62,7 +62,7 @@ def dot_product_with_padding(op: Op) -> Value:
     """
     pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
     rows = [op.emit("Flatten", v, axis=1) if op.rank(v) != 2 else v for v in (op.input(0), op.input(1))]
-    lengths = [vector(op, [size(op, v, 1)]) for v in rows]
+    lengths = [size_vector(op, v, 1) for v in rows]
     longest = op.emit("Max", *lengths)
     if replicate:
         times = [div(op, longest, length) for length in lengths]

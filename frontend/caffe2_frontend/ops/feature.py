@@ -18,7 +18,7 @@ from caffe2_frontend.checks import INDICES, require_dtype, require_rank, require
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.segments import count_rows, lengths_vector, range_rows, row_segments, starts, take_rows
-from caffe2_frontend.shapes import Size, cast, reshape, size, sizes, slice_axis, unsqueeze, vector
+from caffe2_frontend.shapes import Size, cast, reshape, size, size_vector, sizes, slice_axis, unsqueeze, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("feature")
@@ -107,7 +107,7 @@ def merge_id_lists(op: Op) -> tuple[Value, Value]:
         for pair in zip(examples, ids, strict=True)
     ]
     # A pair behind all others, since runtimes find nothing unique among no pairs.
-    number = vector(op, [size(op, lengths[0], 0)])
+    number = size_vector(op, lengths[0], 0)
     behind = unsqueeze(op, op.emit("Concat", number, op.const([0], np.int64), axis=0), [0])
     unique = op.emit("Unique", op.emit("Concat", *pairs, behind, axis=0), axis=0, sorted=1)
     unique = slice_axis(op, unique, 0, 0, -1)

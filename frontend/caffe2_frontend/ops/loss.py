@@ -14,7 +14,7 @@ from caffe2_frontend.checks import REALS, require_rank, takes
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.ops.reduction import mean_of_all, rowwise
-from caffe2_frontend.shapes import cast, flatten, reshape, size, sizes, squeeze, unsqueeze, vector
+from caffe2_frontend.shapes import cast, flatten, reshape, size, size_vector, sizes, squeeze, unsqueeze
 from caffe2_frontend.types import TensorInfo
 
 family = Family("loss")
@@ -164,7 +164,7 @@ def perplexity(op: Op) -> Value:
     """The geometric mean of the reciprocals; of a matrix, of as many elements as it has rows."""
     x = op.input(0)
     if op.rank(x) > 1:
-        x = op.emit("Slice", reshape(op, x, [-1]), op.const([0], np.int64), vector(op, [size(op, x, 0)]))
+        x = op.emit("Slice", reshape(op, x, [-1]), op.const([0], np.int64), size_vector(op, x, 0))
     return op.emit("Exp", op.emit("Neg", mean_of_all(op, op.emit("Log", x))))
 
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from caffe2_frontend.arithmetic import add, div, mul
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import cast, indices, size, slice_axis, unsqueeze, vector
+from caffe2_frontend.shapes import cast, indices, size, size_vector, slice_axis, unsqueeze
 from caffe2_frontend.types import TensorInfo
 
 family = Family("metric")
@@ -59,7 +59,7 @@ def average_precision(op: Op) -> Value:
     if buffer <= 0:
         op.unsupported("buffer_size has to be above 0", code="invalid-argument")
     scores, labels = (slice_axis(op, op.input(i), 0, -buffer, np.iinfo(np.int64).max) for i in (0, 1))
-    rows = vector(op, [size(op, scores, 0)])
+    rows = size_vector(op, scores, 0)
     _, order = op.emit("TopK", scores, rows, axis=0, largest=1, sorted=1, outputs=2)
     truth = cast(op, op.emit("GatherElements", labels, order, axis=0), _FLOAT)
     hits = op.emit("CumSum", truth, op.const(0, np.int64))

@@ -15,7 +15,7 @@ from caffe2_frontend.checks import require_dtype, require_rank
 from caffe2_frontend.family import Family
 from caffe2_frontend.number_bytes import bytes_of_numbers, numbers_of_bytes
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import cast, product, reshape, size, slice_axis, unsqueeze, vector
+from caffe2_frontend.shapes import cast, product, reshape, size, size_vector, slice_axis, unsqueeze, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("random_rowwise")
@@ -46,7 +46,7 @@ def to_codes(op: Op) -> Value:
         codes = op.emit("Round", place)
     codes = cast(op, op.emit("Clip", codes, op.const(0.0, x), most), _INT64)
     per_byte = 8 // bits
-    count = vector(op, [size(op, x, 1)])
+    count = size_vector(op, x, 1)
     lacking = op.emit("Mod", op.emit("Neg", count), op.const([per_byte], np.int64))
     pads = op.emit("Concat", op.const([0, 0, 0], np.int64), lacking, axis=0)
     codes = reshape(

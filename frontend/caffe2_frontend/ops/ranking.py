@@ -13,7 +13,7 @@ from caffe2_frontend.bodies import loop
 from caffe2_frontend.checks import require_rank, takes
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import cast, indices, reshape, size, unsqueeze, vector
+from caffe2_frontend.shapes import cast, indices, reshape, size, size_vector, unsqueeze
 from caffe2_frontend.types import TensorInfo
 
 family = Family("ranking")
@@ -30,7 +30,7 @@ def pair_wise_loss(op: Op) -> Value:
     x, labels = (reshape(op, v, [-1]) if op.rank(v) != 1 else v for v in (op.input(0), op.input(1)))
     if not op.has_input(2):
         loss = unsqueeze(op, _pair_loss(op, x, labels), [0])
-        return op.emit("Slice", loss, op.const([0], np.int64), vector(op, [size(op, x, 0)]), shape=[None])
+        return op.emit("Slice", loss, op.const([0], np.int64), size_vector(op, x, 0), shape=[None])
     lengths = cast(op, op.input(2), ir.DataType.INT64)
 
     def session(body: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:

@@ -10,7 +10,7 @@ from caffe2_frontend.checks import require_rank
 from caffe2_frontend.family import Family
 from caffe2_frontend.layout import channels_last
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import Size, cast, indices, product, reshape, size, unsqueeze, vector
+from caffe2_frontend.shapes import Size, cast, indices, product, reshape, size, size_vector, unsqueeze, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("region")
@@ -26,7 +26,7 @@ def rmac_regions(op: Op) -> Value:
     require_rank(op, x, 4, "the image")
     scales = op.args.integer("scales", default=3)
     overlap = op.args.number("overlap", default=0.4)
-    n, h, w = (_tensor(op, x, axis) for axis in (0, 2, 3))
+    n, h, w = (size_vector(op, x, axis) for axis in (0, 2, 3))
     short, more = op.emit("Min", h, w), _more_regions(op, h, w, overlap)
     along_w, along_h = (
         mul(op, more, op.emit("Cast", op.emit("Greater", a, b), to=int(ir.DataType.INT64))) for a, b in ((w, h), (h, w))
@@ -54,11 +54,6 @@ def rmac_regions(op: Op) -> Value:
     rest = op.emit("Expand", unsqueeze(op, every, [0]), vector(op, [n, count, 4]))
     regions = reshape(op, op.emit("Concat", first, rest, axis=2), [product(op, [n, count]), 5])
     return cast(op, regions, ir.DataType.FLOAT)
-
-
-def _tensor(op: Op, x: Value, axis: int) -> Value:
-    """A size as a tensor of shape [1], known or not."""
-    return vector(op, [size(op, x, axis)])
 
 
 def _more_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:

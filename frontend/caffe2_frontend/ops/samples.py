@@ -10,7 +10,7 @@ from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.search import search
 from caffe2_frontend.segments import lengths_vector, total
-from caffe2_frontend.shapes import Size, cast, indices, reshape, size, slice_axis, vector
+from caffe2_frontend.shapes import Size, cast, indices, reshape, size, size_vector, slice_axis, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("samples")
@@ -45,7 +45,7 @@ def trim_dataset(op: Op) -> tuple[Value, ...]:
     roots = [i for i, owner in enumerate(owners) if owner is None]
     if not roots:
         op.unsupported("no field is of the records themselves", code="invalid-argument")
-    records = vector(op, [size(op, op.input(roots[0]), 0)])
+    records = size_vector(op, op.input(roots[0]), 0)
     step = op.const([multiple], np.int64)
     counts: dict[str | None, Value] = {None: op.emit("Mul", op.emit("Div", records, step), step)}
     outputs = []

@@ -22,7 +22,7 @@ from caffe2_frontend.segments import (
     vector_operand,
     zero_row,
 )
-from caffe2_frontend.shapes import Size, cast, indices, product, reshape, size, sizes, unsqueeze, vector
+from caffe2_frontend.shapes import Size, cast, indices, product, reshape, size, size_vector, sizes, unsqueeze, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("sequence")
@@ -146,7 +146,7 @@ def add_padding(op: Op) -> tuple[Value, Value | None]:
     first = _padding_row(op, x, 2)
     last = _padding_row(op, x, 3) if op.has_input(3) else first
     widening = op.const([before + after], np.int64)
-    rows = vector(op, [size(op, x, 0)])
+    rows = size_vector(op, x, 0)
     if not op.has_input(1):
         padded = op.emit("Concat", *[first] * before, x, *[last] * after, axis=0)
         return padded, cast(op, op.emit("Add", rows, widening), _INT32)

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.evaluation import evaluated
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import cast, reshape, size, squeeze, unsqueeze, vector
+from caffe2_frontend.shapes import cast, reshape, size, size_vector, squeeze, unsqueeze, vector
 from caffe2_frontend.types import TensorInfo
 
 family = Family("slicing")
@@ -116,7 +116,7 @@ def split_by_lengths(op: Op) -> tuple[Value, ...]:
     lengths = op.emit("ReduceSum", shares, op.const([1], np.int64), keepdims=0)
     if not op.args.flag("use_scaling_lengths", default=False):
         return _parts(op, x, axis, lengths)
-    total = vector(op, [size(op, x, axis)])
+    total = size_vector(op, x, axis)
     asked = op.emit("ReduceSum", lengths, keepdims=1)
     factor = op.emit("Div", total, op.emit("Max", asked, op.const([1], np.int64)))
     lengths = op.emit("Mul", lengths, factor)

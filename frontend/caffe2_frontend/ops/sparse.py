@@ -23,7 +23,19 @@ from caffe2_frontend.segments import (
     vector_operand,
     zero_row,
 )
-from caffe2_frontend.shapes import Size, cast, indices, product, reshape, size, sizes, slice_axis, unsqueeze, vector
+from caffe2_frontend.shapes import (
+    Size,
+    cast,
+    indices,
+    product,
+    reshape,
+    size,
+    size_vector,
+    sizes,
+    slice_axis,
+    unsqueeze,
+    vector,
+)
 from caffe2_frontend.types import TensorInfo
 
 family = Family("sparse")
@@ -198,7 +210,7 @@ def sparse_dropout_with_replacement(op: Op) -> tuple[Value, Value]:
         op.unsupported(f"ratio {ratio} is no probability", code="invalid-argument")
     drawn = op.emit("RandomUniformLike", cast(op, lengths, _FLOAT), seed=op.view.random_seed)
     kept = op.emit("GreaterOrEqual", drawn, op.const(ratio, np.float32))
-    start = op.emit("Where", kept, starts(op, lengths), vector(op, [size(op, x, 0)]))
+    start = op.emit("Where", kept, starts(op, lengths), size_vector(op, x, 0))
     lengths = op.emit("Where", kept, lengths, op.const(1, np.int64))
     rows = range_rows(op, start, lengths)
     return take_rows(op, op.emit("Concat", x, replacement, axis=0), rows), cast(op, lengths, _INT32)

@@ -13,7 +13,7 @@ from caffe2_frontend.bodies import loop
 from caffe2_frontend.checks import require_dtype
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import cast, size, unsqueeze, vector
+from caffe2_frontend.shapes import cast, size, size_vector, unsqueeze
 from caffe2_frontend.types import TensorInfo
 
 family = Family("strings")
@@ -110,7 +110,7 @@ def join(op: Op) -> Value:
         return op.emit("StringConcat", x, delimiter)
     # The elements of a string lie along the first axis.
     parts = x if axis else op.emit("Transpose", x, perm=[1, 0])
-    empty = op.emit("Expand", op.const([""], object), vector(op, [size(op, parts, 1)]), shape=[op.shape(parts)[1]])
+    empty = op.emit("Expand", op.const([""], object), size_vector(op, parts, 1), shape=[op.shape(parts)[1]])
 
     def append(inside: Op, states: list[Value], number: list[Value]) -> tuple[list[Value], list[Value]]:
         place = inside.emit("Reshape", number[0], inside.const([1], np.int64))

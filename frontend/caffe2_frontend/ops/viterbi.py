@@ -10,7 +10,7 @@ from caffe2_frontend.bodies import loop
 from caffe2_frontend.checks import require_rank
 from caffe2_frontend.family import Family
 from caffe2_frontend.op import Op, Value
-from caffe2_frontend.shapes import cast, size, squeeze, unsqueeze, vector
+from caffe2_frontend.shapes import cast, size_vector, squeeze, unsqueeze
 from caffe2_frontend.types import TensorInfo
 
 family = Family("viterbi")
@@ -29,7 +29,7 @@ def viterbi_path(op: Op) -> Value:
     if tags is not None and moves is not None and tags != moves:
         op.unsupported(f"{tags} tags have no transitions from {moves}", code="invalid-operands")
     first = op.emit("Gather", scores, op.const(0, np.int64), axis=0)
-    steps = sub(op, vector(op, [size(op, scores, 0)]), 1)
+    steps = sub(op, size_vector(op, scores, 0), 1)
 
     def forward(inside: Op, states: list[Value], numbers: list[Value]) -> tuple[list[Value], list[Value]]:
         reached = add(inside, unsqueeze(inside, states[0], [1]), transitions)

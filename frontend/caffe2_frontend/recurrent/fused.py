@@ -13,7 +13,7 @@ from caffe2_frontend.bodies import Body
 from caffe2_frontend.op import Op, Value
 from caffe2_frontend.recurrent.algebra import WHOLE
 from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
-from caffe2_frontend.shapes import Size, size, squeeze, transpose_matrix, unsqueeze, vector
+from caffe2_frontend.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
 
 def _all_steps(op: Op, state: Value, steps: Size) -> Value:
     """T for each element of the batch, int32 [N]."""
-    return op.emit("Expand", _steps_int32(op, steps), vector(op, [size(op, state, 1)]))
+    return op.emit("Expand", _steps_int32(op, steps), size_vector(op, state, 1))
 
 
 def _stack_columns(op: Op, columns: Sequence[Columns]) -> Value:
