@@ -10,6 +10,7 @@ from typing import Final
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.net import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa import numbered
 from caffe2_frontend.absent import why_not
 from caffe2_frontend.family import Converter
 from caffe2_frontend.foreign import convert_foreign
@@ -52,12 +53,12 @@ class Lowering:
 
     def net(self, net: NetDef, scope: Scope, place: Location) -> None:
         """Lower the operators of ``net`` into ``scope``; ``place`` is the net's own place."""
-        self.ops(NetView(net).ops, scope, place)
+        self.ops(numbered(net), scope, place)
 
-    def ops(self, ops: Iterable[OpView], scope: Scope, place: Location) -> None:
-        """Lower operators in order."""
-        for view in ops:
-            here = Location(place.net, view.index, view.type, view.name, place.path)
+    def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, place: Location) -> None:
+        """Lower operators in order, each with its index in the net that was given."""
+        for index, view in ops:
+            here = Location(place.net, index, view.type, view.name, place.path)
             self.op(view, scope, here)
 
     def op(self, view: OpView, scope: Scope, here: Location) -> None:
@@ -117,8 +118,8 @@ class Lowering:
         for arg in view.proto.arg:
             if not arg.HasField("n") or arg.name.startswith("backward"):
                 continue
-            for inner in NetView(arg.n).ops:
-                place = here.enter(arg.name, inner.index, inner.type, inner.name)
+            for index, inner in numbered(arg.n):
+                place = here.enter(arg.name, index, inner.type, inner.name)
                 if self._converter(inner) is None and place not in reported:
                     self._report_unknown(inner, place)
                 self._report_unknown_inside(inner, place)

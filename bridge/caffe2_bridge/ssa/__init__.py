@@ -1,6 +1,7 @@
 """Versions of blobs: which write of a name an operator reads, and nets in which each name has one writer."""
 
 from caffe2_bridge.ssa.dataflow import check_dataflow
+from caffe2_bridge.ssa.emit import numbered
 from caffe2_bridge.ssa.rewrite import rename_versions, ssa_rewrite
 from caffe2_bridge.ssa.versions import (
     BlobVersions,
@@ -27,6 +28,7 @@ __all__ = [
     "get_producer_map",
     "get_ssa",
     "get_undefined_blobs",
+    "numbered",
     "rename_versions",
     "ssa_rewrite",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
 
 from google.protobuf import text_format
 
-from caffe2_bridge.net import OpView
+from caffe2_bridge.net import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import (
     BRANCHES,
@@ -23,6 +24,8 @@ from caffe2_bridge.ssa.effects import (
 )
 from caffe2_bridge.ssa.naming import Entry, Names, NetVersions, OpVersions
 
+# The debug_info of copies that stand in no net that the user wrote.
+_INSERTED: Final = "inserted by the renaming of versions"
 _OUTER_STRINGS = frozenset({"link_external", "alias_src", "alias_dst", "recurrent_states", "backward_link_external"})
 
 
@@ -109,6 +112,24 @@ def emit(effects: NetEffects, versions: NetVersions, names: Names, tail: Iterabl
     effects.net.op.extend(tail)
 
 
+def numbered(net: NetDef) -> Iterator[tuple[int, OpView]]:
+    """The operators of a net whose versions were renamed, each with its index before; a copy has that of the next."""
+    copies = 0
+    for op in NetView(net).ops:
+        yield op.index - copies, op
+        copies += op.proto.debug_info == _INSERTED
+
+
+def forget_copies(net: NetDef) -> None:
+    """Make the copies that were inserted operators like all others."""
+    for op in net.op:
+        if op.debug_info == _INSERTED:
+            op.ClearField("debug_info")
+        for arg in op.arg:
+            if arg.HasField("n"):
+                forget_copies(arg.n)
+
+
 def _assign(field: Iterable[str], values: Iterable[str]) -> None:
     values = list(values)
     if list(field) != values:
@@ -116,7 +137,7 @@ def _assign(field: Iterable[str], values: Iterable[str]) -> None:
 
 
 def _copy(source: str, target: str, at: OperatorDef) -> OperatorDef:
-    op = OperatorDef(type="Copy", input=[source], output=[target])
+    op = OperatorDef(type="Copy", input=[source], output=[target], debug_info=_INSERTED)
     if at.HasField("device_option"):
         op.device_option.CopyFrom(at.device_option)
     return op
@@ -276,6 +297,7 @@ class _Control:
         rewrite_own(body, entries, live, self.names, shared_views(self.op))
         for arg in self.proto.arg:
             if arg.name == name and arg.HasField("s") and body.net != old:
+                forget_copies(body.net)
                 arg.s = text_format.MessageToString(body.net).encode()
 
     def _recurrent_names(self, states: tuple[str, ...], *, gradient: bool) -> None:

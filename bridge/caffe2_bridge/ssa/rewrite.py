@@ -13,7 +13,7 @@ from caffe2_bridge.net import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.dataflow import check_effects
 from caffe2_bridge.ssa.effects import NetEffects, all_names, analyse, keep_live
-from caffe2_bridge.ssa.emit import emit, rewrite_own
+from caffe2_bridge.ssa.emit import emit, forget_copies, rewrite_own
 from caffe2_bridge.ssa.naming import Entry, Names, NetVersions
 
 _Info = TypeVar("_Info")
@@ -82,6 +82,9 @@ def ssa_rewrite(
     if init_effects:
         rewrite_own(init_effects, {}, init_effects.may, names)
     _rewrite_predict(predict, effects, made, names)
+    for net in (predict, init):
+        if net is not None:
+            forget_copies(net)
     return (predict, init) if value_info is None else (predict, init, dict(value_info))
 
 
@@ -89,7 +92,7 @@ def rename_versions(predict_net: NetDef) -> NetDef:
     """As :func:`ssa_rewrite`, for a predict net that may have faults: they stay where they are, for who reads it next.
 
     A blob that is read and has no value keeps its name there, and a body that cannot be read its names; an operator
-    that lists an output twice still does.
+    that lists an output twice still does. :func:`numbered` tells where its operators stood before.
     """
     predict = NetDef()
     predict.CopyFrom(predict_net)

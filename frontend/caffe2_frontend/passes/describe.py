@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.net import ArgumentError, NetView, OpView
+from caffe2_bridge.ssa import numbered
 from caffe2_frontend.family import Expectation
 from caffe2_frontend.ops import expectations
 from caffe2_frontend.state import Export
@@ -70,7 +71,7 @@ class DescribeInputs:
 
 def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
     """Arguments that tell of operands and cannot be read; a converter might ask for ranks before it reads them."""
-    for op in net.ops:
+    for place, op in numbered(net.proto):
         expected = None if op.proto.domain else expectations().get(op.type)
         if expected is None:
             continue
@@ -78,7 +79,7 @@ def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
             for index in range(len(op.inputs)):
                 expected(op, index)
         except ArgumentError as error:
-            yield Diagnostic("invalid-argument", str(error), Location(net.name, op.index, op.type, op.name))
+            yield Diagnostic("invalid-argument", str(error), Location(net.name, place, op.type, op.name))
 
 
 def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:

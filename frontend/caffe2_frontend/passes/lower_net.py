@@ -41,9 +41,9 @@ class LowerNet:
         read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
         lowering = Lowering(converters(), state.recurrent, read, all(value.shape is not None for value in inputs))
         _poison_reported(state.init, scope)
-        lowering.ops(state.init.rest, scope, Location("init_net"))
+        lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
-        lowering.ops(net.ops, scope, Location(net.name))
+        lowering.net(net.proto, scope, Location(net.name))
         findings = _in_net_order([*state.findings, *lowering.findings], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
         model = None

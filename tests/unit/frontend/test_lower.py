@@ -7,7 +7,6 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_bridge.diagnostics import Location, Severity
-from caffe2_bridge.net import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check
 from caffe2_frontend.lower import Lowering, count_reads
@@ -51,6 +50,20 @@ def test_more_outputs_than_the_operator_has() -> None:
     assert codes(operator("Relu", ["x"], ["y", "more"])) == ["extra-output n[0] Relu"]
 
 
+def test_indices_are_those_of_the_net_that_was_given() -> None:
+    """Renaming puts a copy before the ScatterAssign, since the blob is read as it was."""
+    ops = [
+        operator("Relu", ["x"], ["a"]),
+        operator("Relu", ["a"], ["kept"]),
+        operator("ScatterAssign", ["a", "kept", "x"], ["a"]),
+        operator("Foo", ["a"], ["y"]),
+        operator("Softmax", ["x"], ["z"], axis="one"),
+    ]
+    assert codes(*ops, outputs=("y", "kept", "z")) == [
+        "invalid-operands n[2] ScatterAssign", "unknown-operator n[3] Foo", "invalid-argument n[4] Softmax"
+    ]  # fmt: skip
+
+
 def test_notes_stop_nothing() -> None:
     findings: list[Severity] = []
 
@@ -71,7 +84,7 @@ def lowered(converters: dict[str, object], *ops: OperatorDef) -> tuple[Lowering,
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["N", 2]))
     scope.blobs["x"] = x
     lowering = Lowering(converters)  # type: ignore[arg-type] # what the test gives
-    lowering.ops(NetView(NetDef(op=ops)).ops, scope, Location("n"))
+    lowering.net(NetDef(op=ops), scope, Location("n"))
     return lowering, scope
 
 
