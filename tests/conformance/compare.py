@@ -45,7 +45,7 @@ def _mismatch(expected: Array, actual: Array, rtol: float, atol: float) -> str:
     if close.all():
         return ""
     with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(actual.astype(np.float64) - expected.astype(np.float64))
+        error = np.asarray(np.abs(actual.astype(np.float64) - expected.astype(np.float64)))
     error[close] = 0
     error[np.isnan(error)] = np.inf
     place = tuple(int(i) for i in np.unravel_index(int(error.argmax()), error.shape))

@@ -38,6 +38,7 @@ def test_strings_are_objects_or_text() -> None:
         (np.array([1, 2]), np.array([1, 3]), "1 of 2 differ; at (1,)"),
         (np.array([0, 1], np.float32), np.array([0, 1.5], np.float32), "at most by 0.5; at (1,) 1.5, expected 1"),
         (np.array([np.nan], np.float32), np.array([1], np.float32), "at most by inf"),
+        (np.array(1, np.float32), np.array(3, np.float32), "at most by 2; at () 3, expected 1"),
         (np.array([np.inf], np.float32), np.array([-np.inf], np.float32), "1 of 1 differ"),
     ],
 )
