@@ -14,6 +14,8 @@ from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
 NUMBERS: Final = (FLOAT, DOUBLE, INT32, INT64)
 # Types that int32 holds whole: arithmetic on them is done there.
 NARROW: Final = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16)
+# Types of which float holds every value.
+FLOAT_HOLDS: Final = (FLOAT, ir.DataType.FLOAT16, BOOL, *NARROW)
 
 Part = int | str
 
@@ -38,6 +40,20 @@ def narrowed(op: Op, blob: str, dtype: ir.DataType) -> str:
     if dtype == ir.DataType.FLOAT16:
         return op.emit("FloatToHalf", blob)
     return op.cast(blob, dtype) if dtype in NARROW else blob
+
+
+def as_float(op: Op, blob: str, dtype: ir.DataType) -> str:
+    """A blob of float, float16, bool or a narrow integer type as float, which holds each of them whole."""
+    if dtype == FLOAT:
+        return blob
+    return op.emit("HalfToFloat", blob) if dtype == ir.DataType.FLOAT16 else op.cast(blob, FLOAT)
+
+
+def from_float(op: Op, blob: str, dtype: ir.DataType) -> str:
+    """What :func:`as_float` took, in its own element type again."""
+    if dtype == FLOAT:
+        return blob
+    return op.emit("FloatToHalf", blob) if dtype == ir.DataType.FLOAT16 else op.cast(blob, dtype)
 
 
 def shape_of(op: Op, blob: str, rank: int) -> str:
@@ -155,10 +171,12 @@ def cut(op: Op, blob: str, axis: int, start: int, end: int) -> str:
     return op.emit("Slice", blob, starts=[0] * axis + [start], ends=[-1] * axis + [end])
 
 
-def moved(op: Op, blob: str, order: Sequence[int]) -> str:
-    """A blob with its axes in another order."""
+def moved(op: Op, blob: str, order: Sequence[int], dtype: ir.DataType = FLOAT) -> str:
+    """A blob with its axes in another order; Caffe2 transposes numbers, other types go through float."""
     if list(order) == list(range(len(order))):
         return blob
+    if dtype in FLOAT_HOLDS:
+        return from_float(op, op.emit("Transpose", as_float(op, blob, dtype), axes=list(order)), dtype)
     return op.emit("Transpose", blob, axes=list(order))
 
 

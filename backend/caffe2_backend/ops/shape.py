@@ -38,7 +38,9 @@ def reshape(op: Op) -> str:
     if known is not None and (not allow_zero or 0 not in known):
         return op.reshape(op.input(0), known.tolist())
     if allow_zero:
-        op.unsupported("a dim of zero copies the operand's in Caffe2")
+        if not _are_sizes(op.value(1)):
+            op.unsupported("a dim of zero copies the operand's in Caffe2, and -1 is not told from other dims")
+        return op.emit("ResizeLike", op.input(0), full(op, [op.input(1)], FLOAT, 0))
     return op.emit("Reshape", op.input(0), op.input(1), outputs=2)[0]
 
 
@@ -49,9 +51,24 @@ def flatten(op: Op) -> str:
     return op.emit("Flatten", op.input(0), axis=axis + rank if axis < 0 else axis)
 
 
+def _are_sizes(value: ir.Value | None) -> bool:
+    """Whether a list of dims is known to have none below zero."""
+    node = None if value is None else value.producer()
+    if value is not None and value.const_value is not None:
+        return bool((value.const_value.numpy() >= 0).all())
+    if node is None or node.domain:
+        return False
+    if node.op_type in ("Identity", "Squeeze", "Unsqueeze", "Gather", "Slice"):
+        return _are_sizes(node.inputs[0])
+    return node.op_type in ("Shape", "Size") or (node.op_type == "Concat" and all(map(_are_sizes, node.inputs)))
+
+
 @family.converts("Transpose")
 def transpose(op: Op) -> str:
-    return op.emit("Transpose", op.input(0), axes=op.integers("perm"))
+    order = op.integers("perm")
+    if order is None:
+        order = list(range(op.rank()))[::-1]
+    return moved(op, op.input(0), order, op.dtype())
 
 
 @family.converts("Unsqueeze")

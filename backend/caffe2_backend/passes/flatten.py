@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
 import onnx
@@ -55,13 +55,15 @@ class InferShapes:
     def __call__(self, state: Import) -> Import:
         """Infer; the model is this import's own, and is changed in place."""
         _infer(state.model)
-        if _type_formals(state.model):
+        while _type_formals(state.model):
             _infer(state.model)
         return state
 
 
 def _infer(model: ir.Model) -> None:
-    inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+    proto = without_weights(model)
+    _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
+    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
     known = dict(_described(inferred.graph))
     for graph in model.graphs():
         for value in (value for node in graph for value in node.outputs):
@@ -70,19 +72,55 @@ def _infer(model: ir.Model) -> None:
                 _complete(value, info.type)
 
 
+def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
+    """Give bodies copies of the constants that they read: ONNX's inference sees no values of the graphs around one."""
+    for node in graph.node:
+        for attr in node.attribute:
+            for body in (attr.g, *attr.graphs):
+                read = dict.fromkeys(name for inner in body.node for name in inner.input if name in constants)
+                body.initializer.extend(constants[name] for name in read)
+                _show_constants(body, constants)
+
+
 def _type_formals(model: ir.Model) -> bool:
-    """Give formal inputs of loops that say nothing the types of what they start as; whether there were such."""
+    """Complete formal inputs of bodies by what they are given; whether there was anything to complete."""
     found = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
-            continue
-        formals = node.attributes["body"].as_graph().inputs
-        starts: list[ir.TypeProtocol | None] = [ir.TensorType(ir.DataType.INT64), ir.TensorType(ir.DataType.BOOL)]
-        starts += [None if value is None else value.type for value in node.inputs[2:]]
-        for formal, kind in zip(formals, starts, strict=False):
-            if formal.type is None and kind is not None:
-                formal.type, found = kind, True
+        if node.op_type in _BODIES and node.domain in ("", "ai.onnx"):
+            formals = node.attributes["body"].as_graph().inputs
+            for formal, (kind, shape) in zip(formals, _BODIES[node.op_type](node), strict=False):
+                if formal.type is None and kind is not None:
+                    formal.type, found = kind, True
+                if formal.shape is None and shape is not None:
+                    formal.shape, found = shape, True
     return found
+
+
+def _of_loop(node: ir.Node) -> Iterator[_Known]:
+    """States may change their shapes."""
+    yield ir.TensorType(ir.DataType.INT64), ir.Shape(())
+    yield ir.TensorType(ir.DataType.BOOL), None
+    yield from ((None if value is None else value.type, None) for value in node.inputs[2:])
+
+
+def _of_scan(node: ir.Node) -> Iterator[_Known]:
+    """States keep their shapes; of what is scanned there is a row."""
+    count = node.attributes.get_int("num_scan_inputs", 0)
+    axes = node.attributes.get_ints("scan_input_axes", ()) or [0] * count
+    states = len(node.inputs) - count
+    for value in node.inputs[:states]:
+        yield (None, None) if value is None else (value.type, None if value.shape is None else ir.Shape(value.shape))
+    for value, axis in zip(node.inputs[states:], axes, strict=False):
+        dims = [] if value is None or value.shape is None else list(value.shape)
+        if value is None or not -len(dims) <= axis < len(dims):
+            yield None, None
+        else:
+            del dims[axis]
+            yield value.type, ir.Shape(dims)
+
+
+_Known = tuple[ir.TypeProtocol | None, ir.Shape | None]
+_BODIES: Final[dict[str, Callable[[ir.Node], Iterator[_Known]]]] = {"Loop": _of_loop, "Scan": _of_scan}
 
 
 def _described(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.ValueInfoProto]]:
