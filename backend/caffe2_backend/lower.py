@@ -123,6 +123,17 @@ class Lowering:
         self.findings.append(Diagnostic(code, reason, here, Severity.ERROR, hint))
 
 
+def value_names(model: ir.Model) -> set[str]:
+    """The names of all values of all graphs."""
+    return {
+        str(value.name)
+        for graph in model.graphs()
+        for value in (
+            *graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)
+        )
+    }  # fmt: skip
+
+
 def _is_known(node: ir.Node) -> bool:
     """Whether the way back, which infers types and ranks anew, will know of this node what the import does."""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None and value.name]

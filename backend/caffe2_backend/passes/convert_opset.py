@@ -10,6 +10,7 @@ import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
+from caffe2_backend.passes.first_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.weightless import with_weights, without_weights
@@ -47,23 +48,24 @@ class ConvertOpset:
             model.graph.opset_imports[""] = WORKING_OPSET
             return state
         try:
-            _refuse_scan(model, version)
-            converted = onnx.version_converter.convert_version(without_weights(model), WORKING_OPSET)
+            converted = _converted(model, version)
         except _FAILURES as error:
             if state.foreign == "carry":
                 return replace(state, lowers=False)
             reason = f"the model cannot be converted from opset {version} to {WORKING_OPSET}: {_first_line(error)}"
             return replace(state, findings=(*state.findings, Diagnostic("opset", reason, Location(_name(model)))))
-        model = with_weights(converted, model)
         if version < _SECOND_RESIZE:
-            _say_how_it_was_resized(model.graph)
-        return replace(state, model=model)
+            _say_how_it_was_resized(converted.graph)
+        return replace(state, model=converted)
 
 
-def _refuse_scan(model: ir.Model, version: int) -> None:
-    """Raise ValueError for the first Scan, which has a batch of its own: ONNX's converter leaves it as it is."""
-    if version < _SECOND_SCAN and any(node.op_type == "Scan" and not node.domain for node in _nodes(model.graph)):
-        raise ValueError("Scan of opset 8 has no equal later")
+def _converted(model: ir.Model, version: int) -> ir.Model:
+    if version < _SECOND_SCAN:
+        model = rewritten(model)
+    converted = with_weights(onnx.version_converter.convert_version(without_weights(model), WORKING_OPSET), model)
+    if version < _SECOND_SCAN:
+        undisguise(converted)
+    return converted
 
 
 def _say_how_it_was_resized(graph: ir.Graph) -> None:

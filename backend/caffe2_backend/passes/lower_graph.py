@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-import onnx_ir as ir
-
 from caffe2_backend.carry import describe_net
-from caffe2_backend.lower import Lowering
+from caffe2_backend.lower import Lowering, value_names
 from caffe2_backend.ops import converters
 from caffe2_backend.state import Import
 from caffe2_bridge.diagnostics import Location
@@ -26,7 +24,7 @@ class LowerGraph:
         """Build the net and its parameters."""
         model = state.model
         graph = model.graph
-        names = Names(_names(model))
+        names = Names(value_names(model))
         lowering = Lowering(converters() if state.lowers else {}, names, state.foreign)
         net = NetDef(name=graph.name or "net")
         place = Location(net.name)
@@ -38,13 +36,3 @@ class LowerGraph:
         describe_net(net, graph, dict(model.opset_imports) if any(op.domain for op in net.op) else {})
         findings = (*state.findings, *lowering.findings)
         return replace(state, net=net, parameters=lowering.parameters, findings=findings)
-
-
-def _names(model: ir.Model) -> set[str]:
-    return {
-        str(value.name)
-        for graph in model.graphs()
-        for value in (
-            *graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)
-        )
-    }  # fmt: skip
