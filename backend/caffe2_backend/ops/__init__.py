@@ -17,7 +17,7 @@ from caffe2_backend.ops import (
     reduction,
     shape,
 )
-from caffe2_backend.recurrent import cells
+from caffe2_backend.recurrent import cells, scan
 
 FAMILIES: tuple[Family, ...] = (
     activation.family,
@@ -30,6 +30,7 @@ FAMILIES: tuple[Family, ...] = (
     normalization.family,
     pooling.family,
     reduction.family,
+    scan.family,
     shape.family,
 )
 

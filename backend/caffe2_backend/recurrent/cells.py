@@ -89,7 +89,7 @@ def recurrent(op: Op) -> tuple[str, ...]:
         made = runs[0].all if mask is None else op.emit("Mul", runs[0].all, mask)
         rows.append(op.emit("ExpandDims", backwards(op, made, lengths) if reverse else made, dims=[1]))
         for state, run in zip(lasts, runs, strict=True):
-            state.append(run.last)
+            state.append(op.emit("Copy", run.last))
     y = concat(op, rows, 1)
     ends = [concat(op, state, 0) for state in lasts]
     if batch_first:

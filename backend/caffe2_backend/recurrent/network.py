@@ -15,24 +15,31 @@ Step = Callable[[Op, Sequence[str], Sequence[str], str], Sequence[str]]
 
 @dataclass(frozen=True)
 class Run:
-    """What a state was after every step, [T, N, D], and after the last, [1, N, D]."""
+    """What a state was after every step, [T, N, D], and after the last, [1, N, D].
+
+    They share the memory of the state, and an argument names them: what is given out is what an operator makes of them.
+    """
 
     all: str
     last: str
 
 
-def recurrent_network(op: Op, sequences: Sequence[str], initial: Sequence[str], step: Step) -> list[Run]:
+def recurrent_network(
+    op: Op, sequences: Sequence[str], initial: Sequence[str], step: Step, first: str | None = None
+) -> list[Run]:
     """Emit a RecurrentNetwork.
 
     Args:
         op: the node under conversion.
-        sequences: blobs of shape [T, N, D...]; the first says how many steps there are.
-        initial: the first value of each state, [1, N, D], [N, D] or [D].
-        step: builds the step net; a step sees rows [1, N, D...] and states [1, N, D].
+        sequences: float blobs of shape [T, D...].
+        initial: the first value of each state, float [1, N, D], [N, D] or [D].
+        step: builds the step net; a step sees rows [1, D...] and states [1, N, D].
+        first: a blob [T, N, ...] of any element type; the first sequence where it is None.
 
     Returns:
-        For each state what it was. The blobs are copies: the operator's own share the memory of its states.
+        For each state what it was.
     """
+    first = sequences[0] if first is None else first
     inside = op.inside()
     rows = [op.fresh("row") for _ in sequences]
     before = [op.fresh("before") for _ in initial]
@@ -45,7 +52,7 @@ def recurrent_network(op: Op, sequences: Sequence[str], initial: Sequence[str], 
     net.external_input.extend([*rows, *before, timestep, *references])
     net.external_output.extend(after)
     states = [op.fresh("states") for _ in initial]
-    operands = list(dict.fromkeys([*sequences[:1], *initial, *sequences[1:], *references]))
+    operands = list(dict.fromkeys([first, *initial, *sequences, *references]))
     links = [
         link
         for state, old, new in zip(states, before, after, strict=True)
@@ -68,8 +75,7 @@ def recurrent_network(op: Op, sequences: Sequence[str], initial: Sequence[str], 
         timestep=timestep,
     )
     _name_results(op, results[:-1])
-    copies = [op.emit("Copy", blob) for blob in results[:-1]]
-    return [Run(copies[2 * i], copies[2 * i + 1]) for i in range(len(states))]
+    return [Run(results[2 * i], results[2 * i + 1]) for i in range(len(states))]
 
 
 def _own(inside: Op, blob: str) -> str:
