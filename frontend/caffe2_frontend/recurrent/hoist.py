@@ -7,6 +7,7 @@ is computed for all steps at once: one matrix product instead of T small ones.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
@@ -48,7 +49,10 @@ def gather_addends(body: Body) -> None:
         if found is not None:
             inner, state, constant, row = found
             body.op.scope.nodes.remove(inner)
-            total = body.op.emit("Add", state, body.op.emit("Add", row, constant))
+            addend = body.op.emit("Add", row, constant)
+            total = body.op.emit("Add", state, addend)
+            keep_place(body.op.scope.nodes[-2:-1], inner)
+            keep_place(body.op.scope.nodes[-1:], node)
             ir.convenience.replace_all_uses_with(node.outputs[0], total)
         else:
             body.op.scope.nodes.append(node)
@@ -84,13 +88,21 @@ def hoist_sequences(op: Op, body: Body) -> Body:
     for node in body.op.scope.nodes:
         lifted = None
         if _may_move(node) and all(v is None or v in stacks or v not in inside for v in node.inputs):
+            before = len(op.scope.nodes)
             lifted = lift(op, node, [stacks.get(v, v) if v is not None else None for v in node.inputs])
+            keep_place(op.scope.nodes[before:], node)
         if lifted is None:
             kept.append(node)
         else:
             stacks.update((old, Stacked(new, op.rank(new) - 1)) for old, new in zip(node.outputs, lifted, strict=True))
     body.op.scope.nodes[:] = kept
     return _with_rows(body, stacks)
+
+
+def keep_place(nodes: Sequence[ir.Node], node: ir.Node) -> None:
+    """The nodes stand for ``node``, and come from the same operator of the net."""
+    for made in nodes:
+        made.metadata_props.update(node.metadata_props)
 
 
 def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:

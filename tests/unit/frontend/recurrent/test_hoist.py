@@ -136,3 +136,11 @@ def test_a_step_net_that_reads_no_state_is_right() -> None:
         model = to_onnx(cell.net(), inputs=specs, recurrent=form)  # type: ignore[arg-type] # a literal
         for name, value in Session(model.SerializeToString(), threads=1).run(inputs).items():
             np.testing.assert_allclose(value, wanted[name], rtol=1e-5, err_msg=name)
+
+
+def test_what_moves_out_keeps_its_place() -> None:
+    model = export(cells.lstm(), "scan")
+    (bias,) = (node for node in model.graph.node if "w_b" in node.input)
+    place = {prop.key: prop.value for prop in bias.metadata_props}
+    assert place["caffe2.op"] == "FC"
+    assert " > step_net[" in place["caffe2.location"]
