@@ -162,6 +162,8 @@ def _print(result: Any) -> None:
         console.print(grid)
     for divergence in result.divergences:
         console.print(Text(f"first to disagree: {divergence}"))
+    for fault in result.optimizations:
+        console.print(Text(str(fault)))
     for name, reason in result.absent.items():
         click.echo(f"not here: {name}: {reason}", err=True)
     for failure in result.failures:

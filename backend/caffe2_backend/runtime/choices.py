@@ -29,6 +29,9 @@ class Choices:
         stand_in: a device that runs what is meant for another, such as ``{"cuda:0": "cpu"}``: plans are made and
             followed as with the real one, to test them without it.
         verbose: whether onnxruntime's warnings are shown.
+        disabled_optimizers: names of onnxruntime's graph optimizers, or rules of them, that are left out.
+        entries: of onnxruntime's session configuration, by its own keys.
+        optimized: a file to write the model to as onnxruntime has rewritten it; empty for none.
     """
 
     threads: int | None = None
@@ -42,6 +45,9 @@ class Choices:
     providers: tuple[str | tuple[str, Mapping[str, Any]], ...] = ()
     stand_in: Mapping[str, str] = field(default_factory=dict)
     verbose: bool = False
+    disabled_optimizers: tuple[str, ...] = ()
+    entries: Mapping[str, str] = field(default_factory=dict)
+    optimized: str = ""
 
 
 DEFAULTS = Choices()

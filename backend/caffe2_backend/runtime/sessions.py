@@ -52,8 +52,9 @@ class Session:
         self._real = real_device(self.device, choices)
         try:
             self._session = runtime.InferenceSession(
-                model, _options(choices), providers=_providers(self._real, choices)
-            )
+                model, _options(choices), providers=_providers(self._real, choices),
+                disabled_optimizers=list(choices.disabled_optimizers) or None,
+            )  # fmt: skip
         except failures() as error:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error
         self.inputs = tuple(value.name for value in self._session.get_inputs())
@@ -238,6 +239,10 @@ def _options(choices: Choices) -> Any:
     options.enable_mem_pattern = choices.memory_patterns
     if not choices.spinning:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    for key, value in choices.entries.items():
+        options.add_session_config_entry(key, value)
+    if choices.optimized:
+        options.optimized_model_filepath = choices.optimized
     return options
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from caffe2_backend.validate.optimizations import OptimizationFault
 from caffe2_backend.validate.report import BlobResult, Divergence, ValidationReport
 from caffe2_frontend.files import replacing
 
@@ -37,7 +38,7 @@ def page(report: ValidationReport, picture: str = "") -> str:
         mark=_MARKS[report.verdict],
         model=escape(report.model),
         summary=escape(_summary(report)),
-        divergences="".join(map(_divergence, report.divergences)),
+        divergences="".join([*map(_divergence, report.divergences), *map(_optimization, report.optimizations)]),
         failures=_failures(report),
         rows="\n".join(map(_row, report.results)),
         matrix=_matrix(report),
@@ -63,14 +64,22 @@ def _divergence(found: Divergence) -> str:
         growth = "<p class='dim'>How the error grows after it, each side with its own values:</p>"
         growth += _plot(points, "operators after it")
     suspects = ""
-    if len(found.suspects) > 1:
+    if len(found.suspects) > 1 and not found.cause:
         suspects = f"<br>in one of: <code>{escape(', '.join(found.suspects))}</code>"
+    equally = "".join(f" or <code>{escape(place)}</code>" for place in found.equally)
+    cause = f"<br>{escape(found.cause)}" if found.cause else ""
     folder = f"<p class='dim'>Repro: <code>{escape(found.folder)}</code></p>" if found.folder else ""
     return (
         f"<div class='card divergence'><b class='disagree'>First to disagree</b> ({escape(found.side)}, "
-        f"{escape(found.case)})<br><code>{escape(found.operator)}</code>{step}, blob <code>{escape(found.blob)}</code>"
-        f"<br>{escape(found.difference.reason)}{suspects}{growth}{folder}</div>"
+        f"{escape(found.case)})<br><code>{escape(found.operator)}</code>{equally}{step}, "
+        f"blob <code>{escape(found.blob)}</code><br>{escape(found.difference.reason)}{cause}"
+        f"{suspects}{growth}{folder}</div>"
     )
+
+
+def _optimization(fault: OptimizationFault) -> str:
+    head = "<b class='disagree'>No operator differs by itself</b>"
+    return f"<div class='card divergence'>{head}<br>{escape(str(fault))}</div>"
 
 
 def _failures(report: ValidationReport) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from caffe2_backend.validate.compare import Difference
+from caffe2_backend.validate.optimizations import OptimizationFault
 
 SCHEMA: Final = 1
 AGREE, DISAGREE, FAILED = 0, 1, 2
@@ -53,6 +54,8 @@ class Divergence:
         difference: how far apart, with both sides given the same inputs.
         suspects: where a net is compared with ONNX: places of the nodes between the last values that agree and this
             one, which both sides do not share; the fault is in one of them, ``operator`` is the last.
+        equally: other operators that explain the difference just as well, such as those of biases that were added.
+        cause: what the node of ONNX has otherwise than in a fresh export of the net; empty where it is not known.
         growth: ``(place, largest difference)`` of what comes after it, each side with its own values.
         folder: where the repro lies; empty where none was asked for.
     """
@@ -66,12 +69,16 @@ class Divergence:
     side: str
     difference: Difference
     suspects: tuple[str, ...] = ()
+    equally: tuple[str, ...] = ()
+    cause: str = ""
     growth: tuple[tuple[str, float], ...] = ()
     folder: str = ""
 
     def __str__(self) -> str:
         step = "" if self.timestep is None else f" at step {self.timestep}"
-        return f"{self.operator}{step}: {self.blob!r}: {self.difference.reason} ({self.side}, {self.case})"
+        operators = " or ".join((self.operator, *self.equally))
+        cause = f"; {self.cause}" if self.cause else ""
+        return f"{operators}{step}: {self.blob!r}: {self.difference.reason}{cause} ({self.side}, {self.case})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -79,6 +86,7 @@ class Divergence:
             "operator": self.operator, "type": self.op_type, "blob": self.blob, "iterations": list(self.iterations),
             "timestep": self.timestep, "case": self.case, "side": self.side, "folder": self.folder,
             "difference": self.difference.to_dict(), "suspects": list(self.suspects),
+            "equally": list(self.equally), "cause": self.cause,
             "growth": [[place, error] for place, error in self.growth],
         }  # fmt: skip
 
@@ -100,6 +108,8 @@ class ValidationReport:
         matrix: largest difference for each pair of sides, where all pairs were asked for; None where a pair differs
             in kind, or did not run.
         divergences: where sides part, where the lock step was asked for.
+        optimizations: where sides disagree and no operator does: what onnxruntime's graph optimizations have to do
+            with it.
         seconds: how long it took.
     """
 
@@ -115,6 +125,7 @@ class ValidationReport:
     guessed: tuple[str, ...] = ()
     matrix: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
     divergences: tuple[Divergence, ...] = ()
+    optimizations: tuple[OptimizationFault, ...] = ()
     seconds: float = 0.0
 
     @property
@@ -149,6 +160,7 @@ class ValidationReport:
             "results": [result.to_dict() for result in self.results],
             "matrix": [[one, other, worst] for (one, other), worst in self.matrix.items()],
             "divergences": [divergence.to_dict() for divergence in self.divergences],
+            "optimizations": [fault.to_dict() for fault in self.optimizations],
         }  # fmt: skip
 
     def to_json(self) -> str:

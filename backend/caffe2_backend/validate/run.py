@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import onnx
 
 from caffe2_backend.validate.compare import TOLERANCES, Tolerance, compare
 from caffe2_backend.validate.inputs import SIZES, Case, Size, given_case, make_cases
+from caffe2_backend.validate.optimizations import OptimizationFault, find_optimization
 from caffe2_backend.validate.report import BlobResult, Divergence, Failure, ValidationReport
 from caffe2_backend.validate.runtimes import RUNTIMES, Loaded, Runtime, Value, find_runtime
 from caffe2_backend.validate.sides import Described, Forms, ModelLike, Side, depths, every_value, read_model
@@ -74,18 +76,23 @@ def validate(
     run.everything()
     failures += run.failures
     divergences: list[Divergence] = []
+    optimizations: list[OptimizationFault] = []
     if lockstep:
         from caffe2_backend.validate.lockstep import find_divergences
 
+        wrong = run.wrong_pairs()
         try:
-            divergences = find_divergences(sides, cases, run.wrong_pairs(), tolerances=tolerances, repro=repro)
+            divergences = find_divergences(sides, cases, wrong, tolerances=tolerances, repro=repro)
+            told = {(found.case, found.side) for found in divergences}
+            optimizations = run.optimizations([pair for pair in wrong if pair not in told])
         except BridgeError as error:  # an operator that the reference cannot run by itself: the outputs still tell
             failures.append(Failure("*", "lock step", str(error)))
     return ValidationReport(
         model=_name(model, first), reference=sides[0].label, sides=tuple(side.label for side in sides),
         results=tuple(run.results), failures=tuple(failures), absent=absent, versions=_versions(sides),
         seed=None if inputs is not None else seed, cases=tuple(case.name for case in cases), guessed=first.guessed,
-        matrix=run.matrix() if matrix else {}, divergences=tuple(divergences), seconds=time.perf_counter() - start,
+        matrix=run.matrix() if matrix else {}, divergences=tuple(divergences),
+        optimizations=tuple(optimizations), seconds=time.perf_counter() - start,
     )  # fmt: skip
 
 
@@ -229,6 +236,28 @@ class _Run:
             if not result.difference.agrees:
                 pairs.setdefault(result.side, result.case)
         return [(case, side) for side, case in pairs.items()]
+
+    def optimizations(self, pairs: Sequence[tuple[str, str]]) -> list[OptimizationFault]:
+        """Of cases and sides that disagree: what onnxruntime's optimizations have to do with it, on either side."""
+        found = []
+        for case in self._cases:
+            for side in self._sides[1:]:
+                if (case.name, side.label) not in pairs:
+                    continue
+                for one, other in ((side, self._sides[0]), (self._sides[0], side)):
+                    right = self._found[other.label, case.name]
+                    fault = find_optimization(one, case, partial(self._agree, right))
+                    found += [fault] if fault is not None else []
+        return found
+
+    def _agree(self, right: Mapping[str, Value], values: Mapping[str, Value]) -> bool:
+        return all(
+            compare(
+                right[name], values[name], depth=self._depths.get(name, 0), tolerances=self._tolerances
+            ).agrees
+            for name in self._outputs
+            if name in right and name in values
+        )  # fmt: skip
 
     def matrix(self) -> dict[tuple[str, str], float | None]:
         """The largest difference of any output of any case, for each pair of sides."""

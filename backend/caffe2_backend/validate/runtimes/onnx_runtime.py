@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,23 +13,30 @@ from caffe2_backend.runtime.sessions import Session, cuda_devices, real_device
 from caffe2_backend.validate.runtimes.base import AnyModel, Form, Value, onnx_model
 from caffe2_bridge.diagnostics import RunError
 
+_ONE_THREAD: Final = Choices(threads=1, spinning=False)
+
 
 class OnnxRuntime:
     """onnxruntime with its graph optimizations, one thread an operator so that sums have one order."""
 
     form: Form = "onnx"
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, choices: Choices = _ONE_THREAD) -> None:
         self.name = "onnxruntime-cpu" if device == "cpu" else "onnxruntime-cuda"
-        self._device = device
+        self.device = device
+        self.choices = choices
+
+    def but(self, **choices: Any) -> OnnxRuntime:
+        """The same with other choices, by the names of :class:`Choices`."""
+        return OnnxRuntime(self.device, dataclasses.replace(self.choices, **choices))
 
     def missing(self) -> str:
         """See Runtime."""
         try:
-            real_device(self._device, Choices())
+            real_device(self.device, Choices())
         except RunError as error:
             return str(error)
-        return "" if self._device == "cpu" or cuda_devices() else "there is no CUDA device"
+        return "" if self.device == "cpu" or cuda_devices() else "there is no CUDA device"
 
     def versions(self) -> dict[str, str]:
         """See Runtime."""
@@ -43,7 +52,7 @@ class OnnxRuntime:
     def load(self, model: AnyModel) -> _Loaded:
         """See Runtime."""
         data = onnx_model(model).SerializeToString()
-        return _Loaded(Session(data, self._device, choices=Choices(threads=1, spinning=False)))
+        return _Loaded(Session(data, self.device, choices=self.choices))
 
 
 class _Loaded:
