@@ -20,7 +20,7 @@ from rich.table import Table
 
 from caffe2_backend.cli_validate import add_commands
 from caffe2_bridge import Model, load, save
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, NetFormatError, OptionError
 from caffe2_bridge.files import FORMATS
 
 _INPUT = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
@@ -46,7 +46,6 @@ def _reports_errors(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _is_usage(error: Exception) -> bool:
-    from caffe2_frontend.begin import OptionError
     from caffe2_frontend.types import InputSpecError
 
     return isinstance(error, OptionError | InputSpecError)
@@ -79,6 +78,17 @@ def _described(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -
         shape = None if dims is None else [_dim(dim.strip()) for dim in dims.split(",") if dim.strip()]
         described[match["name"]] = (match["dtype"], shape)
     return described
+
+
+def _placed(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | dict[str, str] | None:
+    """``cuda:0`` for all, or ``NAME=cuda:0`` by input."""
+    pairs = [value.rpartition("=") for value in values]
+    named = {name: device for name, _, device in pairs if name}
+    if len(named) == len(pairs):
+        return named or None
+    if len(pairs) > 1:
+        raise click.BadParameter("one device for all, or NAME=DEVICE for each: the two do not go together")
+    return pairs[0][2]
 
 
 def _dim(text: str) -> int | str | None:
@@ -184,19 +194,22 @@ def export(
     "--foreign", type=click.Choice(["error", "carry"]), default="error", show_default=True,
     help="What becomes of operators that Caffe2 lacks: refused, or taken along as they are.",
 )  # fmt: skip
-@click.option("--device", help="cpu or cuda:N: where the operators are to run.")
+@click.option(
+    "--device", "devices", multiple=True, callback=_placed, metavar="[NAME=]DEVICE",
+    help="cpu or cuda:N: where the operators are to run; or, repeatable, where an input or parameter is.",
+)  # fmt: skip
 @click.option(
     "--format", "form", type=click.Choice(["pb", "pbtxt", "minidb"]), default="pb", show_default=True,
     help="How the nets are written.",
 )  # fmt: skip
 @_reports_errors
-def import_(model: Path, target: Path, foreign: Any, device: str | None, form: Any) -> None:
+def import_(model: Path, target: Path, foreign: Any, devices: Any, form: Any) -> None:
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
     from caffe2_backend.convert import to_netdef
     from caffe2_bridge import save
 
     with _progress("importing"):
-        converted = to_netdef(model, foreign=foreign, device=device)
+        converted = to_netdef(model, foreign=foreign, device=devices)
         save(converted, target, format=form)
     carried = sum(bool(op.domain) for op in converted.predict_net.op)
     click.echo(f"{target}: {len(converted.predict_net.op)} operators, {carried} of them ONNX's own")

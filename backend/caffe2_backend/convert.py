@@ -11,8 +11,8 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from caffe2_backend.pipeline import IMPORT
-from caffe2_backend.state import Foreign, Import
-from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_backend.state import Foreign, Import, Placement
+from caffe2_bridge.diagnostics import NetFormatError, OptionError
 from caffe2_bridge.fill_nets import fill_net
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.model import Model
@@ -21,11 +21,7 @@ from caffe2_bridge.passes import run_passes
 OnnxModel = onnx.ModelProto | ir.Model | bytes | str | os.PathLike[str]
 
 
-class OptionError(BridgeError):
-    """An option of the import has a value that does not exist."""
-
-
-def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: str | None = None) -> Model:
+def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Placement = None) -> Model:
     """Convert an ONNX model to a Caffe2 model whose external inputs and outputs are named as the graph's.
 
     Args:
@@ -33,7 +29,10 @@ def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: str 
             it). It is not changed; weights are read when they are asked for.
         foreign: ``error``: only operators that Caffe2 registers. ``carry``: an ONNX operator that no one operator of
             Caffe2 computes travels as it is, as an operator of domain ``ai.onnx``.
-        device: ``cpu`` or ``cuda:N``: where every operator is to run; None says nothing.
+        device: ``cpu`` or ``cuda:N``: where every operator is to run that has a version for it; None says nothing. Or
+            where single inputs and parameters are, by name: operators then run where their inputs are, inputs that are
+            not named are on the host, and parameters that are not named where they are first read. Copies are put in
+            where operands are elsewhere.
 
     Returns:
         The model. Element types and shapes of its inputs stand in the net argument ``onnx_types``, which Caffe2 does
@@ -42,6 +41,7 @@ def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: str 
     Raises:
         ConversionError: the model cannot be converted; holds every finding, in the order of the nodes.
         NetFormatError: what is given is no ONNX model.
+        OptionError: an option has a value that does not exist, or ``device`` a name that the model does not have.
     """
     if foreign not in get_args(Foreign):
         raise OptionError(f"foreign must be one of {', '.join(get_args(Foreign))}, not {foreign!r}")

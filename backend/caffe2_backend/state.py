@@ -13,6 +13,8 @@ from caffe2_bridge.params import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 Foreign = Literal["error", "carry"]
+# One device for all that can run there, or the device of each named input or parameter.
+Placement = str | Mapping[str, str] | None
 
 # What the converters read: older models are brought to it. Later ones are read as they are.
 WORKING_OPSET: Final = 20
@@ -27,7 +29,7 @@ class Import:
 
     model: ir.Model
     foreign: Foreign = "error"
-    device: str | None = None
+    device: Placement = None
     lowers: bool = True
     net: NetDef | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

@@ -99,6 +99,10 @@ class ConversionError(BridgeError):
         self.findings = tuple(findings)
 
 
+class OptionError(BridgeError):
+    """An option has a value that does not exist, or names a blob that does not."""
+
+
 class RunError(BridgeError):
     """A net cannot be run, or failed while it ran."""
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import onnx
 from google.protobuf.message import Message
 
-from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.net import NetView
@@ -21,10 +21,6 @@ from caffe2_frontend.types import TensorInfo, tensor_info, type_info
 
 # What the mobile exporter fills inputs with: it says nothing of their shape.
 FAKE_SHAPE = (1, 1)
-
-
-class OptionError(BridgeError):
-    """An option of the export has a value that does not exist, or names a blob that does not."""
 
 
 def begin(

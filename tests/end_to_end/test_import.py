@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 from onnx import parser
 
@@ -39,3 +40,39 @@ def test_what_caffe2_lacks_is_told_and_nothing_written(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "NonZero" in result.output
     assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("devices", "kinds"),
+    [
+        (["cuda:1"], ["CopyCPUToGPU", "Mul"]),
+        (["x=cuda:1"], ["Mul"]),
+        (["x=cpu", "w=cuda:1"], ["CopyCPUToGPU", "Mul"]),
+    ],
+)
+def test_devices(tmp_path: Path, devices: list[str], kinds: list[str]) -> None:
+    path, target = tmp_path / "m.onnx", tmp_path / "net"
+    model = parser.parse_model(MODEL.partition(" i = ")[0].replace("float[M,2] y", "float[N,3] t") + "}")
+    path.write_bytes(model.SerializeToString())
+    options = [word for device in devices for word in ("--device", device)]
+    result = CliRunner().invoke(main, ["import", str(path), "-o", str(target), *options])
+    assert result.exit_code == 0, result.output
+    loaded = load(target)
+    assert [op.type for op in loaded.predict_net.op] == kinds
+    assert all(op.device_option.device_id == 1 for op in (*loaded.predict_net.op, *loaded.init_net.op))
+
+
+@pytest.mark.parametrize(
+    ("devices", "message"),
+    [
+        (["cuda:0", "x=cpu"], "do not go together"),
+        (["u=cuda:0"], "'u', and the model has no such"),
+        (["x=abacus"], "abacus"),
+    ],
+)
+def test_devices_that_there_are_not(tmp_path: Path, devices: list[str], message: str) -> None:
+    options = [word for device in devices for word in ("--device", device)]
+    command = ["import", str(written(tmp_path)), "-o", str(tmp_path / "net"), "--foreign", "carry", *options]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code != 0
+    assert message in " ".join(result.output.split())

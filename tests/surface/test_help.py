@@ -18,7 +18,7 @@ COMMANDS = {
     "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--device TEXT", "cuda:N"),
     "show": ("MODEL", "--init", "Summarise"),
     "ops": ("--json", "by family"),
-    "import": ("MODEL", "-o, --output PATH", "[required]", "--foreign [error|carry]", "--device TEXT", "--format"),
+    "import": ("MODEL", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--format"),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
     "validate": ("--other PATH", "--against RUNTIME", "--lockstep", "--report PATH", "0: they agree, 1: they disagree"),
     "batch": ("FOLDER", "a process of", "--seconds"),

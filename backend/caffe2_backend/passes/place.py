@@ -1,17 +1,24 @@
-"""Operators on the device that was asked for."""
+"""Operators on the devices that were asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
 from caffe2_backend.state import Import
-from caffe2_bridge.devices import as_device, insert_copies
+from caffe2_bridge.devices import HOST, Device, as_device, follow_inputs, insert_copies
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.params import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 class PlaceOnDevice:
-    """Give every operator and parameter the device, and copy what lives elsewhere: inputs come on the host."""
+    """Give operators and parameters their devices, and copy what lives elsewhere.
+
+    Asked for one GPU: what has a version for it runs there, and inputs come on the host. Asked by input: operators run
+    where their inputs are. Parameters that are not named are where they are first read.
+    """
 
     requires: ClassVar[frozenset[str]] = frozenset({"net"})
     ensures: ClassVar[frozenset[str]] = frozenset({"placed"})
@@ -20,14 +27,27 @@ class PlaceOnDevice:
         """The state with a new net, where a GPU was asked for. Raises BridgeError where there is no such device."""
         if state.device is None or state.net is None:
             return state
-        device = as_device(state.device)
-        if not device.is_gpu:
+        if isinstance(state.device, Mapping):
+            everywhere = None
+            named = {name: as_device(where) for name, where in state.device.items()}
+            _refuse_unknown(named, state.net)
+        else:
+            everywhere, named = as_device(state.device), {}
+        if not any(device.is_gpu for device in (everywhere or HOST, *named.values())):
             return state
-        option = device.option()
-        net = NetDef()
-        net.CopyFrom(state.net)
-        for op in net.op:
-            op.device_option.CopyFrom(option)
-        placed, _ = insert_copies(net, dict.fromkeys(state.parameters, device))
-        parameters = {name: replace(parameter, device=option) for name, parameter in state.parameters.items()}
+        net, inputs = follow_inputs(state.net, named, state.parameters, everywhere=everywhere)
+        placed, _ = insert_copies(net, inputs)
+        parameters = {name: _placed(parameter, inputs[name]) for name, parameter in state.parameters.items()}
         return replace(state, net=placed, parameters=parameters)
+
+
+def _refuse_unknown(named: Mapping[str, Device], net: NetDef) -> None:
+    known = set(net.external_input)
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise OptionError(f"device names {names}, and the model has no such input or parameter")
+
+
+def _placed(parameter: Parameter, device: Device) -> Parameter:
+    return replace(parameter, device=device.option()) if device.is_gpu else parameter

@@ -1,6 +1,8 @@
 """Where blobs and operators are: inferred, assigned, bridged by copies, chosen. Nothing that is given is changed."""
 
+from caffe2_bridge.devices.cuda import cuda_operators, has_cuda_version
 from caffe2_bridge.devices.device import HOST, Device, as_device
+from caffe2_bridge.devices.follow import follow_inputs
 from caffe2_bridge.devices.fuse import fuse_copies
 from caffe2_bridge.devices.infer import assign_device_option, infer_device_type, infer_output_devices
 from caffe2_bridge.devices.insert import insert_copies
@@ -16,7 +18,10 @@ __all__ = [
     "Side",
     "as_device",
     "assign_device_option",
+    "cuda_operators",
+    "follow_inputs",
     "fuse_copies",
+    "has_cuda_version",
     "infer_device_type",
     "infer_output_devices",
     "insert_copies",

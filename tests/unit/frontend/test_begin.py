@@ -11,12 +11,12 @@ from cells import fills
 from conformance.recording import operator
 
 from caffe2_backend.runtime.sessions import Session
-from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, OptionError
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import PassOrderError, run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
-from caffe2_frontend.begin import OptionError, begin
+from caffe2_frontend.begin import begin
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.rename import RenameToSsa
 from caffe2_frontend.pipeline import EXPORT, UNDERSTAND

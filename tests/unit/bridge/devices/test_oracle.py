@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conformance.oracle import find_oracle
 
-from caffe2_bridge.devices import HOST, Device, Side, insert_copies, operand_sides
+from caffe2_bridge.devices import HOST, Device, Side, cuda_operators, follow_inputs, insert_copies, operand_sides
 from caffe2_bridge.devices.operands import CONTROL
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import RECURRENT
@@ -37,12 +37,11 @@ def recorded_nets() -> Iterator[NetDef]:
                     yield NetDef.FromString(archive[f"{index:03d}/proto"].tobytes())
 
 
-def spread_over_devices() -> list[NetDef]:
-    """Recorded nets with every third operator on a GPU; those that real Caffe2's copies are right for.
+def plain_nets() -> Iterator[NetDef]:
+    """Recorded nets that real Caffe2's copies are right for.
 
     It goes by names, so each must be written once; and it does not enter bodies.
     """
-    nets = []
     for given in recorded_nets():
         written = [*given.external_input, *(name for op in given.op for name in op.output)]
         free = any(Side.FREE in side for op in given.op for side in operand_sides(op))
@@ -50,20 +49,40 @@ def spread_over_devices() -> list[NetDef]:
             continue
         if any(op.type in CONTROL | RECURRENT | SCHEMA_IS_SILENT for op in given.op):
             continue
-        net = NetDef(name="spread", op=given.op, external_input=given.external_input)
-        for index, op in enumerate(net.op):
+        net = NetDef(name="plain", op=given.op, external_input=given.external_input)
+        for op in net.op:
             op.ClearField("device_option")
+        yield net
+
+
+def spread_over_devices() -> list[NetDef]:
+    """Nets with every third operator on a GPU."""
+    nets = list(plain_nets())
+    for net in nets:
+        for index, op in enumerate(net.op):
             if index % 3 == 1:
                 op.device_option.CopyFrom(GPU.option())
-        nets.append(net)
     return nets
+
+
+def following_inputs() -> list[tuple[NetDef, dict[str, Device]]]:
+    """Nets whose first input is on a GPU and the second on the host; the others are anywhere."""
+    nets = [net for net in plain_nets() if net.external_input]
+    return [
+        follow_inputs(net, dict(zip(net.external_input, (GPU, HOST), strict=False)), net.external_input[2:])
+        for net in nets
+    ]
 
 
 @cache
 def answers() -> dict[str, Any]:
     python = find_oracle()
     assert python is not None
-    nets = [base64.b64encode(net.SerializeToString()).decode() for net in spread_over_devices()]
+    given: list[tuple[NetDef, dict[str, Device]]] = [(net, {}) for net in spread_over_devices()]
+    nets = [
+        (base64.b64encode(net.SerializeToString()).decode(), {n: d.index if d.is_gpu else -1 for n, d in where.items()})
+        for net, where in given + following_inputs()
+    ]
     request = json.dumps({"nets": nets})
     command = [python, Path(__file__).with_name("caffe2_devices.py"), "/dev/stdin"]
     done = subprocess.run(command, input=request, capture_output=True, text=True, check=True)  # noqa: S603 - as above
@@ -91,14 +110,36 @@ def test_operands_are_where_real_caffe2_infers_them() -> None:
 @pytest.mark.oracle
 def test_copies_are_those_of_real_caffe2() -> None:
     compared = 0
-    for net, answer in zip(spread_over_devices(), answers()["nets"], strict=True):
+    for net, answer in zip(spread_over_devices(), answers()["nets"], strict=False):
         if "error" in answer:
             continue
         compared += 1
-        ours, _ = insert_copies(net)
-        described = [
-            [op.type, list(op.input), list(op.output), [op.device_option.device_type, op.device_option.device_id]]
-            for op in ours.op
-        ]
-        assert described == answer["ops"]
+        assert described(insert_copies(net)[0]) == answer["ops"]
     assert compared > 20
+
+
+@pytest.mark.oracle
+def test_copies_for_operators_that_follow_their_inputs() -> None:
+    compared = 0
+    nets = following_inputs()
+    for (net, where), answer in zip(nets, answers()["nets"][-len(nets) :], strict=True):
+        if "error" in answer:
+            continue
+        compared += any(op.device_option.device_type for op in net.op)
+        assert described(insert_copies(net, where)[0]) == answer["ops"]
+    assert compared > 20
+
+
+def described(net: NetDef) -> list[Any]:
+    return [
+        [op.type, list(op.input), list(op.output), [op.device_option.device_type, op.device_option.device_id]]
+        for op in net.op
+    ]
+
+
+@pytest.mark.oracle
+def test_the_register_of_cuda_operators() -> None:
+    register = answers()["cuda"]
+    if register is None:
+        pytest.skip("this build of real Caffe2 has no CUDA operators")
+    assert {name for name in register if name and "_ENGINE_" not in name} == cuda_operators()

@@ -13,7 +13,7 @@ import pytest
 from conformance.corpus import Case, CaseRef, find_cases, read_case
 from conformance.oracle import OracleRun, run_oracle
 
-from caffe2_bridge.devices import Device, fuse_copies, insert_copies
+from caffe2_bridge.devices import Device, follow_inputs, fuse_copies, insert_copies
 from caffe2_bridge.devices.infer import StepNets
 from caffe2_bridge.devices.operands import GRADIENT
 from caffe2_bridge.graph_edit import remove_dead_end_ops
@@ -54,23 +54,29 @@ def gather(net: NetDef) -> int:
     return count
 
 
-def changed(case: Case) -> tuple[NetDef, int]:
+def changed(case: Case, way: str) -> tuple[NetDef, int]:
     """The net with its copies, fused and pruned, and their number."""
     net = NetDef()
     net.CopyFrom(case.net)
     net.external_output[:] = list(case.outputs)
-    with StepNets(net):
-        spread(net)
-    net = remove_dead_end_ops(fuse_copies(insert_copies(net)[0]))
+    where: dict[str, Device] = {}
+    if way == "spread":
+        with StepNets(net):
+            spread(net)
+    else:
+        inputs = list(dict.fromkeys(net.external_input))
+        net, where = follow_inputs(net, dict.fromkeys(inputs[::3], GPU), inputs[1::3])
+    net = remove_dead_end_ops(fuse_copies(insert_copies(net, where)[0]))
     with StepNets(net):
         count = gather(net)
     return net, count
 
 
 @pytest.mark.oracle
-def test_nets_with_copies_compute_what_was_recorded() -> None:
+@pytest.mark.parametrize("way", ["spread", "follow inputs"])
+def test_nets_with_copies_compute_what_was_recorded(way: str) -> None:
     cases = [read_case(ref) for ref in sample()]
-    nets = [changed(case) for case in cases]
+    nets = [changed(case, way) for case in cases]
     assert sum(count > 0 for _, count in nets) > len(nets) / 2
     runs = [
         OracleRun(net, case.inputs, case.init_net, list(case.outputs), case.quantized)

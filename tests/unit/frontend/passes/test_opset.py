@@ -11,9 +11,8 @@ import pytest
 from netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions import Session
-from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.diagnostics import ConversionError, OptionError
 from caffe2_frontend import to_onnx
-from caffe2_frontend.begin import OptionError
 
 CELL = cells.lstm(projection="inside", forget="argument")
 INPUTS: dict[str, Any] = {"x": ("float32", ["T", "N", cells.FEATURES]), "lengths": ("int32", ["N"])}
