@@ -8,8 +8,10 @@ from caffe2_backend.passes.check_files import CheckFiles
 from caffe2_backend.passes.convert_opset import ConvertOpset
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
+from caffe2_backend.passes.fold_constants import FoldConstants
 from caffe2_backend.passes.lower_graph import LowerGraph
 from caffe2_backend.passes.place import PlaceOnDevice
+from caffe2_backend.passes.remove_sequences import RemoveSequences
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import Pass, RefuseFindings
 
@@ -19,8 +21,10 @@ IMPORT: Final[tuple[Pass[Import], ...]] = (
     ConvertOpset(),
     RefuseFindings(),
     ExpandFunctions(),
+    FoldConstants(),
     LiftConstants(),
     InferShapes(),
+    RemoveSequences(),
     LowerGraph(),
     RefuseFindings(),
     PlaceOnDevice(),

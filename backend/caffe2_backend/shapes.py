@@ -35,6 +35,14 @@ def widened(op: Op, index: int, accepted: Sequence[ir.DataType] = NUMBERS) -> tu
     return blob, dtype
 
 
+def in_float(op: Op, index: int) -> str:
+    """An operand of float, or of float16, which is computed in float."""
+    if op.dtype(index) == ir.DataType.FLOAT16:
+        return op.emit("HalfToFloat", op.input(index))
+    op.require(index, FLOAT)
+    return op.input(index)
+
+
 def narrowed(op: Op, blob: str, dtype: ir.DataType) -> str:
     """A result of widened operands in the type that the node gives."""
     if dtype == ir.DataType.FLOAT16:
@@ -64,6 +72,11 @@ def shape_of(op: Op, blob: str, rank: int) -> str:
 def dim_of(op: Op, blob: str, axis: int) -> str:
     """One dim of a blob, int64 [1]."""
     return op.emit("Shape", blob, axes=[axis])
+
+
+def steps_to(op: Op, size: str) -> str:
+    """The numbers from zero up to a size, int64 [1]; int64 [size]."""
+    return op.emit("Range", op.const([0], np.int64), size, op.const([1], np.int64))
 
 
 def joined(op: Op, parts: Sequence[Part]) -> str:
@@ -157,6 +170,8 @@ def expanded(op: Op, blob: str, dtype: ir.DataType, target: list[int] | str) -> 
     """A blob broadcast to a shape."""
     if dtype in (BOOL, *NARROW):
         return op.cast(expanded(op, op.cast(blob, INT32), INT32, target), dtype)
+    if dtype == ir.DataType.FLOAT16:
+        return narrowed(op, expanded(op, op.emit("HalfToFloat", blob), FLOAT, target), dtype)
     shape = op.const(target, np.int64) if isinstance(target, list) else target
     return op.emit("Expand", blob, shape)
 

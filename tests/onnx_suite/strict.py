@@ -26,7 +26,7 @@ def run_strict(cases: Iterable[Case]) -> dict[str, str]:
             outcome[case.name] = f"import: {str(error).splitlines()[0]}"
     for start in range(0, len(runs), _BATCH):
         batch = runs[start : start + _BATCH]
-        for (case, _), results in zip(batch, _results([run for _, run in batch]), strict=True):
+        for (case, _), results in zip(batch, answers([run for _, run in batch]), strict=True):
             outcome[case.name] = _judged(case, results)
     return outcome
 
@@ -57,7 +57,7 @@ def _fed(value: Any) -> Any:
     return array
 
 
-def _results(batch: Sequence[Sequence[OracleRun]]) -> list[list[OracleResult]]:
+def answers(batch: Sequence[Sequence[OracleRun]]) -> list[list[OracleResult]]:
     """The answers; where real Caffe2's process dies, the batch is halved until the one at fault is alone."""
     flat = [run for runs in batch for run in runs]
     try:
@@ -66,7 +66,7 @@ def _results(batch: Sequence[Sequence[OracleRun]]) -> list[list[OracleResult]]:
         if len(batch) == 1:
             return [[OracleResult(error=str(error)) for _ in batch[0]]]
         half = len(batch) // 2
-        return [*_results(batch[:half]), *_results(batch[half:])]
+        return [*answers(batch[:half]), *answers(batch[half:])]
     return [[next(answers) for _ in runs] for runs in batch]
 
 

@@ -9,13 +9,17 @@ import numpy as np
 from caffe2_backend.family import Family
 from caffe2_backend.op import FLOAT, INT64, Op
 from caffe2_backend.shapes import (
+    Part,
     along_last,
     cut,
     dim_of,
     dim_parts,
     moved,
+    narrowed,
+    product,
     reshaped,
     scalar,
+    steps_to,
     taken,
     widened,
 )
@@ -58,14 +62,18 @@ def _static(op: Op, index: int) -> tuple[int, ...]:
 
 def _flat_places(op: Op, axis: int) -> str:
     """Where the entries at input 1 lie in the operand, counted through; int64 of the indices' shape."""
-    data, where = _static(op, 0), _static(op, 1)
-    strides = [math.prod(data[i + 1 :]) for i in range(len(data))]
-    base = np.zeros(where, np.int64)
-    for i, stride in enumerate(strides):
-        if i != axis:
-            base += np.arange(where[i]).reshape([-1 if k == i else 1 for k in range(len(where))]) * stride
-    scaled = op.emit("Mul", _indices(op, 1, axis), scalar(op, strides[axis], INT64))
-    return op.emit("Add", scaled, op.const(base))
+    data, where = dim_parts(op, 0), dim_parts(op, 1)
+    places = op.emit("Mul", _indices(op, 1, axis), _number(op, product(op, data[axis + 1 :])))
+    for i, size in enumerate(where):
+        if i != axis and size != 1:
+            steps = op.const(np.arange(size), np.int64) if isinstance(size, int) else steps_to(op, size)
+            column = op.reshape(steps, [-1 if k == i else 1 for k in range(len(where))])
+            places = op.emit("Add", places, op.emit("Mul", column, _number(op, product(op, data[i + 1 :]))))
+    return places
+
+
+def _number(op: Op, part: Part) -> str:
+    return op.const([part], np.int64) if isinstance(part, int) else part
 
 
 @family.converts("GatherElements")
@@ -80,17 +88,18 @@ def scatter_elements(op: Op) -> str:
     if op.text("reduction", "none") != "none":
         op.unsupported("entries that are combined with what was there")
     places = op.reshape(_flat_places(op, axis), [-1])
-    return _assigned(op, [math.prod(_static(op, 0))], places, [-1])
+    return _assigned(op, [-1], places, [-1])
 
 
 def _assigned(op: Op, rows: list[int], places: str, updates: list[int]) -> str:
     """The operand, as ``rows``, with the rows at ``places`` replaced; ScatterAssign works in place."""
+    parts = dim_parts(op, 0)
     blob = op.emit("Copy", op.input(0))
     flat = op.reshape(blob, rows)
     op.emit("ScatterAssign", flat, places, op.reshape(op.input(2), updates))
     written = op.made.ops[-1]
     written.output[0] = flat
-    return op.reshape(flat, list(_static(op, 0)))
+    return reshaped(op, flat, parts)
 
 
 def _row_places(op: Op) -> tuple[str, int]:
@@ -134,7 +143,7 @@ def one_hot(op: Op) -> str:
     flat = op.cast(op.reshape(op.input(0), [-1, 1]), INT64)
     below = op.cast(op.emit("LT", flat, op.const([0], np.int64)), INT64)
     places = op.emit("Add", flat, op.emit("Mul", below, depth))
-    steps = op.emit("Range", op.const([0], np.int64), depth, op.const([1], np.int64))
+    steps = steps_to(op, depth)
     hot = op.cast(op.emit("EQ", places, op.reshape(steps, [1, -1])), kind)
     off, on = cut(op, values, 0, 0, 1), cut(op, values, 0, 1, 2)
     made = op.emit("Add", op.emit("Mul", hot, op.emit("Sub", on, off)), off)
@@ -161,15 +170,46 @@ def arg_extreme(op: Op) -> str:
 
 @family.converts("TopK")
 def top_k(op: Op) -> tuple[str, str]:
+    """Caffe2 has it of float numbers, and of as many as an argument says; any other is found by ranks."""
     op.ignore("sorted")
-    op.require(0, FLOAT)
     rank = op.rank()
     axis = op.axis(op.integer("axis", -1), rank)
     smallest = not op.integer("largest", 1)
-    count = int(op.constant(1, "k").item())
+    count = op.known(1)
+    if op.dtype() != FLOAT or count is None:
+        return _by_ranks(op, axis, smallest=smallest)
     blob = op.emit("Negative", op.input(0)) if smallest else op.input(0)
-    values, places = op.emit("TopK", blob, outputs=2, k=count, axis=axis)
+    values, places = op.emit("TopK", blob, outputs=2, k=int(count.item()), axis=axis)
     return (op.emit("Negative", values) if smallest else values), places
+
+
+def _by_ranks(op: Op, axis: int, *, smallest: bool) -> tuple[str, str]:
+    """The rank of an entry is the number of those before it: the greater ones, and of the equal ones those in front.
+
+    Takes the square of the axis's size.
+    """
+    rank = op.rank()
+    order = [i for i in range(rank) if i != axis] + [axis]
+    back = [order.index(i) for i in range(rank)]
+    parts = dim_parts(op, 0)
+    blob, kind = widened(op, 0)
+    size = _number(op, parts[axis])
+    rows = reshaped(op, moved(op, blob, order), [-1, parts[axis]])
+    mine, other = op.emit("ExpandDims", rows, dims=[2]), op.emit("ExpandDims", rows, dims=[1])
+    steps = steps_to(op, size)
+    ahead = op.emit("LT" if smallest else "GT", other, mine)
+    same = op.emit("Not", op.emit("Or", ahead, op.emit("GT" if smallest else "LT", other, mine)))
+    in_front = op.emit("LT", op.reshape(steps, [1, 1, -1]), op.reshape(steps, [1, -1, 1]))
+    before = op.cast(op.emit("Or", ahead, op.emit("And", same, in_front)), INT64)
+    ranks = op.emit("ExpandDims", op.emit("ReduceSum", before, axes=[2], keepdims=0), dims=[1])
+    chosen = steps_to(op, op.reshape(op.input(1), [1]))
+    hot = op.cast(op.emit("EQ", op.reshape(chosen, [1, -1, 1]), ranks), INT64)
+    places = op.emit("ReduceSum", op.emit("Mul", hot, op.reshape(steps, [1, 1, -1])), axes=[2], keepdims=0)
+    starts = op.emit("Mul", op.reshape(steps_to(op, dim_of(op, rows, 0)), [-1, 1]), size)
+    values = op.emit("Gather", op.reshape(rows, [-1]), op.emit("Add", starts, places))
+    shape: list[Part] = [*(parts[i] for i in order[:-1]), dim_of(op, places, 1)]
+    found, where = (moved(op, reshaped(op, each, shape), back) for each in (values, places))
+    return narrowed(op, found, op.dtype()) if kind != op.dtype() else found, where
 
 
 @family.converts("CumSum")

@@ -19,11 +19,13 @@ from caffe2_backend.shapes import (
     greater,
     joined,
     moved,
+    narrowed,
     product,
     reshaped,
     scalar,
     shape_of,
     taken,
+    widened,
 )
 
 family = Family("shape")
@@ -111,7 +113,7 @@ def expand(op: Op) -> str:
     known = op.known(1)
     target = op.input(1) if known is None else [int(dim) for dim in known]
     dtype = op.dtype()
-    if dtype == ir.DataType.FLOAT16 or dtype not in CAFFE2_TYPES or dtype == ir.DataType.STRING:
+    if dtype not in CAFFE2_TYPES or dtype == ir.DataType.STRING:
         op.unsupported(f"Caffe2 expands no {dtype.name.lower()}", code="dtype")
     return expanded(op, op.input(0), dtype, target)
 
@@ -278,6 +280,9 @@ def _pad_value(op: Op) -> float | str:
 
 def full(op: Op, dims: list[Part], dtype: ir.DataType, value: float | str) -> str:
     """A blob of one value, a number or a blob that holds it."""
+    if dtype == ir.DataType.FLOAT16:
+        inner = op.emit("HalfToFloat", value) if isinstance(value, str) else value
+        return narrowed(op, full(op, dims, FLOAT, inner), dtype)
     if dtype not in (FLOAT, INT32, INT64, BOOL):
         if dtype not in (*NARROW, ir.DataType.DOUBLE):
             op.unsupported(f"Caffe2 fills no {dtype.name.lower()}", code="dtype")

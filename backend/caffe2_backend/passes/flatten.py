@@ -40,6 +40,7 @@ class LiftConstants:
 
     def __call__(self, state: Import) -> Import:
         """Lift; the model is this import's own, and is changed in place."""
+        _give_out_by_nodes(state.model)
         _name_apart(state.model)
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
         common.LiftSubgraphInitializersToMainGraphPass()(state.model)
@@ -54,13 +55,14 @@ class InferShapes:
 
     def __call__(self, state: Import) -> Import:
         """Infer; the model is this import's own, and is changed in place."""
-        _infer(state.model)
+        infer(state.model)
         while _type_formals(state.model):
-            _infer(state.model)
+            infer(state.model)
         return state
 
 
-def _infer(model: ir.Model) -> None:
+def infer(model: ir.Model) -> None:
+    """Complete what is known of the values of a model, in place."""
     proto = without_weights(model)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
     inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
@@ -140,6 +142,20 @@ def _complete(value: ir.Value, kind: onnx.TypeProto) -> None:
     shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(kind))
     if shape is not None and (value.shape is None or not value.shape.is_static()):
         value.shape = shape
+
+
+def _give_out_by_nodes(model: ir.Model) -> None:
+    """Have a node of its own for each output of a body that is a constant: constants are the main graph's."""
+    for body in model.graphs():
+        if body is model.graph:
+            continue
+        for position, value in enumerate(body.outputs):
+            if value.is_initializer():
+                node = ir.Node("", "Identity", [value], num_outputs=1)
+                node.outputs[0].type, node.outputs[0].shape = value.type, value.shape
+                node.outputs[0].name, value.name = value.name, f"{value.name}/constant"
+                body.append(node)
+                body.outputs[position] = node.outputs[0]
 
 
 def _name_apart(model: ir.Model) -> None:

@@ -13,7 +13,7 @@ from caffe2_backend.family import Family
 from caffe2_backend.op import FLOAT, Op
 from caffe2_backend.recurrent.network import Step, recurrent_network
 from caffe2_backend.recurrent.time import backwards, in_time
-from caffe2_backend.shapes import concat, cut, moved, scalar
+from caffe2_backend.shapes import concat, cut, in_float, moved, narrowed, scalar
 
 family = Family("recurrent")
 
@@ -59,7 +59,7 @@ class _Direction:
 def recurrent(op: Op) -> tuple[str, ...]:
     """Operands: X [T, N, I], W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H], lengths [N], initial states [D, N, H], P."""
     kind = _KINDS[op.type]
-    op.require(0, FLOAT)
+    dtype = op.dtype(0)
     direction = op.text("direction", "forward")
     backward = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
     if backward is None:
@@ -69,7 +69,8 @@ def recurrent(op: Op) -> tuple[str, ...]:
         op.unsupported("the size of the hidden state is unknown", code="needs-shape")
     batch_first = bool(op.integer("layout", 0))
     functions = _functions(op, kind, len(backward))
-    x = moved(op, op.input(0), [1, 0, 2]) if batch_first else op.input(0)
+    x = in_float(op, 0)
+    x = moved(op, x, [1, 0, 2]) if batch_first else x
     lengths = op.input(4) if op.has_input(4) else None
     clip = op.number("clip", 0.0)
     forget = bool(op.integer("input_forget", 0)) if op.type == "LSTM" else False
@@ -93,16 +94,16 @@ def recurrent(op: Op) -> tuple[str, ...]:
     y = concat(op, rows, 1)
     ends = [concat(op, state, 0) for state in lasts]
     if batch_first:
-        return moved(op, y, [2, 0, 1, 3]), *(moved(op, end, [1, 0, 2]) for end in ends)
-    return y, *ends
+        y, ends = moved(op, y, [2, 0, 1, 3]), [moved(op, end, [1, 0, 2]) for end in ends]
+    return tuple(narrowed(op, blob, dtype) for blob in (y, *ends))
 
 
 def _of(op: Op, index: int, direction: int) -> str:
     """An operand's part for one direction."""
     known = op.known(index)
     if known is not None:
-        return op.const(known[direction])
-    return op.emit("Squeeze", cut(op, op.input(index), 0, direction, direction + 1), dims=[0])
+        return op.const(known[direction], FLOAT)
+    return op.emit("Squeeze", cut(op, in_float(op, index), 0, direction, direction + 1), dims=[0])
 
 
 def _biases(op: Op, direction: int, width: int) -> tuple[str, str]:
@@ -126,7 +127,8 @@ def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bo
     """The first value of a state, [1, N, H]; zeros of [H], which hold for every batch, where it is left out."""
     if not op.has_input(index):
         return op.const(np.zeros(hidden, np.float32))
-    blob = moved(op, op.input(index), [1, 0, 2]) if batch_first else op.input(index)
+    blob = in_float(op, index)
+    blob = moved(op, blob, [1, 0, 2]) if batch_first else blob
     if op.dim(1 if batch_first else 0, index) == 1:
         return op.emit("Copy", blob)
     return cut(op, blob, 0, direction, direction + 1)

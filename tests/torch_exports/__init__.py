@@ -1,0 +1,1 @@
+"""PyTorch's recurrent modules, exported to ONNX by its own exporters, imported, and run."""
