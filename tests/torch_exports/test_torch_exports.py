@@ -162,6 +162,7 @@ def test_here(group: str) -> None:
     check_findings(group)
 
 
+@pytest.mark.filterwarnings("ignore")  # of torch.export, about the module's own weights
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn-tanh"])
 def test_torch_export_fixes_the_number_of_steps(kind: str) -> None:
     """Why the cases of its exporter have a fixed number of steps."""
