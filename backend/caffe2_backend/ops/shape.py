@@ -25,7 +25,6 @@ from caffe2_backend.shapes import (
     scalar,
     shape_of,
     taken,
-    widened,
 )
 
 family = Family("shape")
