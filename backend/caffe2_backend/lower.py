@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from caffe2_backend.carry import carried, carried_constant, describe_net
 from caffe2_backend.family import Converter
-from caffe2_backend.op import CAFFE2_TYPES, Emitted, Op, Outputs, RefusedBodyError, UnsupportedError
+from caffe2_backend.op import CAFFE2_TYPES, Emitted, Op, Outputs, RefusedBodyError, TooNarrowError, UnsupportedError
 from caffe2_backend.state import Foreign
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.params import Array, Parameter
@@ -61,8 +61,7 @@ class Lowering:
             raise UnsupportedError(reason, "foreign='carry' takes it along as it is", "unknown-operator")
         if self.foreign == "carry" and not _is_known(node):
             raise UnsupportedError("the type or the rank of an operand is unknown")
-        op = Op(node, here, self)
-        outputs = _as_tuple(converter(op))
+        op, outputs = self._called(converter, node, here)
         unread = node.attributes.keys() - op.read - _MEANINGLESS
         if unread:
             names = ", ".join(map(repr, sorted(unread)))
@@ -75,6 +74,16 @@ class Lowering:
         if self.foreign == "carry" and len(op.made.ops) > 1:
             raise UnsupportedError("no one operator of Caffe2 computes this")
         return op.made
+
+    def _called(self, converter: Converter, node: ir.Node, here: Location) -> tuple[Op, tuple[str, ...]]:
+        """What a converter makes of a node, called again with wider operands where it asks for them."""
+        widened: frozenset[ir.DataType] = frozenset()
+        while True:
+            op = Op(node, here, self, widened=widened)
+            try:
+                return op, op.outputs(_as_tuple(converter(op)))
+            except TooNarrowError as error:
+                widened |= {error.dtype}
 
     def converter(self, node: ir.Node) -> Converter | None:
         """The converter of a node's type, if there is one."""

@@ -38,6 +38,15 @@ DOUBLE: Final = ir.DataType.DOUBLE
 INT32: Final = ir.DataType.INT32
 INT64: Final = ir.DataType.INT64
 BOOL: Final = ir.DataType.BOOL
+HALF: Final = ir.DataType.FLOAT16
+# Types that Caffe2 hardly computes with, and the one that holds their numbers whole.
+WIDER: Final = {
+    HALF: FLOAT,
+    ir.DataType.INT8: INT32,
+    ir.DataType.UINT8: INT32,
+    ir.DataType.INT16: INT32,
+    ir.DataType.UINT16: INT32,
+}
 
 
 class UnsupportedError(BridgeError):
@@ -46,6 +55,14 @@ class UnsupportedError(BridgeError):
     def __init__(self, reason: str, hint: str = "", code: str = "unsupported") -> None:
         super().__init__(reason)
         self.reason, self.hint, self.code = reason, hint, code
+
+
+class TooNarrowError(Exception):
+    """A converter wants operands of a wider type: it is called again with an :class:`Op` that gives them."""
+
+    def __init__(self, dtype: ir.DataType) -> None:
+        super().__init__(dtype)
+        self.dtype = dtype
 
 
 class RefusedBodyError(UnsupportedError):
@@ -64,14 +81,24 @@ class Op:
     """One node under conversion.
 
     Operands and results are blobs, by name. Converters read attributes and emit operators; they change nothing.
+    Operands of the types in ``widened`` are seen in the wider one (:data:`WIDER`), and so are the outputs.
     """
 
-    def __init__(self, node: ir.Node, location: Location, lowering: Lowering, made: Emitted | None = None) -> None:
+    def __init__(
+        self,
+        node: ir.Node,
+        location: Location,
+        lowering: Lowering,
+        made: Emitted | None = None,
+        widened: frozenset[ir.DataType] = frozenset(),
+    ) -> None:
         self.node = node
         self.location = location
         self.lowering = lowering
         self.made = Emitted() if made is None else made
+        self.widened = widened
         self.read: set[str] = set()
+        self._wide: dict[int, str] = {}
 
     @property
     def type(self) -> str:
@@ -98,7 +125,12 @@ class Op:
 
     def input(self, index: int) -> str:
         """The blob of operand ``index``; a missing one is a finding."""
-        return str(self.value(index).name)
+        value = self.value(index)
+        if value.dtype not in self.widened:
+            return str(value.name)
+        if index not in self._wide:
+            self._wide[index] = self.widen(str(value.name), value.dtype)
+        return self._wide[index]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -122,7 +154,7 @@ class Op:
     def _dtype(self, value: ir.Value) -> ir.DataType:
         if value.dtype is None or not isinstance(value.type, ir.TensorType):
             self.unsupported(f"{value.name!r} is no tensor of a known element type", code="needs-shape")
-        return value.dtype
+        return WIDER[value.dtype] if value.dtype in self.widened else value.dtype
 
     def shape(self, index: int = 0) -> ir.Shape:
         """The dims of an operand, symbolic ones among them; an unknown rank is a finding."""
@@ -172,8 +204,10 @@ class Op:
         return axis % rank if rank else 0
 
     def require(self, index: int, *dtypes: ir.DataType) -> None:
-        """An operand of another element type is a finding."""
+        """An operand of another element type is widened where that gives one of ``dtypes``, else it is a finding."""
         if self.dtype(index) not in dtypes:
+            if WIDER.get(self.dtype(index)) in dtypes:
+                raise TooNarrowError(self.dtype(index))
             known = ", ".join(dtype.name.lower() for dtype in dtypes)
             self.unsupported(
                 f"input {index} is {self.dtype(index).name.lower()}; Caffe2 has it for {known}", code="dtype"
@@ -245,7 +279,7 @@ class Op:
 
     def inside(self) -> Op:
         """This node, emitting into a body; constants are put with those of the net around it."""
-        return Op(self.node, self.location, self.lowering, Emitted(constants=self.made.constants))
+        return Op(self.node, self.location, self.lowering, Emitted(constants=self.made.constants), self.widened)
 
     def const(self, array: Any, dtype: Any = None) -> str:
         """A blob that holds a constant; ``dtype`` is a NumPy dtype or an ONNX type."""
@@ -276,6 +310,24 @@ class Op:
     def cast(self, blob: str, dtype: ir.DataType) -> str:
         """A blob in another element type."""
         return self.emit("Cast", blob, to=CAFFE2_TYPES[dtype])
+
+    def widen(self, blob: str, dtype: ir.DataType) -> str:
+        """A blob of ``dtype`` in the wider type."""
+        return self.emit("HalfToFloat", blob) if dtype == HALF else self.cast(blob, WIDER[dtype])
+
+    def outputs(self, blobs: Sequence[str]) -> tuple[str, ...]:
+        """The blobs of the outputs, those of a type that was widened in their own again."""
+        return tuple(self._narrowed(blob, i) for i, blob in enumerate(blobs))
+
+    def _narrowed(self, blob: str, index: int) -> str:
+        if not self.widened or not self.wants(index):
+            return blob
+        dtype = self.node.outputs[index].dtype
+        if dtype is None:
+            self.unsupported(f"the element type of output {index} is unknown", code="needs-shape")
+        if dtype not in self.widened:
+            return blob
+        return self.emit("FloatToHalf", blob) if dtype == HALF else self.cast(blob, dtype)
 
     def reshape(self, blob: str, shape: Sequence[int]) -> str:
         """A blob in another shape; 0 keeps a dim and -1 is what is left."""

@@ -15,6 +15,7 @@ from caffe2_backend.ops import (
     normalization,
     pooling,
     reduction,
+    resize,
     shape,
 )
 from caffe2_backend.recurrent import cells, scan
@@ -30,6 +31,7 @@ FAMILIES: tuple[Family, ...] = (
     normalization.family,
     pooling.family,
     reduction.family,
+    resize.family,
     scan.family,
     shape.family,
 )

@@ -1,10 +1,10 @@
-"""Normalisation of images, and their sizes."""
+"""Normalisation of images."""
 
 from __future__ import annotations
 
 from caffe2_backend.family import Family
 from caffe2_backend.op import FLOAT, Op
-from caffe2_backend.shapes import cut, scalar
+from caffe2_backend.shapes import scalar
 
 family = Family("normalization")
 
@@ -55,27 +55,3 @@ def group_normalization(op: Op) -> str:
     normal = op.emit("Div", centred, op.emit("Sqrt", op.emit("Add", variance, scalar(op, epsilon, FLOAT))))
     scale, bias = (op.reshape(op.input(i), [-1, *[1] * (len(dims) - 2)]) for i in (1, 2))
     return op.emit("Add", op.emit("Mul", op.reshape(normal, list(dims)), scale), bias)
-
-
-@family.converts("Upsample", "Resize")
-def resize(op: Op) -> str:
-    """The nearest of what lies below: Caffe2's rule, for images of two dims; the scales may come at run time."""
-    nearest = op.text("mode", "nearest") == "nearest"
-    place = op.text("coordinate_transformation_mode", "half_pixel" if op.type == "Resize" else "asymmetric")
-    rounding = op.text("nearest_mode", "round_prefer_floor" if op.type == "Resize" else "floor")
-    op.ignore("cubic_coeff_a", "exclude_outside", "extrapolation_value", "antialias")
-    op.require(0, FLOAT)
-    index = 2 if op.type == "Resize" else 1
-    if op.type == "Resize" and (op.has_input(3) or op.has("axes") or not op.has_input(2)):
-        op.unsupported("sizes in place of scales, or scales of some axes")
-    if not nearest or place != "asymmetric" or rounding != "floor" or op.rank() != 4:
-        op.unsupported("Caffe2 resizes images of two dims to the nearest below, and no other way")
-    known = op.known(index)
-    if known is None:
-        after = op.node.outputs[0].shape
-        if after is None or list(after)[:2] != list(op.shape())[:2] or len(after) != 4:
-            op.unsupported("scales that are computed at run time may be of the batch and the channels")
-        return op.emit("ResizeNearest", op.input(0), cut(op, op.input(index), 0, 2, 4))
-    if known[0] != 1 or known[1] != 1:
-        op.unsupported("the batch and the channels cannot be resized")
-    return op.emit("ResizeNearest", op.input(0), height_scale=float(known[2]), width_scale=float(known[3]))

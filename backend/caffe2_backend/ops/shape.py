@@ -111,17 +111,16 @@ def size(op: Op) -> str:
 def expand(op: Op) -> str:
     known = op.known(1)
     target = op.input(1) if known is None else [int(dim) for dim in known]
-    dtype = op.dtype()
-    if dtype not in CAFFE2_TYPES or dtype == ir.DataType.STRING:
-        op.unsupported(f"Caffe2 expands no {dtype.name.lower()}", code="dtype")
-    return expanded(op, op.input(0), dtype, target)
+    op.require(0, *NUMBERS, BOOL)
+    return expanded(op, op.input(0), op.dtype(), target)
 
 
 @family.converts("Tile")
 def tile(op: Op) -> str:
     repeats = op.known(1)
+    op.require(0, *NUMBERS, BOOL)
     dtype, blob = op.dtype(), op.input(0)
-    if dtype in (BOOL, *NARROW):
+    if dtype == BOOL:
         blob = op.cast(blob, INT32)
     if repeats is not None:
         for axis, count in enumerate(repeats.tolist()):
@@ -130,7 +129,7 @@ def tile(op: Op) -> str:
     else:
         for axis in range(op.rank()):
             blob = op.emit("Tile", blob, op.cast(cut(op, op.input(1), 0, axis, axis + 1), INT32), axis=axis)
-    return op.cast(blob, dtype) if dtype in (BOOL, *NARROW) else blob
+    return op.cast(blob, dtype) if dtype == BOOL else blob
 
 
 @family.converts("Concat")
@@ -351,6 +350,7 @@ def triangle(op: Op) -> str:
 @family.converts("DepthToSpace")
 def depth_to_space(op: Op) -> str:
     block, mode = op.integer("blocksize", 1), op.text("mode", "DCR")
+    op.require(0, *NUMBERS)
     n, c, h, w = dim_parts(op, 0)
     inner = c // block**2 if isinstance(c, int) else op.unsupported("an unknown number of channels", code="needs-shape")
     first: list[Part] = [n, block, block, inner, h, w] if mode == "DCR" else [n, inner, block, block, h, w]
@@ -361,9 +361,11 @@ def depth_to_space(op: Op) -> str:
 
 @family.converts("SpaceToDepth")
 def space_to_depth(op: Op) -> str:
-    block = op.integer("blocksize", 1)
+    block, mode = op.integer("blocksize", 1), op.text("mode", "DCR")
+    op.require(0, *NUMBERS)
     n, c, h, w = dim_parts(op, 0)
     if not (isinstance(h, int) and isinstance(w, int) and isinstance(c, int)):
         op.unsupported("an image of unknown size", code="needs-shape")
     parted = reshaped(op, op.input(0), [n, c, h // block, block, w // block, block])
-    return reshaped(op, moved(op, parted, [0, 3, 5, 1, 2, 4]), [n, c * block**2, h // block, w // block])
+    order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
+    return reshaped(op, moved(op, parted, order), [n, c * block**2, h // block, w // block])
