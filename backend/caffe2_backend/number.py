@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.op import BOOL, FLOAT, INT64, Array, Op
+from caffe2_backend.op import BOOL, INT64, Array, Op
 from caffe2_backend.shapes import Part, concat, reshaped
 
 
@@ -140,16 +140,16 @@ class Number:
 
     def like(self, other: Operand) -> Number:
         """A plain number in this one's type."""
-        return other if isinstance(other, Number) else Number(self.op, np.asarray(other, self.dtype.numpy()), self.dtype)
+        return (
+            other if isinstance(other, Number) else Number(self.op, np.asarray(other, self.dtype.numpy()), self.dtype)
+        )
 
     def _alone(self, kind: str, compute: Callable[..., Any]) -> Number:
         if self.known is not None:
             return Number(self.op, np.asarray(compute(self.known)), self.dtype)
         return Number(self.op, self.op.emit(kind, self.blob), self.dtype)
 
-    def _with(
-        self, other: Operand, kind: str, compute: Callable[..., Any], dtype: ir.DataType | None = None
-    ) -> Number:
+    def _with(self, other: Operand, kind: str, compute: Callable[..., Any], dtype: ir.DataType | None = None) -> Number:
         right = self.like(other)
         dtype = self.dtype if dtype is None else dtype
         if self.known is not None and right.known is not None:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
+from caffe2_backend.op import BOOL, CAFFE2_TYPES, DOUBLE, FLOAT, INT32, INT64, Op
 
 NUMBERS: Final = (FLOAT, DOUBLE, INT32, INT64)
 # Types that int32 holds whole: arithmetic on them is done there.
@@ -184,6 +184,21 @@ def taken(op: Op, blob: str, indices: Sequence[int], axis: int) -> str:
 def cut(op: Op, blob: str, axis: int, start: int, end: int) -> str:
     """Entries ``start`` to ``end`` of an axis; -1 as the end is the end itself."""
     return op.emit("Slice", blob, starts=[0] * axis + [start], ends=[-1] * axis + [end])
+
+
+def extended(op: Op, blob: str, dtype: ir.DataType, axis: int, value: float) -> str:
+    """A blob with one entry more at the end of an axis, all of one value; of float, double, int32 or int64."""
+    filled = FLOAT if dtype == DOUBLE else dtype
+    plain: float = float(value) if filled == FLOAT else int(value)
+    more = op.emit("ConstantFill", cut(op, blob, axis, 0, 1), dtype=CAFFE2_TYPES[filled], value=plain)
+    return concat(op, [blob, more if filled == dtype else op.cast(more, dtype)], axis)
+
+
+def written(op: Op, blob: str, places: str, rows: str) -> str:
+    """A blob whose rows at places [n] are now others; ScatterAssign works in place, so the blob must be no other's."""
+    op.emit("ScatterAssign", blob, places, rows)
+    op.made.ops[-1].output[0] = blob
+    return blob
 
 
 def moved(op: Op, blob: str, order: Sequence[int], dtype: ir.DataType = FLOAT) -> str:

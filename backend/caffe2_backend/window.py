@@ -9,7 +9,7 @@ from caffe2_backend.op import Op
 
 @dataclass(frozen=True)
 class Window:
-    """Sizes along each spatial axis; ``pads`` are those before all axes, then those after."""
+    """Sizes along each spatial axis; ``pads`` are those before all axes, then those after; below zero they crop."""
 
     kernel: list[int]
     strides: list[int]
@@ -37,8 +37,6 @@ def read_window(op: Op, kernel: list[int]) -> Window:
             pads = [0] * 2 * rank
         case "SAME_UPPER" | "SAME_LOWER" as mode:
             pads = _same(op, kernel, strides, dilations, upper=mode == "SAME_UPPER")
-    if min(pads) < 0:
-        op.unsupported("pads below zero")
     return Window(kernel, strides, dilations, pads)
 
 
@@ -52,7 +50,8 @@ def image_dims(op: Op) -> list[int]:
 
 def _same(op: Op, kernel: list[int], strides: list[int], dilations: list[int], *, upper: bool) -> list[int]:
     before, after = [], []
-    for size, k, stride, dilation in zip(image_dims(op), kernel, strides, dilations, strict=True):
+    sizes = image_dims(op) if max(strides) > 1 else [0] * len(kernel)  # a stride of one needs the same for every size
+    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
         total = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
         less = total // 2
         before.append(less if upper else total - less)

@@ -22,6 +22,7 @@ from caffe2_backend.shapes import (
     steps_to,
     taken,
     widened,
+    written,
 )
 
 family = Family("indexing")
@@ -92,13 +93,9 @@ def scatter_elements(op: Op) -> str:
 
 
 def _assigned(op: Op, rows: list[int], places: str, updates: list[int]) -> str:
-    """The operand, as ``rows``, with the rows at ``places`` replaced; ScatterAssign works in place."""
+    """The operand, as ``rows``, with the rows at ``places`` replaced."""
     parts = dim_parts(op, 0)
-    blob = op.emit("Copy", op.input(0))
-    flat = op.reshape(blob, rows)
-    op.emit("ScatterAssign", flat, places, op.reshape(op.input(2), updates))
-    written = op.made.ops[-1]
-    written.output[0] = flat
+    flat = written(op, op.reshape(op.emit("Copy", op.input(0)), rows), places, op.reshape(op.input(2), updates))
     return reshaped(op, flat, parts)
 
 

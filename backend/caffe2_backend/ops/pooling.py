@@ -5,37 +5,71 @@ from __future__ import annotations
 from typing import Any
 
 from caffe2_backend.family import Family
-from caffe2_backend.op import FLOAT, Op
-from caffe2_backend.shapes import NARROW
+from caffe2_backend.number import Number, as_part, count, gathered, known, steps
+from caffe2_backend.op import DOUBLE, FLOAT, HALF, INT64, Op
+from caffe2_backend.ops.shape import full
+from caffe2_backend.ops.windows import averages, greatest, greatest_with_places, reaches, totals
+from caffe2_backend.shapes import (
+    NARROW,
+    NUMBERS,
+    Part,
+    cut,
+    dim_parts,
+    extended,
+    narrowed,
+    product,
+    reshaped,
+    widened,
+    written,
+)
 from caffe2_backend.window import Window, image_dims, read_window
 
 family = Family("pooling")
 
 
 @family.converts("MaxPool", "AveragePool")
-def pool(op: Op) -> str:
-    """Windows that begin in the image and run over its end (``ceil_mode``) are further pads of a MaxPool."""
+def pool(op: Op) -> str | tuple[str, str]:
+    """Caffe2's own pools where they are; else each axis after the other, from the entries of its windows.
+
+    Windows that begin in the image and run over its end (``ceil_mode``) are further pads of a MaxPool.
+    """
     window = read_window(op, op.integers("kernel_shape") or [])
-    op.ignore("storage_order")
-    if any(dilation != 1 for dilation in window.dilations):
-        op.unsupported("Caffe2 has no pools with dilation")
-    include = op.integer("count_include_pad", 0)
-    if op.integer("ceil_mode", 0):
-        window = _ceiled(op, window, average=op.type == "AveragePool" and bool(include))
-    if any(pad >= size for pad, size in zip(window.pads, window.kernel * 2, strict=True)):
-        op.unsupported("pads as wide as the kernel")
-    dtype, blob = op.dtype(), op.input(0)
-    arguments: dict[str, Any] = window.arguments()
-    if op.type == "MaxPool" and dtype in NARROW:
-        return op.cast(op.emit("MaxPool", op.cast(blob, FLOAT), **arguments, order="NCHW"), dtype)
-    op.require(0, FLOAT)
-    if include and op.type == "AveragePool":
-        arguments["count_include_pad"] = 1
-    made: str = op.emit(op.type, blob, **arguments, order="NCHW")
-    return made
+    by_column = bool(op.integer("storage_order", 0))
+    include = bool(op.integer("count_include_pad", 0)) and op.type == "AveragePool"
+    ceil = bool(op.integer("ceil_mode", 0))
+    if op.wants(1):
+        op.require(0, *NUMBERS)
+        return greatest_with_places(op, reaches(op, window, ceil=ceil), by_column=by_column)
+    own = _own_window(op, window, ceil=ceil, include=include)
+    narrow = op.type == "MaxPool" and op.dtype() in NARROW
+    if own is not None and (narrow or op.dtype() in (FLOAT, HALF)):
+        blob, _ = widened(op, 0, (FLOAT,))
+        arguments: dict[str, Any] = own.arguments() | ({"count_include_pad": 1} if include else {})
+        made: str = op.emit(op.type, blob, **arguments, order="NCHW")
+        return narrowed(op, made, op.dtype())
+    if op.type == "MaxPool":
+        op.require(0, *NUMBERS)
+        return greatest(op, op.input(0), reaches(op, window, ceil=ceil))
+    op.require(0, FLOAT, DOUBLE)
+    return averages(op, op.input(0), reaches(op, window, ceil=ceil), include=include)
 
 
-def _ceiled(op: Op, window: Window, *, average: bool) -> Window:
+def _own_window(op: Op, window: Window, *, ceil: bool, include: bool) -> Window | None:
+    """The window where Caffe2's own pool computes the same, else None."""
+    if any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
+        return None
+    if ceil:
+        if op.dims() is None:
+            return None
+        grown = _ceiled(op, window)
+        if include and grown.pads != window.pads:
+            return None
+        window = grown
+    fits = all(0 <= pad < size for pad, size in zip(window.pads, window.kernel * 2, strict=True))
+    return window if fits else None
+
+
+def _ceiled(op: Op, window: Window) -> Window:
     rank = window.rank
     after = list(window.pads[rank:])
     for axis, size in enumerate(image_dims(op)):
@@ -43,18 +77,73 @@ def _ceiled(op: Op, window: Window, *, average: bool) -> Window:
         count = -(-(size + low + high - k) // stride) + 1
         if (count - 1) * stride >= size + low:
             count -= 1  # the last window would begin behind the image
-        needed = max((count - 1) * stride + k - size - low - high, 0)
-        if needed and average:
-            op.unsupported("ceil_mode of an average that counts pads")
-        after[axis] = high + needed
+        after[axis] = high + max((count - 1) * stride + k - size - low - high, 0)
     return Window(window.kernel, window.strides, window.dilations, [*window.pads[:rank], *after])
+
+
+@family.converts("LpPool")
+def lp_pool(op: Op) -> str:
+    """The root of the windows' sums of powers; pads count nothing."""
+    window = read_window(op, op.integers("kernel_shape") or [])
+    ceil, p = bool(op.integer("ceil_mode", 0)), op.integer("p", 2)
+    op.require(0, FLOAT)
+    return _root(op, totals(op, _power(op, op.input(0), p), reaches(op, window, ceil=ceil)), p)
+
+
+@family.converts("GlobalLpPool")
+def global_lp_pool(op: Op) -> str:
+    p = op.integer("p", 2)
+    op.require(0, FLOAT)
+    axes = list(range(2, op.rank()))
+    return _root(op, op.emit("ReduceSum", _power(op, op.input(0), p), axes=axes, keepdims=1), p)
+
+
+def _power(op: Op, blob: str, p: int) -> str:
+    if p == 2:
+        return op.emit("Sqr", blob)
+    size = op.emit("Abs", blob)
+    return size if p == 1 else op.emit("Pow", size, exponent=float(p))
+
+
+def _root(op: Op, blob: str, p: int) -> str:
+    if p == 2:
+        return op.emit("Sqrt", blob)
+    return blob if p == 1 else op.emit("Pow", blob, exponent=1 / p)
+
+
+@family.converts("MaxUnpool")
+def max_unpool(op: Op) -> str:
+    """Zeros, with each entry where its index says, counted through the size that the window gives."""
+    window = read_window(op, op.integers("kernel_shape") or [])
+    op.require(0, *NUMBERS)
+    parts = dim_parts(op, 0)
+    sizes = [
+        as_part((count(op, part) - 1) * window.strides[i] + (k - window.pads[i] - window.pads[window.rank + i]))
+        for i, (part, k) in enumerate(zip(parts[2:], window.kernel, strict=True))
+    ]
+    shape: list[Part] = [*parts[:2], *sizes]
+    flat = full(op, [product(op, shape)], op.dtype(), 0)
+    made = reshaped(op, written(op, flat, op.reshape(op.input(1), [-1]), op.reshape(op.input(0), [-1])), shape)
+    if not op.has_input(2):
+        return made
+    for i, size in enumerate(sizes):
+        wanted = _wanted(op, i + 2)
+        places = steps(op, wanted).at_most(count(op, size))
+        made = gathered(op, extended(op, made, op.dtype(), i + 2, 0), i + 2, places)
+    return made
+
+
+def _wanted(op: Op, axis: int) -> Number:
+    array = op.known(2)
+    return Number(op, cut(op, op.input(2), 0, axis, axis + 1), INT64) if array is None else known(op, array[axis])
 
 
 @family.converts("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(op: Op) -> str:
     op.require(0, FLOAT)
     rank = op.rank() - 2
-    if rank < 1 or rank > 3:
-        op.unsupported(f"an image of {rank} dims")
-    kind = "AveragePool" if op.type == "GlobalAveragePool" else "MaxPool"
-    return op.emit(kind, op.input(0), global_pooling=1, order="NCHW")
+    kind = "Average" if op.type == "GlobalAveragePool" else "Max"
+    if not 1 <= rank <= 3:
+        reduced = "ReduceMean" if kind == "Average" else "ReduceMax"
+        return op.emit(reduced, op.input(0), axes=list(range(2, rank + 2)), keepdims=1)
+    return op.emit(f"{kind}Pool", op.input(0), global_pooling=1, order="NCHW")

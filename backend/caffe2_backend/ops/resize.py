@@ -86,7 +86,9 @@ def _axes(op: Op, *, scaled: bool, policy: str, cropped: bool) -> list[Axis]:
     chosen = list(range(rank)) if named is None else [op.axis(axis, rank) for axis in named]
     parts = dim_parts(op, 0)
     before = [count(op, parts[axis]) for axis in chosen]
-    given = [_entry(op, (2 if op.type == "Resize" else 1) if scaled else 3, i, scaled=scaled) for i in range(len(chosen))]
+    given = [
+        _entry(op, (2 if op.type == "Resize" else 1) if scaled else 3, i, scaled=scaled) for i in range(len(chosen))
+    ]
     if scaled:
         scales = given
         after = [(n.cast(FLOAT) * scale).floor().cast(INT64) for n, scale in zip(before, scales, strict=True)]
