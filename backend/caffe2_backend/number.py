@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.op import BOOL, INT64, Array, Op
-from caffe2_backend.shapes import Part, concat, reshaped
+from caffe2_backend.shapes import Part, concat, cut, reshaped, round_half_even
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +91,12 @@ class Number:
     def floor(self) -> Number:
         """The whole number at or below each float."""
         return self._alone("Floor", np.floor)
+
+    def rounded(self) -> Number:
+        """The nearest whole number of each float, the even one of two."""
+        if self.known is not None:
+            return Number(self.op, np.rint(self.known), self.dtype)
+        return Number(self.op, round_half_even(self.op, self.blob), self.dtype)
 
     def absolute(self) -> Number:
         """Each float without its sign."""
@@ -190,12 +196,12 @@ def beside(op: Op, numbers: Sequence[Number], axis: int) -> Number:
     return Number(op, concat(op, [number.blob for number in numbers], axis), numbers[0].dtype)
 
 
-def operand(op: Op, index: int, dtype: ir.DataType) -> Number:
-    """An operand as a number of a type, known where its contents are."""
+def entry(op: Op, index: int, place: int, dtype: ir.DataType) -> Number:
+    """One number of a list, of no dims where it is known, else [1]."""
     array = op.known(index)
     if array is not None:
-        return known(op, array, dtype)
-    blob = op.input(index)
+        return known(op, array.reshape(-1)[place], dtype)
+    blob = cut(op, op.reshape(op.input(index), [-1]), 0, place, place + 1)
     return Number(op, blob if op.dtype(index) == dtype else op.cast(blob, dtype), dtype)
 
 

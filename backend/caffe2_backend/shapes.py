@@ -35,14 +35,6 @@ def widened(op: Op, index: int, accepted: Sequence[ir.DataType] = NUMBERS) -> tu
     return blob, dtype
 
 
-def in_float(op: Op, index: int) -> str:
-    """An operand of float, or of float16, which is computed in float."""
-    if op.dtype(index) == ir.DataType.FLOAT16:
-        return op.emit("HalfToFloat", op.input(index))
-    op.require(index, FLOAT)
-    return op.input(index)
-
-
 def narrowed(op: Op, blob: str, dtype: ir.DataType) -> str:
     """A result of widened operands in the type that the node gives."""
     if dtype == ir.DataType.FLOAT16:
@@ -220,3 +212,14 @@ def along_last(op: Op, blob: str, axis: int, rank: int, compute: Callable[[str],
 def scalar(op: Op, value: float, dtype: ir.DataType) -> str:
     """A constant of no dims."""
     return op.const(value, dtype)
+
+
+def round_half_even(op: Op, x: str) -> str:
+    """floor(x), and one more where the rest is above one half, or is it and floor(x) is odd; floats."""
+    half, zero = scalar(op, 0.5, FLOAT), scalar(op, 0.25, FLOAT)
+    floor = op.emit("Floor", x)
+    rest, halved = op.emit("Sub", x, floor), op.emit("Mul", floor, half)
+    odd = op.emit("GT", op.emit("Sub", halved, op.emit("Floor", halved)), zero)  # a rest of 0 or 0.5
+    tie = op.emit("And", op.emit("GE", rest, half), op.emit("LE", rest, half))
+    up = op.emit("Or", op.emit("GT", rest, half), op.emit("And", tie, odd))
+    return op.emit("Add", floor, op.cast(up, FLOAT))

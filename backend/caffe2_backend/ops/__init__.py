@@ -9,6 +9,7 @@ from caffe2_backend.family import Converter, Family, merge
 from caffe2_backend.ops import (
     activation,
     convolution,
+    einsum,
     elementwise,
     indexing,
     linear,
@@ -16,6 +17,7 @@ from caffe2_backend.ops import (
     pooling,
     reduction,
     resize,
+    sampling,
     shape,
 )
 from caffe2_backend.recurrent import cells, scan
@@ -25,6 +27,7 @@ FAMILIES: tuple[Family, ...] = (
     cells.family,
     control.family,
     convolution.family,
+    einsum.family,
     elementwise.family,
     indexing.family,
     linear.family,
@@ -32,6 +35,7 @@ FAMILIES: tuple[Family, ...] = (
     pooling.family,
     reduction.family,
     resize.family,
+    sampling.family,
     scan.family,
     shape.family,
 )

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, CAFFE2_TYPES, DOUBLE, FLOAT, INT32, INT64, Op
-from caffe2_backend.shapes import narrowed, scalar, widened
+from caffe2_backend.shapes import narrowed, round_half_even, scalar, widened
 
 family = Family("activation")
 
@@ -138,24 +138,6 @@ def atanh(op: Op) -> str:
 @family.converts("Round")
 def rounded(op: Op) -> str:
     return round_half_even(op, _of_float(op))
-
-
-def round_half_even(op: Op, x: str) -> str:
-    """floor(x), and one more where the rest is above one half, or is it and floor(x) is odd."""
-    half = scalar(op, 0.5, FLOAT)
-    floor = op.emit("Floor", x)
-    rest = op.emit("Sub", x, floor)
-    odd = op.emit(
-        "GT", op.emit("Sub", op.emit("Mul", floor, half), op.emit("Floor", op.emit("Mul", floor, half))), half_zero(op)
-    )
-    tie = op.emit("And", op.emit("GE", rest, half), op.emit("LE", rest, half))
-    up = op.emit("Or", op.emit("GT", rest, half), op.emit("And", tie, odd))
-    return op.emit("Add", floor, op.cast(up, FLOAT))
-
-
-def half_zero(op: Op) -> str:
-    """Between the fractions that half of an even and of an odd number have."""
-    return scalar(op, 0.25, FLOAT)
 
 
 @family.converts("IsNaN")

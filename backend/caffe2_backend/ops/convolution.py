@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from caffe2_backend.family import Family
+from caffe2_backend.number import count, gathered, steps
 from caffe2_backend.op import FLOAT, Op
-from caffe2_backend.window import image_dims, read_window
+from caffe2_backend.shapes import cut, dim_parts, extended, moved, reshaped, taken
+from caffe2_backend.window import Window, image_dims, read_window
 
 family = Family("convolution")
 
@@ -25,16 +27,26 @@ def _kernel(op: Op) -> list[int]:
 def conv(op: Op) -> str:
     op.require(0, FLOAT)
     window = read_window(op, _kernel(op))
-    operands = [op.input(i) for i in range(op.input_count) if op.has_input(i)]
     group = op.integer("group", 1)
-    arguments: dict[str, Any] = window.arguments()
+    image = op.input(0)
+    for axis in range(window.rank):
+        low, high = window.pads[axis], window.pads[window.rank + axis]
+        if low < 0 or high < 0:
+            image = cut(op, image, axis + 2, max(-low, 0), min(high, 0) - 1)
+    return convolved(op, image, op.input(1), window, group, op.input(2) if op.has_input(2) else "")
+
+
+def convolved(op: Op, image: str, kernel: str, window: Window, group: int, bias: str = "") -> str:
+    """Caffe2's convolution; pads below zero are the caller's to cut."""
+    operands = [image, kernel, bias] if bias else [image, kernel]
+    arguments: dict[str, Any] = {**window.arguments(), "pads": [max(pad, 0) for pad in window.pads]}
     made: str = op.emit("Conv", *operands, **arguments, dilations=window.dilations, group=group, order="NCHW")
     return made
 
 
 @family.converts("ConvTranspose")
 def conv_transpose(op: Op) -> str:
-    """In two dims; one dim is two of which the first is one."""
+    """Caffe2's own in two dims, one dim as two of which the first is one; else a convolution of a stretched image."""
     op.require(0, FLOAT)
     kernel = _kernel(op)
     rank = len(kernel)
@@ -42,11 +54,12 @@ def conv_transpose(op: Op) -> str:
     dilations = op.integers("dilations") or [1] * rank
     extra = list(op.integers("output_padding") or [0] * rank)
     group = op.integer("group", 1)
-    if any(dilation != 1 for dilation in dilations) or rank > 2:
-        op.unsupported("Caffe2 has transposed convolutions in two dims, without dilation")
-    pads = _pads(op, kernel, strides, extra)
-    if min(pads) < 0:
-        op.unsupported("pads below zero")
+    spans = [(k - 1) * dilation + 1 for k, dilation in zip(kernel, dilations, strict=True)]
+    pads = _pads(op, spans, strides, extra)
+    window = Window(kernel, strides, dilations, pads)
+    own = all(dilation == 1 for dilation in dilations) and rank <= 2 and min(pads) >= 0
+    if not own or any(more >= stride for more, stride in zip(extra, strides, strict=True)):
+        return _stretched(op, window, extra, group)
     x, w = op.input(0), op.input(1)
     if rank == 1:
         x, w = op.emit("ExpandDims", x, dims=[2]), op.emit("ExpandDims", w, dims=[2])
@@ -56,20 +69,45 @@ def conv_transpose(op: Op) -> str:
     return op.emit("Squeeze", made, dims=[2]) if rank == 1 else made
 
 
-def _pads(op: Op, kernel: list[int], strides: list[int], extra: list[int]) -> list[int]:
+def _stretched(op: Op, window: Window, extra: list[int], group: int) -> str:
+    """Zeros between the entries of the image and around it, convolved with the mirrored kernel."""
+    rank = window.rank
+    image, parts = op.input(0), dim_parts(op, 0)
+    for i in range(rank):
+        size, stride = count(op, parts[i + 2]), window.strides[i]
+        reach = (window.kernel[i] - 1) * window.dilations[i]
+        low, high = reach - window.pads[i], reach - window.pads[rank + i] + extra[i]
+        whole = (size - 1) * stride + 1
+        place = steps(op, whole + (low + high)) - low
+        entry = (place >= 0) & (place < whole) & (place % stride <= 0)
+        image = gathered(op, extended(op, image, FLOAT, i + 2, 0), i + 2, (place // stride).chosen(size, entry))
+    kernel = op.input(1)
+    for i in range(rank):
+        kernel = taken(op, kernel, range(window.kernel[i] - 1, -1, -1), i + 2)
+    inner = dim_parts(op, 1)[:2]
+    channels = inner[0] // group if isinstance(inner[0], int) else -1
+    order = [0, 2, 1, *range(3, rank + 3)]
+    parted = moved(op, reshaped(op, kernel, [group, channels, inner[1], *window.kernel]), order)
+    made = inner[1] * group if isinstance(inner[1], int) else -1
+    if channels == made == -1:
+        op.unsupported("a kernel of unknown size", code="needs-shape")
+    kernel = reshaped(op, parted, [made, channels, *window.kernel])
+    plain = Window(window.kernel, [1] * rank, window.dilations, [0] * 2 * rank)
+    return convolved(op, image, kernel, plain, group, op.input(2) if op.has_input(2) else "")
+
+
+def _pads(op: Op, spans: list[int], strides: list[int], extra: list[int]) -> list[int]:
     """The pads; where the output is to be larger than the image, what it has more at its end is added to ``extra``."""
     wanted, mode = op.integers("output_shape"), op.text("auto_pad", "NOTSET")
     given = op.integers("pads")
     if wanted is None and mode in ("NOTSET", "VALID"):
-        return given if given is not None and mode == "NOTSET" else [0] * 2 * len(kernel)
+        return given if given is not None and mode == "NOTSET" else [0] * 2 * len(spans)
     before, after = [], []
-    for axis, (size, k, stride) in enumerate(zip(image_dims(op), kernel, strides, strict=True)):
-        target = size * stride if wanted is None else wanted[axis - len(kernel)]
-        cropped = stride * (size - 1) + extra[axis] + k - target
+    for axis, (size, span, stride) in enumerate(zip(image_dims(op), spans, strides, strict=True)):
+        target = size * stride if wanted is None else wanted[axis - len(spans)]
+        cropped = stride * (size - 1) + extra[axis] + span - target
         if cropped < 0:
             extra[axis] -= cropped
-        if extra[axis] >= stride:
-            op.unsupported(f"{extra[axis]} more than the image at its end, with a stride of {stride}")
         total = max(cropped, 0)
         less = total // 2
         # ONNX: the odd one is put before the image with SAME_UPPER, else after it.

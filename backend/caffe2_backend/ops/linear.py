@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
 from caffe2_backend.family import Family
 from caffe2_backend.op import FLOAT, Op
-from caffe2_backend.shapes import in_float, narrowed, scalar
+from caffe2_backend.shapes import NUMBERS, moved, scalar
 
 family = Family("linear")
 
 
 @family.converts("MatMul")
 def matmul(op: Op) -> str:
-    product = op.emit("BatchMatMul", in_float(op, 0), in_float(op, 1), broadcast=1)
-    product = op.reshape(product, []) if op.rank(0) == op.rank(1) == 1 else product
-    return narrowed(op, product, op.dtype())
+    op.require(0, *NUMBERS)
+    op.require(1, *NUMBERS)
+    return matrix_product(op, op.input(0), op.input(1), op.dtype(), (op.rank(0), op.rank(1)))
+
+
+def matrix_product(op: Op, a: str, b: str, dtype: ir.DataType, ranks: tuple[int, int]) -> str:
+    """ONNX's MatMul; numbers that Caffe2's own does not take are multiplied pair by pair, then summed."""
+    if dtype == FLOAT:
+        product = op.emit("BatchMatMul", a, b, broadcast=1)
+        return op.reshape(product, []) if ranks == (1, 1) else product
+    if ranks == (1, 1):
+        return op.emit("ReduceSum", op.emit("Mul", a, b), axes=[0], keepdims=0)
+    left = op.emit("ExpandDims", a, dims=[max(ranks[0] - 1, 0)])
+    if ranks[1] == 1:
+        columns = op.emit("ExpandDims", b, dims=[0])
+    else:
+        order = [*range(ranks[1] - 2), ranks[1] - 1, ranks[1] - 2]
+        columns = op.emit("ExpandDims", moved(op, b, order), dims=[ranks[1] - 2])
+    rank = max(ranks[0] + 1, ranks[1] + 1)
+    made = op.emit("ReduceSum", op.emit("Mul", left, columns), axes=[rank - 1], keepdims=0)
+    alone = [axis for axis, vector in ((rank - 3, ranks[0] == 1), (rank - 2, ranks[1] == 1)) if vector]
+    return op.emit("Squeeze", made, dims=alone) if alone else made
 
 
 @family.converts("Gemm")
@@ -21,15 +42,17 @@ def gemm(op: Op) -> str:
     """One FC where it is one; else the product, scaled, and what is added, scaled."""
     alpha, beta = op.number("alpha", 1.0), op.number("beta", 1.0)
     left, right = bool(op.integer("transA", 0)), bool(op.integer("transB", 0))
-    a, b = in_float(op, 0), in_float(op, 1)
+    for index in range(op.input_count):
+        if op.has_input(index):
+            op.require(index, FLOAT)
+    a, b = op.input(0), op.input(1)
     width = op.dim(0 if right else 1, 1)
     if alpha == beta == 1 and not left and op.has_input(2) and op.rank(2) == 1 and op.dim(0, 2) == width is not None:
-        return narrowed(op, op.emit("FC" if right else "FCTransposed", a, b, in_float(op, 2)), op.dtype())
+        return op.emit("FC" if right else "FCTransposed", a, b, op.input(2))
     product = op.emit("BatchMatMul", a, b, trans_a=int(left), trans_b=int(right))
     if alpha != 1:
         product = op.emit("Mul", product, scalar(op, alpha, FLOAT))
     if not op.has_input(2) or beta == 0:
-        return narrowed(op, product, op.dtype())
-    c = in_float(op, 2)
-    c = c if beta == 1 else op.emit("Mul", c, scalar(op, beta, FLOAT))
-    return narrowed(op, op.emit("Add", product, c), op.dtype())
+        return product
+    c = op.input(2) if beta == 1 else op.emit("Mul", op.input(2), scalar(op, beta, FLOAT))
+    return op.emit("Add", product, c)

@@ -10,19 +10,35 @@ family = Family("normalization")
 
 
 @family.converts("BatchNormalization")
-def batch_normalization(op: Op) -> str:
-    """In inference alone: what training changes is no output of Caffe2's operator in test mode."""
-    if op.integer("training_mode", 0):
-        op.unsupported("batch normalisation in training")
-    op.ignore("momentum", "spatial")
+def batch_normalization(op: Op) -> str | tuple[str, str, str]:
+    op.ignore("spatial")
     op.require(0, FLOAT)
-    epsilon, blob = op.number("epsilon", 1e-5), op.input(0)
+    epsilon, blob, momentum = op.number("epsilon", 1e-5), op.input(0), op.number("momentum", 0.9)
+    if op.integer("training_mode", 0):
+        return _in_training(op, epsilon, momentum)
     flat = op.rank() == 2
     if flat:
         blob = op.emit("ExpandDims", blob, dims=[2])
     parameters = [op.input(i) for i in range(1, 5)]
     made = op.emit("SpatialBN", blob, *parameters, is_test=1, epsilon=epsilon, order="NCHW")
     return op.emit("Squeeze", made, dims=[2]) if flat else made
+
+
+def _in_training(op: Op, epsilon: float, momentum: float) -> tuple[str, str, str]:
+    """By the batch's own mean and variance; the running ones move towards these."""
+    axes = [i for i in range(op.rank()) if i != 1]
+    behind = [1] * (op.rank() - 2)
+    mean = op.emit("ReduceMean", op.input(0), axes=axes, keepdims=1)
+    centred = op.emit("Sub", op.input(0), mean)
+    variance = op.emit("ReduceMean", op.emit("Sqr", centred), axes=axes, keepdims=1)
+    normal = op.emit("Div", centred, op.emit("Sqrt", op.emit("Add", variance, scalar(op, epsilon, FLOAT))))
+    scale, bias = (op.reshape(op.input(i), [-1, *behind]) for i in (1, 2))
+
+    def running(index: int, own: str) -> str:
+        old = op.emit("Mul", op.input(index), scalar(op, momentum, FLOAT))
+        return op.emit("Add", old, op.emit("Mul", op.reshape(own, [-1]), scalar(op, 1 - momentum, FLOAT)))
+
+    return op.emit("Add", op.emit("Mul", normal, scale), bias), running(3, mean), running(4, variance)
 
 
 @family.converts("InstanceNormalization")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from caffe2_backend.family import Family
-from caffe2_backend.number import Number, as_part, count, gathered, known, steps
+from caffe2_backend.number import as_part, count, entry, gathered, steps
 from caffe2_backend.op import DOUBLE, FLOAT, HALF, INT64, Op
 from caffe2_backend.ops.shape import full
 from caffe2_backend.ops.windows import averages, greatest, greatest_with_places, reaches, totals
@@ -13,7 +13,6 @@ from caffe2_backend.shapes import (
     NARROW,
     NUMBERS,
     Part,
-    cut,
     dim_parts,
     extended,
     narrowed,
@@ -127,15 +126,10 @@ def max_unpool(op: Op) -> str:
     if not op.has_input(2):
         return made
     for i, size in enumerate(sizes):
-        wanted = _wanted(op, i + 2)
+        wanted = entry(op, 2, i + 2, INT64)
         places = steps(op, wanted).at_most(count(op, size))
         made = gathered(op, extended(op, made, op.dtype(), i + 2, 0), i + 2, places)
     return made
-
-
-def _wanted(op: Op, axis: int) -> Number:
-    array = op.known(2)
-    return Number(op, cut(op, op.input(2), 0, axis, axis + 1), INT64) if array is None else known(op, array[axis])
 
 
 @family.converts("GlobalAveragePool", "GlobalMaxPool")

@@ -141,22 +141,38 @@ def lp_normalization(op: Op) -> str:
     axis = op.axis(op.integer("axis", -1), op.rank())
     op.require(0, FLOAT)
     kind = "ReduceL1" if op.integer("p", 2) == 1 else "ReduceL2"
-    return op.emit("Div", op.input(0), _reduced(op, kind, op.input(0), [axis], 1))
+    norm = _reduced(op, kind, op.input(0), [axis], 1)
+    none = op.cast(op.emit("LE", norm, scalar(op, 0, FLOAT)), FLOAT)  # zeros of no norm stay zeros
+    return op.emit("Div", op.input(0), op.emit("Add", norm, none))
 
 
 @family.converts("LayerNormalization")
-def layer_normalization(op: Op) -> str:
-    """(x - mean) / sqrt(variance + epsilon), times scale, plus bias, over the last axes."""
+def layer_normalization(op: Op) -> tuple[str, str, str]:
+    """(x - mean) / sqrt(variance + epsilon), times scale, plus bias, over the last axes; mean and inverse deviation."""
     rank = op.rank()
     axis = op.axis(op.integer("axis", -1), rank)
     epsilon = op.number("epsilon", 1e-5)
     op.ignore("stash_type")
     op.require(0, FLOAT)
-    if op.wants(1) or op.wants(2):
-        op.unsupported("the mean and the inverse deviation as outputs")
     axes = list(range(axis, rank))
-    centred = op.emit("Sub", op.input(0), _reduced(op, "ReduceMean", op.input(0), axes, 1))
+    mean = _reduced(op, "ReduceMean", op.input(0), axes, 1)
+    centred = op.emit("Sub", op.input(0), mean)
     variance = _reduced(op, "ReduceMean", op.emit("Sqr", centred), axes, 1)
-    normal = op.emit("Div", centred, op.emit("Sqrt", op.emit("Add", variance, scalar(op, epsilon, FLOAT))))
-    scaled = op.emit("Mul", normal, op.input(1))
-    return op.emit("Add", scaled, op.input(2)) if op.has_input(2) else scaled
+    deviation = op.emit("Sqrt", op.emit("Add", variance, scalar(op, epsilon, FLOAT)))
+    scaled = op.emit("Mul", op.emit("Div", centred, deviation), op.input(1))
+    made = op.emit("Add", scaled, op.input(2)) if op.has_input(2) else scaled
+    return made, mean, op.emit("Reciprocal", deviation) if op.wants(2) else ""
+
+
+@family.converts("RMSNormalization")
+def root_mean_square_normalization(op: Op) -> str:
+    """X / sqrt(mean of squares + epsilon) over the last axes, times scale."""
+    rank = op.rank()
+    axis = op.axis(op.integer("axis", -1), rank)
+    epsilon = op.number("epsilon", 1e-5)
+    op.ignore("stash_type")
+    op.require(0, FLOAT)
+    op.require(1, FLOAT)
+    square = _reduced(op, "ReduceMean", op.emit("Sqr", op.input(0)), list(range(axis, rank)), 1)
+    size = op.emit("Sqrt", op.emit("Add", square, scalar(op, epsilon, FLOAT)))
+    return op.emit("Mul", op.emit("Div", op.input(0), size), op.input(1))

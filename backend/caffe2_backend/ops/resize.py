@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Final
 
 from caffe2_backend.family import Family
-from caffe2_backend.number import Number, as_part, beside, count, gathered, known, steps, weighted
+from caffe2_backend.number import Number, as_part, beside, count, entry, gathered, known, steps, weighted
 from caffe2_backend.op import BOOL, FLOAT, INT64, Op
 from caffe2_backend.shapes import NUMBERS, Part, cut, dim_parts, expanded
 
@@ -86,9 +86,8 @@ def _axes(op: Op, *, scaled: bool, policy: str, cropped: bool) -> list[Axis]:
     chosen = list(range(rank)) if named is None else [op.axis(axis, rank) for axis in named]
     parts = dim_parts(op, 0)
     before = [count(op, parts[axis]) for axis in chosen]
-    given = [
-        _entry(op, (2 if op.type == "Resize" else 1) if scaled else 3, i, scaled=scaled) for i in range(len(chosen))
-    ]
+    index = (2 if op.type == "Resize" else 1) if scaled else 3
+    given = [entry(op, index, i, FLOAT if scaled else INT64) for i in range(len(chosen))]
     if scaled:
         scales = given
         after = [(n.cast(FLOAT) * scale).floor().cast(INT64) for n, scale in zip(before, scales, strict=True)]
@@ -101,19 +100,9 @@ def _axes(op: Op, *, scaled: bool, policy: str, cropped: bool) -> list[Axis]:
             after = [(scale * n.cast(FLOAT) + 0.5).floor().cast(INT64) for n, scale in zip(before, scales, strict=True)]
     regions: list[tuple[Number, Number] | None] = [None] * len(chosen)
     if cropped:
-        ends = [_entry(op, 1, i, scaled=True) for i in range(2 * len(chosen))]
+        ends = [entry(op, 1, i, FLOAT) for i in range(2 * len(chosen))]
         regions = list(zip(ends[: len(chosen)], ends[len(chosen) :], strict=True))
     return [Axis(*of) for of in zip(chosen, before, after, scales, regions, strict=True)]
-
-
-def _entry(op: Op, index: int, place: int, *, scaled: bool) -> Number:
-    """One number of an operand, of no dims where it is known."""
-    dtype = FLOAT if scaled else INT64
-    array = op.known(index)
-    if array is not None:
-        return known(op, array.reshape(-1)[place], dtype)
-    blob = cut(op, op.input(index), 0, place, place + 1)
-    return Number(op, blob if op.dtype(index) == dtype else op.cast(blob, dtype), dtype)
 
 
 def _is_same(axis: Axis) -> bool:
