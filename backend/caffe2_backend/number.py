@@ -64,8 +64,8 @@ class Number:
         by = self.like(other)
         if self.known is not None and by.known is not None:
             return Number(self.op, self.known // by.known, self.dtype)
-        below = (self < 0).cast(self.dtype) * (by - 1)
-        return (self - below)._with(by, "Div", np.floor_divide)
+        cut_off = self._with(by, "Div", np.floor_divide)
+        return cut_off - (self - cut_off * by < 0).cast(self.dtype)
 
     def __mod__(self, other: Operand) -> Number:
         return self - self // other * other

@@ -8,6 +8,7 @@ from caffe2_backend import control
 from caffe2_backend.family import Converter, Family, merge
 from caffe2_backend.ops import (
     activation,
+    bits,
     convolution,
     einsum,
     elementwise,
@@ -15,6 +16,7 @@ from caffe2_backend.ops import (
     linear,
     normalization,
     pooling,
+    quantization,
     reduction,
     resize,
     sampling,
@@ -24,6 +26,7 @@ from caffe2_backend.recurrent import cells, scan
 
 FAMILIES: tuple[Family, ...] = (
     activation.family,
+    bits.family,
     cells.family,
     control.family,
     convolution.family,
@@ -33,6 +36,7 @@ FAMILIES: tuple[Family, ...] = (
     linear.family,
     normalization.family,
     pooling.family,
+    quantization.family,
     reduction.family,
     resize.family,
     sampling.family,

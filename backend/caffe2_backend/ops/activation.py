@@ -183,39 +183,6 @@ def cast(op: Op) -> str:
     return op.cast(blob, target)
 
 
-@family.converts("QuantizeLinear", "DequantizeLinear")
-def quantize(op: Op) -> str:
-    """Rounded half to even, cut off at the ends of the type; the scale is one number, or one for each slice."""
-    axis = op.integer("axis", 1)
-    op.ignore("saturate", "precision")
-    if op.integer("block_size", 0) or op.integer("output_dtype", 0) or op.rank(1) > 1:
-        op.unsupported("scales of blocks")
-    parameters = [_per_slice(op, op.input(1), axis)]
-    op.require(1, FLOAT)
-    if op.has_input(2):
-        parameters.append(_per_slice(op, op.cast(op.input(2), FLOAT), axis))
-    if op.type == "DequantizeLinear":
-        if op.dtype(0) not in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16):
-            op.unsupported(f"{op.dtype(0).name.lower()} is more than float holds", code="dtype")
-        x = op.cast(op.input(0), FLOAT)
-        return op.emit("Mul", op.emit("Sub", x, parameters[1]) if len(parameters) > 1 else x, parameters[0])
-    op.require(0, FLOAT)
-    kind = op.dtype(2) if op.has_input(2) else ir.DataType.UINT8
-    if kind not in (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.DataType.UINT16):
-        op.unsupported(f"Caffe2 has no {kind.name.lower()}", code="dtype")
-    low, high = np.iinfo(kind.numpy()).min, np.iinfo(kind.numpy()).max
-    whole = round_half_even(op, op.emit("Div", op.input(0), parameters[0]))
-    moved_ = op.emit("Add", whole, parameters[1]) if len(parameters) > 1 else whole
-    return op.cast(op.cast(op.emit("Clip", moved_, min=float(low), max=float(high)), INT32), kind)
-
-
-def _per_slice(op: Op, blob: str, axis: int) -> str:
-    if op.rank(1) == 0 or op.rank(0) == 0:
-        return blob
-    rank = op.rank(0)
-    return op.reshape(blob, [-1, *[1] * (rank - 1 - op.axis(axis, rank))])
-
-
 @family.converts("Constant")
 def constant(op: Op) -> str:
     known = ("value", "value_float", "value_int", "value_floats", "value_ints", "value_string", "value_strings")

@@ -13,11 +13,12 @@ from caffe2_backend.window import Window, image_dims, read_window
 family = Family("convolution")
 
 
-def _kernel(op: Op) -> list[int]:
+def kernel_shape(op: Op, index: int = 1) -> list[int]:
+    """The sizes of a kernel's spatial axes: the attribute, else those of operand ``index``."""
     given = op.integers("kernel_shape")
     if given is not None:
         return given
-    dims = op.dims(1)
+    dims = op.dims(index)
     if dims is None:
         op.unsupported("a kernel of unknown size", code="needs-shape")
     return list(dims[2:])
@@ -26,18 +27,17 @@ def _kernel(op: Op) -> list[int]:
 @family.converts("Conv")
 def conv(op: Op) -> str:
     op.require(0, FLOAT)
-    window = read_window(op, _kernel(op))
+    window = read_window(op, kernel_shape(op))
     group = op.integer("group", 1)
-    image = op.input(0)
+    return convolved(op, op.input(0), op.input(1), window, group, op.input(2) if op.has_input(2) else "")
+
+
+def convolved(op: Op, image: str, kernel: str, window: Window, group: int, bias: str = "") -> str:
+    """Caffe2's convolution; pads below zero cut the image."""
     for axis in range(window.rank):
         low, high = window.pads[axis], window.pads[window.rank + axis]
         if low < 0 or high < 0:
             image = cut(op, image, axis + 2, max(-low, 0), min(high, 0) - 1)
-    return convolved(op, image, op.input(1), window, group, op.input(2) if op.has_input(2) else "")
-
-
-def convolved(op: Op, image: str, kernel: str, window: Window, group: int, bias: str = "") -> str:
-    """Caffe2's convolution; pads below zero are the caller's to cut."""
     operands = [image, kernel, bias] if bias else [image, kernel]
     arguments: dict[str, Any] = {**window.arguments(), "pads": [max(pad, 0) for pad in window.pads]}
     made: str = op.emit("Conv", *operands, **arguments, dilations=window.dilations, group=group, order="NCHW")
@@ -48,7 +48,7 @@ def convolved(op: Op, image: str, kernel: str, window: Window, group: int, bias:
 def conv_transpose(op: Op) -> str:
     """Caffe2's own in two dims, one dim as two of which the first is one; else a convolution of a stretched image."""
     op.require(0, FLOAT)
-    kernel = _kernel(op)
+    kernel = kernel_shape(op)
     rank = len(kernel)
     strides = op.integers("strides") or [1] * rank
     dilations = op.integers("dilations") or [1] * rank
