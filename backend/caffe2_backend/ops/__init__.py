@@ -21,6 +21,7 @@ from caffe2_backend.ops import (
     resize,
     sampling,
     shape,
+    signal,
 )
 from caffe2_backend.recurrent import cells, scan
 
@@ -42,6 +43,7 @@ FAMILIES: tuple[Family, ...] = (
     sampling.family,
     scan.family,
     shape.family,
+    signal.family,
 )
 
 _CONVERTERS = merge(FAMILIES)

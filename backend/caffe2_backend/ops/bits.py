@@ -31,7 +31,8 @@ def shift(op: Op) -> str:
 
     All that is left of a number then is its sign to the right, nothing to the left.
     """
-    width = np.dtype(op.value(0).dtype.numpy() if op.value(0).dtype else np.int64).itemsize * 8
+    own = op.value(0).dtype or op.dtype()  # what it was before it was widened
+    width = own.bitwidth
     op.require(0, INT32, INT64)
     op.require(1, INT32, INT64)
     dtype = op.dtype()
@@ -40,7 +41,7 @@ def shift(op: Op) -> str:
         powers = (1 << np.arange(width, dtype=np.uint64)).astype(dtype.numpy())
         return (x * _power(op, by, powers, rest=0)).blob
     # the power of all bits but the sign's is no number of the type: what it leaves is what any greater one does
-    count = min(width, np.dtype(dtype.numpy()).itemsize * 8 - 1)
+    count = min(width, dtype.bitwidth - 1)
     powers = (1 << np.arange(count, dtype=np.uint64)).astype(dtype.numpy())
     sign = 0 - (x < 0).cast(dtype)
     inside = (by >= 0) & (by < count)

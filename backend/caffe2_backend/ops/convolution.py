@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from caffe2_backend.family import Family
-from caffe2_backend.number import count, gathered, steps
-from caffe2_backend.op import FLOAT, Op
+from caffe2_backend.number import as_part, count, entry, gathered, steps
+from caffe2_backend.op import DOUBLE, FLOAT, INT32, INT64, Op
 from caffe2_backend.shapes import cut, dim_parts, extended, moved, reshaped, taken
 from caffe2_backend.window import Window, image_dims, read_window
 
@@ -94,6 +95,36 @@ def _stretched(op: Op, window: Window, extra: list[int], group: int) -> str:
     kernel = reshaped(op, parted, [made, channels, *window.kernel])
     plain = Window(window.kernel, [1] * rank, window.dilations, [0] * 2 * rank)
     return convolved(op, image, kernel, plain, group, op.input(2) if op.has_input(2) else "")
+
+
+@family.converts("Col2Im")
+def columns_to_image(op: Op) -> str:
+    """Each entry of the image is the sum of those of the columns that were taken from it, one axis after the other."""
+    op.require(0, FLOAT, DOUBLE, INT32, INT64)
+    rank = op.dim(0, 1)
+    if rank is None:
+        op.unsupported("an image of an unknown number of dims", code="needs-shape")
+    window, parts = read_window(op, [1] * rank), dim_parts(op, 0)
+    sizes = [entry(op, 1, i, INT64) for i in range(rank)]
+    kernel = [entry(op, 2, i, INT64) for i in range(rank)]
+    blocks = []
+    for i, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
+        free = size + (window.pads[i] + window.pads[rank + i] - 1) - (k - 1) * window.dilations[i]
+        blocks.append(free // window.strides[i] + 1)
+    channels = as_part(count(op, parts[1]) // reduce(lambda a, b: a * b, kernel))
+    order = [0, 1, *(axis for i in range(rank) for axis in (2 + i, 2 + rank + i))]
+    split = reshaped(op, op.input(0), [parts[0], channels, *map(as_part, [*kernel, *blocks])])
+    merged = [as_part(k * block) for k, block in zip(kernel, blocks, strict=True)]
+    image = reshaped(op, moved(op, split, order), [parts[0], channels, *merged])
+    for i, size in enumerate(sizes):
+        taps = steps(op, kernel[i]).reshape(1, -1)
+        start = steps(op, size).reshape(-1, 1) + window.pads[i] - taps * window.dilations[i]
+        block = start // window.strides[i]
+        inside = (start >= 0) & (start % window.strides[i] <= 0) & (block < blocks[i])
+        places = (taps * blocks[i] + block).chosen(blocks[i] * kernel[i], inside)
+        spread = gathered(op, extended(op, image, op.dtype(), i + 2, 0), i + 2, places)
+        image = op.emit("ReduceSum", spread, axes=[i + 3], keepdims=0)
+    return image
 
 
 def _pads(op: Op, spans: list[int], strides: list[int], extra: list[int]) -> list[int]:

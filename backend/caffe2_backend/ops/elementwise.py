@@ -7,6 +7,7 @@ from functools import reduce
 import onnx_ir as ir
 
 from caffe2_backend.family import Family
+from caffe2_backend.number import Number
 from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
 from caffe2_backend.shapes import NUMBERS, greater, narrowed, same_shape, scalar, widened
 
@@ -23,7 +24,7 @@ def arithmetic(op: Op) -> str:
 
 @family.converts("Pow")
 def power(op: Op) -> str:
-    """The base's type decides; whole numbers are raised in double, which holds what int32 can."""
+    """The base's type decides; whole numbers are raised to whole powers as such."""
     base, kind = widened(op, 0)
     exponent, other = widened(op, 1)
     if kind == FLOAT and other == FLOAT:
@@ -32,10 +33,31 @@ def power(op: Op) -> str:
             return narrowed(op, op.emit("Pow", base, exponent=float(known.reshape(-1)[0])), op.dtype(0))
         left, right = same_shape(op, (0, 1), (base, exponent), (FLOAT, FLOAT))
         return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
+    if kind in (INT32, INT64) and other in (INT32, INT64):
+        return narrowed(op, _whole_power(Number(op, base, kind), Number(op, exponent, other)).blob, op.dtype(0))
     if kind != FLOAT:
-        op.unsupported("Caffe2 raises float numbers alone", code="dtype")
+        op.unsupported("Caffe2 raises float numbers alone to powers that may not be whole", code="dtype")
     left, right = same_shape(op, (0, 1), (base, op.cast(exponent, FLOAT)), (FLOAT, FLOAT))
     return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
+
+
+def _whole_power(base: Number, exponent: Number) -> Number:
+    """Whole numbers to the power of whole ones: squares of squares, multiplied where the exponent has their bit.
+
+    Of an exponent above 63 only whether it is odd counts: what is no power of 0, 1 or -1 then is more than 64 bits. Of
+    one below zero the result is that of 1 and -1, else 0.
+    """
+    odd = exponent % 2
+    low = exponent.chosen(odd + 62, exponent <= 63)
+    below = exponent < 0
+    left = odd.chosen(low, below)
+    made, square = base.like(1), base
+    for _ in range(6):
+        bit = (left % 2).cast(base.dtype)
+        made = made * (square * bit + (1 - bit))
+        left, square = left // 2, square * square
+    nothing = below & ~((base <= 1) & (base >= -1))
+    return made * (~nothing).cast(base.dtype)
 
 
 @family.converts("Mod")

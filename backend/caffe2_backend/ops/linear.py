@@ -5,8 +5,8 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from caffe2_backend.family import Family
-from caffe2_backend.op import FLOAT, Op
-from caffe2_backend.shapes import NUMBERS, moved, scalar
+from caffe2_backend.op import DOUBLE, FLOAT, Op
+from caffe2_backend.shapes import NUMBERS, cut, moved, scalar
 
 family = Family("linear")
 
@@ -56,3 +56,30 @@ def gemm(op: Op) -> str:
         return product
     c = op.input(2) if beta == 1 else op.emit("Mul", op.input(2), scalar(op, beta, FLOAT))
     return op.emit("Add", product, c)
+
+
+@family.converts("Det")
+def determinant(op: Op) -> str:
+    """Along the first row, of a few rows; the matrices are the last two axes."""
+    op.require(0, FLOAT, DOUBLE)
+    rank, size = op.rank(), op.dim(-1)
+    if size is None or not 0 < size <= _MOST_ROWS:
+        op.unsupported(f"the determinant of {size or 'an unknown number of'} rows")
+    blob = op.input(0)
+    rows = [cut(op, blob, rank - 2, i, i + 1) for i in range(size)]
+    entries = [[cut(op, row, rank - 1, i, i + 1) for i in range(size)] for row in rows]
+    return op.emit("Squeeze", _determinant(op, entries), dims=[rank - 2, rank - 1])
+
+
+_MOST_ROWS = 4
+
+
+def _determinant(op: Op, entries: list[list[str]]) -> str:
+    if len(entries) == 1:
+        return entries[0][0]
+    total = ""
+    for column, first in enumerate(entries[0]):
+        rest = [[entry for i, entry in enumerate(row) if i != column] for row in entries[1:]]
+        part = op.emit("Mul", first, _determinant(op, rest))
+        total = op.emit("Sub" if column % 2 else "Add", total, part) if total else part
+    return total

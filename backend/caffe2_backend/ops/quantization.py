@@ -24,7 +24,7 @@ _MOST_PRODUCTS: Final = 2**24 // 255**2
 
 @family.converts("QuantizeLinear")
 def quantize(op: Op) -> str:
-    """Rounded half to even, cut off at the ends of the type; the scale is one number, or one for each slice or block."""
+    """Rounded half to even, cut off at the ends of the type; scales are one number, or one a slice or a block."""
     axis, block = op.integer("axis", 1), op.integer("block_size", 0)
     op.ignore("saturate", "precision", "output_dtype")
     op.require(0, FLOAT)
@@ -68,7 +68,7 @@ def _narrow(op: Op, blob: str, zero: str, dtype: ir.DataType) -> str:
 def _per_slice(op: Op, index: int, blob: str, axis: int, block: int) -> str:
     """A scale or zero point so that it broadcasts: of one number, of one a slice of ``axis``, or of one a block."""
     rank = op.rank()
-    if op.rank(index) == 0 or rank == 0:
+    if op.rank(index) == 0 or rank == 0 or (op.rank(index) == 1 and op.dim(0, index) == 1):
         return blob
     axis = op.axis(axis, rank)
     if op.rank(index) == 1 and not block:

@@ -100,13 +100,13 @@ def greatest_with_places(op: Op, axes: list[Reach], *, by_column: bool) -> tuple
     lead, size = product(op, parts[:2]), product(op, parts[2:])
     each = int(np.prod([reach.each for reach in axes]))
     flat = extended(op, reshaped(op, op.input(0), [lead, size]), op.dtype(), 1, _lowest(op))
-    places = _joint(op, axes, range(len(axes)), each)
+    places = _joint(axes, range(len(axes)), each)
     valid = _joint_valid(axes, each)
     whole = count(op, size)
     spread = gathered(op, flat, 1, places.chosen(whole, valid))
     rows = count(op, product(op, [as_part(reach.windows) for reach in axes]))
     best = Number(op, op.emit("ArgMax", spread, axis=2, keepdims=0), INT64)
-    table = _joint(op, axes, reversed(range(len(axes))), each) if by_column else places
+    table = _joint(axes, reversed(range(len(axes))), each) if by_column else places
     chosen = gathered(op, table.reshape(-1).blob, 0, best + steps(op, rows) * each)
     found = Number(op, chosen, INT64) + steps(op, count(op, lead)).reshape(-1, 1) * whole
     shape: list[Part] = [*parts[:2], *(as_part(reach.windows) for reach in axes)]
@@ -121,7 +121,7 @@ def _aligned(number: Number, position: int, axes: list[Reach]) -> Number:
     return number.reshape(*windows, *[axes[i].each if i == position else 1 for i in range(n)])
 
 
-def _joint(op: Op, axes: list[Reach], order: Iterable[int], each: int) -> Number:
+def _joint(axes: list[Reach], order: Iterable[int], each: int) -> Number:
     """The places of the entries of all axes' windows, [windows, each], counted through the last of ``order`` first."""
     places: Number | None = None
     for position in order:
