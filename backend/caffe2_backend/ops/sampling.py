@@ -69,12 +69,13 @@ def taps(op: Op, x: Number, border: Border, mode: str) -> Taps:
     """The entries around the points ``x`` [points, 1] of one axis; mode is nearest, linear or cubic."""
     if mode == "nearest":
         return Taps(*_split_entry(border, border.point(x.rounded()), None), 1)
-    x = border.point(x)
+    if mode == "linear":
+        x = border.point(x)
     low = x.floor()
     rest = x - low
     if mode == "linear":
         weights, first = [1.0 - rest, rest], 0
-    else:
+    else:  # as onnxruntime and PyTorch: of a point outside each entry around it is moved, not the point
         cubic, first = Cubic(-0.75, exclude=False), -1
         weights = [cubic.far(rest + 1.0), cubic.near(rest), cubic.near(1.0 - rest), cubic.far(2.0 - rest)]
     around = low + known(op, [[first + i for i in range(len(weights))]], FLOAT)

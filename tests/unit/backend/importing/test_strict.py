@@ -135,8 +135,8 @@ def test_control_operators_there_and_back(name: str) -> None:
 
 def test_an_attribute_that_caffe2_lacks_is_a_finding() -> None:
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
-        g (float[1,1,8,8] x) => (float[1,1,6,6] y) { y = MaxPool<kernel_shape = [2, 2], dilations = [2, 2]>(x) }""")
-    with pytest.raises(ConversionError, match="dilation"):
+        g (float[1,4,8,8] x) => (float[1,4,8,8] y) { y = LRN<size = 2>(x) }""")
+    with pytest.raises(ConversionError, match="odd number of channels"):
         to_netdef(model)
 
 
