@@ -21,24 +21,18 @@ Part = int | str
 
 
 def widened(op: Op, index: int, accepted: Sequence[ir.DataType] = NUMBERS) -> tuple[str, ir.DataType]:
-    """An operand in a type that Caffe2 computes with, and that type: int32 for narrower integers, float for float16."""
-    dtype, blob = op.dtype(index), op.input(index)
-    if dtype in accepted:
-        return blob, dtype
-    if dtype in NARROW and INT32 in accepted:
-        return op.cast(blob, INT32), INT32
-    if dtype in NARROW and FLOAT in accepted:
-        return op.cast(blob, FLOAT), FLOAT
-    if dtype == ir.DataType.FLOAT16 and FLOAT in accepted:
-        return op.emit("HalfToFloat", blob), FLOAT
+    """An operand in a type that Caffe2 computes with, and that type: int32 for narrower integers, float for float16.
+
+    Where only floats are accepted, narrow integers are floats; the result is then for :func:`narrowed` to convert.
+    """
+    if op.dtype(index) in NARROW and INT32 not in accepted and FLOAT in accepted:
+        return op.cast(op.input(index), FLOAT), FLOAT
     op.require(index, *accepted)
-    return blob, dtype
+    return op.input(index), op.dtype(index)
 
 
 def narrowed(op: Op, blob: str, dtype: ir.DataType) -> str:
-    """A result of widened operands in the type that the node gives."""
-    if dtype == ir.DataType.FLOAT16:
-        return op.emit("FloatToHalf", blob)
+    """A result in the type of the operand that :func:`widened` made floats of."""
     return op.cast(blob, dtype) if dtype in NARROW else blob
 
 

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from caffe2_backend.family import Family
 from caffe2_backend.number import Number
 from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
-from caffe2_backend.shapes import NUMBERS, greater, narrowed, same_shape, scalar, widened
+from caffe2_backend.shapes import greater, narrowed, same_shape, scalar, widened
 
 family = Family("elementwise")
 
@@ -114,7 +114,7 @@ def total(op: Op) -> str:
 def mean(op: Op) -> str:
     blobs = [widened(op, i, (FLOAT, DOUBLE))[0] for i in range(op.input_count)]
     added = reduce(lambda a, b: op.emit("Add", a, b), blobs)
-    count = scalar(op, op.input_count, widened_type(op.dtype(0)))
+    count = scalar(op, op.input_count, op.dtype(0))
     return narrowed(op, op.emit("Div", added, count) if len(blobs) > 1 else added, op.dtype(0))
 
 
@@ -131,7 +131,7 @@ def extreme(op: Op) -> str:
 @family.converts("Where")
 def where(op: Op) -> str:
     blobs = [op.input(0), widened_any(op, 1), widened_any(op, 2)]
-    kind = widened_type(op.dtype(1))
+    kind = op.dtype(1)
     condition, x, y = same_shape(op, (0, 1, 2), blobs, (BOOL, kind, kind))
     return narrowed(op, op.emit("Where", condition, x, y), op.dtype(1))
 
@@ -170,10 +170,3 @@ def clip(op: Op) -> str:
 def widened_any(op: Op, index: int) -> str:
     """An operand that is only moved: bools stay as they are."""
     return op.input(index) if op.dtype(index) in (BOOL, ir.DataType.STRING) else widened(op, index)[0]
-
-
-def widened_type(dtype: ir.DataType) -> ir.DataType:
-    """The type that :func:`widened` gives."""
-    if dtype in (*NUMBERS, BOOL, ir.DataType.STRING):
-        return dtype
-    return FLOAT if dtype == ir.DataType.FLOAT16 else INT32

@@ -32,6 +32,7 @@ class ExpandFunctions:
         version = model.opset_imports.get("", WORKING_OPSET)
         before = -1
         while names := sorted({node.op_type for node in _defined_by_others(model.graph, version)}):
+            _write_defaults(model.graph, version)
             count = sum(1 for _ in ir.traversal.RecursiveGraphIterator(model.graph))
             if count == before:
                 break  # their definitions do not hold for these types
@@ -48,6 +49,14 @@ def _inferred(model: ir.Model) -> ir.Model:
     """The model with the types of its values: definitions depend on them."""
     inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
     return with_weights(inferred, model)
+
+
+def _write_defaults(graph: ir.Graph, version: int) -> None:
+    """Write what attributes are by default: the inliner leaves those of a definition out, and with them its constants."""
+    for node in _defined_by_others(graph, version):
+        for name, attribute in onnx.defs.get_schema(node.op_type, version, "").attributes.items():
+            if name not in node.attributes and attribute.default_value.name:
+                node.attributes[name] = ir.from_proto(attribute.default_value)
 
 
 def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:

@@ -230,8 +230,8 @@ CONVOLUTIONS = {
 }  # fmt: skip
 
 OTHERS = {
-    "layer_norm": Case({"x": ("float", "N,H,W"), "s": ("float", "H,W")}, "float[p,q,r] y, float[p,q,r] m, float[p,q,r] d",
-                       "y, m, d = LayerNormalization<axis = 1>(x, s)"),
+    "layer_norm": Case({"x": ("float", "N,H,W"), "s": ("float", "H,W")},
+                       "float[p,q,r] y, float[p,q,r] m, float[p,q,r] d", "y, m, d = LayerNormalization<axis = 1>(x, s)"),
     "layer_norm_float16": Case({"x": ("float16", "N,H,W"), "s": ("float16", "W")}, "float16[p,q,r] y",
                                "y = LayerNormalization(x, s)", tolerance=1e-2),
     "batch_norm_training": Case(
@@ -257,9 +257,12 @@ OTHERS = {
                  constants="int64 h = {4}, float[8] w = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}"),
     "stft_of_unknown_length": Case({"x": ("float", "2,60,1"), "w": ("float", "W")}, "float[p,q,r,s] y",
                                    "y = STFT(x, h, w)", constants="int64 h = {3}"),
-    "col2im": Case({"x": ("float", "N,12,30")}, "float[p,q,r,s] y", "y = Col2Im<pads = [1, 0, 0, 1], dilations = [1, 2]>(x, i, b)",
+    "col2im": Case({"x": ("float", "N,12,30")}, "float[p,q,r,s] y",
+         "y = Col2Im<pads = [1, 0, 0, 1], dilations = [1, 2]>(x, i, b)",
          constants="int64[2] i = {7, 6}, int64[2] b = {3, 2}"),
-    "expand_float16": Case({"x": ("float16", "H")}, "float16[p,q] y", "y = Expand(x, s)", constants="int64[2] s = {3, 1}"),
+    "expand_float16": Case({"x": ("float16", "H")}, "float16[p,q] y", "y = Expand(x, s)",
+                           constants="int64[2] s = {3, 1}"),
+    "hann_window": Case({"x": ("float", "H")}, "float[p] y", "n = Size(x) y = HannWindow(n)"),
     "transpose_uint8": Case({"x": ("uint8", "H,W")}, "uint8[p,q] y", "y = Transpose(x)"),
     "rms_norm": Case({"x": ("float", "N,H,W"), "s": ("float", "W")}, "float[p,q,r] y",
                      "y = RMSNormalization(x, s)", opset=23),
