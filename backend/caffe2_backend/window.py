@@ -2,41 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from caffe2_backend.number import Number, count
 from caffe2_backend.op import Op
+from caffe2_backend.shapes import dim_parts
+
+Pad = int | Number
 
 
 @dataclass(frozen=True)
 class Window:
-    """Sizes along each spatial axis; ``pads`` are those before all axes, then those after; below zero they crop."""
+    """Sizes along each spatial axis; ``pads`` are those before all axes, then those after.
+
+    Pads that follow from the size of an image, where that is known at run time alone, are numbers of that time.
+    """
 
     kernel: list[int]
     strides: list[int]
     dilations: list[int]
-    pads: list[int]
+    pads: Sequence[Pad]
 
     @property
     def rank(self) -> int:
         """How many spatial axes there are."""
         return len(self.kernel)
 
-    def arguments(self) -> dict[str, list[int]]:
+    @property
+    def fixed_pads(self) -> list[int] | None:
+        """The pads where all are known."""
+        pads = [pad for pad in self.pads if isinstance(pad, int)]
+        return pads if len(pads) == len(self.pads) else None
+
+    @property
+    def spans(self) -> list[int]:
+        """How far the kernel reaches along each axis."""
+        return [(k - 1) * dilation + 1 for k, dilation in zip(self.kernel, self.dilations, strict=True)]
+
+    def arguments(self, pads: list[int]) -> dict[str, list[int]]:
         """The arguments that every operator with a window has."""
-        return {"kernels": self.kernel, "strides": self.strides, "pads": self.pads}
+        return {"kernels": self.kernel, "strides": self.strides, "pads": pads}
 
 
 def read_window(op: Op, kernel: list[int]) -> Window:
-    """The window of a convolution or pool. ``auto_pad`` needs the sizes of the image, which may be a finding."""
+    """The window of a convolution or pool."""
     rank = len(kernel)
     strides = op.integers("strides") or [1] * rank
     dilations = op.integers("dilations") or [1] * rank
-    pads = op.integers("pads") or [0] * 2 * rank
+    given = op.integers("pads") or [0] * 2 * rank
+    if min(given) < 0:
+        op.unsupported("pads below zero", code="invalid-argument")
+    pads: Sequence[Pad] = given
     match op.text("auto_pad", "NOTSET"):
         case "VALID":
             pads = [0] * 2 * rank
         case "SAME_UPPER" | "SAME_LOWER" as mode:
-            pads = _same(op, kernel, strides, dilations, upper=mode == "SAME_UPPER")
+            pads = _same(op, Window(kernel, strides, dilations, []), upper=mode == "SAME_UPPER")
     return Window(kernel, strides, dilations, pads)
 
 
@@ -48,12 +70,24 @@ def image_dims(op: Op) -> list[int]:
     return dims
 
 
-def _same(op: Op, kernel: list[int], strides: list[int], dilations: list[int], *, upper: bool) -> list[int]:
-    before, after = [], []
-    sizes = image_dims(op) if max(strides) > 1 else [0] * len(kernel)  # a stride of one needs the same for every size
-    for size, k, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True):
-        total = max((-(-size // stride) - 1) * stride + (k - 1) * dilation + 1 - size, 0)
-        less = total // 2
-        before.append(less if upper else total - less)
-        after.append(total - less if upper else less)
+def _same(op: Op, window: Window, *, upper: bool) -> list[Pad]:
+    """Pads with which there are as many windows as strides in the image; a stride of one needs the same for all."""
+    before: list[Pad] = []
+    after: list[Pad] = []
+    for part, stride, span in zip(dim_parts(op, 0)[2:], window.strides, window.spans, strict=True):
+        less: Pad
+        more: Pad
+        if stride == 1:
+            less, more = (span - 1) // 2, span - 1 - (span - 1) // 2
+        else:
+            size = count(op, part)
+            number = ((size + (stride - 1)) // stride * stride - stride + span - size).at_least(0)
+            half = number // 2
+            less, more = _plain(half), _plain(number - half)
+        before.append(less if upper else more)
+        after.append(more if upper else less)
     return [*before, *after]
+
+
+def _plain(number: Number) -> Pad:
+    return number if number.known is None else int(number.known)

@@ -6,10 +6,10 @@ from functools import reduce
 from typing import Any
 
 from caffe2_backend.family import Family
-from caffe2_backend.number import as_part, count, entry, gathered, steps
+from caffe2_backend.number import Number, as_part, count, entry, gathered, steps
 from caffe2_backend.op import DOUBLE, FLOAT, INT32, INT64, Op
-from caffe2_backend.shapes import cut, dim_parts, extended, moved, reshaped, taken
-from caffe2_backend.window import Window, image_dims, read_window
+from caffe2_backend.shapes import dim_parts, extended, moved, reshaped, taken
+from caffe2_backend.window import Pad, Window, image_dims, read_window
 
 family = Family("convolution")
 
@@ -34,15 +34,23 @@ def conv(op: Op) -> str:
 
 
 def convolved(op: Op, image: str, kernel: str, window: Window, group: int, bias: str = "") -> str:
-    """Caffe2's convolution; pads below zero cut the image."""
-    for axis in range(window.rank):
-        low, high = window.pads[axis], window.pads[window.rank + axis]
-        if low < 0 or high < 0:
-            image = cut(op, image, axis + 2, max(-low, 0), min(high, 0) - 1)
+    """Caffe2's convolution of an image of floats; pads that are known at run time alone are put around it."""
+    pads = window.fixed_pads
+    if pads is None:
+        for axis, part in enumerate(dim_parts(op, 0)[2:]):
+            image = _padded(op, image, axis + 2, count(op, part), window.pads[axis], window.pads[window.rank + axis])
+        pads = [0] * 2 * window.rank
+    arguments: dict[str, Any] = window.arguments(pads)
     operands = [image, kernel, bias] if bias else [image, kernel]
-    arguments: dict[str, Any] = {**window.arguments(), "pads": [max(pad, 0) for pad in window.pads]}
     made: str = op.emit("Conv", *operands, **arguments, dilations=window.dilations, group=group, order="NCHW")
     return made
+
+
+def _padded(op: Op, image: str, axis: int, size: Number, low: Pad, high: Pad) -> str:
+    """An image of floats with zeros before and behind an axis."""
+    places = steps(op, size + low + high) - low
+    inside = (places >= 0) & (places < size)
+    return gathered(op, extended(op, image, FLOAT, axis, 0), axis, places.chosen(size, inside))
 
 
 @family.converts("ConvTranspose")
@@ -55,12 +63,11 @@ def conv_transpose(op: Op) -> str:
     dilations = op.integers("dilations") or [1] * rank
     extra = list(op.integers("output_padding") or [0] * rank)
     group = op.integer("group", 1)
-    spans = [(k - 1) * dilation + 1 for k, dilation in zip(kernel, dilations, strict=True)]
-    pads = _pads(op, spans, strides, extra)
+    pads = _pads(op, Window(kernel, strides, dilations, []), extra)
     window = Window(kernel, strides, dilations, pads)
     own = all(dilation == 1 for dilation in dilations) and rank <= 2 and min(pads) >= 0
     if not own or any(more >= stride for more, stride in zip(extra, strides, strict=True)):
-        return _stretched(op, window, extra, group)
+        return _stretched(op, window, pads, extra, group)
     x, w = op.input(0), op.input(1)
     if rank == 1:
         x, w = op.emit("ExpandDims", x, dims=[2]), op.emit("ExpandDims", w, dims=[2])
@@ -70,14 +77,14 @@ def conv_transpose(op: Op) -> str:
     return op.emit("Squeeze", made, dims=[2]) if rank == 1 else made
 
 
-def _stretched(op: Op, window: Window, extra: list[int], group: int) -> str:
+def _stretched(op: Op, window: Window, pads: list[int], extra: list[int], group: int) -> str:
     """Zeros between the entries of the image and around it, convolved with the mirrored kernel."""
     rank = window.rank
     image, parts = op.input(0), dim_parts(op, 0)
     for i in range(rank):
         size, stride = count(op, parts[i + 2]), window.strides[i]
         reach = (window.kernel[i] - 1) * window.dilations[i]
-        low, high = reach - window.pads[i], reach - window.pads[rank + i] + extra[i]
+        low, high = reach - pads[i], reach - pads[rank + i] + extra[i]
         whole = (size - 1) * stride + 1
         place = steps(op, whole + (low + high)) - low
         entry = (place >= 0) & (place < whole) & (place % stride <= 0)
@@ -127,15 +134,17 @@ def columns_to_image(op: Op) -> str:
     return image
 
 
-def _pads(op: Op, spans: list[int], strides: list[int], extra: list[int]) -> list[int]:
+def _pads(op: Op, window: Window, extra: list[int]) -> list[int]:
     """The pads; where the output is to be larger than the image, what it has more at its end is added to ``extra``."""
     wanted, mode = op.integers("output_shape"), op.text("auto_pad", "NOTSET")
     given = op.integers("pads")
     if wanted is None and mode in ("NOTSET", "VALID"):
-        return given if given is not None and mode == "NOTSET" else [0] * 2 * len(spans)
+        return given if given is not None and mode == "NOTSET" else [0] * 2 * window.rank
+    # without a size that is asked for, the output is as large as the strides make the image, and its size is no matter
+    sizes = [1] * window.rank if wanted is None else image_dims(op)
     before, after = [], []
-    for axis, (size, span, stride) in enumerate(zip(image_dims(op), spans, strides, strict=True)):
-        target = size * stride if wanted is None else wanted[axis - len(spans)]
+    for axis, (size, span, stride) in enumerate(zip(sizes, window.spans, window.strides, strict=True)):
+        target = size * stride if wanted is None else wanted[axis - window.rank]
         cropped = stride * (size - 1) + extra[axis] + span - target
         if cropped < 0:
             extra[axis] -= cropped

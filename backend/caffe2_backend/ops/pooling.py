@@ -39,11 +39,11 @@ def pool(op: Op) -> str | tuple[str, str]:
     if op.wants(1):
         op.require(0, *NUMBERS)
         return greatest_with_places(op, reaches(op, window, ceil=ceil), by_column=by_column)
-    own = _own_window(op, window, ceil=ceil, include=include)
+    own = _own_pads(op, window, ceil=ceil, include=include)
     narrow = op.type == "MaxPool" and op.dtype() in NARROW
     if own is not None and (narrow or op.dtype() in (FLOAT, HALF)):
         blob, _ = widened(op, 0, (FLOAT,))
-        arguments: dict[str, Any] = own.arguments() | ({"count_include_pad": 1} if include else {})
+        arguments: dict[str, Any] = window.arguments(own) | ({"count_include_pad": 1} if include else {})
         made: str = op.emit(op.type, blob, **arguments, order="NCHW")
         return narrowed(op, made, op.dtype())
     if op.type == "MaxPool":
@@ -53,31 +53,31 @@ def pool(op: Op) -> str | tuple[str, str]:
     return averages(op, op.input(0), reaches(op, window, ceil=ceil), include=include)
 
 
-def _own_window(op: Op, window: Window, *, ceil: bool, include: bool) -> Window | None:
-    """The window where Caffe2's own pool computes the same, else None."""
-    if any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
+def _own_pads(op: Op, window: Window, *, ceil: bool, include: bool) -> list[int] | None:
+    """The pads with which Caffe2's own pool computes the same, None where it does not."""
+    pads = window.fixed_pads
+    if pads is None or any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
         return None
     if ceil:
         if op.dims() is None:
             return None
-        grown = _ceiled(op, window)
-        if include and grown.pads != window.pads:
+        grown = _ceiled(op, window, pads)
+        if include and grown != pads:
             return None
-        window = grown
-    fits = all(0 <= pad < size for pad, size in zip(window.pads, window.kernel * 2, strict=True))
-    return window if fits else None
+        pads = grown
+    return pads if all(0 <= pad < size for pad, size in zip(pads, window.kernel * 2, strict=True)) else None
 
 
-def _ceiled(op: Op, window: Window) -> Window:
+def _ceiled(op: Op, window: Window, pads: list[int]) -> list[int]:
     rank = window.rank
-    after = list(window.pads[rank:])
+    after = list(pads[rank:])
     for axis, size in enumerate(image_dims(op)):
-        low, high, k, stride = window.pads[axis], window.pads[rank + axis], window.kernel[axis], window.strides[axis]
-        count = -(-(size + low + high - k) // stride) + 1
-        if (count - 1) * stride >= size + low:
-            count -= 1  # the last window would begin behind the image
-        after[axis] = high + max((count - 1) * stride + k - size - low - high, 0)
-    return Window(window.kernel, window.strides, window.dilations, [*window.pads[:rank], *after])
+        low, high, k, stride = pads[axis], pads[rank + axis], window.kernel[axis], window.strides[axis]
+        windows = -(-(size + low + high - k) // stride) + 1
+        if (windows - 1) * stride >= size + low:
+            windows -= 1  # the last window would begin behind the image
+        after[axis] = high + max((windows - 1) * stride + k - size - low - high, 0)
+    return [*pads[:rank], *after]
 
 
 @family.converts("LpPool")

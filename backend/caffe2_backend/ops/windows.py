@@ -46,7 +46,7 @@ def reaches(op: Op, window: Window, *, ceil: bool) -> list[Reach]:
 def _reach(op: Op, window: Window, axis: int, size: Number, *, ceil: bool) -> Reach:
     low, high = window.pads[axis], window.pads[window.rank + axis]
     k, stride, dilation = window.kernel[axis], window.strides[axis], window.dilations[axis]
-    free = size + (low + high - dilation * (k - 1) - 1)
+    free = size + low + high - (dilation * (k - 1) + 1)
     windows = free // stride + 1
     if ceil:
         windows = (free + (stride - 1)) // stride + 1
@@ -54,7 +54,8 @@ def _reach(op: Op, window: Window, axis: int, size: Number, *, ceil: bool) -> Re
         windows = windows - behind.cast(INT64)
     starts = steps(op, windows) * stride - low
     places = starts.reshape(-1, 1) + known(op, [[i * dilation for i in range(k)]])
-    return Reach(axis + 2, size, windows, places, k, size + high, low <= 0 and high <= 0 and not ceil)
+    inside = isinstance(low, int) and isinstance(high, int) and low <= 0 and high <= 0 and not ceil
+    return Reach(axis + 2, size, windows, places, k, size + high, inside)
 
 
 def _spread(op: Op, blob: str, reach: Reach, value: float) -> str:

@@ -52,7 +52,7 @@ def _inferred(model: ir.Model) -> ir.Model:
 
 
 def _write_defaults(graph: ir.Graph, version: int) -> None:
-    """Write what attributes are by default: the inliner leaves those of a definition out, and with them its constants."""
+    """Write what attributes are by default: the inliner leaves out the constants of those that a node has not."""
     for node in _defined_by_others(graph, version):
         for name, attribute in onnx.defs.get_schema(node.op_type, version, "").attributes.items():
             if name not in node.attributes and attribute.default_value.name:

@@ -118,6 +118,7 @@ POOLS = {
         ("ceil", 2, "kernel_shape = [3, 2], strides = [2, 3], ceil_mode = 1, pads = [1, 0, 0, 1]"),
         ("ceil_dilated", 2, "kernel_shape = [2, 2], strides = [2, 2], dilations = [2, 2], ceil_mode = 1"),
         ("same_upper", 2, 'kernel_shape = [3, 2], auto_pad = "SAME_UPPER"'),
+        ("same_strided", 2, 'kernel_shape = [3, 2], auto_pad = "SAME_UPPER", strides = [2, 2]'),
         ("same_lower", 2, 'kernel_shape = [2, 2], auto_pad = "SAME_LOWER"'),
     )
 } | {
@@ -206,6 +207,8 @@ CONVOLUTIONS = {
         ("transpose_1d", "ConvTranspose", "N,3,W", "3,2,3", "strides = [2], dilations = [2], pads = [1, 2]"),
         ("transpose_3d", "ConvTranspose", "N,3,D,H,W", "3,2,2,1,3", "strides = [2, 1, 1], pads = [1, 0, 0, 0, 0, 1]"),
         ("conv_same_upper", "Conv", "N,3,H,W", "2,3,2,3", 'auto_pad = "SAME_UPPER"'),
+        ("conv_same_strided", "Conv", "N,3,H,W", "2,3,2,3", 'auto_pad = "SAME_LOWER", strides = [2, 3]'),
+        ("transpose_same", "ConvTranspose", "N,3,H,W", "3,2,3,3", 'auto_pad = "SAME_UPPER", strides = [2, 2]'),
         ("conv_3d", "Conv", "N,2,D,H,W", "4,1,2,2,2", "group = 2, dilations = [1, 2, 1], pads = [1, 0, 0, 0, 2, 1]"),
     )
 } | {
@@ -231,7 +234,8 @@ CONVOLUTIONS = {
 
 OTHERS = {
     "layer_norm": Case({"x": ("float", "N,H,W"), "s": ("float", "H,W")},
-                       "float[p,q,r] y, float[p,q,r] m, float[p,q,r] d", "y, m, d = LayerNormalization<axis = 1>(x, s)"),
+                       "float[p,q,r] y, float[p,q,r] m, float[p,q,r] d",
+                       "y, m, d = LayerNormalization<axis = 1>(x, s)"),
     "layer_norm_float16": Case({"x": ("float16", "N,H,W"), "s": ("float16", "W")}, "float16[p,q,r] y",
                                "y = LayerNormalization(x, s)", tolerance=1e-2),
     "batch_norm_training": Case(
