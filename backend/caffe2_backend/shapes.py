@@ -31,6 +31,12 @@ def widened(op: Op, index: int, accepted: Sequence[ir.DataType] = NUMBERS) -> tu
     return op.input(index), op.dtype(index)
 
 
+def in_float(op: Op, index: int) -> str:
+    """An operand of float; one of float16 is widened."""
+    op.require(index, FLOAT)
+    return op.input(index)
+
+
 def narrowed(op: Op, blob: str, dtype: ir.DataType) -> str:
     """A result in the type of the operand that :func:`widened` made floats of."""
     return op.cast(blob, dtype) if dtype in NARROW else blob

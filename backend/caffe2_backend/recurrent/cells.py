@@ -13,7 +13,7 @@ from caffe2_backend.family import Family
 from caffe2_backend.op import FLOAT, Op
 from caffe2_backend.recurrent.network import Step, recurrent_network
 from caffe2_backend.recurrent.time import backwards, in_time
-from caffe2_backend.shapes import concat, cut, in_float, moved, narrowed, scalar
+from caffe2_backend.shapes import concat, cut, in_float, moved, scalar
 
 family = Family("recurrent")
 
@@ -59,7 +59,6 @@ class _Direction:
 def recurrent(op: Op) -> tuple[str, ...]:
     """Operands: X [T, N, I], W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H], lengths [N], initial states [D, N, H], P."""
     kind = _KINDS[op.type]
-    dtype = op.dtype(0)
     direction = op.text("direction", "forward")
     backward = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
     if backward is None:
@@ -95,7 +94,7 @@ def recurrent(op: Op) -> tuple[str, ...]:
     ends = [concat(op, state, 0) for state in lasts]
     if batch_first:
         y, ends = moved(op, y, [2, 0, 1, 3]), [moved(op, end, [1, 0, 2]) for end in ends]
-    return tuple(narrowed(op, blob, dtype) for blob in (y, *ends))
+    return (y, *ends)
 
 
 def _of(op: Op, index: int, direction: int) -> str:
