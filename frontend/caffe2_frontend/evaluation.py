@@ -35,7 +35,8 @@ def evaluated(op: Op, value: Value) -> Array | None:
     inputs = [None if operand is None else evaluated(op, operand) for operand in node.inputs]
     if any(held is None for operand, held in zip(node.inputs, inputs, strict=True) if operand is not None):
         return None
-    return _run(op, node, inputs)[node.outputs.index(value)]
+    results = _run(op, node, inputs)
+    return None if results is None else results[node.outputs.index(value)]
 
 
 def _is_small(value: Value) -> bool:
@@ -49,9 +50,13 @@ def _dims(node: ir.Node) -> Array | None:
     return np.array(origin.shape.numpy(), np.int64) if origin.shape.is_static() else None
 
 
-def _run(op: Op, node: ir.Node, inputs: list[Array | None]) -> list[Array]:
+def _run(op: Op, node: ir.Node, inputs: list[Array | None]) -> list[Array] | None:
+    """What the node gives; None where it refuses its operands, as a Gather beyond its table: a run will say so."""
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(ir.serde.serialize_node(node), opsets={"": op.scope.opset})
     feed = {str(v.name): held for v, held in zip(node.inputs, inputs, strict=True) if v is not None}
-    return [np.asarray(result) for result in evaluator.run(None, feed)]
+    try:
+        return [np.asarray(result) for result in evaluator.run(None, feed)]
+    except (IndexError, ValueError):
+        return None
