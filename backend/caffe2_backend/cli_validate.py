@@ -164,7 +164,7 @@ def _print(result: Any) -> None:
 
         grid = Table("", *result.sides, title="largest difference")
         for one in result.sides:
-            grid.add_row(one, *(cell(result.matrix[one, other]) for other in result.sides))
+            grid.add_row(one, *(cell(result.pairs[one, other]) for other in result.sides))
         console.print(grid)
     for divergence in result.divergences:
         console.print(Text(f"first to disagree: {divergence}"))

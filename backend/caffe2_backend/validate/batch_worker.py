@@ -42,7 +42,7 @@ def outcome(path: Path, options: Options) -> dict[str, Any]:
         reasons += [f"{side}: {_line(failure.reason)}" for side, failure in failed.items()]
         found |= {"verdict": report.verdict, "worst": worst, "reason": "; ".join(reasons[:_REASONS])}
         found |= {"weights": len(report.random_weights), "notes": list(report.notes), "cases": len(report.cases)}
-        found["matrix"] = [[*sides, pair.worst, pair.agrees] for sides, pair in report.matrix.items()]
+        found["matrix"] = [[*sides, pair.worst, pair.agrees] for sides, pair in report.pairs.items()]
     return found | {"seconds": round(time.perf_counter() - start, 3)}
 
 

@@ -180,8 +180,9 @@ def _require_covered(net: Model) -> None:
 
 def _walked(forms: Forms, net: Model, given: Mapping[str, Any], seed: int, sizes: Sequence[Size]) -> Generated:
     """Cases that walks make, with the weights of the first. Raises StuckError where no walk gets to the end."""
-    # What the init net fills inputs with may be of any shape.
-    free = dict.fromkeys(net.init.placeholders, (None, None))
+    # What the init net fills inputs with may be of any shape; what no operator reads is not to be described.
+    read = {name for op in net.predict_net.op for name in op.input}
+    free = {name: (None, None) for name in net.init.placeholders if name in read}
     start = _start(net, free | dict(forms.described), given, seed, sizes[0])
     first, start = first_walk(net, start)
     whole = net if not first.weights else with_weights(net, first.weights)

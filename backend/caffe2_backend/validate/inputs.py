@@ -18,6 +18,7 @@ from caffe2_bridge.model import Model
 
 # Sides of images: what the first case has, and what else is tried where the net asks for another one.
 IMAGE: Final = 32
+CHANNELS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,9 @@ class Layout:
             return (size.steps, size.batch)[axis]
         if axis == 0:
             return size.batch
-        return IMAGE if rank == 4 else size.other
+        if rank == 4:
+            return CHANNELS if axis == 1 else IMAGE
+        return size.other
 
 
 def _has_rank(value: onnx.ValueInfoProto) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Final
 
+from caffe2_backend.validate.inputs import CHANNELS
 from caffe2_backend.validate.roles import Role, Shapes
 from caffe2_backend.validate.weights import CONVOLUTIONS, LAYERS, SUMS, Shape, Wishes
 from caffe2_bridge.net import OpView
@@ -13,7 +14,6 @@ from caffe2_bridge.net import OpView
 if TYPE_CHECKING:
     from caffe2_backend.validate.walk import Start
 
-_CHANNELS: Final = 3
 _TABLE: Final = 50
 _LOOKUPS: Final = ("Gather", "SparseLengths", "BatchGather")
 _IMAGES: Final = CONVOLUTIONS | {"MaxPool", "AveragePool", "SpatialBN", "InstanceNorm", "GroupNorm", "LRN"}
@@ -27,14 +27,12 @@ _LAST_DIMS: Final[Mapping[str, Callable[[OpView, int, Shape], Shape]]] = {
 }
 
 
-def input_shape(
-    name: str, op: OpView | None, index: int, role: Role, shapes: Shapes, wishes: Wishes, start: Start
-) -> Shape:
+def input_shape(name: str, op: OpView, index: int, role: Role, shapes: Shapes, wishes: Wishes, start: Start) -> Shape:
     """The shape of an input of which nothing but its use is known.
 
     Args:
         name: the input.
-        op: the operator that reads it first; None where none does.
+        op: the operator that reads it first.
         index: its place.
         role: what its values mean.
         shapes: of the blobs that are there.
@@ -44,15 +42,14 @@ def input_shape(
     rank, batch, other = start.ranks.get(name), start.size.batch, start.size.other
     if role.columns:
         return _role_shape(role, start)
-    if op is not None:
-        demanded = _demanded(op, index, rank, shapes, start)
-        if demanded is not None and (rank is None or len(demanded) == rank):
-            return demanded
-        if rank == 4 or (rank is None and op.type in _IMAGES):
-            last = op.args.text("order", default="NCHW") == "NHWC" or op.type == "NHWC2NCHW"
-            channels = wishes.of(name, last=last).channels or _CHANNELS
-            sides = (start.image, start.image)
-            return (batch, *sides, channels) if last else (batch, channels, *sides)
+    demanded = _demanded(op, index, rank, shapes, start)
+    if demanded is not None and (rank is None or len(demanded) == rank):
+        return demanded
+    if rank == 4 or (rank is None and op.type in _IMAGES):
+        last = op.args.text("order", default="NCHW") == "NHWC" or op.type == "NHWC2NCHW"
+        channels = wishes.of(name, last=last).channels or CHANNELS
+        sides = (start.image, start.image)
+        return (batch, *sides, channels) if last else (batch, channels, *sides)
     rank = start.rank if rank is None else rank
     return (batch, *(other,) * (rank - 1)) if rank else ()
 

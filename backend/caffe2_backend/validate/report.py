@@ -118,7 +118,7 @@ class ValidationReport:
         random_weights: names of weights that the model lacks and that were made up: what agrees or not are runtimes.
         notes: what a reader should know, in words.
         cases: their names; guessed: inputs of which the net says nothing, and that were taken to be one element.
-        matrix: each pair of sides, where all pairs were asked for.
+        pairs: each pair of sides, where all pairs were asked for; ``matrix`` is their largest differences.
         divergences: where sides part, where the lock step was asked for.
         optimizations: where sides disagree and no operator does: what onnxruntime's graph optimizations have to do
             with it.
@@ -137,10 +137,15 @@ class ValidationReport:
     guessed: tuple[str, ...] = ()
     random_weights: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    matrix: Mapping[tuple[str, str], Pair] = field(default_factory=dict)
+    pairs: Mapping[tuple[str, str], Pair] = field(default_factory=dict)
     divergences: tuple[Divergence, ...] = ()
     optimizations: tuple[OptimizationFault, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def matrix(self) -> dict[tuple[str, str], float | None]:
+        """Largest difference for each pair of sides; None where a pair differs in kind, or did not run."""
+        return {sides: pair.worst for sides, pair in self.pairs.items()}
 
     @property
     def agrees(self) -> bool:
@@ -173,7 +178,8 @@ class ValidationReport:
             "seconds": round(self.seconds, 3), "versions": dict(self.versions),
             "absent": dict(self.absent), "failures": [vars(failure) for failure in self.failures],
             "results": [result.to_dict() for result in self.results],
-            "matrix": [[*sides, pair.worst, pair.agrees] for sides, pair in self.matrix.items()],
+            "matrix": [[one, other, worst] for (one, other), worst in self.matrix.items()],
+            "pairs": [[*sides, pair.agrees] for sides, pair in self.pairs.items()],
             "divergences": [divergence.to_dict() for divergence in self.divergences],
             "optimizations": [fault.to_dict() for fault in self.optimizations],
         }  # fmt: skip

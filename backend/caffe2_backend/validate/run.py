@@ -106,7 +106,7 @@ def validate(
         results=tuple(run.results), failures=tuple(failures), absent=absent, versions=_versions(sides),
         seed=seed if inputs is None or made.weights else None, random_weights=made.weights,
         notes=(*made.notes, *run.notes()), cases=tuple(case.name for case in cases), guessed=first.guessed,
-        matrix=run.matrix() if matrix else {}, divergences=tuple(divergences),
+        pairs=run.pairs() if matrix else {}, divergences=tuple(divergences),
         optimizations=tuple(optimizations), seconds=time.perf_counter() - start,
     )  # fmt: skip
 
@@ -293,7 +293,7 @@ class _Run:
         shared = [name for name in self._outputs if name in right and name in values]
         return all(self._difference(name, right[name], values[name]).agrees for name in shared)
 
-    def matrix(self) -> dict[tuple[str, str], Pair]:
+    def pairs(self) -> dict[tuple[str, str], Pair]:
         """How far the outputs of any case are apart, for each pair of sides."""
         labels = [side.label for side in self._sides]
         return {(one, other): self._pair(one, other) for one in labels for other in labels}

@@ -93,7 +93,10 @@ class Start:
 
 
 def walk(model: Model, start: Start) -> Walked:
-    """Run the model, and make up what it lacks. Raises StuckError where an operator does not run."""
+    """Run the model, and make up what its operators read and nobody gives.
+
+    Raises StuckError where an operator does not run.
+    """
     return _Walk(model, start).whole()
 
 
@@ -120,9 +123,6 @@ class _Walk:
             for name, value in self._start.given.items():
                 workspace.feed(name, value)
             self._run(model.predict_net, ())
-        for name in model.inputs:  # what no operator reads
-            if name not in self._start.given and not workspace.has_blob(name):
-                self._make(name, None, 0)
         return Walked(self._inputs, self._weights)
 
     def _run(self, net: NetDef, outer: tuple[Location, ...]) -> None:
@@ -188,9 +188,9 @@ class _Walk:
                         self._make(name, inner, index)
                 written.update(inner.outputs)
 
-    def _make(self, name: str, op: OpView | None, index: int) -> None:
-        weight = op is not None and is_weight(op, index)
-        value = self._weight(op, index) if weight and op is not None else self._input(name, op, index)
+    def _make(self, name: str, op: OpView, index: int) -> None:
+        weight = is_weight(op, index)
+        value = self._weight(op, index) if weight else self._input(name, op, index)
         (self._weights if weight else self._inputs)[name] = value
         self._workspace.feed(name, value)
 
@@ -212,7 +212,7 @@ class _Walk:
             return quantized_weight(op, index, shape, scales, self._random)
         return weight_values(op, index, shape, self._random)
 
-    def _input(self, name: str, op: OpView | None, index: int) -> Value:
+    def _input(self, name: str, op: OpView, index: int) -> Value:
         start = self._start
         shapes = {blob: value.shape for blob, value in self._inputs.items() if isinstance(value, np.ndarray)}
         shapes |= {blob: value.shape for blob, value in start.given.items() if isinstance(value, np.ndarray)}
@@ -222,13 +222,13 @@ class _Walk:
             shape = input_shape(name, op, index, role, self._shape, self._wishes, start)
         dtype = start.dtypes.get(name, np.dtype(np.float32))
         value = draw(dtype, shape, role, self._random, Scene(start.size.steps, start.image, shapes))
-        if op is not None and op.type.startswith("Int8") and op.type != "Int8Quantize" and dtype == np.uint8:
+        if op.type.startswith("Int8") and op.type != "Int8Quantize" and dtype == np.uint8:
             return Int8Tensor(value, 1.0, 0)
         return value
 
-    def _role(self, name: str, op: OpView | None) -> Role:
+    def _role(self, name: str, op: OpView) -> Role:
         """The role that the net says, or with the shapes of what is there the one that the operator says."""
-        found = dict(reversed(list(op_roles(op, op.inputs, self._shape)))) if op is not None else {}
+        found = dict(reversed(list(op_roles(op, op.inputs, self._shape))))
         return found.get(name) or self._roles.get(name, Role())
 
     def _shape(self, name: str) -> Shape | None:

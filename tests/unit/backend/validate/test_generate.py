@@ -75,7 +75,8 @@ def test_a_matrix_behind_a_flatten_says_how_large_the_image_is() -> None:
         operator("FC", ["f", "fc_w", "fc_b"], ["y"]),
     ]
     weights = {"w": np.ones((2, 3, 1, 1)), "fc_w": np.ones((2, columns)), "fc_b": np.ones(2)}
-    model = Model.of(net(ops, ["x", *weights]), fills({k: v.astype(np.float32) for k, v in weights.items()}))
+    declared = ["x", *weights, "unread"]
+    model = Model.of(net(ops, declared), fills({k: v.astype(np.float32) for k, v in weights.items()}))
     report = validate(model, runtimes=SIDES)
     assert report.agrees
     assert len(report.cases) == 3
