@@ -134,6 +134,7 @@ def _validate(
         click.echo(result.to_json())
     else:
         _print(result)
+        _tell_circumstances(result)
     sys.exit(result.exit_code)
 
 
@@ -170,6 +171,10 @@ def _print(result: Any) -> None:
         console.print(Text(f"first to disagree: {divergence}"))
     for fault in result.optimizations:
         console.print(Text(str(fault)))
+
+
+def _tell_circumstances(result: Any) -> None:
+    """What was made up, is not here or could not run, on stderr."""
     if result.random_weights:
         click.echo(f"weights made up: {len(result.random_weights)} (seed {result.seed})", err=True)
     for note in result.notes:
