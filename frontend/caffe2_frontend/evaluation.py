@@ -23,6 +23,13 @@ _EVALUATED: Final = frozenset({
 
 def evaluated(op: Op, value: Value) -> Array | None:
     """The contents of a small tensor of integers, if they follow from constants and known dims alone."""
+    found = _evaluated(op, value)
+    if found is not None and value.const_value is None:
+        op.depends_on(value, found)
+    return found
+
+
+def _evaluated(op: Op, value: Value) -> Array | None:
     if value.const_value is not None:
         return op.known(value) if value.const_value.size <= _MAX_ELEMENTS else None
     node = value.producer()
@@ -32,7 +39,7 @@ def evaluated(op: Op, value: Value) -> Array | None:
         return _dims(node)
     if node.op_type not in _EVALUATED:
         return None
-    inputs = [None if operand is None else evaluated(op, operand) for operand in node.inputs]
+    inputs = [None if operand is None else _evaluated(op, operand) for operand in node.inputs]
     if any(held is None for operand, held in zip(node.inputs, inputs, strict=True) if operand is not None):
         return None
     results = _run(op, node, inputs)
