@@ -57,7 +57,7 @@ class InferShapes:
     def __call__(self, state: Import) -> Import:
         """Infer; the model is this import's own, and is changed in place."""
         infer(state.model)
-        while _type_formals(state.model):
+        while type_formals(state.model):
             infer(state.model)
         return state
 
@@ -85,7 +85,7 @@ def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorP
                 _show_constants(body, constants)
 
 
-def _type_formals(model: ir.Model) -> bool:
+def type_formals(model: ir.Model) -> bool:
     """Complete formal inputs of bodies by what they are given; whether there was anything to complete."""
     found = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
