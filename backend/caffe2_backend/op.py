@@ -38,6 +38,7 @@ DOUBLE: Final = ir.DataType.DOUBLE
 INT32: Final = ir.DataType.INT32
 INT64: Final = ir.DataType.INT64
 BOOL: Final = ir.DataType.BOOL
+FLOAT16: Final = ir.DataType.FLOAT16
 
 
 class UnsupportedError(BridgeError):

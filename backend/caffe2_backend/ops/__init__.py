@@ -14,8 +14,11 @@ from caffe2_backend.ops import (
     linear,
     normalization,
     pooling,
+    ranking,
     reduction,
+    scattering,
     shape,
+    slicing,
 )
 from caffe2_backend.recurrent import cells, scan
 
@@ -29,9 +32,12 @@ FAMILIES: tuple[Family, ...] = (
     linear.family,
     normalization.family,
     pooling.family,
+    ranking.family,
     reduction.family,
     scan.family,
+    scattering.family,
     shape.family,
+    slicing.family,
 )
 
 _CONVERTERS = merge(FAMILIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 import onnx_ir as ir
@@ -104,6 +105,15 @@ def extreme(op: Op) -> str:
     if len(same) > 1 and dtypes[0] == FLOAT:
         return narrowed(op, op.emit(op.type, *same), op.dtype(0))
     return narrowed(op, reduce(lambda a, b: greater(op, a, b, least=op.type == "Min"), same), op.dtype(0))
+
+
+@family.converts("ai.onnx.ml::Binarizer")
+def binarizer(op: Op) -> str:
+    """One where a number is above the threshold, else zero; a whole number is above it where it is above its floor."""
+    threshold = op.number("threshold", 0.0)
+    blob, dtype = widened(op, 0)
+    bound = math.floor(threshold) if dtype in (INT32, INT64) else threshold
+    return narrowed(op, op.cast(op.emit("GT", blob, scalar(op, bound, dtype)), dtype), op.dtype())
 
 
 @family.converts("Where")
