@@ -238,7 +238,8 @@ def constant(op: Op) -> str:
     known = ("value", "value_float", "value_int", "value_floats", "value_ints", "value_string", "value_strings")
     name = next(filter(op.has, known), None)
     if name is None:
-        op.unsupported("its value is sparse, and Caffe2 has no such tensors")
+        sparse = op.has("sparse_value")
+        op.unsupported("its value is sparse, and Caffe2 has no such tensors" if sparse else "it has no value")
     op.ignore(name)
     value = op.node.attributes[name].value
     array = value.numpy() if name == "value" else np.asarray(value)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
+from caffe2_backend.ops.division import remainder, whole_power, with_sign_of_divisor
 from caffe2_backend.shapes import NUMBERS, greater, narrowed, same_shape, scalar, widened
 
 family = Family("elementwise")
@@ -24,7 +25,7 @@ def arithmetic(op: Op) -> str:
 
 @family.converts("Pow")
 def power(op: Op) -> str:
-    """The base's type decides; whole numbers are raised in double, which holds what int32 can."""
+    """The base's type decides: whole numbers are raised by whole ones, floats by all."""
     base, kind = widened(op, 0)
     exponent, other = widened(op, 1)
     if kind == FLOAT and other == FLOAT:
@@ -33,20 +34,26 @@ def power(op: Op) -> str:
             return narrowed(op, op.emit("Pow", base, exponent=float(known.reshape(-1)[0])), op.dtype(0))
         left, right = same_shape(op, (0, 1), (base, exponent), (FLOAT, FLOAT))
         return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
+    if kind in (INT32, INT64) and other in (INT32, INT64):
+        left, right = same_shape(op, (0, 1), (base, exponent), (kind, other))
+        made = whole_power(op, left, right, (kind, other), max(op.rank(0), op.rank(1)))
+        return narrowed(op, made, op.dtype(0))
     if kind != FLOAT:
-        op.unsupported("Caffe2 raises float numbers alone", code="dtype")
+        op.unsupported("Caffe2 raises float numbers, and whole ones can be by whole ones", code="dtype")
     left, right = same_shape(op, (0, 1), (base, op.cast(exponent, FLOAT)), (FLOAT, FLOAT))
     return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
 
 
 @family.converts("Mod")
 def mod(op: Op) -> str:
-    """A remainder has the sign of the dividend (``fmod``), or that of the divisor; of whole numbers alone."""
+    """A remainder has the sign of the dividend (``fmod``), or that of the divisor."""
     truncated = bool(op.integer("fmod", 0))
     a, dtype = widened(op, 0)
     b, _ = widened(op, 1)
-    if dtype not in (INT32, INT64):
-        op.unsupported("the remainder of numbers that are not whole is in no combination of Caffe2 operators exact")
+    if dtype in (FLOAT, DOUBLE):
+        a, b = same_shape(op, (0, 1), (a, b), (dtype, dtype))
+        rest = remainder(op, a, b, dtype, max(op.rank(0), op.rank(1)))
+        return narrowed(op, rest if truncated else with_sign_of_divisor(op, rest, b, dtype), op.dtype(0))
     rest = op.emit("Sub", a, op.emit("Mul", op.emit("Div", a, b), b))
     if not truncated:
         zero = scalar(op, 0, dtype)

@@ -10,17 +10,30 @@ family = Family("normalization")
 
 
 @family.converts("BatchNormalization")
-def batch_normalization(op: Op) -> str:
-    """In inference alone: what training changes is no output of Caffe2's operator in test mode."""
-    if op.integer("training_mode", 0):
-        op.unsupported("batch normalisation in training")
-    op.ignore("momentum", "spatial")
+def batch_normalization(op: Op) -> tuple[str, ...]:
+    """In training by the mean and the variance of what is given, which are mixed into those that are kept."""
+    momentum = op.number("momentum", 0.9)
+    op.ignore("spatial")
     op.require(0, FLOAT)
+    scale, bias, *kept = (op.input(i) for i in range(1, 5))
+    if not op.integer("training_mode", 0):
+        return (_by(op, [scale, bias, *kept]),)
+    rank, axes = op.rank(), [i for i in range(op.rank()) if i != 1]
+    mean = op.emit("ReduceMean", op.input(0), axes=axes, keepdims=0)
+    centred = op.emit("Sub", op.input(0), op.reshape(mean, [-1, *[1] * (rank - 2)]))
+    own = [mean, op.emit("ReduceMean", op.emit("Sqr", centred), axes=axes, keepdims=0)]
+    old, new = scalar(op, momentum, FLOAT), scalar(op, 1 - momentum, FLOAT)
+    mixed = (
+        op.emit("Add", op.emit("Mul", was, old), op.emit("Mul", now, new)) for was, now in zip(kept, own, strict=True)
+    )
+    return _by(op, [scale, bias, *own]), *mixed
+
+
+def _by(op: Op, parameters: list[str]) -> str:
     epsilon, blob = op.number("epsilon", 1e-5), op.input(0)
     flat = op.rank() == 2
     if flat:
         blob = op.emit("ExpandDims", blob, dims=[2])
-    parameters = [op.input(i) for i in range(1, 5)]
     made = op.emit("SpatialBN", blob, *parameters, is_test=1, epsilon=epsilon, order="NCHW")
     return op.emit("Squeeze", made, dims=[2]) if flat else made
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from caffe2_backend.family import Family
-from caffe2_backend.op import FLOAT, FLOAT16, INT32, Op
+from caffe2_backend.op import FLOAT, FLOAT16, INT32, INT64, Op
 from caffe2_backend.places import flat_places, indices, row_places
-from caffe2_backend.run_time import places_along, repeated, resized, span, written
+from caffe2_backend.run_time import places_along, repeated, resized, written
 from caffe2_backend.shapes import (
     NUMBERS,
     Part,
@@ -64,7 +64,7 @@ def _scattered(op: Op, rows: list[Part], places: str, updates: list[Part]) -> st
         whole = concat(op, [op.const(np.arange(rows[0]), np.int32), op.cast(places, INT32)], 0)
         flat = op.emit("UnsortedSegmentSum", concat(op, [flat, new], 0), whole)
     else:
-        _combined(op, flat, places, new, _REDUCTIONS[kind])
+        flat = _combined(op, flat, places, new, _REDUCTIONS[kind])
     shaped = reshaped(op, flat, dim_parts(op, 0)) if op.dims() else resized(op, flat, shape_of(op, blob, op.rank()))
     if dtype == FLOAT16 or dtype in NUMBERS:
         return narrowed(op, shaped, dtype)
@@ -78,18 +78,24 @@ def _held(op: Op, index: int) -> tuple[str, object]:
     return op.cast(op.input(index), INT32), INT32
 
 
-def _combined(op: Op, flat: str, places: str, rows: str, combine: Combine) -> None:
-    """One row after the other, so that places that are named twice are combined twice."""
-    one, count = op.const([1], np.int64), op.emit("Shape", places)
+def _combined(op: Op, flat: str, places: str, rows: str, combine: Combine) -> str:
+    """Rows of a place that is named more than once are combined in turn: first all first ones, and so on."""
+    numbers = places_along(op, op.emit("Shape", places))
+    column = op.reshape(places, [-1, 1])
+    same = op.emit("And", op.emit("EQ", column, places), op.emit("GT", op.reshape(numbers, [-1, 1]), numbers))
+    turn_of = op.emit("ReduceSum", op.cast(same, INT64), axes=[1], keepdims=0)
+    last = op.reshape(op.emit("ReduceMax", turn_of, axes=[0], keepdims=1), [1])
 
-    def step(inside: Op, number: str) -> tuple[str, str]:
-        after = inside.emit("Add", number, one)
-        place, row = span(inside, places, number, after, 0), span(inside, rows, number, after, 0)
-        written(inside, flat, place, combine(inside, inside.emit("Gather", flat, place), row))
-        return inside.reshape(inside.emit("LT", after, count), []), after
+    def step(inside: Op, made: str, turn: str) -> tuple[str, str, str]:
+        chosen = inside.emit("BooleanMask", numbers, inside.emit("EQ", turn_of, turn))
+        place = inside.emit("Gather", places, chosen)
+        new = combine(inside, inside.emit("Gather", made, place), inside.emit("Gather", rows, chosen))
+        made = written(inside, inside.emit("Copy", made), place, new)
+        following = inside.emit("Add", turn, inside.const([1], np.int64))
+        return inside.reshape(inside.emit("LE", following, last), []), made, following
 
     first = op.const([0], np.int64)
-    repeated(op, op.emit("LT", first, count), [first], step)
+    return repeated(op, op.emit("LE", first, last), [flat, first], step)[0]
 
 
 @family.converts("TensorScatter")

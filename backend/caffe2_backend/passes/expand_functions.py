@@ -43,7 +43,10 @@ class ExpandFunctions:
 
 
 def _inferred(model: ir.Model) -> ir.Model:
-    inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+    except onnx.shape_inference.InferenceError:  # of an optional output that is left out, among others
+        return model
     return with_weights(inferred, model)
 
 
