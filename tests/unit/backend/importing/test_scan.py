@@ -103,9 +103,9 @@ def test_sequence_lengths_of_opset_8_are_refused() -> None:
 
 def test_what_a_body_lacks_is_found_at_its_place() -> None:
     model = parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
-        g (float[T,3] x) => (float[T] s) {
-        s = Scan<num_scan_inputs = 1, body = b (float[3] r) => (float o) { m = Mul(r, r)
-            k = Constant<value_ints = [1, 3]>() n = Reshape(m, k) o = Det(n) }>(x) }""")
+        g (float[T,4] x) => (float[T] s) {
+        s = Scan<num_scan_inputs = 1, body = b (float[4] r) => (float o) { m = Mul(r, r)
+            k = Constant<value_ints = [2, 2]>() n = Reshape(m, k) o = Det(n) }>(x) }""")
     with pytest.raises(ConversionError, match=r"Scan > body\[\d\] Det"):
         to_netdef(model)
 
