@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 from caffe2_frontend.foreign import CAPTURED, INPUT_TYPES, ONNX_DOMAIN, OPSETS, TYPES
+from caffe2_frontend.origin import QUANTIZATION_KEY
+from caffe2_frontend.types import Quantization
 
 _FIELDS: Final = {
     ir.AttributeType.INT: "i",
@@ -58,14 +60,23 @@ def carried_constant(name: str, attr: ir.Attr, value: ir.Value) -> OperatorDef:
     return op
 
 
-def describe_net(net: NetDef, graph: ir.Graph, opsets: dict[str, int]) -> None:
-    """Write what the inputs of a net are, and the versions of the domains that it uses."""
-    infos = [ir.serde.serialize_value(value).SerializeToString() for value in graph.inputs]
+def describe_net(
+    net: NetDef, graph: ir.Graph, opsets: dict[str, int], quantized: Mapping[str, Quantization] | None = None
+) -> None:
+    """Write what the inputs of a net are, Int8 tensors among them, and the versions of the domains that it uses."""
+    infos = [_info(value, (quantized or {}).get(str(value.name))) for value in graph.inputs]
     if infos:
         net.arg.append(Argument(name=INPUT_TYPES, strings=infos))
     if opsets:
         versions = [f"{domain or ONNX_DOMAIN}:{version}".encode() for domain, version in opsets.items()]
         net.arg.append(Argument(name=OPSETS, strings=versions))
+
+
+def _info(value: ir.Value, how: Quantization | None) -> bytes:
+    info = ir.serde.serialize_value(value)
+    if how is not None:
+        info.metadata_props.add(key=QUANTIZATION_KEY, value=how.to_text())
+    return bytes(info.SerializeToString())
 
 
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:

@@ -205,14 +205,17 @@ def export(
 @_reports_errors
 def import_(model: Path, target: Path, foreign: Any, devices: Any, form: Any) -> None:
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
-    from caffe2_backend.convert import to_netdef
+    from caffe2_backend.convert import convert
     from caffe2_bridge import save
 
     with _progress("importing"):
-        converted = to_netdef(model, foreign=foreign, device=devices)
+        converted, restored = convert(model, foreign=foreign, device=devices)
         save(converted, target, format=form)
     carried = sum(bool(op.domain) for op in converted.predict_net.op)
-    click.echo(f"{target}: {len(converted.predict_net.op)} operators, {carried} of them ONNX's own")
+    click.echo(
+        f"{target}: {len(converted.predict_net.op)} operators, {carried} of them ONNX's own, "
+        f"{sum(restored.values())} from a Caffe2 net and as they were"
+    )
 
 
 def _certify(model: Model) -> None:

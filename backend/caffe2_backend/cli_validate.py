@@ -68,6 +68,9 @@ def _add_validate(main: click.Group, described: Callable[..., Any], read_arrays:
     @click.option(
         "--matrix", is_flag=True, help="Compare every pair of runtimes; without --against, all that are here."
     )
+    @click.option(
+        "--random-weights", is_flag=True, help="Make up weights that a net lacks, from --seed, fitting its operators."
+    )
     @click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
     @click.option(
         "--repro", type=click.Path(path_type=Path), help="Put that operator with its inputs into this folder."
@@ -100,6 +103,7 @@ def _validate(
     known: dict[str, Any],
     every_blob: bool,
     matrix: bool,
+    random_weights: bool,
     lockstep: bool,
     repro: Path | None,
     report: Path | None,
@@ -119,7 +123,8 @@ def _validate(
     result = run(
         read, read_arrays(source) if source else None, chosen, other=other, described=known,
         every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
-        repro=None if repro is None else str(repro), seed=seed, recurrent=recurrent, caffe2_python=caffe2_python,
+        repro=None if repro is None else str(repro), seed=seed, recurrent=recurrent, random_weights=random_weights,
+        caffe2_python=caffe2_python,
     )  # fmt: skip
     if report is not None:
         from caffe2_backend.validate.page import write_page
@@ -129,6 +134,7 @@ def _validate(
         click.echo(result.to_json())
     else:
         _print(result)
+        _tell_circumstances(result)
     sys.exit(result.exit_code)
 
 
@@ -155,15 +161,24 @@ def _print(result: Any) -> None:
             table.add_row(entry.side, entry.case, Text(entry.name), *numbers, mark)
     console.print(table)
     if result.matrix:
+        from caffe2_backend.validate.matrix import cell
+
         grid = Table("", *result.sides, title="largest difference")
         for one in result.sides:
-            cells = (result.matrix[one, other] for other in result.sides)
-            grid.add_row(one, *("-" if worst is None else f"{worst:.1e}" for worst in cells))
+            grid.add_row(one, *(cell(result.pairs[one, other]) for other in result.sides))
         console.print(grid)
     for divergence in result.divergences:
         console.print(Text(f"first to disagree: {divergence}"))
     for fault in result.optimizations:
         console.print(Text(str(fault)))
+
+
+def _tell_circumstances(result: Any) -> None:
+    """What was made up, is not here or could not run, on stderr."""
+    if result.random_weights:
+        click.echo(f"weights made up: {len(result.random_weights)} (seed {result.seed})", err=True)
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
     for name, reason in result.absent.items():
         click.echo(f"not here: {name}: {reason}", err=True)
     for failure in result.failures:
@@ -176,8 +191,19 @@ def _print(result: Any) -> None:
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Models at a time.")
 @click.option("--against", "runtimes", multiple=True, metavar="RUNTIME", help="As in validate; repeatable.")
 @click.option("--seconds", type=float, default=600.0, show_default=True, help="What one model may take.")
+@click.option("--random-weights", is_flag=True, help="As in validate.")
+@click.option("--matrix", is_flag=True, help="Compare every pair of runtimes, and print the table.")
 @_could_not_run
-def batch(folder: Path, out: Path | None, jobs: int, runtimes: tuple[str, ...], seconds: float) -> None:
+def batch(
+    folder: Path,
+    out: Path | None,
+    jobs: int,
+    runtimes: tuple[str, ...],
+    seconds: float,
+    *,
+    random_weights: bool,
+    matrix: bool,
+) -> None:
     """Check, export and validate every model under FOLDER, each in a process of its own.
 
     Writes summary.json and summary.html. Run again, it goes on where it stopped: what has a result and did not change
@@ -185,7 +211,7 @@ def batch(folder: Path, out: Path | None, jobs: int, runtimes: tuple[str, ...], 
     """
     from rich.progress import Progress
 
-    from caffe2_backend.validate.batch import ModelResult, exit_code, run_batch
+    from caffe2_backend.validate.batch import ModelResult, Options, exit_code, run_batch
 
     target = folder.with_name(f"{folder.resolve().name}-validation") if out is None else out
     console = Console(stderr=True)
@@ -196,7 +222,12 @@ def batch(folder: Path, out: Path | None, jobs: int, runtimes: tuple[str, ...], 
             progress.update(task, completed=done, total=total)
             click.echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
 
-        results = run_batch(folder, target, jobs=jobs, runtimes=runtimes, seconds=seconds, tell=tell)
+        options = Options(tuple(runtimes), random_weights=random_weights, matrix=matrix)
+        results = run_batch(folder, target, options, jobs=jobs, seconds=seconds, tell=tell)
+    if matrix:
+        from caffe2_backend.validate.matrix import text_table
+
+        click.echo(text_table(results))
     click.echo(f"{target / 'summary.html'}: {len(results)} models")
     sys.exit(exit_code(results))
 

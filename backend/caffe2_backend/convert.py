@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import get_args
 
 import onnx
@@ -43,6 +43,13 @@ def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Plac
         NetFormatError: what is given is no ONNX model.
         OptionError: an option has a value that does not exist, or ``device`` a name that the model does not have.
     """
+    return convert(onnx_model, foreign=foreign, device=device)[0]
+
+
+def convert(
+    onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Placement = None
+) -> tuple[Model, Mapping[str, int]]:
+    """:func:`to_netdef`, and how many operators of Caffe2 came back as themselves, by type."""
     if foreign not in get_args(Foreign):
         raise OptionError(f"foreign must be one of {', '.join(get_args(Foreign))}, not {foreign!r}")
     state = run_passes(IMPORT, Import(_own_model(onnx_model), foreign, device))
@@ -53,7 +60,7 @@ def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Plac
         return fill_net(parameters.values(), ())
 
     source = str(onnx_model) if isinstance(onnx_model, str | os.PathLike) else ""
-    return Model(state.net, InitNet(parameters, serialized=serialized), source)
+    return Model(state.net, InitNet(parameters, serialized=serialized), source), state.restored
 
 
 def _own_model(model: OnnxModel) -> ir.Model:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from caffe2_backend.carry import carried, carried_constant, describe_net
 from caffe2_backend.family import Converter
 from caffe2_backend.op import CAFFE2_TYPES, Emitted, Op, Outputs, RefusedBodyError, TooNarrowError, UnsupportedError
+from caffe2_backend.restored import is_restored, restored_operators
 from caffe2_backend.state import Foreign
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.params import Array, Parameter
@@ -40,6 +41,8 @@ class Lowering:
 
     def node(self, node: ir.Node, here: Location) -> list[OperatorDef]:
         """The operators that a node becomes; none where it is refused, which is a finding."""
+        if is_restored(node):
+            return restored_operators(node)
         try:
             made = self._converted(node, here)
         except UnsupportedError as error:

@@ -38,10 +38,10 @@ DOUBLE: Final = ir.DataType.DOUBLE
 INT32: Final = ir.DataType.INT32
 INT64: Final = ir.DataType.INT64
 BOOL: Final = ir.DataType.BOOL
-HALF: Final = ir.DataType.FLOAT16
+FLOAT16: Final = ir.DataType.FLOAT16
 # Types that Caffe2 hardly computes with, and the one that holds their numbers whole.
 WIDER: Final = {
-    HALF: FLOAT,
+    FLOAT16: FLOAT,
     ir.DataType.INT8: INT32,
     ir.DataType.UINT8: INT32,
     ir.DataType.INT16: INT32,
@@ -313,7 +313,7 @@ class Op:
 
     def widen(self, blob: str, dtype: ir.DataType) -> str:
         """A blob of ``dtype`` in the wider type."""
-        return self.emit("HalfToFloat", blob) if dtype == HALF else self.cast(blob, WIDER[dtype])
+        return self.emit("HalfToFloat", blob) if dtype == FLOAT16 else self.cast(blob, WIDER[dtype])
 
     def outputs(self, blobs: Sequence[str]) -> tuple[str, ...]:
         """The blobs of the outputs, those of a type that was widened in their own again."""
@@ -327,7 +327,7 @@ class Op:
             self.unsupported(f"the element type of output {index} is unknown", code="needs-shape")
         if dtype not in self.widened:
             return blob
-        return self.emit("FloatToHalf", blob) if dtype == HALF else self.cast(blob, dtype)
+        return self.emit("FloatToHalf", blob) if dtype == FLOAT16 else self.cast(blob, dtype)
 
     def reshape(self, blob: str, shape: Sequence[int]) -> str:
         """A blob in another shape; 0 keeps a dim and -1 is what is left."""

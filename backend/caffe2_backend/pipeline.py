@@ -12,11 +12,13 @@ from caffe2_backend.passes.fold_constants import FoldConstants
 from caffe2_backend.passes.lower_graph import LowerGraph
 from caffe2_backend.passes.place import PlaceOnDevice
 from caffe2_backend.passes.remove_sequences import RemoveSequences
+from caffe2_backend.passes.restore_operators import RestoreOperators
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import Pass, RefuseFindings
 
 IMPORT: Final[tuple[Pass[Import], ...]] = (
     CheckFiles(),
+    RestoreOperators(),
     InlineFunctions(),
     ConvertOpset(),
     RefuseFindings(),

@@ -17,6 +17,8 @@ NARROW: Final = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT16, ir.Data
 # Types of which float holds every value.
 FLOAT_HOLDS: Final = (FLOAT, ir.DataType.FLOAT16, BOOL, *NARROW)
 
+LARGEST: Final = float(np.finfo(np.float32).max)
+
 Part = int | str
 
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.params import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.types import Quantization
 
 Foreign = Literal["error", "carry"]
 # One device for all that can run there, or the device of each named input or parameter.
@@ -25,6 +26,8 @@ class Import:
     """The state of one import. ``model`` belongs to the import; weights are shared by reference, never changed.
 
     ``lowers`` is false where all operators of the model travel as they are, since its opset could not be converted.
+    ``restored`` counts the operators of Caffe2 that came back as themselves, by type; ``quantized`` says which inputs
+    and parameters are then Int8 tensors.
     """
 
     model: ir.Model
@@ -33,4 +36,6 @@ class Import:
     lowers: bool = True
     net: NetDef | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    restored: Mapping[str, int] = field(default_factory=dict)
+    quantized: Mapping[str, Quantization] = field(default_factory=dict)
     findings: tuple[Diagnostic, ...] = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, get_args
 
 import onnx
@@ -14,7 +15,7 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.net import NetView
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
-from caffe2_frontend.foreign import is_foreign, read_input_types, read_opsets
+from caffe2_frontend.foreign import is_foreign, read_input_quantization, read_input_types, read_opsets
 from caffe2_frontend.lower import count_reads
 from caffe2_frontend.state import WORKING_OPSET, Export, Recurrent
 from caffe2_frontend.types import TensorInfo, tensor_info, type_info
@@ -41,6 +42,8 @@ def begin(
     model = as_model(predict_net, init_net)
     given = {name: tensor_info(name, spec) for name, spec in (inputs or {}).items()}
     told = {name: type_info(known) for name, known in read_input_types(model.predict_net).items()}
+    for name, how in read_input_quantization(model.predict_net).items():
+        told[name] = replace(told[name], quantization=how)
     given |= {name: given[name].merged(info) for name, info in told.items() if name in given}
     carried = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
     init = model.init.with_inputs(given)

@@ -23,6 +23,13 @@ _EVALUATED: Final = frozenset({
 
 def evaluated(op: Op, value: Value) -> Array | None:
     """The contents of a small tensor of integers, if they follow from constants and known dims alone."""
+    found = _evaluated(op, value)
+    if found is not None and value.const_value is None:
+        op.depends_on(value, found)
+    return found
+
+
+def _evaluated(op: Op, value: Value) -> Array | None:
     if value.const_value is not None:
         return op.known(value) if value.const_value.size <= _MAX_ELEMENTS else None
     node = value.producer()
@@ -32,10 +39,11 @@ def evaluated(op: Op, value: Value) -> Array | None:
         return _dims(node)
     if node.op_type not in _EVALUATED:
         return None
-    inputs = [None if operand is None else evaluated(op, operand) for operand in node.inputs]
+    inputs = [None if operand is None else _evaluated(op, operand) for operand in node.inputs]
     if any(held is None for operand, held in zip(node.inputs, inputs, strict=True) if operand is not None):
         return None
-    return _run(op, node, inputs)[node.outputs.index(value)]
+    results = _run(op, node, inputs)
+    return None if results is None else results[node.outputs.index(value)]
 
 
 def _is_small(value: Value) -> bool:
@@ -49,9 +57,13 @@ def _dims(node: ir.Node) -> Array | None:
     return np.array(origin.shape.numpy(), np.int64) if origin.shape.is_static() else None
 
 
-def _run(op: Op, node: ir.Node, inputs: list[Array | None]) -> list[Array]:
+def _run(op: Op, node: ir.Node, inputs: list[Array | None]) -> list[Array] | None:
+    """What the node gives; None where it refuses its operands, as a Gather beyond its table: a run will say so."""
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(ir.serde.serialize_node(node), opsets={"": op.scope.opset})
     feed = {str(v.name): held for v, held in zip(node.inputs, inputs, strict=True) if v is not None}
-    return [np.asarray(result) for result in evaluator.run(None, feed)]
+    try:
+        return [np.asarray(result) for result in evaluator.run(None, feed)]
+    except (IndexError, ValueError):
+        return None

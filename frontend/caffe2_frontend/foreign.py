@@ -10,12 +10,13 @@ colon are no attributes:
 * ``:types`` (strings): the serialized TypeProto of each output.
 
 Nets say in ``onnx_opsets`` (strings ``<domain>:<version>``) what their operators mean, and in ``onnx_types`` (strings,
-serialized ValueInfoProto) what their inputs are. Bodies have no parameters of their own.
+serialized ValueInfoProto) what their inputs are; metadata ``caffe2.quantization`` holds the scale and zero point
+of one that is an Int8 tensor. Bodies have no parameters of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import onnx
@@ -26,6 +27,8 @@ from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.net import ArgumentError, NetView, decode_text
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
 from caffe2_frontend.op import Op, Value
+from caffe2_frontend.origin import QUANTIZATION_KEY, node_metadata
+from caffe2_frontend.types import Quantization
 
 ONNX_DOMAIN: Final = "ai.onnx"
 CAPTURED: Final = ":captured"
@@ -52,14 +55,29 @@ def read_opsets(net: NetDef) -> dict[str, int]:
 
 def read_input_types(net: NetDef) -> dict[str, ir.TypeAndShape]:
     """What the net says of its inputs. Raises NetFormatError where that is damaged."""
+    return {info.name: _type_and_shape(info.type) for info in _input_infos(net)}
+
+
+def read_input_quantization(net: NetDef) -> dict[str, Quantization]:
+    """Which inputs the net says are Int8 tensors. Raises NetFormatError where that is damaged."""
     found = {}
+    for info in _input_infos(net):
+        for prop in info.metadata_props:
+            if prop.key == QUANTIZATION_KEY:
+                try:
+                    found[info.name] = Quantization.from_text(prop.value)
+                except ValueError:
+                    reason = f"{prop.value!r} in argument {INPUT_TYPES!r} is no scale and zero point"
+                    raise NetFormatError(reason, net.name) from None
+    return found
+
+
+def _input_infos(net: NetDef) -> Iterator[onnx.ValueInfoProto]:
     for data in NetView(net).args.blobs(INPUT_TYPES, ()):
         try:
-            info = onnx.ValueInfoProto.FromString(data)
+            yield onnx.ValueInfoProto.FromString(data)
         except DecodeError as error:
             raise NetFormatError(f"argument {INPUT_TYPES!r} is damaged: {error}", net.name) from None
-        found[info.name] = _type_and_shape(info.type)
-    return found
 
 
 def convert_foreign(op: Op) -> tuple[Value | None, ...]:
@@ -82,7 +100,7 @@ def convert_foreign(op: Op) -> tuple[Value | None, ...]:
         attributes,
         name=view.name or None,
         num_outputs=len(view.outputs),
-        metadata_props={"caffe2.op": view.type, "caffe2.location": str(op.location)},
+        metadata_props=node_metadata(view.type, op.location),
     )
     types = view.args.blobs(TYPES, ())
     op.scope.append(node, next(filter(None, view.outputs), view.type))

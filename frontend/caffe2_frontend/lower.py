@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+import numpy as np
+
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
 from caffe2_bridge.net import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
@@ -15,8 +17,10 @@ from caffe2_frontend.absent import why_not
 from caffe2_frontend.family import Converter
 from caffe2_frontend.foreign import convert_foreign
 from caffe2_frontend.op import Op, Outputs, RefusedBodyError, UnsupportedError, Value
+from caffe2_frontend.origin import blobs_of, is_plain
 from caffe2_frontend.scope import Scope
 from caffe2_frontend.state import Recurrent
+from caffe2_frontend.trace import Trace
 
 # Arguments that choose an implementation, that tell compilers of sizes to expect, or that helpers add to every
 # operator: they cannot change what an operator computes that does not read them itself.
@@ -45,6 +49,9 @@ class Lowering:
     ranks_known: bool = True
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
+    traces: list[Trace] = field(default_factory=list)
+    consulted: dict[Value, np.ndarray[Any, Any] | None] = field(default_factory=dict)
+    measured: set[Value] = field(default_factory=set)
 
     @property
     def errors(self) -> int:
@@ -133,6 +140,8 @@ class Lowering:
             raise UnsupportedError(_unknown(view.type), code="unknown-operator")
         op = Op(view, scope, here, self)
         view.args.ignore(*HARMLESS_ARGS)
+        is_traced = scope.outermost and not view.proto.domain  # ONNX operators come back as themselves without it
+        before = self._begin_trace(view, scope) if is_traced else None
         outputs = _as_tuple(converter(op))
         if view.args.unread:
             names = ", ".join(map(repr, view.args.unread))
@@ -144,6 +153,21 @@ class Lowering:
         for name, value in zip(view.outputs, outputs, strict=False):
             if name:
                 scope.bind(name, value)
+        if is_traced:
+            self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
+
+    def _begin_trace(self, view: OpView, scope: Scope) -> dict[str, Value | None] | None:
+        """The values of the blobs that an operator reads and may change; None where it changes none that it reads."""
+        if self.consulted:
+            self.consulted = {}
+        if self.measured:
+            self.measured = set()
+        if is_plain(view.proto):
+            return None
+        try:
+            return {name: scope.find(name) for name in blobs_of(view.proto)[0]}
+        except ConversionError:  # a body that cannot be read: the converter says so
+            return None
 
     def report(
         self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR

@@ -11,6 +11,7 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import BridgeError, Location, Severity
 from caffe2_bridge.net import Args, OpView
 from caffe2_frontend.infer import ShapeMismatchError, infer_outputs
+from caffe2_frontend.origin import node_metadata
 
 if TYPE_CHECKING:
     from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -124,7 +125,18 @@ class Op:
 
     def known(self, value: Value) -> np.ndarray[Any, Any] | None:
         """The contents of a value where they are known now (parameters and constants), else None."""
-        return None if value.const_value is None else value.const_value.numpy()
+        if value.const_value is None:
+            return None
+        self.lowering.consulted.setdefault(value, None)
+        return value.const_value.numpy()
+
+    def depends_on(self, value: Value, contents: np.ndarray[Any, Any]) -> None:
+        """Note that what is emitted holds for these contents of a value alone, which follow from known dims."""
+        self.lowering.consulted[value] = contents
+
+    def looks_behind(self, value: Value) -> None:
+        """Note that what is emitted depends on the node that makes a value."""
+        self.lowering.measured.add(value)
 
     # Emission
 
@@ -170,7 +182,7 @@ class Op:
             inputs,
             ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None}),
             num_outputs=outputs,
-            metadata_props={"caffe2.op": self.type, "caffe2.location": str(self.location)},
+            metadata_props=node_metadata(self.type, self.location),
         )
         try:
             infer_outputs(node, self.scope.opset)

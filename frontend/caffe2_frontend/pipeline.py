@@ -12,6 +12,7 @@ from caffe2_frontend.passes.describe import DescribeInputs
 from caffe2_frontend.passes.directions import MergeDirections
 from caffe2_frontend.passes.fold import FoldConstants
 from caffe2_frontend.passes.lower_net import LowerNet
+from caffe2_frontend.passes.record_origins import RecordOrigins
 from caffe2_frontend.passes.refuse import RefuseFindings
 from caffe2_frontend.passes.rename import RenameToSsa
 from caffe2_frontend.passes.sink import SinkWeights
@@ -36,4 +37,5 @@ EXPORT: Final[tuple[Pass[Export], ...]] = (
     CheckModel(),
     RefuseFindings(),
     SinkWeights(),
+    RecordOrigins(),
 )

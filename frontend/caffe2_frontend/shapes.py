@@ -116,6 +116,7 @@ def transpose_matrix(op: Op, w: Value) -> Value:
     """A matrix transposed; the transpose of a transpose is what it was."""
     node = w.producer()
     if node is not None and node.op_type == "Transpose" and op.rank(w) == 2 and node.inputs[0] is not None:
+        op.looks_behind(w)
         return node.inputs[0]
     return op.emit("Transpose", w, perm=[1, 0])
 

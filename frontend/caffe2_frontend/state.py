@@ -13,6 +13,7 @@ from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of ver
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.trace import Traces
 from caffe2_frontend.types import TensorInfo
 
 Recurrent = Literal["auto", "fused", "scan", "loop"]
@@ -36,7 +37,8 @@ class Export:
 
     ``inputs`` describes what the caller said of the net's inputs, then what is known of all of them. ``outputs`` are
     pairs of the graph output's name and the blob behind it, in the net's order. The graph is built in
-    ``working_opset``, and with the versions of other ``domains`` where the net carries ONNX operators.
+    ``working_opset``, and with the versions of other ``domains`` where the net carries ONNX operators. ``traces`` say
+    which values are each operator's.
     """
 
     predict: NetDef
@@ -50,6 +52,7 @@ class Export:
     model: ir.Model | None = None
     findings: tuple[Diagnostic, ...] = ()
     covered: Mapping[str, int] = field(default_factory=dict)
+    traces: Traces = field(default_factory=Traces)
 
     @property
     def graph(self) -> ir.Graph:

@@ -37,6 +37,16 @@ class Quantization:
     scale: float
     zero_point: int
 
+    def to_text(self) -> str:
+        """Both numbers."""
+        return f"{self.scale!r} {self.zero_point}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Quantization:
+        """Raises ValueError where the text is another."""
+        scale, zero_point = text.split()
+        return cls(float(scale), int(zero_point))
+
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:

@@ -100,7 +100,7 @@ class Checker:
             if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
                 return _refusal(task, error)
             try:
-                model = EXECUTORS[task.executor](_convert(case, task.recurrent, with_sizes=True))
+                model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True))
             except ConversionError as again:
                 return _refusal(task, again)
             passed = Status.PASSED_WITH_SIZES
@@ -111,7 +111,7 @@ class Checker:
         key = (task.ref.path, task.executor, task.recurrent)
         if case.ref.kind == "model" and key == self._model_key and self._model is not None:
             return self._model
-        model = EXECUTORS[task.executor](_convert(case, task.recurrent, with_sizes=False))
+        model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=False))
         self._model_key, self._model = key, model
         return model
 
@@ -141,7 +141,8 @@ def _headline(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
-def _convert(case: Case, recurrent: RecurrentForm, *, with_sizes: bool) -> onnx.ModelProto:
+def convert_case(case: Case, recurrent: RecurrentForm, *, with_sizes: bool) -> onnx.ModelProto:
+    """Export a case's net, telling the conversion the ranks of its inputs, or their sizes too."""
     from caffe2_frontend import to_onnx
 
     return to_onnx(

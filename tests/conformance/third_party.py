@@ -1,12 +1,14 @@
 """Real files, tried out: each net of a folder is read, converted, run in both worlds, and compared.
 
-Most such files have no weights, and none has inputs: what is missing is made up (see ``invent``). What a file needs
-that cannot be guessed - sizes of inputs, rows of weights that later operators rely on - is in ``third_party.toml``.
+Most such files have no weights, and none has inputs: what is missing is made up, as ``validate --random-weights`` does.
+Operators that Caffe2 never had are left out, and what they write is made up too. What a file needs that cannot be
+guessed - sizes of inputs, rows of weights that later operators rely on - is in ``third_party.toml``.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import tomllib
 import traceback
@@ -15,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,6 +25,9 @@ import click
 import numpy as np
 
 import caffe2_bridge
+from caffe2_backend.runtime import Int8Tensor
+from caffe2_backend.validate.generate import first_walk
+from caffe2_backend.validate.walk import Start, StuckError
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Severity
 from caffe2_bridge.fills import RANDOM
 from caffe2_bridge.model import Model
@@ -31,8 +37,7 @@ from conformance.check import NEEDS_SHAPE
 from conformance.compare import mismatches
 from conformance.corpus import Array, Quantization
 from conformance.executors import OnnxRuntime
-from conformance.invent import Invented, Request, invent
-from conformance.oracle import OracleError, OracleResult, OracleRun, run_oracle
+from conformance.oracle import OracleError, OracleResult, OracleRun, find_oracle, run_oracle
 
 KNOWN: Final = Path(__file__).with_name("third_party.toml")
 _NOT_NETS: Final = frozenset({".json", ".md", ".npz", ".onnx", ".onnxtxt"})
@@ -58,7 +63,6 @@ class Known:
 
     inputs: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     rows: Mapping[str, int] = field(default_factory=dict)
-    scales: Mapping[str, float] = field(default_factory=dict)
     width: int = 16
     seed: int = 1
     init: str = ""
@@ -76,6 +80,26 @@ class Outcome:
     steps: float = 0.0
     foreign: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Invented:
+    """What a net runs on: ``missing`` are the types of its operators that Caffe2 does not have."""
+
+    inputs: Mapping[str, Array] = field(repr=False)
+    quantized: Mapping[str, Quantization]
+    missing: tuple[str, ...]
+
+
+@cache
+def registered_operators() -> frozenset[str]:
+    """The operators that real Caffe2 has. Raises OracleError where it is absent."""
+    python = find_oracle()
+    if python is None:
+        raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
+    listing = "from caffe2.python import workspace; print(chr(10).join(workspace.RegisteredOperators()))"
+    done = subprocess.run([python, "-c", listing], capture_output=True, text=True, check=True)  # noqa: S603 - the python that the user installed Caffe2 in
+    return frozenset(name.partition("_ENGINE_")[0] for name in done.stdout.split())
 
 
 def read_known(path: Path = KNOWN) -> dict[str, Known]:
@@ -186,12 +210,11 @@ class _Trial:
                     notes = ("with sizes",)
                 except ConversionError as again:
                     reason = _reasons(again)
-        if invented.error:
-            # What Caffe2 cannot run in pieces it cannot run at all, and some nets end its process.
-            result = OracleResult(error=invented.error)
-        else:
-            run = OracleRun(net, invented.inputs, quantized=invented.quantized, outputs=outputs)
+        run = OracleRun(net, invented.inputs, quantized=invented.quantized, outputs=outputs)
+        try:
             (result,) = run_oracle([run])
+        except OracleError as error:  # some nets end its process
+            result = OracleResult(error=str(error))
         if model is None:
             status = Status.REFUSED_BY_BOTH if result.error else Status.REFUSED
             theirs = _first_line(result.error)
@@ -216,19 +239,30 @@ class _Trial:
         return Outcome(self.label, status, reason="; ".join(wrong), error=largest, steps=steps, notes=notes, **make)
 
     def _invented(self) -> Invented:
-        known, names = self.known, self._names()
-        return invent(
-            Request(
-                self.net,
-                self.given,
-                self.quantized,
-                self._described(),
-                rows=_by_name(known.rows, names),
-                scales=_by_name(known.scales, names),
-                width=known.width,
-                seed=known.seed,
-            )
+        """The given values, and what a walk makes of the rest, as far as it gets."""
+        known, names, net = self.known, self._names(), self.net
+        missing = tuple(op.type for op in net.op if op.type not in registered_operators())
+        kept = [op for op in net.op if op.type not in missing]
+        del net.op[:]
+        net.op.extend(kept)
+        described = self._described()
+        given = {n: Int8Tensor(a, *self.quantized[n]) if n in self.quantized else a for n, a in self.given.items()}
+        start = Start(
+            given,
+            {name: np.dtype(kind) for name, (kind, _) in described.items()},
+            ranks={name: rank for name, (_, rank) in described.items() if rank is not None},
+            rows=_by_name(known.rows, names),
+            width=known.width,
+            seed=known.seed,
         )
+        try:
+            made, _ = first_walk(Model(net), start)
+        except StuckError as error:
+            made = error.made
+        values = {**given, **made.inputs, **made.weights}
+        inputs = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in values.items()}
+        quantized = {name: (v.scale, v.zero_point) for name, v in values.items() if isinstance(v, Int8Tensor)}
+        return Invented(inputs, quantized, missing)
 
     def _require_named(self, foreign: Sequence[str]) -> None:
         """The operators that Caffe2 never had must be refused by name, all of them."""

@@ -130,7 +130,8 @@ def test_json_follows_its_schema() -> None:
     assert found["verdict"] == "agree"
     keys = {
         "schema", "model", "verdict", "exit_code", "reference", "sides", "cases", "seed", "guessed", "seconds",
-        "versions", "absent", "failures", "results", "matrix", "divergences", "optimizations",
+        "versions", "absent", "failures", "results", "matrix", "pairs", "divergences", "optimizations",
+        "random_weights", "notes",
     }  # fmt: skip
     assert set(found) == keys
     assert {"case", "side", "name", "max_abs", "max_rel", "max_ulp", "agrees", "dtype", "shape"} <= set(

@@ -74,15 +74,15 @@ def test_it_goes_on_where_it_stopped(folder: Path, tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(batch, "_run", counted)
     (folder / "bad.onnx").unlink()
-    run_batch(folder, tmp_path / "out", runtimes=AGAINST)
+    run_batch(folder, tmp_path / "out", batch.Options(AGAINST))
     assert ran == ["broken", "deep/gru", "lstm"]
-    run_batch(folder, tmp_path / "out", runtimes=AGAINST)
+    run_batch(folder, tmp_path / "out", batch.Options(AGAINST))
     assert len(ran) == 3
     with (folder / "lstm" / "predict_net.pb").open("ab") as file:
         file.write(b"\x0a\x01n")
     cut = next((tmp_path / "out" / "results").glob("broken-*"))
     cut.write_text("{", encoding="utf-8")
-    run_batch(folder, tmp_path / "out", runtimes=AGAINST)
+    run_batch(folder, tmp_path / "out", batch.Options(AGAINST))
     assert ran[3:] == ["broken", "lstm"]
 
 
@@ -96,3 +96,35 @@ def test_a_model_that_takes_too_long_or_kills_its_process_costs_itself(
     results = run_batch(folder, tmp_path / "dead")
     assert {result.verdict for result in results} == {"crashed"}
     assert "status 1" in results[0].reason
+
+
+def test_nets_of_any_name_are_models(folder: Path) -> None:
+    """A net beside its init net, one in both forms, a second net: each once; what is no net is none."""
+    for name, source in (("a_predict_net.pb", "predict_net.pb"), ("a_init_net.pb", "init_net.pb"),
+                         ("b.pbtxt", "predict_net.pbtxt"), ("a_predict_net.pbtxt", "predict_net.pbtxt")):  # fmt: skip
+        shutil.copy(MODELS / "lstm" / source, folder / name)
+    (folder / "notes.txt").write_text("see: the lstm\n", encoding="utf-8")
+    (folder / "other.pb").write_bytes(b"\xff\xff")
+    names = [str(path.relative_to(folder)) for path in find_models(folder)]
+    assert names == ["a_predict_net.pb", "b.pbtxt", "bad.onnx", "broken", "deep/gru", "lstm"]
+
+
+def test_the_matrix(folder: Path, tmp_path: Path) -> None:
+    shutil.rmtree(folder / "deep")
+    net = folder / "weightless.pbtxt"
+    net.write_text(
+        'external_input: "x" external_input: "w" external_input: "b" external_output: "y" '
+        'op { type: "FC" input: "x" input: "w" input: "b" output: "y" }',
+        encoding="utf-8",
+    )
+    words = ["batch", str(folder), "-o", str(tmp_path / "out"), "--matrix", "--random-weights"]
+    against = [word for runtime in (*AGAINST, "onnx-reference") for word in ("--against", runtime)]
+    result = CliRunner().invoke(main, [*words, *against])
+    assert "workspace / onnxruntime" not in result.output  # names in order
+    assert "onnxruntime-cpu / workspace: 2 agree, 0 disagree, 2 not both ran" in result.output
+    assert "| bad.onnx | - | - | - | could not run: " in result.output
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    found = {model["model"]: model for model in summary["models"]}
+    assert found["weightless.pbtxt"]["verdict"] == "agree"
+    assert found["weightless.pbtxt"]["weights"] == 2
+    assert len(found["lstm"]["matrix"]) == 9

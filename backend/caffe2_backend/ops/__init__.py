@@ -17,11 +17,14 @@ from caffe2_backend.ops import (
     normalization,
     pooling,
     quantization,
+    ranking,
     reduction,
     resize,
     sampling,
+    scattering,
     shape,
     signal,
+    slicing,
 )
 from caffe2_backend.recurrent import cells, scan
 
@@ -38,12 +41,15 @@ FAMILIES: tuple[Family, ...] = (
     normalization.family,
     pooling.family,
     quantization.family,
+    ranking.family,
     reduction.family,
     resize.family,
     sampling.family,
     scan.family,
+    scattering.family,
     shape.family,
     signal.family,
+    slicing.family,
 )
 
 _CONVERTERS = merge(FAMILIES)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, CAFFE2_TYPES, DOUBLE, FLOAT, INT32, INT64, Op
-from caffe2_backend.shapes import narrowed, round_half_even, scalar, widened
+from caffe2_backend.shapes import LARGEST, narrowed, round_half_even, scalar, widened
 
 family = Family("activation")
 
@@ -17,7 +17,6 @@ _SAME: Final = (
     "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Reciprocal", "Relu",
     "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
-_LARGEST: Final = float(np.finfo(np.float32).max)
 
 
 @family.converts(*_SAME)
@@ -152,7 +151,7 @@ def is_nan(op: Op) -> str:
 def is_infinite(op: Op) -> str:
     positive, negative_ = op.integer("detect_positive", 1), op.integer("detect_negative", 1)
     x, dtype = widened(op, 0, (FLOAT, DOUBLE))
-    largest = _LARGEST if dtype == FLOAT else float(np.finfo(np.float64).max)
+    largest = LARGEST if dtype == FLOAT else float(np.finfo(np.float64).max)
     above, below = op.emit("GT", x, scalar(op, largest, dtype)), op.emit("LT", x, scalar(op, -largest, dtype))
     if positive and negative_:
         return op.emit("Or", above, below)
@@ -188,7 +187,8 @@ def constant(op: Op) -> str:
     known = ("value", "value_float", "value_int", "value_floats", "value_ints", "value_string", "value_strings")
     name = next(filter(op.has, known), None)
     if name is None:
-        op.unsupported("its value is sparse, and Caffe2 has no such tensors")
+        sparse = op.has("sparse_value")
+        op.unsupported("its value is sparse, and Caffe2 has no such tensors" if sparse else "it has no value")
     op.ignore(name)
     value = op.node.attributes[name].value
     array = value.numpy() if name == "value" else np.asarray(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import reduce
 
 import onnx_ir as ir
@@ -9,6 +10,7 @@ import onnx_ir as ir
 from caffe2_backend.family import Family
 from caffe2_backend.number import Number
 from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
+from caffe2_backend.ops.division import remainder, with_sign_of_divisor
 from caffe2_backend.shapes import greater, narrowed, same_shape, scalar, widened
 
 family = Family("elementwise")
@@ -24,7 +26,7 @@ def arithmetic(op: Op) -> str:
 
 @family.converts("Pow")
 def power(op: Op) -> str:
-    """The base's type decides; whole numbers are raised to whole powers as such."""
+    """The base's type decides: whole numbers are raised by whole ones, floats by all."""
     base, kind = widened(op, 0)
     exponent, other = widened(op, 1)
     if kind == FLOAT and other == FLOAT:
@@ -36,7 +38,7 @@ def power(op: Op) -> str:
     if kind in (INT32, INT64) and other in (INT32, INT64):
         return narrowed(op, _whole_power(Number(op, base, kind), Number(op, exponent, other)).blob, op.dtype(0))
     if kind != FLOAT:
-        op.unsupported("Caffe2 raises float numbers alone to powers that may not be whole", code="dtype")
+        op.unsupported("Caffe2 raises float numbers, and whole ones can be by whole ones", code="dtype")
     left, right = same_shape(op, (0, 1), (base, op.cast(exponent, FLOAT)), (FLOAT, FLOAT))
     return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
 
@@ -62,12 +64,14 @@ def _whole_power(base: Number, exponent: Number) -> Number:
 
 @family.converts("Mod")
 def mod(op: Op) -> str:
-    """A remainder has the sign of the dividend (``fmod``), or that of the divisor; of whole numbers alone."""
+    """A remainder has the sign of the dividend (``fmod``), or that of the divisor."""
     truncated = bool(op.integer("fmod", 0))
     a, dtype = widened(op, 0)
     b, _ = widened(op, 1)
-    if dtype not in (INT32, INT64):
-        op.unsupported("the remainder of numbers that are not whole is in no combination of Caffe2 operators exact")
+    if dtype in (FLOAT, DOUBLE):
+        a, b = same_shape(op, (0, 1), (a, b), (dtype, dtype))
+        rest = remainder(op, a, b, dtype, max(op.rank(0), op.rank(1)))
+        return narrowed(op, rest if truncated else with_sign_of_divisor(op, rest, b, dtype), op.dtype(0))
     rest = op.emit("Sub", a, op.emit("Mul", op.emit("Div", a, b), b))
     if not truncated:
         zero = scalar(op, 0, dtype)
@@ -126,6 +130,15 @@ def extreme(op: Op) -> str:
     if len(same) > 1 and dtypes[0] == FLOAT:
         return narrowed(op, op.emit(op.type, *same), op.dtype(0))
     return narrowed(op, reduce(lambda a, b: greater(op, a, b, least=op.type == "Min"), same), op.dtype(0))
+
+
+@family.converts("ai.onnx.ml::Binarizer")
+def binarizer(op: Op) -> str:
+    """One where a number is above the threshold, else zero; a whole number is above it where it is above its floor."""
+    threshold = op.number("threshold", 0.0)
+    blob, dtype = widened(op, 0)
+    bound = math.floor(threshold) if dtype in (INT32, INT64) else threshold
+    return narrowed(op, op.cast(op.emit("GT", blob, scalar(op, bound, dtype)), dtype), op.dtype())
 
 
 @family.converts("Where")

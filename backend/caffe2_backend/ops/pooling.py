@@ -6,7 +6,7 @@ from typing import Any
 
 from caffe2_backend.family import Family
 from caffe2_backend.number import as_part, count, entry, gathered, steps
-from caffe2_backend.op import DOUBLE, FLOAT, HALF, INT64, Op
+from caffe2_backend.op import DOUBLE, FLOAT, FLOAT16, INT64, Op
 from caffe2_backend.ops.shape import full
 from caffe2_backend.ops.windows import averages, greatest, greatest_with_places, reaches, totals
 from caffe2_backend.shapes import (
@@ -41,7 +41,7 @@ def pool(op: Op) -> str | tuple[str, str]:
         return greatest_with_places(op, reaches(op, window, ceil=ceil), by_column=by_column)
     own = _own_pads(op, window, ceil=ceil, include=include)
     narrow = op.type == "MaxPool" and op.dtype() in NARROW
-    if own is not None and (narrow or op.dtype() in (FLOAT, HALF)):
+    if own is not None and (narrow or op.dtype() in (FLOAT, FLOAT16)):
         blob, _ = widened(op, 0, (FLOAT,))
         arguments: dict[str, Any] = window.arguments(own) | ({"count_include_pad": 1} if include else {})
         made: str = op.emit(op.type, blob, **arguments, order="NCHW")

@@ -4,44 +4,104 @@ from __future__ import annotations
 
 from functools import reduce as fold
 
+import numpy as np
 from onnx_ir import DataType
 
 from caffe2_backend.family import Family
-from caffe2_backend.op import DOUBLE, FLOAT, Op
-from caffe2_backend.shapes import NUMBERS, along_last, dim_of, narrowed, scalar, widened
+from caffe2_backend.op import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, Op
+from caffe2_backend.ops.shape import full
+from caffe2_backend.run_time import chosen_dims, combined, mask_of, named_axes, parted, product_of, resized, without
+from caffe2_backend.shapes import (
+    LARGEST,
+    NUMBERS,
+    along_last,
+    concat,
+    dim_of,
+    joined,
+    moved,
+    narrowed,
+    scalar,
+    widened,
+)
 
 family = Family("reduction")
 
 
-def _axes(op: Op) -> list[int] | None:
-    """The axes to reduce, None for no reduction at all."""
+# The axes to reduce: a list, None for no reduction at all, or, where they are computed at run time, a mask over all.
+Axes = list[int] | str | None
+
+
+def _axes(op: Op) -> Axes:
     idle = op.integer("noop_with_empty_axes", 0)
     rank = op.rank()
     attribute = op.integers("axes")
-    named = op.integers_of(1, "the list of axes") if op.has_input(1) else attribute or []
+    known = op.known(1) if op.has_input(1) else None
+    count = op.dim(0, 1) if op.has_input(1) else 0
+    if rank and known is None and count != 0:
+        mask = mask_of(op, named_axes(op, 1, rank), rank)
+        if count is not None or idle:
+            return mask
+        empty = op.emit("EQ", op.emit("Shape", op.input(1)), op.const([0], np.int64))
+        return op.emit("Or", mask, empty)
+    named = (attribute or []) if known is None else [int(axis) for axis in known.reshape(-1)]
     if not named:
         return None if idle else list(range(rank))
     return sorted(op.axis(axis, rank) for axis in named)
 
 
-def _reduced(op: Op, kind: str, blob: str, axes: list[int], keep: int) -> str:
+def _reduced(op: Op, kind: str, blob: str, axes: Axes, keep: int) -> str:
     if not axes:
         return op.emit("Copy", blob)
-    return op.emit(kind, blob, axes=axes, keepdims=keep)
+    if isinstance(axes, list):
+        return _of_something(op, kind, op.emit(kind, blob, axes=axes, keepdims=keep), axes)
+    rank = op.rank()
+    split = parted(op, blob, axes, rank)
+    made = _of_something(op, kind, op.emit(kind, split, axes=list(range(0, 2 * rank, 2)), keepdims=0), axes)
+    return made if keep else without(op, made, axes)
+
+
+def _of_something(op: Op, kind: str, made: str, axes: Axes) -> str:
+    """The greatest of no floats at all is minus infinity, for which Caffe2 gives the lowest number."""
+    sizes = [op.dim(axis) for axis in (axes if isinstance(axes, list) else range(op.rank()))]
+    if kind not in ("ReduceMax", "ReduceMin") or all(sizes) or op.dtype() not in (FLOAT, FLOAT16, DOUBLE):
+        return made
+    dtype = FLOAT if op.dtype() == FLOAT16 else op.dtype()
+    empty = op.emit("EQ", op.emit("Size", op.input(0)), scalar(op, 0, INT64))
+    far = scalar(op, -np.inf if kind == "ReduceMax" else np.inf, dtype)
+    return op.emit("Add", made, op.emit("Where", empty, far, scalar(op, 0, dtype)))
+
+
+def _dropped(op: Op, blob: str, axes: Axes, keep: int) -> str:
+    """What was reduced with its dims kept, without them where the operator does not keep them."""
+    if keep or not axes:
+        return blob
+    return without(op, blob, axes) if isinstance(axes, str) else op.emit("Squeeze", blob, dims=axes)
 
 
 @family.converts("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
 def reduce(op: Op) -> str:
     keep, axes = op.integer("keepdims", 1), _axes(op)
-    if axes is None:
-        if op.type in ("ReduceL1", "ReduceL2"):
-            op.unsupported("the absolute value of every number, and no reduction")
+    norm = op.type in ("ReduceL1", "ReduceL2")
+    if op.dtype() == BOOL:
+        return _of_bools(op, axes, keep)
+    if axes is None and not norm:
         return op.input(0)
     accepted: tuple[DataType, ...] = NUMBERS if op.type in ("ReduceSum", "ReduceMax", "ReduceMin") else (FLOAT, DOUBLE)
-    if op.type in ("ReduceL1", "ReduceL2"):
-        accepted = (FLOAT,)
-    blob, _ = widened(op, 0, accepted)
-    return narrowed(op, _reduced(op, op.type, blob, axes, keep), op.dtype())
+    blob, _ = widened(op, 0, (FLOAT,) if norm else accepted)
+    made = op.emit("Abs", blob) if norm and not axes else _reduced(op, op.type, blob, axes, keep)
+    return narrowed(op, made, op.dtype())
+
+
+def _of_bools(op: Op, axes: Axes, keep: int) -> str:
+    """Whether any is true, or whether none is false."""
+    if op.type not in ("ReduceMax", "ReduceMin"):
+        op.require(0, *NUMBERS)
+    if axes is None:
+        return op.input(0)
+    least = op.type == "ReduceMin"
+    counted = op.cast(op.emit("Not", op.input(0)) if least else op.input(0), INT32)
+    found = op.emit("GT", _reduced(op, "ReduceSum", counted, axes, keep), scalar(op, 0, INT32))
+    return op.emit("Not", found) if least else found
 
 
 @family.converts("ReduceSumSquare")
@@ -62,34 +122,42 @@ def log_of_sum(op: Op) -> str:
 
 @family.converts("ReduceLogSumExp")
 def log_of_sum_of_exponentials(op: Op) -> str:
-    """The greatest is taken out first, so that no exponential overflows."""
+    """The greatest is taken out first, so that no exponential overflows; one that is infinite leaves no NaN."""
     keep, axes = op.integer("keepdims", 1), _axes(op)
     op.require(0, FLOAT)
     if axes is None:
         return op.input(0)
-    top = _reduced(op, "ReduceMax", op.input(0), axes, 1)
+    top = op.emit("Clip", _reduced(op, "ReduceMax", op.input(0), axes, 1), min=-LARGEST, max=LARGEST)
     grown = op.emit("Exp", op.emit("Sub", op.input(0), top))
     kept = op.emit("Add", op.emit("Log", _reduced(op, "ReduceSum", grown, axes, 1)), top)
-    if keep or not axes:
-        return kept
-    return op.emit("Squeeze", kept, dims=axes)
+    return _dropped(op, kept, axes, keep)
 
 
 @family.converts("ReduceProd")
 def product_of_all(op: Op) -> str:
-    """Slices of each axis, multiplied."""
+    """Slices of each axis, multiplied; where their number is not known, halves of all, again and again."""
     keep, axes = op.integer("keepdims", 1), _axes(op)
-    blob, _ = widened(op, 0)
-    for axis in axes or ():
-        size = op.dim(axis)
-        if size is None or not 0 < size <= _MOST_SLICES:
-            op.unsupported(f"the product of {size or 'an unknown number of'} slices")
-        if size > 1:
-            parts = op.emit("Split", blob, outputs=size, axis=axis)
-            blob = fold(lambda a, b: op.emit("Mul", a, b), parts)
-    if axes and not keep:
-        blob = op.emit("Squeeze", blob, dims=axes)
-    return narrowed(op, blob, op.dtype())
+    blob, dtype = widened(op, 0)
+    if isinstance(axes, list) and all(0 < (op.dim(axis) or 0) <= _MOST_SLICES for axis in axes):
+        for axis in axes:
+            size = op.dim(axis) or 0
+            if size > 1:
+                parts = op.emit("Split", blob, outputs=size, axis=axis)
+                blob = fold(lambda a, b: op.emit("Mul", a, b), parts)
+    elif axes:
+        blob = _multiplied(op, blob, dtype, axes)
+    return narrowed(op, _dropped(op, blob, axes, keep), op.dtype())
+
+
+def _multiplied(op: Op, blob: str, dtype: DataType, axes: Axes) -> str:
+    rank = op.rank()
+    mask = axes if isinstance(axes, str) else op.const(np.isin(np.arange(rank), axes or []))
+    split = parted(op, blob, mask, rank)
+    inside, outside = chosen_dims(op, blob, mask, rank)
+    first = moved(op, split, [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)])
+    rows = resized(op, first, concat(op, [product_of(op, inside, rank), outside], 0))
+    ones = resized(op, full(op, [outside], dtype, 1), joined(op, [1, outside]))
+    return resized(op, combined(op, "Mul", rows, ones), outside)
 
 
 _MOST_SLICES = 64
@@ -120,8 +188,8 @@ def hardmax(op: Op) -> str:
     def compute(last: str) -> str:
         first = op.emit("ArgMax", last, axis=rank - 1, keepdims=1)
         size = op.dim(axis)
-        end = op.const([size], "int64") if size is not None else dim_of(op, op.input(0), axis)
-        places = op.emit("Range", op.const([0], "int64"), end, op.const([1], "int64"))
+        end = op.const([size], np.int64) if size is not None else dim_of(op, op.input(0), axis)
+        places = op.emit("Range", op.const([0], np.int64), end, op.const([1], np.int64))
         return op.cast(op.emit("EQ", first, places), FLOAT)
 
     return along_last(op, op.input(0), axis, rank, compute)
@@ -138,6 +206,7 @@ def mean_variance(op: Op) -> str:
 
 @family.converts("LpNormalization")
 def lp_normalization(op: Op) -> str:
+    """Where the norm is zero, so are all its entries, and what is given."""
     axis = op.axis(op.integer("axis", -1), op.rank())
     op.require(0, FLOAT)
     kind = "ReduceL1" if op.integer("p", 2) == 1 else "ReduceL2"

@@ -1,4 +1,4 @@
-"""Shapes: reshape, transpose, slice, pad, join and split."""
+"""Shapes: reshape, transpose, join and split, and what fills them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ import onnx_ir as ir
 
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, CAFFE2_TYPES, FLOAT, INT32, INT64, Op
+from caffe2_backend.run_time import (
+    mask_of,
+    named_axes,
+    places_along,
+    product_of,
+    resized,
+    spread,
+    without,
+    zeros_like,
+)
 from caffe2_backend.shapes import (
     NARROW,
     NUMBERS,
@@ -24,25 +34,34 @@ from caffe2_backend.shapes import (
     reshaped,
     scalar,
     shape_of,
-    taken,
+    widened,
 )
 
 family = Family("shape")
 
-_END = np.iinfo(np.int64).max // 2
-
 
 @family.converts("Reshape")
 def reshape(op: Op) -> str:
+    """With ``allowzero`` a dim of zero is none of the operand's, as it is in Caffe2."""
     allow_zero = op.integer("allowzero", 0)
     known = op.known(1)
     if known is not None and (not allow_zero or 0 not in known):
         return op.reshape(op.input(0), known.tolist())
-    if allow_zero:
-        if not _are_sizes(op.value(1)):
-            op.unsupported("a dim of zero copies the operand's in Caffe2, and -1 is not told from other dims")
-        return op.emit("ResizeLike", op.input(0), full(op, [op.input(1)], FLOAT, 0))
-    return op.emit("Reshape", op.input(0), op.input(1), outputs=2)[0]
+    if not allow_zero:
+        return op.emit("Reshape", op.input(0), op.input(1), outputs=2)[0]
+    complete = known is not None or _are_sizes(op.value(1))
+    return resized(op, op.input(0), op.input(1) if complete else _complete(op))
+
+
+def _complete(op: Op) -> str:
+    """The shape at input 1 with what is left of the operand's entries in the place of -1."""
+    count, asked = op.dim(0, 1), op.input(1)
+    if count is None:
+        op.unsupported("a shape of unknown rank", code="needs-shape")
+    left = op.emit("EQ", asked, op.const([-1] * count, np.int64))
+    others = product_of(op, op.emit("Where", left, op.const([1] * count, np.int64), asked), count)
+    rest = op.emit("Div", op.emit("Size", op.input(0)), greater(op, others, op.const([1], np.int64)))
+    return op.emit("Where", left, op.emit("Mul", op.const([1] * count, np.int64), rest), asked)
 
 
 @family.converts("Flatten")
@@ -74,21 +93,34 @@ def transpose(op: Op) -> str:
 
 @family.converts("Unsqueeze")
 def unsqueeze(op: Op) -> str:
-    axes = op.integers_of(1, "the list of axes")
-    rank = op.rank() + len(axes)
-    return op.emit("ExpandDims", op.input(0), dims=sorted(op.axis(axis, rank) for axis in axes))
+    known = op.known(1)
+    count = op.dim(0, 1) if op.rank(1) else 1
+    if known is None and count is None:
+        op.unsupported("an unknown number of axes", code="needs-shape")
+    rank = op.rank() + (known.size if known is not None else count or 0)
+    if known is not None:
+        return op.emit("ExpandDims", op.input(0), dims=sorted(op.axis(int(axis), rank) for axis in known.reshape(-1)))
+    if not op.rank():
+        return op.reshape(op.input(0), [1] * rank)
+    mask = mask_of(op, named_axes(op, 1, rank), rank)
+    places = op.emit("BooleanMask", op.const(np.arange(rank), np.int64), op.emit("Not", mask))
+    return resized(op, op.input(0), spread(op, op.const([1] * rank, np.int64), places, op.emit("Shape", op.input(0))))
 
 
 @family.converts("Squeeze")
 def squeeze(op: Op) -> str:
-    rank = op.rank()
-    if op.has_input(1):
-        axes = sorted(op.axis(axis, rank) for axis in op.integers_of(1, "the list of axes"))
-    else:
-        dims = op.dims()
-        if dims is None:
-            op.unsupported("which dims are one is only known at run time", code="needs-shape")
+    rank, dims = op.rank(), op.dims()
+    known = op.known(1) if op.has_input(1) else None
+    if not rank:
+        return op.input(0)
+    if op.has_input(1) and known is None:
+        return without(op, op.input(0), mask_of(op, named_axes(op, 1, rank), rank))
+    if known is not None:
+        axes = sorted(op.axis(int(axis), rank) for axis in known.reshape(-1))
+    elif dims is not None:
         axes = [axis for axis, dim in enumerate(dims) if dim == 1]
+    else:
+        return without(op, op.input(0), op.emit("EQ", op.emit("Shape", op.input(0)), op.const([1] * rank, np.int64)))
     return op.emit("Squeeze", op.input(0), dims=axes) if axes else op.input(0)
 
 
@@ -140,6 +172,14 @@ def join(op: Op) -> str:
     return concat(op, op.inputs, axis)
 
 
+def _chunks(op: Op, size: str, count: int) -> str:
+    """The sizes of ``count`` pieces of an axis, of which the last may be shorter than the others."""
+    chunk = op.emit("Div", op.emit("Add", size, op.const([count - 1], np.int64)), op.const([count], np.int64))
+    chunks = op.emit("Mul", op.const([1] * count, np.int64), chunk)
+    left = op.emit("Sub", size, op.emit("Mul", op.const(np.arange(count), np.int64), chunk))
+    return greater(op, greater(op, left, op.const([0] * count, np.int64)), chunks, least=True)
+
+
 @family.converts("Split")
 def split(op: Op) -> tuple[str, ...]:
     axis = op.axis(op.integer("axis", 0), op.rank())
@@ -153,9 +193,11 @@ def split(op: Op) -> tuple[str, ...]:
         parts = [int(part) for part in sizes]
     else:
         dim = op.dim(axis)
-        if dim is None:
-            made = op.emit("Split", op.input(0), outputs=count, axis=axis)
+        if dim is None and count > 1:
+            chunks = op.cast(_chunks(op, dim_of(op, op.input(0), axis), count), INT32)
+            made = op.emit("Split", op.input(0), chunks, outputs=count, axis=axis)
             return (made,) if isinstance(made, str) else made
+        dim = dim or 0
         chunk = -(-dim // count)
         parts = [min(chunk, dim - i * chunk) for i in range(count)]
     if count == 1:
@@ -166,126 +208,19 @@ def split(op: Op) -> tuple[str, ...]:
     return op.emit("Split", op.input(0), outputs=count, axis=axis, split=parts)
 
 
-@family.converts("Slice")
-def slicing(op: Op) -> str:
-    """Caffe2 cuts one axis at a time, and counts an end from the back with one more."""
-    starts, ends = op.known(1), op.known(2)
-    rank = op.rank()
-    axes = (
-        op.integers_of(3, "the list of axes")
-        if op.has_input(3)
-        else list(range(len(op.shape(1)) and (op.dim(0, 1) or 0)))
-    )
-    steps = op.integers_of(4, "the list of steps") if op.has_input(4) else [1] * len(axes)
-    if starts is None or ends is None:
-        return _sliced_at_run_time(op, axes, steps)
-    blob = op.input(0)
-    for axis, start, end, step in zip(axes, starts.tolist(), ends.tolist(), steps, strict=True):
-        blob = _sliced(op, blob, op.axis(axis, rank), start, end, step)
-    return blob
-
-
-def _sliced(op: Op, blob: str, axis: int, start: int, end: int, step: int) -> str:
-    dim = op.dim(axis)
-    if dim is not None:
-        places = range(*slice(start, None if step < 0 and end < -dim else end, step).indices(dim))
-        if step == 1:
-            first = min(max(start + dim if start < 0 else start, 0), dim)
-            return blob if len(places) == dim else cut(op, blob, axis, first, first + len(places))
-        return taken(op, blob, places, axis)
-    if step != 1:
-        op.unsupported("steps along an axis of unknown size", code="needs-shape")
-    if start == 0 and end >= _END:
-        return blob
-    return cut(op, blob, axis, start - 1 if start < 0 else start, -1 if end >= _END else end - 1 if end < 0 else end)
-
-
-def _sliced_at_run_time(op: Op, axes: list[int], steps: list[int]) -> str:
-    """Starts and ends are cut off at the axis's ends by Max and Min, after those below zero are counted from it."""
-    if any(step != 1 for step in steps):
-        op.unsupported("steps between a start and an end that are computed at run time")
-    blob, rank = op.input(0), op.rank()
-    for i, named in enumerate(axes):
-        axis = op.axis(named, rank)
-        size = dim_of(op, op.input(0), axis)
-        start, end = (_place(op, op.cast(cut(op, op.input(k), 0, i, i + 1), INT64), size) for k in (1, 2))
-        end = greater(op, start, end)
-        starts = joined(op, [*[0] * axis, start])
-        ends = joined(op, [*[-1] * axis, end])
-        blob = op.emit("Slice", blob, starts, ends)
-    return blob
-
-
-def _place(op: Op, place: str, size: str) -> str:
-    zero = op.const([0], np.int64)
-    wrapped = op.emit("Add", place, op.emit("Mul", op.cast(op.emit("LT", place, zero), INT64), size))
-    return greater(op, greater(op, wrapped, zero), size, least=True)
-
-
-@family.converts("Pad")
-def pad(op: Op) -> str:
-    mode = op.text("mode", "constant")
-    pads = op.integers_of(1, "the list of pads")
-    rank = op.rank()
-    axes = [op.axis(axis, rank) for axis in op.integers_of(3, "the list of axes")] if op.has_input(3) else range(rank)
-    before = dict(zip(axes, pads[: len(pads) // 2], strict=True))
-    after = dict(zip(axes, pads[len(pads) // 2 :], strict=True))
-    blob = op.input(0)
-    parts = dim_parts(op, 0)
-    for axis in axes:
-        low, high, size = before[axis], after[axis], parts[axis]
-        if low == high == 0:
-            continue
-        if mode == "constant":
-            blob = _filled(op, blob, parts, axis, low, high)
-        elif isinstance(size, int):
-            modes = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
-            if mode not in modes or min(low, high) < 0:
-                op.unsupported(f"mode {mode!r} with these pads")
-            places = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload] # one of three
-            blob = taken(op, blob, places.tolist(), axis)
-        else:
-            op.unsupported(f"mode {mode!r} along an axis of unknown size", code="needs-shape")
-        parts[axis] = (
-            size + low + high if isinstance(size, int) else op.emit("Add", size, op.const([low + high], np.int64))
-        )
-    return blob
-
-
-def _filled(op: Op, blob: str, parts: list[Part], axis: int, low: int, high: int) -> str:
-    if low < 0 or high < 0:
-        blob = cut(op, blob, axis, max(-low, 0), min(high, 0) - 1)
-    sides = [
-        _block(op, parts, axis, count, size_change=min(low, 0) + min(high, 0)) for count in (max(low, 0), max(high, 0))
-    ]
-    return concat(op, [side for side in (sides[0], blob, sides[1]) if side], axis)
-
-
-def _block(op: Op, parts: list[Part], axis: int, count: int, *, size_change: int) -> str:
-    del size_change  # the axis itself is ``count`` long, whatever was cut from the operand
-    if not count:
-        return ""
-    dims: list[Part] = [*parts[:axis], count, *parts[axis + 1 :]]
-    return full(op, dims, op.dtype(), _pad_value(op))
-
-
-def _pad_value(op: Op) -> float | str:
-    if not op.has_input(2):
-        return 0
-    known = op.known(2)
-    return op.input(2) if known is None else known.item()
-
-
 def full(op: Op, dims: list[Part], dtype: ir.DataType, value: float | str) -> str:
     """A blob of one value, a number or a blob that holds it."""
     if dtype == ir.DataType.FLOAT16:
         inner = op.emit("HalfToFloat", value) if isinstance(value, str) else value
         return narrowed(op, full(op, dims, FLOAT, inner), dtype)
+    if dtype == ir.DataType.DOUBLE:
+        held = op.const([value], dtype) if not isinstance(value, str) else op.reshape(value, [1])
+        return op.emit("Add", op.cast(full(op, dims, FLOAT, 0), dtype), held)
     if dtype not in (FLOAT, INT32, INT64, BOOL):
-        if dtype not in (*NARROW, ir.DataType.DOUBLE):
+        if dtype not in NARROW:
             op.unsupported(f"Caffe2 fills no {dtype.name.lower()}", code="dtype")
-        inner = value if not isinstance(value, str) else op.cast(value, FLOAT if dtype == ir.DataType.DOUBLE else INT32)
-        return op.cast(full(op, dims, FLOAT if dtype == ir.DataType.DOUBLE else INT32, inner), dtype)
+        inner = value if not isinstance(value, str) else op.cast(value, INT32)
+        return op.cast(full(op, dims, INT32, inner), dtype)
     number = 0 if isinstance(value, str) else value
     plain: float = float(number) if dtype == FLOAT else int(number)
     made = op.emit("ConstantFill", joined(op, dims), input_as_shape=1, dtype=CAFFE2_TYPES[dtype], value=plain)
@@ -307,11 +242,10 @@ def constant_of_shape(op: Op) -> str:
 @family.converts("Range")
 def numbers(op: Op) -> str:
     """Caffe2 counts integers one short where the step is below zero: there the numbers are counted first."""
-    start, limit, delta = (op.reshape(op.input(i), [1]) for i in range(3))
-    dtype, step = op.dtype(), op.known(2)
-    op.require(0, *NUMBERS)
+    dtype, step = widened(op, 0)[1], op.known(2)
+    start, limit, delta = (op.reshape(widened(op, i)[0], [1]) for i in range(3))
     if dtype not in (INT32, INT64) or (step is not None and step.item() > 0):
-        return op.emit("Range", start, limit, delta)
+        return narrowed(op, op.emit("Range", start, limit, delta), op.dtype())
     zero, one = op.const([0], dtype), op.const([1], dtype)
     way = op.emit("Sub", limit, start)
     whole = op.emit("Div", way, delta)
@@ -319,7 +253,7 @@ def numbers(op: Op) -> str:
     ahead = op.emit("EQ", op.emit("LT", way, zero), op.emit("LT", delta, zero))
     count = op.emit("Add", whole, op.cast(op.emit("And", rest, ahead), dtype))
     steps = op.emit("Range", zero, greater(op, count, zero), one)
-    return op.emit("Add", op.emit("Mul", steps, delta), start)
+    return narrowed(op, op.emit("Add", op.emit("Mul", steps, delta), start), op.dtype())
 
 
 @family.converts("EyeLike")
@@ -327,24 +261,26 @@ def eye(op: Op) -> str:
     offset = op.integer("k", 0)
     dims = op.dims()
     op.ignore("dtype")
-    if dims is None:
-        op.unsupported("a diagonal of unknown length", code="needs-shape")
-    return op.const(np.eye(dims[0], dims[1], offset), op.output_dtype(0))
+    if dims is not None:
+        return op.const(np.eye(dims[0], dims[1], offset), op.output_dtype(0))
+    height, width = dim_parts(op, 0)
+    ahead = op.emit("Sub", places_along(op, width), reshaped(op, places_along(op, height), [height, 1]))
+    return op.cast(op.emit("EQ", ahead, op.const([offset], np.int64)), op.output_dtype(0))
 
 
 @family.converts("Trilu")
 def triangle(op: Op) -> str:
-    upper = op.integer("upper", 1)
-    offset = int(op.constant(1, "the diagonal").item()) if op.has_input(1) else 0
-    dims = op.dims()
-    if dims is None:
-        op.unsupported("a diagonal of unknown length", code="needs-shape")
-    ones = np.ones(dims, bool)
-    mask = op.const(np.triu(ones, offset) if upper else np.tril(ones, offset))
-    blob = op.input(0)
-    return (
-        op.emit("Where", mask, blob, op.emit("Sub", blob, blob)) if op.dtype() != BOOL else op.emit("And", mask, blob)
-    )
+    """Entries whose column is far enough ahead of their row, or far enough behind; zero for all others."""
+    upper, dtype = op.integer("upper", 1), op.dtype()
+    height, width = dim_parts(op, 0)[-2:]
+    ahead = op.emit("Sub", places_along(op, width), reshaped(op, places_along(op, height), [height, 1]))
+    offset = op.reshape(op.input(1), [1]) if op.has_input(1) else op.const([0], np.int64)
+    mask = op.emit("GE" if upper else "LE", ahead, offset)
+    if dtype == BOOL:
+        return op.emit("And", op.input(0), mask)
+    blob, kind = widened(op, 0)
+    full_mask = op.emit("Or", zeros_like(op, blob, BOOL), mask)
+    return narrowed(op, op.emit("Where", full_mask, blob, zeros_like(op, blob, kind)), dtype)
 
 
 @family.converts("DepthToSpace")
@@ -352,7 +288,7 @@ def depth_to_space(op: Op) -> str:
     block, mode = op.integer("blocksize", 1), op.text("mode", "DCR")
     op.require(0, *NUMBERS)
     n, c, h, w = dim_parts(op, 0)
-    inner = c // block**2 if isinstance(c, int) else op.unsupported("an unknown number of channels", code="needs-shape")
+    inner = quotient(op, c, block**2)
     first: list[Part] = [n, block, block, inner, h, w] if mode == "DCR" else [n, inner, block, block, h, w]
     order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
     parted = moved(op, reshaped(op, op.input(0), first), order)
@@ -364,8 +300,12 @@ def space_to_depth(op: Op) -> str:
     block, mode = op.integer("blocksize", 1), op.text("mode", "DCR")
     op.require(0, *NUMBERS)
     n, c, h, w = dim_parts(op, 0)
-    if not (isinstance(h, int) and isinstance(w, int) and isinstance(c, int)):
-        op.unsupported("an image of unknown size", code="needs-shape")
-    parted = reshaped(op, op.input(0), [n, c, h // block, block, w // block, block])
+    high, wide = quotient(op, h, block), quotient(op, w, block)
+    parted = reshaped(op, op.input(0), [n, c, high, block, wide, block])
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
-    return reshaped(op, moved(op, parted, order), [n, c * block**2, h // block, w // block])
+    return reshaped(op, moved(op, parted, order), [n, product(op, [c, block**2]), high, wide])
+
+
+def quotient(op: Op, size: Part, number: int) -> Part:
+    """A dim divided by a number."""
+    return size // number if isinstance(size, int) else op.emit("Div", size, op.const([number], np.int64))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import onnx
-import onnx.inliner
 import onnx_ir as ir
+from onnx_ir.passes import common
 
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_frontend.weightless import with_weights, without_weights
+
+# Where the definitions stand among the model's own functions until they are put in their places.
+_DOMAIN: Final = "caffe2_bridge.definitions"
 
 
 class ExpandFunctions:
@@ -30,43 +33,101 @@ class ExpandFunctions:
             return state
         model = state.model
         version = model.opset_imports.get("", WORKING_OPSET)
-        before = -1
-        while names := sorted({node.op_type for node in _defined_by_others(model.graph, version)}):
-            _write_defaults(model.graph, version)
-            count = sum(1 for _ in ir.traversal.RecursiveGraphIterator(model.graph))
-            if count == before:
-                break  # their definitions do not hold for these types
-            before = count
-            proto = without_weights(_inferred(model))
-            expanded = onnx.inliner.inline_selected_functions(
-                proto, [("", name) for name in names], inline_schema_functions=True
-            )
-            model = with_weights(expanded, model)
+        while any(_defined_by_others(model.graph, version)):
+            model = _inferred(model)  # definitions depend on the types of values
+            if not _define(model, version):
+                break  # ONNX has no definition for these types
+            common.InlinePass()(model)
+            model.graph.opset_imports.pop(_DOMAIN)
         return replace(state, model=model)
 
 
 def _inferred(model: ir.Model) -> ir.Model:
-    """The model with the types of its values: definitions depend on them."""
-    inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+    except onnx.shape_inference.InferenceError:  # of an optional output that is left out, among others
+        return model
     return with_weights(inferred, model)
-
-
-def _write_defaults(graph: ir.Graph, version: int) -> None:
-    """Write what attributes are by default: the inliner leaves out the constants of those that a node has not."""
-    for node in _defined_by_others(graph, version):
-        for name, attribute in onnx.defs.get_schema(node.op_type, version, "").attributes.items():
-            if name not in node.attributes and attribute.default_value.name:
-                node.attributes[name] = ir.from_proto(attribute.default_value)
 
 
 def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:
     for node in ir.traversal.RecursiveGraphIterator(graph):
         if node.domain or node.op_type in converters():
             continue
-        try:
-            schema = onnx.defs.get_schema(node.op_type, version, "")
-        except onnx.defs.SchemaError:
-            continue
-        defined: Any = schema  # onnx's own annotations lack these two
-        if defined.has_function or defined.has_context_dependent_function:
+        schema = _schema(node, version)
+        if schema is not None and (schema.has_function or schema.has_context_dependent_function):
             yield node
+
+
+def _schema(node: ir.Node, version: int) -> Any:  # onnx's own annotations lack what is read of it
+    try:
+        return onnx.defs.get_schema(node.op_type, version, "")
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _define(model: ir.Model, version: int) -> int:
+    """Make nodes that ONNX defines by others calls of functions of the model's own; how many there were."""
+    count = 0
+    for node in list(_defined_by_others(model.graph, version)):
+        schema = _schema(node, version)
+        body = _definition(node, schema, version)
+        if body is None:
+            continue
+        body.domain, body.name = _DOMAIN, f"{node.op_type}_{count}"
+        del body.opset_import[:]
+        body.opset_import.add(version=version)
+        _call(node, body, schema)
+        function = ir.from_proto(body)
+        model.functions[function.identifier()] = function
+        count += 1
+    if count:
+        model.graph.opset_imports[_DOMAIN] = 1
+    return count
+
+
+def _call(node: ir.Node, body: onnx.FunctionProto, schema: Any) -> None:
+    """Put a call of ``body`` in the place of a node, with the outputs that the node gives alone."""
+    wanted = [i for i, value in enumerate(node.outputs) if value.name]
+    names = [body.output[i] for i in wanted]
+    del body.output[:]
+    body.output.extend(names)
+    call = ir.Node(body.domain, body.name, node.inputs, _attributes(node, schema), num_outputs=len(wanted))
+    assert node.graph is not None
+    old = [node.outputs[i] for i in wanted]
+    ir.convenience.replace_nodes_and_values(node.graph, node, [node], [call], old, call.outputs)
+
+
+def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
+    """The attributes and the defaults of others. Bodies are not passed: a definition made for them holds them."""
+    graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+    own = {name: attr for name, attr in node.attributes.items() if attr.type not in graphs}
+    defaults = {
+        name: ir.from_proto(attribute.default_value)
+        for name, attribute in schema.attributes.items()
+        if attribute.default_value.name
+    }
+    return list((defaults | own).values())
+
+
+def _definition(node: ir.Node, schema: Any, version: int) -> onnx.FunctionProto | None:
+    """The newest definition that holds in the model's opset; None where there is none for these types."""
+    if schema.has_context_dependent_function:
+        known = [old for old in schema.context_dependent_function_opset_versions if old <= version]
+        types = [_type(value).SerializeToString() for value in node.inputs]
+        own = ir.to_proto(node).SerializeToString()
+        made = known and schema.get_context_dependent_function_with_opset_version(max(known), own, types)
+    else:
+        known = [old for old in schema.function_opset_versions if old <= version]
+        made = known and schema.get_function_with_opset_version(max(known))
+    return onnx.FunctionProto.FromString(made) if made else None
+
+
+def _type(value: ir.Value | None) -> onnx.TypeProto:
+    """What is known of an operand's type; empty for one that is left out."""
+    if value is None or value.type is None:
+        return onnx.TypeProto()
+    kind = ir.to_proto(value.type)
+    if value.shape is not None:
+        ir.serde.serialize_shape_into(kind, value.shape)
+    return kind

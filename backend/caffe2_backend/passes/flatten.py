@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from caffe2_backend.restored import reserved_names
 from caffe2_backend.state import Import
 from caffe2_frontend.weightless import without_made_up_names, without_weights
 
@@ -56,7 +57,7 @@ class InferShapes:
     def __call__(self, state: Import) -> Import:
         """Infer; the model is this import's own, and is changed in place."""
         infer(state.model)
-        while _type_formals(state.model):
+        while type_formals(state.model):
             infer(state.model)
         return state
 
@@ -84,7 +85,7 @@ def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorP
                 _show_constants(body, constants)
 
 
-def _type_formals(model: ir.Model) -> bool:
+def type_formals(model: ir.Model) -> bool:
     """Complete formal inputs of bodies by what they are given; whether there was anything to complete."""
     found = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
@@ -160,7 +161,7 @@ def _give_out_by_nodes(model: ir.Model) -> None:
 
 def _name_apart(model: ir.Model) -> None:
     """Give every value of every graph a name of its own: Caffe2's bodies share one workspace."""
-    taken: set[str] = set()
+    taken = {*reserved_names(model.graph)}
     for graph in model.graphs():
         values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]
         for value in dict.fromkeys(values):

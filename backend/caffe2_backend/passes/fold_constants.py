@@ -1,35 +1,51 @@
-"""What can be computed now."""
+"""What follows from constants and known shapes, computed now: axes and sizes, which Caffe2 takes as arguments."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import ClassVar, Final
 
+import onnx_ir as ir
+
+from caffe2_backend.passes.flatten import type_formals
 from caffe2_backend.state import Import
 
 _LARGEST: Final = 1024  # of what is computed: shapes, lists of axes, conditions; weights stay as they are
 
 
 class FoldConstants:
-    """Compute what depends on constants alone, and choose the branch of an If whose condition is known.
+    """Compute what small constants and known shapes determine, and choose the branch of an If whose condition is known.
 
     Operands that Caffe2 takes as arguments are often such: a list of axes in a scripted body is an Unsqueeze of a
     constant. Carried models stay as they are.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset"})
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "expanded"})
     ensures: ClassVar[frozenset[str]] = frozenset({"folded"})
 
     def __call__(self, state: Import) -> Import:
         """Fold; the model is this import's own, and is changed in place."""
         if state.foreign == "carry":
             return state
-        from onnxscript.optimizer import fold_constants
+        _fold(state.model)
+        while type_formals(state.model):
+            _fold(state.model)
+        return state
 
+
+def _fold(model: ir.Model) -> None:
+    from onnxscript.optimizer import fold_constants
+
+    with contextlib.suppress(RuntimeError):  # a node that is not as ONNX has it: its converter says what is wrong
         fold_constants(
-            state.model,
-            onnx_shape_inference=False,
+            model,
+            onnx_shape_inference=True,
             input_size_limit=_LARGEST,
             output_size_limit=_LARGEST,
-            should_fold=lambda node: False if node.op_type == "SequenceEmpty" else None,
+            should_fold=_is_of_tensors,
         )
-        return state
+
+
+def _is_of_tensors(node: ir.Node) -> bool | None:
+    """False for what gives sequences or optional values, else None: the folder decides."""
+    return False if node.op_type.startswith("Sequence") or node.op_type == "Optional" else None

@@ -8,10 +8,13 @@ from typing import ClassVar
 from caffe2_backend.carry import describe_net
 from caffe2_backend.lower import Lowering, value_names
 from caffe2_backend.ops import converters
+from caffe2_backend.restored import DOMAIN, reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.params import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.scope import Names
+from caffe2_frontend.types import Quantization
 
 
 class LowerGraph:
@@ -24,7 +27,7 @@ class LowerGraph:
         """Build the net and its parameters."""
         model = state.model
         graph = model.graph
-        names = Names(value_names(model))
+        names = Names({*value_names(model), *reserved_names(graph)})
         lowering = Lowering(converters() if state.lowers else {}, names, state.foreign)
         net = NetDef(name=graph.name or "net")
         place = Location(net.name)
@@ -33,6 +36,12 @@ class LowerGraph:
         inputs = [str(value.name) for value in graph.inputs]
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
         net.external_output.extend(str(value.name) for value in graph.outputs)
-        describe_net(net, graph, dict(model.opset_imports) if any(op.domain for op in net.op) else {})
+        opsets = {domain: version for domain, version in model.opset_imports.items() if domain != DOMAIN}
+        describe_net(net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized)
+        parameters = {name: _as_int8(value, state.quantized.get(name)) for name, value in lowering.parameters.items()}
         findings = (*state.findings, *lowering.findings)
-        return replace(state, net=net, parameters=lowering.parameters, findings=findings)
+        return replace(state, net=net, parameters=parameters, findings=findings)
+
+
+def _as_int8(parameter: Parameter, how: Quantization | None) -> Parameter:
+    return parameter if how is None else replace(parameter, scale=how.scale, zero_point=how.zero_point)

@@ -32,6 +32,7 @@ class Choices:
         disabled_optimizers: names of onnxruntime's graph optimizers, or rules of them, that are left out.
         entries: of onnxruntime's session configuration, by its own keys.
         optimized: a file to write the model to as onnxruntime has rewritten it; empty for none.
+        silent: whether onnxruntime's errors are not shown beside being raised.
     """
 
     threads: int | None = None
@@ -48,6 +49,7 @@ class Choices:
     disabled_optimizers: tuple[str, ...] = ()
     entries: Mapping[str, str] = field(default_factory=dict)
     optimized: str = ""
+    silent: bool = False
 
 
 DEFAULTS = Choices()

@@ -17,6 +17,7 @@ from caffe2_bridge.diagnostics import RunError
 
 _WARNINGS_AND_WORSE: Final = 2
 _ERRORS_AND_WORSE: Final = 3
+_FATAL: Final = 4
 _OPTIMIZATION: Final = {
     "none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL",
 }  # fmt: skip
@@ -228,7 +229,8 @@ def failures() -> tuple[type[Exception], ...]:
 def _options(choices: Choices) -> Any:
     runtime = _onnxruntime()
     options = runtime.SessionOptions()
-    options.log_severity_level = _WARNINGS_AND_WORSE if choices.verbose else _ERRORS_AND_WORSE
+    worst = _FATAL if choices.silent else _ERRORS_AND_WORSE
+    options.log_severity_level = _WARNINGS_AND_WORSE if choices.verbose else worst
     if choices.threads is not None:
         options.intra_op_num_threads = choices.threads
     if choices.parallel_operators != 1:

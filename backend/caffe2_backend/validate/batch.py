@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -16,13 +15,24 @@ from pathlib import Path
 from string import Template
 from typing import Any, Final
 
+from caffe2_backend.validate.matrix import cell, pairs
+from caffe2_backend.validate.models import files_of, find_models
+from caffe2_backend.validate.report import Pair
 from caffe2_frontend.files import replacing
 
 SCHEMA: Final = 1
 # What a model can come to, the worst first.
 VERDICTS: Final = ("crashed", "could not run", "not covered", "disagree", "agree")
 _TEMPLATE: Final = Path(__file__).with_name("batch.html")
-_NETS: Final = ("predict_net.pb", "predict_net.pbtxt")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How each model is validated: runtimes, none for the default ones; the rest as :func:`validate` takes it."""
+
+    runtimes: tuple[str, ...] = ()
+    random_weights: bool = False
+    matrix: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,10 @@ class ModelResult:
         worst: the largest difference of any output.
         operators: how many operators convert.
         seconds: how long it took.
+        weights: how many weights were made up.
+        cases: how many cases there were.
+        notes: what the report noted.
+        matrix: ``[side, side, largest difference, whether they agree]``, where it was asked for.
         key: digest of the model's files and of the options; a result with the same key is not made again.
     """
 
@@ -45,26 +59,19 @@ class ModelResult:
     worst: float = 0.0
     operators: int = 0
     seconds: float = 0.0
+    weights: int = 0
+    cases: int = 0
+    notes: Sequence[str] = ()
+    matrix: Sequence[Sequence[Any]] = ()
     key: str = field(default="", repr=False)
-
-
-def find_models(folder: Path) -> list[Path]:
-    """Folders with a predict net, and .onnx files, in order. Links are not followed."""
-    found: list[Path] = []
-    for place, names, files in os.walk(folder):
-        names.sort()
-        if any(name in files for name in _NETS):
-            found.append(Path(place))
-        found += [Path(place, name) for name in sorted(files) if name.endswith(".onnx")]
-    return found
 
 
 def run_batch(
     folder: Path,
     out: Path,
+    options: Options = Options(),
     *,
     jobs: int = 1,
-    runtimes: Sequence[str] = (),
     seconds: float = 600.0,
     tell: Callable[[ModelResult, int, int], None] | None = None,
 ) -> list[ModelResult]:
@@ -73,8 +80,8 @@ def run_batch(
     Args:
         folder: where the models are.
         out: where to write. Results that are there already, of the same model and options, are kept.
+        options: how.
         jobs: processes at a time.
-        runtimes: as :func:`caffe2_backend.validate` takes them; none for its default.
         seconds: what one model may take.
         tell: called after each model, with how many are done and how many there are.
 
@@ -88,11 +95,11 @@ def run_batch(
 
     def one(model: Path) -> ModelResult:
         name = str(model.relative_to(folder)) if model != folder else model.name
-        key = _key(model, runtimes)
+        key = _key(model, options)
         kept = _kept(_file(out, name), key)
         if kept is not None:
             return kept
-        result = _run(model, name, key, runtimes, seconds)
+        result = _run(model, name, key, options, seconds)
         with replacing(_file(out, name)) as file:
             file.write(json.dumps(asdict(result), indent=2).encode())
         return result
@@ -104,7 +111,7 @@ def run_batch(
             if tell is not None:
                 tell(results[waiting[future]], done, len(models))
     ordered = [results[model] for model in models]
-    _write_summary(out, ordered, runtimes)
+    _write_summary(out, ordered, options)
     return ordered
 
 
@@ -120,9 +127,9 @@ def _file(out: Path, name: str) -> Path:
     return out / "results" / f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.json"
 
 
-def _key(model: Path, runtimes: Sequence[str]) -> str:
-    digest = hashlib.sha256("\n".join(runtimes).encode())
-    files = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else [model]
+def _key(model: Path, options: Options) -> str:
+    digest = hashlib.sha256(json.dumps(asdict(options)).encode())
+    files = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else files_of(model)
     for path in files:
         digest.update(f"\n{path.name}\n".encode())
         with path.open("rb") as file:
@@ -139,8 +146,8 @@ def _kept(path: Path, key: str) -> ModelResult | None:
     return result if result.key == key and result.verdict in VERDICTS else None
 
 
-def _run(model: Path, name: str, key: str, runtimes: Sequence[str], seconds: float) -> ModelResult:
-    command = [sys.executable, "-m", "caffe2_backend.validate.batch_worker", str(model), *runtimes]
+def _run(model: Path, name: str, key: str, options: Options, seconds: float) -> ModelResult:
+    command = [sys.executable, "-m", "caffe2_backend.validate.batch_worker", str(model), json.dumps(asdict(options))]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)  # noqa: S603 - this project's own module
     except subprocess.TimeoutExpired:
@@ -152,10 +159,11 @@ def _run(model: Path, name: str, key: str, runtimes: Sequence[str], seconds: flo
         return ModelResult(name, "crashed", f"its process ended with status {done.returncode}: {tail}", key=key)
 
 
-def _write_summary(out: Path, results: Sequence[ModelResult], runtimes: Sequence[str]) -> None:
+def _write_summary(out: Path, results: Sequence[ModelResult], options: Options) -> None:
     counts = Counter(result.verdict for result in results)
     summary: dict[str, Any] = {
-        "schema": SCHEMA, "runtimes": list(runtimes), "counts": {verdict: counts[verdict] for verdict in VERDICTS},
+        "schema": SCHEMA, "runtimes": list(options.runtimes), "random_weights": options.random_weights,
+        "counts": {verdict: counts[verdict] for verdict in VERDICTS},
         "models": [asdict(result) for result in results],
     }  # fmt: skip
     with replacing(out / "summary.json") as file:
@@ -174,5 +182,13 @@ def _rows(results: Sequence[ModelResult]) -> Iterator[str]:
         yield (
             f'<tr><td><code>{escape(result.model)}</code></td><td class="{mark}">{escape(result.verdict)}</td>'
             f"<td>{result.worst:.1e}</td><td>{result.operators}</td><td>{result.seconds:.1f} s</td>"
-            f"<td>{escape(result.reason)}</td></tr>"
+            f"<td>{escape('; '.join([result.reason, *_told(result)]).strip('; '))}</td></tr>"
         )
+
+
+def _told(result: ModelResult) -> Iterator[str]:
+    if result.weights:
+        yield f"{result.weights} weights made up"
+    yield from result.notes
+    for one, other, worst, agrees in pairs(result):
+        yield f"{one} and {other}: {cell(Pair(worst, agrees))}"

@@ -105,6 +105,14 @@ def compare(
     return _exact(a, b)
 
 
+def same_kind(expected: Array | Int8Tensor, actual: Array | Int8Tensor) -> Difference:
+    """Whether shape and dtype are equal: all that is to be compared of what is drawn at random."""
+    a = expected.data if isinstance(expected, Int8Tensor) else np.asarray(expected)
+    b = actual.data if isinstance(actual, Int8Tensor) else np.asarray(actual)
+    reason = _kind(a, b)
+    return Difference(agrees=not reason, reason=reason, dtype=str(a.dtype), shape=a.shape, size=a.size)
+
+
 def _kind(a: Array, b: Array) -> str:
     text = set("OSUT")
     if a.dtype != b.dtype and not {a.dtype.kind, b.dtype.kind} <= text:

@@ -10,15 +10,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from caffe2_backend.runtime.values import Array
 from caffe2_backend.validate.dims import Dims
 from caffe2_backend.validate.roles import Role, find_roles
+from caffe2_backend.validate.values import Scene, draw
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
-_WORDS: Final = ("a", "net", "of", "words", "")
-_IMAGE: Final = 32
-_HIGHEST: Final = 3
+# Sides of images: what the first case has, and what else is tried where the net asks for another one.
+IMAGE: Final = 32
+CHANNELS: Final = 3
 
 
 @dataclass(frozen=True)
@@ -51,105 +51,110 @@ def given_case(inputs: Mapping[str, Any]) -> Case:
 
 
 def make_cases(
-    model: onnx.ModelProto, net: Model | None = None, *, seed: int = 2018, sizes: Sequence[Size] = SIZES
+    model: onnx.ModelProto,
+    net: Model | None = None,
+    *,
+    seed: int = 2018,
+    sizes: Sequence[Size] = SIZES,
+    fixed: Mapping[str, int] | None = None,
 ) -> list[Case]:
     """Cases of several sizes.
 
     Args:
         model: an ONNX model: the one to run, or the export of ``net``.
-        net: the Caffe2 model, which says what integers mean.
+        net: the Caffe2 model, which says what the values mean.
         seed: of the random numbers.
         sizes: what to try. Sizes that give the same shapes as one before are left out.
+        fixed: sizes of dims, by the symbols of :class:`Dims`, that are not free.
 
     Raises RunError where an input is no tensor of a known rank.
     """
-    dims, roles = Dims(model, net), find_roles(model, net)
-    weights = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
+    layout = Layout(model, net, fixed or {})
+    roles = layout.roles
     cases, seen = [], set()
     for index, size in enumerate(sizes):
-        shapes = {value.name: _shape(value, dims, size) for value in inputs}
+        shapes = layout.shapes(size)
         key = tuple(shapes.values())
         if key in seen:
             continue
         seen.add(key)
         random = np.random.default_rng([seed, index])
-        made: dict[str, Array] = {}
-        for value in inputs:
-            role = roles.get(value.name, Role())
-            made[value.name] = _values(value, shapes[value.name], role, random, size, shapes)
+        scene = Scene(size.steps, layout.image, shapes)
+        made = {
+            value.name: draw(_dtype(value), shapes[value.name], roles.get(value.name, Role()), random, scene)
+            for value in layout.inputs
+        }
         cases.append(Case(str(size) if shapes else "no inputs", made, seed))
     return cases
 
 
-def _shape(value: onnx.ValueInfoProto, dims: Dims, size: Size) -> tuple[int, ...]:
-    kind = value.type.tensor_type
-    if value.type.WhichOneof("value") != "tensor_type" or not kind.HasField("shape"):
-        raise RunError(f"input {value.name!r}: neither its shape nor its rank is known: give inputs, or describe it")
-    sizes = []
-    for axis, dim in enumerate(dims.of(value.name)):
-        if isinstance(dim, int):
-            sizes.append(dim)
-        elif dims.is_steps(dim):
-            sizes.append(size.steps)
-        elif dims.is_batch(dim):
-            sizes.append(size.batch)
-        elif dims.has_sequences and len(kind.shape.dim) == 3 and axis < 2:
-            sizes.append((size.steps, size.batch)[axis])
-        elif axis == 0:
-            sizes.append(size.batch)
-        elif len(kind.shape.dim) == 4:
-            sizes.append(_IMAGE)
-        else:
-            sizes.append(size.other)
-    return tuple(sizes)
+class Layout:
+    """The shapes of a model's inputs, for sizes that are asked for and dims that are fixed.
+
+    Attributes:
+        inputs: the inputs that are not weights.
+        roles: what their values mean.
+        image: the side of images.
+    """
+
+    def __init__(self, model: onnx.ModelProto, net: Model | None, fixed: Mapping[str, int]) -> None:
+        weights = {tensor.name for tensor in model.graph.initializer}
+        self.inputs = [value for value in model.graph.input if value.name not in weights]
+        self.roles = find_roles(model, net)
+        self._dims = Dims(model, net)
+        self._fixed = fixed
+        sides = self.image_symbols()
+        self.image = max((fixed.get(symbol, IMAGE) for symbol in sides), default=IMAGE)
+
+    def shapes(self, size: Size) -> dict[str, tuple[int, ...]]:
+        """The shape of each input. Raises RunError where one is no tensor of a known rank."""
+        return {value.name: self._shape(value, size) for value in self.inputs}
+
+    def symbols(self) -> list[str]:
+        """What names dims that are open, each once."""
+        dims = (dim for value in self.inputs if _has_rank(value) for dim in self._dims.of(value.name))
+        return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
+
+    def image_symbols(self) -> list[str]:
+        """Those of them that are heights and widths."""
+        images = [value for value in self.inputs if _has_rank(value) and len(value.type.tensor_type.shape.dim) == 4]
+        dims = (dim for value in images for dim in self._dims.of(value.name)[1:])
+        return [dim for dim in dict.fromkeys(dims) if isinstance(dim, str) and not self._dims.is_batch(dim)]
+
+    def _shape(self, value: onnx.ValueInfoProto, size: Size) -> tuple[int, ...]:
+        if not _has_rank(value):
+            raise RunError(
+                f"input {value.name!r}: neither its shape nor its rank is known: give inputs, or describe it"
+            )
+        dims = self._dims.of(value.name)
+        columns = self.roles.get(value.name, Role()).columns
+        if columns and dims and isinstance(dims[-1], str):
+            dims[-1] = columns
+        return tuple(
+            dim if isinstance(dim, int) else self._fixed.get(dim, self._size(dim, axis, len(dims), size))
+            for axis, dim in enumerate(dims)
+        )
+
+    def _size(self, symbol: str, axis: int, rank: int, size: Size) -> int:
+        if self._dims.is_steps(symbol):
+            return size.steps
+        if self._dims.is_batch(symbol):
+            return size.batch
+        if self._dims.has_sequences and rank == 3 and axis < 2:
+            return (size.steps, size.batch)[axis]
+        if axis == 0:
+            return size.batch
+        if rank == 4:
+            return CHANNELS if axis == 1 else IMAGE
+        return size.other
 
 
-def _values(
-    value: onnx.ValueInfoProto,
-    shape: tuple[int, ...],
-    role: Role,
-    random: np.random.Generator,
-    size: Size,
-    shapes: Mapping[str, tuple[int, ...]],
-) -> Array:
+def _has_rank(value: onnx.ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape")
+
+
+def _dtype(value: onnx.ValueInfoProto) -> np.dtype[Any]:
     kind = value.type.tensor_type.elem_type
     if kind == TensorProto.STRING:
-        texts = np.empty(int(np.prod(shape)), object)
-        texts[:] = random.choice(_WORDS, texts.size).tolist()
-        return texts.reshape(shape)
-    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind))  # noqa: TID251 - a table of types, no graph is built
-    if dtype.kind == "f":
-        return random.standard_normal(shape).astype(dtype)
-    if dtype.kind == "b":
-        return random.random(shape) < 0.5
-    return _integers(shape, dtype, role, random, size, shapes)
-
-
-def _integers(
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
-    role: Role,
-    random: np.random.Generator,
-    size: Size,
-    shapes: Mapping[str, tuple[int, ...]],
-) -> Array:
-    if role.parts:
-        return _parts(shape, shapes.get(role.parts, (0,))[0], random).astype(dtype)
-    if role.steps:
-        lengths = random.integers(1, size.steps + 1, shape)
-        if lengths.size:
-            lengths.flat[0] = size.steps  # one row is as long as the sequence
-        return lengths.astype(dtype)
-    if role.below is not None:
-        return random.integers(0, max(role.below, 1), shape).astype(dtype)
-    return random.integers(0, 256 if dtype == np.uint8 else _HIGHEST, shape).astype(dtype)
-
-
-def _parts(shape: tuple[int, ...], total: int, random: np.random.Generator) -> Array:
-    """Lengths that add up to ``total``."""
-    count = int(np.prod(shape))
-    if not count:
-        return np.zeros(shape, np.int64)
-    cuts = np.sort(random.integers(0, total + 1, count - 1))
-    return np.diff(np.concatenate([[0], cuts, [total]])).reshape(shape)
+        return np.dtype(object)
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind))  # noqa: TID251 - a table of types, no graph is built

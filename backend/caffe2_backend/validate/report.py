@@ -41,6 +41,17 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Pair:
+    """Two sides of a matrix: the largest difference of any output, and whether all agree, over the cases both ran.
+
+    ``worst`` is None where they differ in kind; both are None where there is no case that both ran.
+    """
+
+    worst: float | None = None
+    agrees: bool | None = None
+
+
+@dataclass(frozen=True)
 class Divergence:
     """Where two sides part, from the lock step.
 
@@ -104,9 +115,10 @@ class ValidationReport:
         absent: runtimes that are not here, with the reason.
         versions: of every part, by name.
         seed: of the generated inputs; None where inputs were given.
+        random_weights: names of weights that the model lacks and that were made up: what agrees or not are runtimes.
+        notes: what a reader should know, in words.
         cases: their names; guessed: inputs of which the net says nothing, and that were taken to be one element.
-        matrix: largest difference for each pair of sides, where all pairs were asked for; None where a pair differs
-            in kind, or did not run.
+        pairs: each pair of sides, where all pairs were asked for; ``matrix`` is their largest differences.
         divergences: where sides part, where the lock step was asked for.
         optimizations: where sides disagree and no operator does: what onnxruntime's graph optimizations have to do
             with it.
@@ -123,10 +135,17 @@ class ValidationReport:
     seed: int | None = None
     cases: tuple[str, ...] = ()
     guessed: tuple[str, ...] = ()
-    matrix: Mapping[tuple[str, str], float | None] = field(default_factory=dict)
+    random_weights: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    pairs: Mapping[tuple[str, str], Pair] = field(default_factory=dict)
     divergences: tuple[Divergence, ...] = ()
     optimizations: tuple[OptimizationFault, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def matrix(self) -> dict[tuple[str, str], float | None]:
+        """Largest difference for each pair of sides; None where a pair differs in kind, or did not run."""
+        return {sides: pair.worst for sides, pair in self.pairs.items()}
 
     @property
     def agrees(self) -> bool:
@@ -155,10 +174,12 @@ class ValidationReport:
         return {
             "schema": SCHEMA, "model": self.model, "verdict": self.verdict, "exit_code": self.exit_code,
             "reference": self.reference, "sides": list(self.sides), "cases": list(self.cases), "seed": self.seed,
-            "guessed": list(self.guessed), "seconds": round(self.seconds, 3), "versions": dict(self.versions),
+            "guessed": list(self.guessed), "random_weights": list(self.random_weights), "notes": list(self.notes),
+            "seconds": round(self.seconds, 3), "versions": dict(self.versions),
             "absent": dict(self.absent), "failures": [vars(failure) for failure in self.failures],
             "results": [result.to_dict() for result in self.results],
             "matrix": [[one, other, worst] for (one, other), worst in self.matrix.items()],
+            "pairs": [[*sides, pair.agrees] for sides, pair in self.pairs.items()],
             "divergences": [divergence.to_dict() for divergence in self.divergences],
             "optimizations": [fault.to_dict() for fault in self.optimizations],
         }  # fmt: skip

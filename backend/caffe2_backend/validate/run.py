@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import onnx
 
-from caffe2_backend.validate.compare import TOLERANCES, Tolerance, compare
-from caffe2_backend.validate.inputs import SIZES, Case, Size, given_case, make_cases
+from caffe2_backend.validate.compare import TOLERANCES, Difference, Tolerance, compare, same_kind
+from caffe2_backend.validate.generate import generate
+from caffe2_backend.validate.inputs import SIZES, Case, Size
 from caffe2_backend.validate.optimizations import OptimizationFault, find_optimization
-from caffe2_backend.validate.report import BlobResult, Divergence, Failure, ValidationReport
+from caffe2_backend.validate.report import BlobResult, Divergence, Failure, Pair, ValidationReport
 from caffe2_backend.validate.runtimes import RUNTIMES, Loaded, Runtime, Value, find_runtime
-from caffe2_backend.validate.sides import Described, Forms, ModelLike, Side, depths, every_value, read_model
+from caffe2_backend.validate.sides import (
+    Described,
+    Forms,
+    ModelLike,
+    Side,
+    depths,
+    every_value,
+    random_values,
+    read_model,
+)
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 
@@ -36,6 +46,7 @@ def validate(
     sizes: Sequence[Size] = SIZES,
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
     recurrent: Any = "auto",
+    random_weights: bool = False,
     caffe2_python: str | None = None,
 ) -> ValidationReport:
     """Run a model in several runtimes, or two models, and compare what they give with what the first one gives.
@@ -56,10 +67,11 @@ def validate(
         sizes: what to generate.
         tolerances: by dtype; what is not in it is compared exactly.
         recurrent: the form of recurrent nets in exports.
+        random_weights: make up the weights that a net lacks, from ``seed``.
         caffe2_python: the Python that has real Caffe2, where it is not to be found.
 
     Raises:
-        RunError: a runtime that is named is not here, or no inputs can be generated.
+        RunError: a runtime that is named is not here, weights are missing, or no inputs can be generated.
         ConversionError: the model's inputs cannot be told from the model, or a reference needs a conversion that fails.
         NetFormatError, OSError: a model cannot be read.
     """
@@ -69,7 +81,9 @@ def validate(
     if runtimes is None and not isinstance(first.model, Model):
         chosen.sort(key=lambda runtime: runtime.form != "onnx")  # the reference runs the model itself, not its import
     second = None if other is None else Forms(read_model(other), described, inputs, recurrent)
-    cases = [given_case(inputs)] if inputs is not None else _generated(first, seed, sizes)
+    probe = _probe(chosen[0], first) if chosen and second is None else None
+    made = generate(first, inputs, seed=seed, sizes=sizes, random_weights=random_weights, probe=probe)
+    first, cases = made.forms, made.cases
     sides, failures = _sides(first, second, chosen)
     outputs = _outputs(first)
     run = _Run(sides, cases, outputs, every_blob=every_blob, tolerances=tolerances)
@@ -90,8 +104,9 @@ def validate(
     return ValidationReport(
         model=_name(model, first), reference=sides[0].label, sides=tuple(side.label for side in sides),
         results=tuple(run.results), failures=tuple(failures), absent=absent, versions=_versions(sides),
-        seed=None if inputs is not None else seed, cases=tuple(case.name for case in cases), guessed=first.guessed,
-        matrix=run.matrix() if matrix else {}, divergences=tuple(divergences),
+        seed=seed if inputs is None or made.weights else None, random_weights=made.weights,
+        notes=(*made.notes, *run.notes()), cases=tuple(case.name for case in cases), guessed=first.guessed,
+        pairs=run.pairs() if matrix else {}, divergences=tuple(divergences),
         optimizations=tuple(optimizations), seconds=time.perf_counter() - start,
     )  # fmt: skip
 
@@ -108,8 +123,20 @@ def _runtimes(named: Sequence[str | Runtime] | None, python: str | None) -> tupl
     return found, absent
 
 
-def _generated(forms: Forms, seed: int, sizes: Sequence[Size]) -> list[Case]:
-    return make_cases(forms.graph, forms.model if isinstance(forms.model, Model) else None, seed=seed, sizes=sizes)
+def _probe(reference: Runtime, forms: Forms) -> Callable[[Case], str] | None:
+    """Why the reference does not run a case of the net; None where the reference runs no nets."""
+    model = forms.model
+    if reference.form != "caffe2" or not isinstance(model, Model):
+        return None
+
+    def refusal(case: Case) -> str:
+        try:
+            reference.load(model).run(case.inputs)
+        except BridgeError as error:
+            return str(error)
+        return ""
+
+    return refusal
 
 
 def _sides(first: Forms, second: Forms | None, runtimes: Sequence[Runtime]) -> tuple[list[Side], list[Failure]]:
@@ -181,8 +208,15 @@ class _Run:
         self._every, self._tolerances = every_blob, tolerances
         self._found: dict[tuple[str, str], dict[str, Value]] = {}
         self._depths = depths(sides[0].model)
+        self._drawn = random_values(sides[0].model)
         self.results: list[BlobResult] = []
         self.failures: list[Failure] = []
+
+    def notes(self) -> Iterator[str]:
+        """What a reader should know of the comparisons."""
+        drawn = [name for name in self._outputs if name in self._drawn]
+        if drawn:
+            yield f"drawn at random, compared by shape and dtype alone: {', '.join(drawn)}"
 
     def everything(self) -> None:
         """Run, then compare with the reference."""
@@ -223,11 +257,16 @@ class _Run:
                     self.failures.append(Failure(case.name, side.label, f"gives no output {name!r}"))
                 continue
             depth = self._depths.get(name, 0)
-            difference = compare(value, actual[name], depth=depth, tolerances=self._tolerances)
+            difference = self._difference(name, value, actual[name])
             self.results.append(BlobResult(case.name, side.label, name, depth, is_output, difference))
         for name in self._outputs:
             if name not in expected and name in actual:
                 self.failures.append(Failure(case.name, self._sides[0].label, f"gives no output {name!r}"))
+
+    def _difference(self, name: str, expected: Value, actual: Value) -> Difference:
+        if name in self._drawn:
+            return same_kind(expected, actual)
+        return compare(expected, actual, depth=self._depths.get(name, 0), tolerances=self._tolerances)
 
     def wrong_pairs(self) -> list[tuple[str, str]]:
         """The cases and sides whose outputs disagree with the reference's, each side with its first such case."""
@@ -251,33 +290,29 @@ class _Run:
         return found
 
     def _agree(self, right: Mapping[str, Value], values: Mapping[str, Value]) -> bool:
-        return all(
-            compare(
-                right[name], values[name], depth=self._depths.get(name, 0), tolerances=self._tolerances
-            ).agrees
-            for name in self._outputs
-            if name in right and name in values
-        )  # fmt: skip
+        shared = [name for name in self._outputs if name in right and name in values]
+        return all(self._difference(name, right[name], values[name]).agrees for name in shared)
 
-    def matrix(self) -> dict[tuple[str, str], float | None]:
-        """The largest difference of any output of any case, for each pair of sides."""
-        table: dict[tuple[str, str], float | None] = {}
-        for one in self._sides:
-            for other in self._sides:
-                table[one.label, other.label] = self._pair(one.label, other.label)
-        return table
+    def pairs(self) -> dict[tuple[str, str], Pair]:
+        """How far the outputs of any case are apart, for each pair of sides."""
+        labels = [side.label for side in self._sides]
+        return {(one, other): self._pair(one, other) for one in labels for other in labels}
 
-    def _pair(self, one: str, other: str) -> float | None:
-        worst = 0.0
+    def _pair(self, one: str, other: str) -> Pair:
+        worst, agrees, ran = 0.0, True, False
         for case in self._cases:
             a, b = self._found.get((one, case.name)), self._found.get((other, case.name))
             if a is None or b is None:
-                return None
+                continue
+            ran = True
             for name in self._outputs:
+                if name not in a and name not in b:
+                    continue
                 if name not in a or name not in b:
-                    return None
-                difference = compare(a[name], b[name], tolerances=self._tolerances)
+                    return Pair(None, agrees=False)
+                difference = self._difference(name, a[name], b[name])
                 if not difference.agrees and not difference.max_abs:
-                    return None
+                    return Pair(None, agrees=False)
+                agrees = agrees and difference.agrees
                 worst = max(worst, difference.max_abs)
-        return worst
+        return Pair(worst, agrees) if ran else Pair()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import onnx
@@ -16,9 +16,11 @@ from caffe2_backend.validate.roles import find_roles
 from caffe2_backend.validate.runtimes import AnyModel, Runtime
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import ConversionError, NetFormatError
+from caffe2_bridge.fills import RANDOM
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend import to_onnx
 
-Described: TypeAlias = Mapping[str, tuple[Any, Any]]
+Described: TypeAlias = Mapping[str, tuple[Any, ...]]
 ModelLike: TypeAlias = AnyModel | str | Path
 
 
@@ -66,11 +68,12 @@ class Forms:
         recurrent: Any = "auto",
     ) -> None:
         self.model = model
-        self._described = dict(described or {})
+        self.described = dict(described or {})
         self._inputs = dict(inputs or {})
-        self._recurrent = recurrent
+        self.recurrent = recurrent
         self._made: AnyModel | None = None
         self.guessed: tuple[str, ...] = ()
+        self._sized = False
 
     @property
     def graph(self) -> onnx.ModelProto:
@@ -94,41 +97,64 @@ class Forms:
         assert isinstance(self._made, Model)
         return self._made
 
+    @property
+    def is_sized(self) -> bool:
+        """Whether the export holds for the sizes of the given inputs alone. Raises ConversionError."""
+        if isinstance(self.model, Model):
+            self.graph  # noqa: B018 - made now
+        return self._sized
+
     def take(self, runtime: Runtime) -> AnyModel:
         """The form that a runtime takes."""
         return self.graph if runtime.form == "onnx" else self.net
 
     def _export(self, model: Model) -> onnx.ModelProto:
-        """The export, told no more of the inputs than it needs: dtypes, then ranks, then what has to be guessed."""
+        """The export, told no more of the inputs than it needs: dtypes, ranks, sizes, then what has to be guessed."""
         names = set(model.inputs)
         given = {name: value for name, value in self._inputs.items() if name in names}
-        first = {name: (_dtype(value), None) for name, value in given.items()} | self._described
-        attempts: list[dict[str, tuple[Any, Any]]] = [first]
+        first = {name: _description(value, None) for name, value in given.items()} | self.described
+        attempts: list[dict[str, tuple[Any, ...]]] = [first]
         if given:
-            attempts.append({name: (_dtype(v), (None,) * _rank(v)) for name, v in given.items()} | self._described)
-        for described in attempts:
+            attempts.append({n: _description(v, (None,) * _rank(v)) for n, v in given.items()} | self.described)
+            attempts.append({n: _description(v, _shape(v)) for n, v in given.items()} | self.described)
+        for index, described in enumerate(attempts):
             try:
-                return to_onnx(model, inputs=described, recurrent=self._recurrent)
+                made = to_onnx(model, inputs=described, recurrent=self.recurrent)
             except ConversionError as failed:
                 error = failed
+                if not any(finding.code == "needs-shape" for finding in error.findings):
+                    break
+            else:
+                self._sized = index == 2
+                return made
         reasons = [finding.reason for finding in error.findings if finding.code == "needs-shape"]
-        unknown = [n for n in model.inputs if n not in attempts[-1] and any(f"input {n!r} " in r for r in reasons)]
+        unknown = [n for n in model.inputs if n not in first and any(f"input {n!r} " in r for r in reasons)]
         if not unknown:
             raise error
         # The net says nothing of them: lengths are one a row, and one element is what conditions and counters have.
-        roles = find_roles(onnx.ModelProto(), model)
+        roles = find_roles(None, model)
         guesses = {n: ("int32", ("N",)) if n in roles and roles[n].steps else (None, (1,)) for n in unknown}
-        made = to_onnx(model, inputs=attempts[-1] | guesses, recurrent=self._recurrent)
+        try:
+            made = to_onnx(model, inputs=first | guesses, recurrent=self.recurrent)
+        except ConversionError:  # a guess that was wrong is nothing to tell
+            raise error from None
         self.guessed = tuple(unknown)
         return made
 
 
-def _dtype(value: Any) -> Any:
-    return value.data.dtype if isinstance(value, Int8Tensor) else np.asarray(value).dtype
+def _description(value: Any, shape: tuple[int | None, ...] | None) -> tuple[Any, ...]:
+    """An input as :func:`caffe2_frontend.to_onnx` takes it."""
+    if isinstance(value, Int8Tensor):
+        return value.data.dtype, shape, (value.scale, value.zero_point)
+    return np.asarray(value).dtype, shape
 
 
 def _rank(value: Any) -> int:
-    return value.data.ndim if isinstance(value, Int8Tensor) else np.asarray(value).ndim
+    return len(_shape(value))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.data.shape if isinstance(value, Int8Tensor) else np.asarray(value).shape
 
 
 def every_value(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -153,3 +179,20 @@ def depths(model: AnyModel) -> dict[str, int]:
         depth = 1 + max((found.get(name, 0) for name in node.input), default=0)
         found.update((name, depth) for name in node.output)
     return found
+
+
+_DRAWN: Final = frozenset(["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"])
+
+
+def random_values(model: AnyModel) -> frozenset[str]:
+    """The values of the outer net that hang on random numbers: no two runtimes draw the same."""
+    found: set[str] = set()
+    ops: Iterable[OperatorDef | onnx.NodeProto]
+    ops, drawing = (model.predict_net.op, RANDOM) if isinstance(model, Model) else (model.graph.node, _DRAWN)
+    for op in ops:
+        kind = op.type if isinstance(op, OperatorDef) else op.op_type
+        if kind in drawing or not found.isdisjoint(op.input):
+            found.update(op.output)
+        else:
+            found.difference_update(op.output)
+    return frozenset(found)

@@ -22,13 +22,18 @@ _PREDICT: Final = re.compile(r"(^|[_.-])(predict|pred)([_.-]?net)?$")
 _SUFFIXES: Final = (".pb", ".pbtxt")  # a net that is there in both forms is read in the first
 
 
+def is_init_net(path: Path) -> bool:
+    """Whether a file's name says that it holds an init net."""
+    return _INIT.search(path.stem) is not None
+
+
 def init_net_beside(predict: Path) -> Path | None:
     """The init net that belongs to a predict net by its name, None where there is none.
 
     Names are matched as ``predict_net``/``init_net``, ``X_predict_net``/``X_init_net``, ``X_predict``/``X_init``,
     ``X_net``/``X_init_net`` and ``model``/``model_init``. Raises NetFormatError where several files claim to be it.
     """
-    if _INIT.search(predict.stem):
+    if is_init_net(predict):
         return None
     files = _files(predict.parent)
     for stem in _init_stems(predict.stem):

@@ -1,7 +1,7 @@
 """Versions of blobs: which write of a name an operator reads, and nets in which each name has one writer."""
 
 from caffe2_bridge.ssa.dataflow import check_dataflow
-from caffe2_bridge.ssa.emit import numbered
+from caffe2_bridge.ssa.emit import forget_copies, numbered
 from caffe2_bridge.ssa.rewrite import rename_versions, ssa_rewrite
 from caffe2_bridge.ssa.versions import (
     BlobVersions,
@@ -21,6 +21,7 @@ __all__ = [
     "Ssa",
     "VersionedBlob",
     "check_dataflow",
+    "forget_copies",
     "get_consumer_map",
     "get_external_blob_names",
     "get_op_ids_in_path",

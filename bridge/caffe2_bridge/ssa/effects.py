@@ -20,7 +20,7 @@ from caffe2_bridge.ssa.in_place import is_special, mutated, updated
 RECURRENT: Final = frozenset({"RecurrentNetwork", "RecurrentNetworkGradient"})
 BRANCHES: Final = frozenset({"If", "AsyncIf"})
 
-_BODIES: Final[Mapping[str, tuple[str, ...]]] = {
+BODIES: Final[Mapping[str, tuple[str, ...]]] = {
     "If": ("then_net", "else_net"),
     "AsyncIf": ("then_net", "else_net"),
     "While": ("cond_net", "loop_net"),
@@ -72,7 +72,7 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
     """The effects of a net; what is wrong with arguments of control operators is added to ``findings``."""
     result = NetEffects(net, [], {}, {}, {}, {}, set(), {})
     for index, proto in enumerate(net.op):
-        if proto.type in _BODIES and not proto.domain:
+        if proto.type in BODIES and not proto.domain:
             place = Location(location.net, index, proto.type, proto.name, location.path)
             try:
                 op = _control(OpView(proto, index), place, findings)
@@ -123,7 +123,7 @@ def _plain(op: OperatorDef) -> OpEffects:
 
 def _control(op: OpView, place: Location, findings: list[Diagnostic]) -> OpEffects:
     bodies: dict[str, NetEffects] = {}
-    for name in _BODIES[op.type]:
+    for name in BODIES[op.type]:
         arg = op.args.raw(name)
         if name in _REQUIRED or (arg is not None and (arg.HasField("n") or arg.HasField("s"))):
             net = op.args.net(name)

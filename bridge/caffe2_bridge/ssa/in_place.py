@@ -21,7 +21,8 @@ def _only(*pairs: tuple[int, int]) -> _Pairs:
 
 
 # (input, output) operands that real Caffe2 holds to one blob: most by their schema, some (AsyncNetBarrier,
-# EnsureClipped, the MomentumSGDUpdates, UnsafeCoalesce) by a kernel that refuses two blobs or is wrong on them.
+# EnsureClipped, the MomentumSGDUpdates, UnsafeCoalesce, VariableLengthSequencePadding,
+# YellowFin) by a kernel that refuses two blobs or is wrong on them.
 _IN_PLACE: Final[Mapping[str, _Pairs]] = {
     **dict.fromkeys(
         (
@@ -36,12 +37,15 @@ _IN_PLACE: Final[Mapping[str, _Pairs]] = {
             "SparseAdagradFusedWithSparseLengthsMeanGradient", "SparseAdagradFusedWithSparseLengthsMeanGradientApprox",
             "SparseAdagradFusedWithSparseLengthsSumGradient", "SparseAdagradFusedWithSparseLengthsSumGradientApprox",
             "SparseLpRegularizer", "SparseNormalize", "SparseStorm", "SparseWngrad", "TrimDataset", "UnsafeCoalesce",
+            "YellowFin",
         ),
         _same,
     ),
     **dict.fromkeys(("Allreduce", "Broadcast", "EnqueueBlobs", "ReduceScatter", "SafeEnqueueBlobs"), _shifted),
     **dict.fromkeys(
-        ("Append", "CopyRowsToTensor", "EnsureClipped", "ScatterAssign", "ScatterWeightedSum"), _only((0, 0))
+        ("Append", "CopyRowsToTensor", "EnsureClipped", "ScatterAssign", "ScatterWeightedSum",
+         "VariableLengthSequencePadding"),
+        _only((0, 0)),
     ),
     **dict.fromkeys(("FP16MomentumSGDUpdate", "FP32MomentumSGDUpdate", "MomentumSGDUpdate"), _only((3, 2))),
     **dict.fromkeys(

@@ -70,6 +70,7 @@ def _reshape_static(op: Op, x: Value, dims: list[int]) -> Value:
 def _reshape_runtime(op: Op, x: Value, shape: Value) -> Value:
     origin = _measured(shape)
     if origin is not None:
+        op.looks_behind(shape)
         # The shape of a tensor holds no -1, and a zero only if the tensor is empty.
         return op.emit("Reshape", x, cast(op, shape, ir.DataType.INT64), allowzero=1, shape=origin.shape)
     asked = cast(op, shape, ir.DataType.INT64)

@@ -23,10 +23,11 @@ class CleanUp:
         model = state.model
         if model is None:
             return state
-        for graph in list(model.graphs()):
-            _remove_identities(graph)
-        if not is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
-            model = common.CommonSubexpressionEliminationPass()(model).model
+        with state.traces.followed():
+            for graph in list(model.graphs()):
+                _remove_identities(graph)
+            if not is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
+                model = common.CommonSubexpressionEliminationPass()(model).model
         model = common.RemoveUnusedNodesPass()(model).model
         return replace(state, model=model)
 

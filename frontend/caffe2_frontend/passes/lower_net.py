@@ -15,8 +15,10 @@ from caffe2_bridge.params import Parameter
 from caffe2_frontend.bodies import settle_rank
 from caffe2_frontend.lower import Lowering, count_reads
 from caffe2_frontend.ops import converters
+from caffe2_frontend.origin import node_metadata
 from caffe2_frontend.scope import Constants, Names, Scope, string_tensor
 from caffe2_frontend.state import Export, ir_version
+from caffe2_frontend.trace import Trace, Traces
 from caffe2_frontend.types import Quantization, TensorInfo
 
 
@@ -44,14 +46,15 @@ class LowerNet:
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
         lowering.net(net.proto, scope, Location(net.name))
+        traces = Traces(lowering.traces, scope.blobs)
         findings = _in_net_order([*state.findings, *lowering.findings], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
-            graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope)
+            graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope, traces)
             graph.opset_imports.update(state.domains)
             model = ir.Model(graph, ir_version=ir_version(state.working_opset), producer_name="caffe2-bridge")
-        return replace(state, model=model, findings=tuple(findings), covered=lowering.covered)
+        return replace(state, model=model, findings=tuple(findings), covered=lowering.covered, traces=traces)
 
 
 def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:
@@ -125,7 +128,9 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
     return value
 
 
-def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value | None]], scope: Scope) -> ir.Graph:
+def _finish(
+    name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value | None]], scope: Scope, traces: Traces
+) -> ir.Graph:
     """The graph, with each output under its own name: an input, a constant or a blob of another name is passed on.
 
     An input that is an output too keeps its name, and the output gets a new one.
@@ -141,7 +146,8 @@ def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value
             holder.name = scope.names.fresh(output)  # an earlier value of a blob that is written in place
         result = value
         if value in used or value.const_value is not None:
-            result = _passed_on(scope, value)
+            result = _passed_on(scope, value, traces.writers.get(output))
+            traces.given[output] = result
             if value.name == output and value.const_value is not None:
                 value.name = value.const_value.name = scope.names.fresh(output)
         result.name = scope.names.fresh(output) if output in taken else output
@@ -153,10 +159,12 @@ def _finish(name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value
     return graph
 
 
-def _passed_on(scope: Scope, value: ir.Value) -> ir.Value:
-    """The same value once more."""
+def _passed_on(scope: Scope, value: ir.Value, writer: Trace | None) -> ir.Value:
+    """The same value once more: what an operator gives that has no other node."""
     node = ir.Node("", "Identity", [value], num_outputs=1)
     scope.nodes.append(node)
     result = node.outputs[0]
+    if writer is not None:
+        node.metadata_props.update(node_metadata(writer.op.type, writer.location))
     result.type, result.shape = value.type, value.shape
     return result

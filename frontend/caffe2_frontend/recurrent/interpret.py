@@ -108,7 +108,9 @@ class Reading:
             raise UnreadableError
         known = value.const_value
         if known is not None and known.size == 1 and value.dtype is not None and value.dtype.is_floating_point():
-            return Term(self.algebra.constant(float(known.numpy().reshape(()))), Layout.SCALAR)
+            contents = self.body.op.known(value)
+            assert contents is not None
+            return Term(self.algebra.constant(float(contents.reshape(()))), Layout.SCALAR)
         leaf = self.algebra.of(Leaf(value))
         rank = len(value.shape)
         if rank == 1:

@@ -36,11 +36,12 @@ class OnnxReference:
         """See Runtime."""
         from onnx.reference import ReferenceEvaluator
 
+        from caffe2_backend.validate.runtimes.mended_reference import GatherElements, MaxPool
         from caffe2_backend.validate.runtimes.ragged_reference import GRU, LSTM, RNN
 
         proto = onnx_model(model)
         try:
-            return _Loaded(ReferenceEvaluator(proto, new_ops=[LSTM, GRU, RNN]), proto)
+            return _Loaded(ReferenceEvaluator(proto, new_ops=[LSTM, GRU, RNN, GatherElements, MaxPool]), proto)
         except _FAILURES as error:
             raise RunError(f"onnx-reference cannot load the model: {error}") from error
 

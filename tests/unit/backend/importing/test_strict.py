@@ -157,3 +157,35 @@ def test_operators_that_onnx_defines_by_others() -> None:
         g (float[4,3] x, int64[4] k) => (float y) { y = SoftmaxCrossEntropyLoss<reduction = "sum">(x, k) }""")
     inputs = {"x": RNG.normal(size=(4, 3)).astype(np.float32), "k": np.array([0, 2, 1, 2])}
     assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
+
+
+DEFINED = {
+    "an operand left out": """g (float[2,4,8] x, float[4,1,4] w, float[2,4,3] s) => (float[2,4,8] y, float[2,4,3] t) {
+        y, t = CausalConvWithState(x, w, , s) }""",
+    "an attribute left out": "g (int32 x) => (float[N] y) { y = BlackmanWindow(x) }",
+    "an output left out": """g (float[2,3,4,8] q, float[2,3,6,8] k) => (float[2,3,4,8] y, float[2,3,4,6] z) {
+        y, , , z = Attention(q, k, k) }""",
+}
+
+
+@pytest.mark.parametrize("what", DEFINED)
+def test_a_definition_of_onnx_with(what: str) -> None:
+    opset = 27 if "Causal" in DEFINED[what] else 23
+    model = parser.parse_model(f'<ir_version: 13, opset_import: ["": {opset}]> {DEFINED[what]}')
+    assert to_netdef(model).predict_net.op
+
+
+def test_axes_that_follow_from_shapes_are_arguments() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[A,B,C] x) => (float y) <int64[1] one = {1}, int64 zero = {0}, int64 step = {1}> {
+          s = Shape(x) n = Shape(s) m = Sub(n, one) k = Squeeze(m) a = Range(zero, k, step) y = ReduceMean(x, a) }""")
+    op = to_netdef(model).predict_net.op[-1]
+    assert op.type == "ReduceMean"
+    assert [list(arg.ints) for arg in op.arg if arg.name == "axes"] == [[0, 1]]
+
+
+def test_what_is_no_constant_and_has_no_rank_is_a_finding() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[A,B] x, int64[N] a) => (float y) { y = Unsqueeze(x, a) }""")
+    with pytest.raises(ConversionError, match="an unknown number of axes"):
+        to_netdef(model)

@@ -1,0 +1,131 @@
+"""Operators that came from Caffe2 as themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from caffe2_backend.carry import captured_values
+from caffe2_backend.origins import Match, counted, find_operators
+from caffe2_backend.restored import DOMAIN, restored_node
+from caffe2_backend.state import WORKING_OPSET, Import
+from caffe2_frontend.origin import blobs_of
+from caffe2_frontend.region import bodies
+from caffe2_frontend.types import Quantization
+
+
+class RestoreOperators:
+    """Put one node with the operator's definition in place of the nodes that the export made of it.
+
+    Nodes that were changed since, or whose operands are others, stay and are converted as any others.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"files"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"restored"})
+
+    def __call__(self, state: Import) -> Import:
+        """Restore; the model is this import's own, and is changed in place."""
+        if state.findings:
+            return state
+        model = state.model
+        found = find_operators(model)
+        if not found or (state.foreign == "carry" and _may_stay_old(model, found)):
+            return state
+        restoring = _Restoring(model.graph)
+        for match in found:
+            restoring.put(match)
+        restoring.finish(found)
+        return replace(state, restored=counted(found), quantized=restoring.quantized)
+
+
+def _may_stay_old(model: ir.Model, found: Sequence[Match]) -> bool:
+    """Whether ONNX operators of an opset that cannot be converted may remain, which go with no others in a net."""
+    version = model.opset_imports.get("", WORKING_OPSET)
+    nodes = {node for match in found for node in match.nodes}
+    return version < WORKING_OPSET and any(node not in nodes for node in model.graph)
+
+
+class _Restoring:
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        self.order = {node: number for number, node in enumerate(graph)}
+        self.replaced: dict[ir.Value, ir.Value] = {}
+        self.quantized: dict[str, Quantization] = {}
+        values = (*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs))
+        self.taken = {str(value.name) for value in values}
+
+    def put(self, match: Match) -> None:
+        """Put the operator's node before the last of those that make its outputs."""
+        reads, _ = blobs_of(match.origin.operator)
+        inputs = [self._input(blob, operand) for blob, operand in zip(reads, match.inputs, strict=True)]
+        for known, value in zip(match.origin.operands, inputs, strict=False):
+            if value is not None and value.producer() is None and known.type is not None and known.type.quantization:
+                self.quantized[str(value.name)] = known.type.quantization
+        outputs = [_output(match, index, name) for index, name in enumerate(match.names)]
+        self.taken.update(match.names)
+        last = max(match.nodes[: match.origin.roots], key=self.order.__getitem__)
+        self.graph.insert_before(last, restored_node(match.origin.definitions, inputs, outputs))
+        for old, new in zip(match.outputs, outputs, strict=True):
+            if old is not None:
+                ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+                old.name = None
+                self.replaced[old] = new
+
+    def _input(self, blob: str, operand: ir.Value | ir.TensorProtocol | None) -> ir.Value | None:
+        if operand is None:
+            return None
+        if isinstance(operand, ir.Value):
+            owner = operand.graph
+            if operand.is_initializer() and owner is not None and owner is not self.graph:
+                owner.initializers.pop(str(operand.name))
+                self.graph.register_initializer(operand)
+            return self.replaced.get(operand, operand)
+        name, count = blob, 1
+        while name in self.taken:
+            name = f"{blob}_{count}"
+            count += 1
+        self.taken.add(name)
+        kind, shape = ir.TensorType(operand.dtype), ir.Shape(operand.shape.numpy())
+        value = ir.Value(name=name, type=kind, shape=shape, const_value=operand)
+        self.graph.register_initializer(value)
+        return value
+
+    def finish(self, found: Sequence[Match]) -> None:
+        """Remove what nothing reads any more."""
+        self._remove_unread([node for match in found for node in match.nodes])
+        if any(match.origin.roots > 1 for match in found):
+            self.graph.sort()
+        self.graph.opset_imports[DOMAIN] = 1
+
+    def _remove_unread(self, nodes: Iterable[ir.Node]) -> None:
+        waiting = list(dict.fromkeys(nodes))
+        known = {*waiting}
+        while waiting:
+            node = waiting.pop()
+            if node.graph is not self.graph or any(v.uses() or v.is_graph_output() for v in node.outputs):
+                continue
+            read = [value for value in (*node.inputs, *captured_values(node)) if value is not None]
+            for body in bodies(node):
+                for inner in ir.traversal.RecursiveGraphIterator(body):
+                    for index in range(len(inner.inputs)):
+                        inner.replace_input_with(index, None)
+            self.graph.remove(node, safe=True)
+            for value in read:
+                maker = value.producer()
+                if maker in known:
+                    waiting.append(maker)
+                elif value.is_initializer() and not (value.uses() or value.is_graph_input() or value.is_graph_output()):
+                    self.graph.initializers.pop(str(value.name), None)
+
+
+def _output(match: Match, index: int, name: str) -> ir.Value:
+    value = ir.Value(name=name)
+    output = match.origin.outputs[index]
+    if output is not None:
+        value.type = ir.TensorType(output.type.dtype)
+        dims = match.dims(output.type)
+        value.shape = None if dims is None else ir.Shape(dims)
+    return value

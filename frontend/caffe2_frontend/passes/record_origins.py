@@ -1,0 +1,307 @@
+"""Definitions of the net's operators, on the nodes that they became."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa import forget_copies
+from caffe2_bridge.ssa.effects import BODIES
+from caffe2_frontend.lower import count_reads
+from caffe2_frontend.origin import (
+    LOCATION_KEY,
+    ORIGIN_KEY,
+    PART_KEY,
+    Operand,
+    Origin,
+    Output,
+    ValueType,
+    blobs_of,
+    digest_of,
+    part_of,
+)
+from caffe2_frontend.quantized import given
+from caffe2_frontend.region import OpenRegionError, Region, bodies, contents
+from caffe2_frontend.state import Export
+from caffe2_frontend.trace import Trace
+from caffe2_frontend.types import Quantization
+
+Blobs = Mapping[str, ir.Value | None]
+
+# Nodes that operators share with others, such as the measuring of a dim, are few.
+_MOST_SHARED: Final = 64
+# Constants that the nodes have in themselves are kept with the operator up to this size.
+_MAX_HELD_BYTES: Final = 4096
+# Integers up to this size may say something of shapes; so may numbers to these nodes.
+_MAX_CHECKED_BYTES: Final = 1 << 16
+_SIZED_BY_NUMBERS: Final = frozenset({"Resize", "Range", "OneHot"})
+# Operators whose conversion looks at the nodes before them.
+_LOOK_BACK: Final = frozenset({"RecurrentNetwork"})
+_MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
+
+
+class RecordOrigins:
+    """Write beside the nodes of each operator what the way back needs to make the operator of them again.
+
+    Operators of which no node is left, or whose operands were changed into others (weights that were repacked), have no
+    origin: their nodes are converted back one by one.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph", "clean", "folded", "pruned", "opset", "sunk"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"origins"})
+
+    def __call__(self, state: Export) -> Export:
+        """Write; the model's graph is this export's own, and its nodes are given metadata in place."""
+        recorder = _Recorder(state)
+        for trace in state.traces.ops:
+            recorder.record(trace)
+        return state
+
+
+class _Recorder:
+    def __init__(self, state: Export) -> None:
+        self.net = state.predict
+        self.graph = state.graph
+        self.parameters = state.init.parameters.keys() - state.inputs.keys()
+        self.own = Counter(node.metadata_props.get(LOCATION_KEY, "") for node in state.graph)
+        self.values = _values(state.graph)
+        self.bound = state.traces.blobs
+        bound = [self.bound, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
+        # A conversion to another opset makes all values anew, and forgets what was known of them.
+        self.known = {
+            value.name or "": value
+            for blobs in (bound if state.opset != state.working_opset else ())
+            for value in blobs.values()
+            if value is not None
+        }
+        self.blobs = self._now(self.bound)
+        self.given = self._now(state.traces.given)
+        self.writers = {blob: trace for trace in state.traces.ops for blob in blobs_of(trace.op)[1]}
+        self.owned: set[ir.Value] = set()
+        self.digests: dict[ir.Value, str] = {}
+        self.types: dict[tuple[ir.DataType, int, Quantization | None], ValueType] = {}
+        self.shapes: list[ir.Shape | None] = []
+        self.users: Counter[str] | None = None
+
+    def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
+        """The values that stand in the finished graph under the names of these; values have changed, names have not."""
+        values = self.values
+        return {blob: values.get(value.name or "") for blob, value in blobs.items() if value is not None}
+
+    def record(self, trace: Trace) -> None:
+        """Write one operator's origin, if it has one."""
+        reads, writes = blobs_of(trace.op)
+        before = self.blobs if trace.before is None else self._now(trace.before)
+        values = [before.get(blob) for blob in reads]
+        outputs: list[ir.Value | None] = []
+        for blob in writes:
+            value = self.given.get(blob) or self.blobs.get(blob)
+            if self.writers[blob] is not trace:  # one that is changed in place has the last operator's value
+                value = None
+            if value is None or value.producer() is None or value in self.owned or value in values:
+                outputs.append(None)
+            else:
+                self.owned.add(value)
+                outputs.append(value)
+        if any(outputs):
+            try:
+                self._write(trace, _Reads(self, trace, reads, values), outputs)
+            except OpenRegionError:
+                return
+
+    def _write(self, trace: Trace, reads: _Reads, outputs: list[ir.Value | None]) -> None:
+        roots: dict[ir.Node, int] = {}
+        made: list[Output | None] = []
+        for value in outputs:
+            node = None if value is None else value.producer()
+            if value is None or node is None:
+                made.append(None)
+            else:
+                made.append(Output(roots.setdefault(node, len(roots)), value.index() or 0, self.type_of(value)))
+        for number, root in enumerate(roots):
+            if (PART_KEY if number else ORIGIN_KEY) in root.metadata_props:
+                raise OpenRegionError
+        definitions = [_as_written(trace.op)]
+        if None in reads.values:
+            definitions = [*self._makers(trace, reads), *definitions]
+        region = Region(self.graph, reads.cut, reads.passed, self.digests)
+        region.walk(list(roots), self.own[reads.location] + _MOST_SHARED)
+        operands = reads.checked(region)
+        origin = Origin(definitions, operands, made, region.cuts, sorted(reads.passed), len(roots), len(region.nodes))
+        text = origin.text
+        digest = digest_of(text, region.parts)
+        for number, root in enumerate(roots):
+            if number:
+                root.metadata_props[PART_KEY] = part_of(digest, number)
+            else:
+                root.metadata_props[ORIGIN_KEY] = f"{digest} {text}"
+
+    def type_of(self, value: ir.Value) -> ValueType:
+        """The type of a value as the converters knew it; many share their shapes, which are read once."""
+        value = self.known.get(value.name or "", value)
+        kind, shape = value.type, value.shape
+        if not isinstance(kind, ir.TensorType):
+            raise OpenRegionError
+        dtype = kind.dtype
+        how = given(value) if dtype in _MAY_BE_INT8 else None
+        key = (dtype, id(shape), how)
+        found = self.types.get(key)
+        if found is None:
+            dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
+            found = self.types[key] = ValueType(dtype, dims, how)
+            self.shapes.append(shape)  # an id is one's own as long as the shape is there
+        return found
+
+    def _makers(self, trace: Trace, reads: _Reads) -> Iterable[OperatorDef]:
+        """The operators that make what the operator reads and is no tensor, where nothing else uses that."""
+        for blob, value in zip(reads.blobs, reads.values, strict=True):
+            if value is not None or (self.bound if trace.before is None else trace.before).get(blob) is not None:
+                continue
+            makers = [op for op in self.net.op if blob in op.output and op != trace.op]
+            if not makers:
+                continue
+            if self.users is None:
+                self.users = _users(self.net)
+            if len(makers) > 1 or makers[0].input or len(makers[0].output) > 1 or self.users[blob] > 1:
+                raise OpenRegionError
+            yield makers[0]
+
+
+class _Reads:
+    """The operands of one operator, and how they are found again."""
+
+    def __init__(
+        self, recorder: _Recorder, trace: Trace, blobs: Sequence[str], values: Sequence[ir.Value | None]
+    ) -> None:
+        self.recorder = recorder
+        self.trace = trace
+        self.blobs = blobs
+        self.values = values
+        self.location = str(trace.location)
+        self.operands: list[Operand] = []
+        self.numbers: dict[ir.Value, int] = {}
+        self.passed: frozenset[int] = frozenset()
+        consulted = _by_name(trace.consulted) if trace.consulted else {}
+        for number, (blob, value) in enumerate(zip(blobs, values, strict=True)):
+            known = None if value is None else consulted.get(value.name)
+            if known is not None:  # it follows from dims that were known: it is as good as a constant
+                assert value is not None
+                self.operands.append(self._held(ir.tensor(known), value))
+            elif value is None:
+                self.operands.append(self._gone(blob))
+            elif value in self.numbers:
+                self.operands.append(Operand(same=self.numbers[value]))
+            else:
+                self.numbers[value] = number
+                self.operands.append(Operand(recorder.type_of(value)))
+        if trace.measured:
+            measured = {value.name for value in trace.measured}
+            self.passed = frozenset(number for value, number in self.numbers.items() if value.name in measured)
+
+    def _gone(self, blob: str) -> Operand:
+        """An operand that the graph does not have any more, or never had, being no tensor."""
+        value = (self.recorder.bound if self.trace.before is None else self.trace.before).get(blob)
+        return Operand() if value is None else self._held(value.const_value, value)
+
+    def _held(self, tensor: ir.TensorProtocol | None, value: ir.Value) -> Operand:
+        if tensor is None or tensor.nbytes > _MAX_HELD_BYTES:
+            raise OpenRegionError
+        kind = self.recorder.type_of(value) if given(value) is not None else None
+        return Operand(kind, held=ir.serde.serialize_tensor(tensor).SerializeToString(deterministic=True))
+
+    def cut(self, _: int, value: ir.Value, reader: ir.Node) -> int | None:
+        """The number of an operand. What is only measured, and is none, becomes one."""
+        number = self.numbers.get(value)
+        if number is not None:
+            return number
+        if value.name in self.recorder.parameters:
+            raise OpenRegionError
+        if reader.op_type == "Shape" and not reader.domain and _location(value) != self.location:
+            number = self.numbers[value] = len(self.operands)
+            self.operands.append(Operand(self.recorder.type_of(value)))
+        return number
+
+    def checked(self, region: Region) -> list[Operand]:
+        """The operands as the nodes read them."""
+        read = region.operands
+        if not self.passed.issubset(read.values()):
+            raise OpenRegionError
+        for value, number in self.numbers.items():
+            if value not in read:
+                self.operands[number] = self._unread(value)
+            elif value.const_value is not None:
+                self.operands[number] = self._constant(value, self.operands[number], region)
+        return self.operands
+
+    def _unread(self, value: ir.Value) -> Operand:
+        if value.const_value is not None:
+            return self._held(value.const_value, value)
+        if self.trace.op.type in _LOOK_BACK:
+            raise OpenRegionError
+        return Operand(self.recorder.type_of(value), name=str(value.name))
+
+    def _constant(self, value: ir.Value, operand: Operand, region: Region) -> Operand:
+        """With the digest of its contents, where these matter."""
+        tensor = value.const_value
+        assert tensor is not None
+        tells = self._is_consulted(value) or any(node.op_type in _SIZED_BY_NUMBERS for node in region.nodes)
+        if tensor.dtype.is_floating_point() and not tells:
+            return operand
+        if tensor.nbytes > _MAX_CHECKED_BYTES:
+            raise OpenRegionError
+        return replace(operand, contents=contents(value, self.recorder.digests))
+
+    def _is_consulted(self, value: ir.Value) -> bool:
+        return any(value.name == other.name for other in self.trace.consulted or ())
+
+
+def _by_name(
+    consulted: Mapping[ir.Value, np.ndarray[Any, Any] | None],
+) -> dict[str | None, np.ndarray[Any, Any] | None]:
+    return {value.name: held for value, held in consulted.items()}
+
+
+def _as_written(op: OperatorDef) -> OperatorDef:
+    """The definition without the marks of the renaming of versions, which stand on copies."""
+    if op.type != "Copy" and op.type not in BODIES:
+        return op
+    net = NetDef(op=[op])
+    forget_copies(net)
+    return net.op[0]
+
+
+def _values(graph: ir.Graph) -> dict[str, ir.Value]:
+    """The values that operators of the net can read: those of the graph, and constants that were moved into bodies."""
+    found = {str(value.name): value for value in (*graph.inputs, *graph.initializers.values())}
+    for node in graph:
+        for value in node.outputs:
+            found[str(value.name)] = value
+        for body in bodies(node) if node.attributes else ():
+            found.update({str(value.name): value for value in _constants(body)})
+    return found
+
+
+def _constants(graph: ir.Graph) -> Iterable[ir.Value]:
+    yield from graph.initializers.values()
+    for node in graph:
+        for body in bodies(node):
+            yield from _constants(body)
+
+
+def _users(net: NetDef) -> Counter[str]:
+    """How many operators of the net read each blob, in bodies too."""
+    users: Counter[str] = Counter()
+    for op in net.op:
+        users.update(count_reads(NetDef(op=[op])).keys())
+    return users
+
+
+def _location(value: ir.Value) -> str | None:
+    node = value.producer()
+    return None if node is None else node.metadata_props.get(LOCATION_KEY)

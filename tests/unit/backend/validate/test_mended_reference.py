@@ -1,0 +1,42 @@
+"""Operators of the reference evaluator that this project replaces, against onnxruntime."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from caffe2_backend.validate.runtimes import find_runtime
+
+
+def agree(text: str, **inputs: np.ndarray) -> None:  # type: ignore[type-arg] # of any type
+    model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
+    one, other = (find_runtime(name).load(model).run(inputs) for name in ("onnxruntime-cpu", "onnx-reference"))
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name])
+
+
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("side", [28, 29])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "strides = [1, 1], pads = [1, 1, 1, 1], ",
+        "strides = [2, 2], pads = [0, 1, 1, 0], ",
+        "strides = [3, 2], dilations = [2, 1], ",
+    ],
+)
+def test_max_pool(spec: str, side: int, ceil: int) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, side, side)).astype(np.float32)
+    agree(
+        f"g (float[2, 3, {side}, {side}] x) => (float[A, B, C, D] y)"
+        f"{{ y = MaxPool<kernel_shape = [3, 3], {spec}ceil_mode = {ceil}>(x) }}",
+        x=x,
+    )
+
+
+def test_gather_elements_of_a_long_axis() -> None:
+    random = np.random.default_rng(1)
+    x, i = random.standard_normal((70, 3)).astype(np.float32), random.integers(0, 70, (90, 2))
+    agree("g (float[70, 3] x, int64[90, 2] i) => (float[90, 2] y) { y = GatherElements<axis = 0>(x, i) }", x=x, i=i)
