@@ -105,7 +105,8 @@ def test_what_a_body_lacks_is_found_at_its_place() -> None:
     model = parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
         g (float[T,4] x) => (float[T] s) {
         s = Scan<num_scan_inputs = 1, body = b (float[4] r) => (float o) { m = Mul(r, r)
-            k = Constant<value_ints = [2, 2]>() n = Reshape(m, k) d = Multinomial(n) e = Cast<to = 1>(d) o = ReduceSum<keepdims = 0>(e) }>(x) }""")
+            k = Constant<value_ints = [2, 2]>() n = Reshape(m, k) d = Multinomial(n)
+            e = Cast<to = 1>(d) o = ReduceSum<keepdims = 0>(e) }>(x) }""")
     with pytest.raises(ConversionError, match=r"Scan > body\[\d\] Multinomial"):
         to_netdef(model)
 
