@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ class Lowering:
 
     def net(self, net: NetDef, scope: Scope, place: Location) -> None:
         """Lower the operators of ``net`` into ``scope``; ``place`` is the net's own place."""
-        self.ops(numbered(net), scope, place)
+        self.ops(numbered(NetView(net)), scope, place)
 
     def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, place: Location) -> None:
         """Lower operators in order, each with its index in the net that was given."""
@@ -125,7 +125,7 @@ class Lowering:
         for arg in view.proto.arg:
             if not arg.HasField("n") or arg.name.startswith("backward"):
                 continue
-            for index, inner in numbered(arg.n):
+            for index, inner in numbered(NetView(arg.n)):
                 place = here.enter(arg.name, index, inner.type, inner.name)
                 if self._converter(inner) is None and place not in reported:
                     self._report_unknown(inner, place)
@@ -184,15 +184,18 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 
 def count_reads(net: NetDef) -> Counter[str]:
     """How often each blob is read by the operators of a net, and of nets in it: as operand, or named in an argument."""
-    counts: Counter[str] = Counter()
-    for op in NetView(net).ops:
-        counts.update(op.inputs)
-        for arg in op.proto.arg:
+    return Counter(_reads(net))
+
+
+def _reads(net: NetDef) -> Iterator[str]:
+    for op in net.op:
+        yield from op.input
+        for arg in op.arg:
             if arg.name not in _NAMES_MADE:
-                counts.update(value.decode(errors="replace") for value in arg.strings)
+                for value in arg.strings:
+                    yield value.decode(errors="replace")
             for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
-                counts += count_reads(inner)
-    return counts
+                yield from _reads(inner)
 
 
 def _unknown(op_type: str) -> str:

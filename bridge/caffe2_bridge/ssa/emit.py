@@ -112,10 +112,10 @@ def emit(effects: NetEffects, versions: NetVersions, names: Names, tail: Iterabl
     effects.net.op.extend(tail)
 
 
-def numbered(net: NetDef) -> Iterator[tuple[int, OpView]]:
+def numbered(net: NetView) -> Iterator[tuple[int, OpView]]:
     """The operators of a net whose versions were renamed, each with its index before; a copy has that of the next."""
     copies = 0
-    for op in NetView(net).ops:
+    for op in net.ops:
         yield op.index - copies, op
         copies += op.proto.debug_info == _INSERTED
 

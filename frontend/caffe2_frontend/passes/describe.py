@@ -71,7 +71,7 @@ class DescribeInputs:
 
 def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
     """Arguments that tell of operands and cannot be read; a converter might ask for ranks before it reads them."""
-    for place, op in numbered(net.proto):
+    for place, op in numbered(net):
         expected = None if op.proto.domain else expectations().get(op.type)
         if expected is None:
             continue

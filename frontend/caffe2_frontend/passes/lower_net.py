@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.init_net import InitNet
 from caffe2_bridge.net import NetView
 from caffe2_bridge.params import Parameter
+from caffe2_bridge.ssa import numbered
 from caffe2_frontend.bodies import settle_rank
 from caffe2_frontend.lower import Lowering, count_reads
 from caffe2_frontend.ops import converters
@@ -45,7 +46,7 @@ class LowerNet:
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
-        lowering.net(net.proto, scope, Location(net.name))
+        lowering.ops(numbered(net), scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs)
         findings = _in_net_order([*state.findings, *lowering.findings], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
