@@ -9,6 +9,7 @@ from caffe2_backend.passes.convert_opset import ConvertOpset
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
 from caffe2_backend.passes.fold_constants import FoldConstants
+from caffe2_backend.passes.forget_claims import ForgetClaims
 from caffe2_backend.passes.lower_graph import LowerGraph
 from caffe2_backend.passes.place import PlaceOnDevice
 from caffe2_backend.passes.remove_sequences import RemoveSequences
@@ -22,6 +23,7 @@ IMPORT: Final[tuple[Pass[Import], ...]] = (
     InlineFunctions(),
     ConvertOpset(),
     RefuseFindings(),
+    ForgetClaims(),
     ExpandFunctions(),
     FoldConstants(),
     LiftConstants(),

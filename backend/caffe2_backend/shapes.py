@@ -165,7 +165,7 @@ def expanded(op: Op, blob: str, dtype: ir.DataType, target: list[int] | str) -> 
     if dtype in (BOOL, *NARROW):
         return op.cast(expanded(op, op.cast(blob, INT32), INT32, target), dtype)
     if dtype == ir.DataType.FLOAT16:
-        return narrowed(op, expanded(op, op.emit("HalfToFloat", blob), FLOAT, target), dtype)
+        return from_float(op, expanded(op, as_float(op, blob, dtype), FLOAT, target), dtype)
     shape = op.const(target, np.int64) if isinstance(target, list) else target
     return op.emit("Expand", blob, shape)
 

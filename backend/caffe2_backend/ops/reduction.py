@@ -8,7 +8,7 @@ import numpy as np
 from onnx_ir import DataType
 
 from caffe2_backend.family import Family
-from caffe2_backend.op import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64, Op
+from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
 from caffe2_backend.ops.shape import full
 from caffe2_backend.run_time import chosen_dims, combined, mask_of, named_axes, parted, product_of, resized, without
 from caffe2_backend.shapes import (
@@ -63,9 +63,9 @@ def _reduced(op: Op, kind: str, blob: str, axes: Axes, keep: int) -> str:
 def _of_something(op: Op, kind: str, made: str, axes: Axes) -> str:
     """The greatest of no floats at all is minus infinity, for which Caffe2 gives the lowest number."""
     sizes = [op.dim(axis) for axis in (axes if isinstance(axes, list) else range(op.rank()))]
-    if kind not in ("ReduceMax", "ReduceMin") or all(sizes) or op.dtype() not in (FLOAT, FLOAT16, DOUBLE):
+    if kind not in ("ReduceMax", "ReduceMin") or all(sizes) or op.dtype() not in (FLOAT, DOUBLE):
         return made
-    dtype = FLOAT if op.dtype() == FLOAT16 else op.dtype()
+    dtype = op.dtype()
     empty = op.emit("EQ", op.emit("Size", op.input(0)), scalar(op, 0, INT64))
     far = scalar(op, -np.inf if kind == "ReduceMax" else np.inf, dtype)
     return op.emit("Add", made, op.emit("Where", empty, far, scalar(op, 0, dtype)))

@@ -26,6 +26,7 @@ from caffe2_backend.shapes import (
     dim_of,
     dim_parts,
     expanded,
+    from_float,
     greater,
     joined,
     moved,
@@ -212,7 +213,7 @@ def full(op: Op, dims: list[Part], dtype: ir.DataType, value: float | str) -> st
     """A blob of one value, a number or a blob that holds it."""
     if dtype == ir.DataType.FLOAT16:
         inner = op.emit("HalfToFloat", value) if isinstance(value, str) else value
-        return narrowed(op, full(op, dims, FLOAT, inner), dtype)
+        return from_float(op, full(op, dims, FLOAT, inner), dtype)
     if dtype == ir.DataType.DOUBLE:
         held = op.const([value], dtype) if not isinstance(value, str) else op.reshape(value, [1])
         return op.emit("Add", op.cast(full(op, dims, FLOAT, 0), dtype), held)

@@ -66,7 +66,10 @@ def infer(model: ir.Model) -> None:
     """Complete what is known of the values of a model, in place."""
     proto = without_weights(model)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
-    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    except onnx.shape_inference.InferenceError:  # converters say at their node what is not known
+        return
     known = dict(_described(inferred.graph))
     for graph in model.graphs():
         for value in (value for node in graph for value in node.outputs):

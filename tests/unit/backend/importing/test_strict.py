@@ -152,6 +152,16 @@ def test_shapes_are_computed_when_the_net_runs() -> None:
 
 
 @pytest.mark.oracle
+@pytest.mark.parametrize("foreign", ["error", "carry"])
+def test_a_size_of_the_exporters_example_is_not_believed(foreign: Any) -> None:
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
+        g (float[N,T] x) => (float[M] z) <float[1] one = {1}, float[N,5] y, int64[1] s> {
+        y = Relu(x) s = Shape<start = 1>(y) z = Expand(one, s) }""")
+    back = to_onnx(to_netdef(model, foreign=foreign))
+    (found,) = OnnxSession(back.SerializeToString(), "cpu").run_values({"x": np.zeros((2, 7), np.float32)})
+    assert found.shape == (7,)
+
+
 def test_operators_that_onnx_defines_by_others() -> None:
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         g (float[4,3] x, int64[4] k) => (float y) { y = SoftmaxCrossEntropyLoss<reduction = "sum">(x, k) }""")
