@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 import onnx_ir as ir
@@ -36,7 +38,10 @@ class FoldConstants:
 def _fold(model: ir.Model) -> None:
     from onnxscript.optimizer import fold_constants
 
-    with contextlib.suppress(RuntimeError):  # a node that is not as ONNX has it: its converter says what is wrong
+    with (
+        _quiet(),
+        contextlib.suppress(RuntimeError),
+    ):  # a node that is not as ONNX has it: its converter says what is wrong
         fold_constants(
             model,
             onnx_shape_inference=True,
@@ -44,6 +49,18 @@ def _fold(model: ir.Model) -> None:
             output_size_limit=_LARGEST,
             should_fold=_is_of_tensors,
         )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """What the folder leaves as it is, is no news: the converters say what is wrong with it, if anything is."""
+    logger = logging.getLogger("onnxscript")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _is_of_tensors(node: ir.Node) -> bool | None:
