@@ -139,7 +139,7 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
     What is stacked must have one row an iteration: Caffe2 puts those behind one another, and makes no new dim. Where
     the loop does not run, Caffe2 leaves int32 there, whatever the type; here it has the type that it has otherwise.
     """
-    op.args.ignore("save_scopes", "disable_scopes")
+    op.args.ignore("save_scopes")
     body = op.args.net("body")
     assert body is not None
     has_trips, has_condition = (op.args.flag(name, default=False) for name in ("has_trip_count", "has_cond"))
@@ -148,6 +148,8 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
     formals, results = list(body.external_input), list(body.external_output)
     if len(results) <= len(initial) or len(formals) < 2 + len(initial):
         op.unsupported("the body has fewer inputs or outputs than the loop carries", code="invalid-argument")
+    if op.args.flag("disable_scopes", default=False):
+        _refuse_outer_changes(op, body, formals[: 2 + len(initial)])
     first = reshape(op, cast(op, op.input(1), ir.DataType.BOOL), [1])
 
     def step(inside: Op, states: list[Value], iteration: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
@@ -165,6 +167,16 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
         op, op.input(0) if has_trips else None, first if has_condition else None, [first, *initial], step
     )
     return (*finals[1:], *stacked)
+
+
+def _refuse_outer_changes(op: Op, body: NetDef, carried: Sequence[str]) -> None:
+    """A body without scopes writes into the net around it, in every iteration; here only what is carried does."""
+    for name in written_blobs(body):
+        if name not in carried and op.scope.is_known(name):
+            op.unsupported(
+                f"its body changes blob {name!r} of the net around it, which the loop does not carry",
+                hint="carry it: add it to the operator's inputs, and to the body's inputs and outputs",
+            )
 
 
 def _one_row(op: Op, value: Value) -> Value:

@@ -64,6 +64,21 @@ def test_indices_are_those_of_the_net_that_was_given() -> None:
     ]  # fmt: skip
 
 
+def test_a_loop_that_changes_what_it_does_not_carry() -> None:
+    """Real Caffe2 adds to the outer ``a`` in every iteration."""
+    body = NetDef(external_input=["i", "c", "s", "a"], external_output=["c2", "s2"])
+    body.op.extend([
+        operator("Copy", ["c"], ["c2"]), operator("Add", ["a", "s"], ["a"]), operator("Copy", ["a"], ["s2"]),
+    ])  # fmt: skip
+    op = operator(
+        "ONNXWhile", ["m", "go", "x"], ["y"], has_trip_count=1, num_loop_carried_deps=1, disable_scopes=1, body=body
+    )
+    net = NetDef(name="n", op=[op], external_input=["m", "go", "x", "a"], external_output=["y", "a"])
+    inputs = {"m": ("int64", []), "go": ("bool", []), "x": ("float32", [1]), "a": ("float32", [1])}
+    reasons = [finding.reason for finding in check(net, inputs=inputs).findings]
+    assert reasons == ["its body changes blob 'a' of the net around it, which the loop does not carry"]
+
+
 def test_notes_stop_nothing() -> None:
     findings: list[Severity] = []
 
