@@ -151,7 +151,6 @@ def test_shapes_are_computed_when_the_net_runs() -> None:
         assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
 
 
-@pytest.mark.oracle
 @pytest.mark.parametrize("foreign", ["error", "carry"])
 def test_a_size_of_the_exporters_example_is_not_believed(foreign: Any) -> None:
     model = parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
@@ -162,6 +161,7 @@ def test_a_size_of_the_exporters_example_is_not_believed(foreign: Any) -> None:
     assert found.shape == (7,)
 
 
+@pytest.mark.oracle
 def test_operators_that_onnx_defines_by_others() -> None:
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         g (float[4,3] x, int64[4] k) => (float y) { y = SoftmaxCrossEntropyLoss<reduction = "sum">(x, k) }""")
