@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from caffe2_backend.op import INT64, Op
-from caffe2_backend.run_time import places_along
-from caffe2_backend.shapes import Part, dim_of, dim_parts, joined, product, reshaped, scalar
+from caffe2_backend.shapes import Part, dim_of, dim_parts, joined, places_along, product, reshaped, scalar
 
 
 def indices(op: Op, index: int, axis: int, of: int = 0) -> str:

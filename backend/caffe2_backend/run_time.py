@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from caffe2_backend.op import BOOL, CAFFE2_TYPES, DOUBLE, FLOAT, FLOAT16, INT32, INT64, Op
-from caffe2_backend.shapes import NARROW, Part, concat, cut, joined, steps_to
+from caffe2_backend.shapes import NARROW, Part, concat, cut, joined, written
 from caffe2_bridge.arguments import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -41,13 +41,6 @@ def spread(op: Op, default: str, axes: str, values: str) -> str:
     return written(op, made, axes, values)
 
 
-def written(op: Op, blob: str, places: str, rows: str) -> str:
-    """``blob``, an own copy, with the rows at ``places`` replaced; Caffe2 writes in place."""
-    op.emit("ScatterAssign", blob, places, rows)
-    op.made.ops[-1].output[0] = blob
-    return blob
-
-
 def resized(op: Op, blob: str, shape: str) -> str:
     """A blob in the shape that a list says, int64 [n]; the list may be empty, and its dims zero.
 
@@ -56,13 +49,6 @@ def resized(op: Op, blob: str, shape: str) -> str:
     """
     template = op.emit("ConstantFill", joined(op, [1, shape]), input_as_shape=1, dtype=CAFFE2_TYPES[BOOL], value=0)
     return op.emit("Squeeze", op.emit("ResizeLike", blob, template), dims=[0])
-
-
-def places_along(op: Op, size: Part) -> str:
-    """0 to ``size`` - 1, int64."""
-    if isinstance(size, int):
-        return op.const(np.arange(size), np.int64)
-    return steps_to(op, size)
 
 
 def zeros_like(op: Op, blob: str, dtype: object) -> str:

@@ -68,8 +68,10 @@ def dim_of(op: Op, blob: str, axis: int) -> str:
     return op.emit("Shape", blob, axes=[axis])
 
 
-def steps_to(op: Op, size: str) -> str:
-    """The numbers from zero up to a size, int64 [1]; int64 [size]."""
+def places_along(op: Op, size: Part) -> str:
+    """The numbers from zero up to a size; int64 [size]."""
+    if isinstance(size, int):
+        return op.const(np.arange(size), np.int64)
     return op.emit("Range", op.const([0], np.int64), size, op.const([1], np.int64))
 
 

@@ -7,16 +7,7 @@ import numpy as np
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, INT64, Op
 from caffe2_backend.places import flat_places, indices, row_places
-from caffe2_backend.run_time import places_along
-from caffe2_backend.shapes import (
-    concat,
-    cut,
-    dim_parts,
-    moved,
-    product,
-    reshaped,
-    widened,
-)
+from caffe2_backend.shapes import concat, cut, dim_parts, joined, moved, places_along, product, reshaped, widened
 
 family = Family("indexing")
 
@@ -57,14 +48,10 @@ def non_zero(op: Op) -> str:
     rows = []
     for axis, size in enumerate(parts):
         stride = product(op, parts[axis + 1 :])
-        through = op.emit("Div", found, _number(op, stride))
-        whole = op.emit("Mul", op.emit("Div", through, _number(op, size)), _number(op, size))
+        through = op.emit("Div", found, joined(op, [stride]))
+        whole = op.emit("Mul", op.emit("Div", through, joined(op, [size])), joined(op, [size]))
         rows.append(op.emit("ExpandDims", op.emit("Sub", through, whole), dims=[0]))
     return concat(op, rows, 0)
-
-
-def _number(op: Op, part: int | str) -> str:
-    return op.const([part], np.int64) if isinstance(part, int) else part
 
 
 @family.converts("Compress")
@@ -109,7 +96,7 @@ def reverse_sequence(op: Op) -> str:
     inside = op.cast(op.emit("LT", rows, lengths), INT64)
     mirrored = op.emit("Sub", op.emit("Sub", lengths, op.const([1], np.int64)), rows)
     source = op.emit("Add", rows, op.emit("Mul", inside, op.emit("Sub", mirrored, rows)))
-    places = op.emit("Add", op.emit("Mul", source, _number(op, count)), places_along(op, count))
+    places = op.emit("Add", op.emit("Mul", source, joined(op, [count])), places_along(op, count))
     order = [time, batch, *(i for i in range(len(parts)) if i not in (time, batch))]
     turned = [parts[i] for i in order]
     flat = reshaped(op, moved(op, op.input(0), order), [product(op, turned[:2]), *turned[2:]])

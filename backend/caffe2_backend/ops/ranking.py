@@ -7,19 +7,22 @@ import numpy as np
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
 from caffe2_backend.ops.shape import full
-from caffe2_backend.run_time import accumulated, around, integers, named_axes, places_along, resized, span, written
+from caffe2_backend.run_time import accumulated, around, integers, named_axes, resized, span
 from caffe2_backend.shapes import (
     Part,
     concat,
     dim_of,
     dim_parts,
+    joined,
     moved,
     narrowed,
+    places_along,
     product,
     reshaped,
     scalar,
     taken,
     widened,
+    written,
 )
 
 family = Family("ranking")
@@ -77,7 +80,7 @@ def _counted_top(op: Op, axis: int, *, smallest: bool) -> tuple[str, str]:
     ahead = op.emit("LT" if smallest else "GT", other, one)
     behind = op.emit("Or", ahead, op.emit("And", _equal(op, one, other, dtype), earlier))
     rank_of = op.emit("ReduceSum", op.cast(behind, INT64), axes=[2], keepdims=0)
-    step = _list(op, size)
+    step = joined(op, [size])
     starts = op.emit("Mul", reshaped(op, places_along(op, rows), [rows, 1]), step)
     inverse = op.reshape(op.emit("Add", rank_of, starts), [-1])
     each = op.reshape(op.emit("Add", op.emit("Sub", rank_of, rank_of), places), [-1])
@@ -95,10 +98,6 @@ def _equal(op: Op, a: str, b: str, dtype: object) -> str:
     if dtype in (FLOAT, DOUBLE):
         return op.emit("And", op.emit("LE", a, b), op.emit("GE", a, b))
     return op.emit("EQ", a, b)
-
-
-def _list(op: Op, part: Part) -> str:
-    return op.const([part], np.int64) if isinstance(part, int) else part
 
 
 @family.converts("Unique")

@@ -11,18 +11,7 @@ from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
 from caffe2_backend.ops.shape import full
 from caffe2_backend.run_time import chosen_dims, combined, mask_of, named_axes, parted, product_of, resized, without
-from caffe2_backend.shapes import (
-    LARGEST,
-    NUMBERS,
-    along_last,
-    concat,
-    dim_of,
-    joined,
-    moved,
-    narrowed,
-    scalar,
-    widened,
-)
+from caffe2_backend.shapes import LARGEST, NUMBERS, along_last, concat, dim_of, joined, moved, narrowed, scalar, widened
 
 family = Family("reduction")
 

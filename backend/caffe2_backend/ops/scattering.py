@@ -9,18 +9,21 @@ import numpy as np
 from caffe2_backend.family import Family
 from caffe2_backend.op import FLOAT, FLOAT16, INT32, INT64, Op
 from caffe2_backend.places import flat_places, indices, row_places
-from caffe2_backend.run_time import places_along, repeated, resized, written
+from caffe2_backend.run_time import repeated, resized
 from caffe2_backend.shapes import (
     NUMBERS,
     Part,
     concat,
     dim_parts,
     greater,
+    joined,
     moved,
+    places_along,
     product,
     reshaped,
     shape_of,
     widened,
+    written,
 )
 
 family = Family("scattering")
@@ -105,7 +108,7 @@ def tensor_scatter(op: Op) -> str:
         op.unsupported("the axis of the batch", code="invalid-argument")
     order = [0, axis, *(i for i in range(1, rank) if i != axis)]
     cache, update = ([dim_parts(op, k)[i] for i in order] for k in range(2))
-    items, size = reshaped(op, places_along(op, cache[0]), [cache[0], 1]), _list(op, cache[1])
+    items, size = reshaped(op, places_along(op, cache[0]), [cache[0], 1]), joined(op, [cache[1]])
     steps = places_along(op, update[1])
     if op.has_input(2):
         steps = op.emit("Add", reshaped(op, indices(op, 2, axis), [cache[0], 1]), steps)
@@ -118,7 +121,3 @@ def tensor_scatter(op: Op) -> str:
     rows = reshaped(op, moved(op, _held(op, 1)[0], order), [-1, width])
     shaped = moved(op, reshaped(op, written(op, flat, places, rows), cache), [order.index(i) for i in range(rank)])
     return shaped if dtype in NUMBERS else op.cast(shaped, dtype)
-
-
-def _list(op: Op, part: Part) -> str:
-    return op.const([part], np.int64) if isinstance(part, int) else part

@@ -7,16 +7,7 @@ import onnx_ir as ir
 
 from caffe2_backend.family import Family
 from caffe2_backend.op import BOOL, CAFFE2_TYPES, FLOAT, INT32, INT64, Op
-from caffe2_backend.run_time import (
-    mask_of,
-    named_axes,
-    places_along,
-    product_of,
-    resized,
-    spread,
-    without,
-    zeros_like,
-)
+from caffe2_backend.run_time import mask_of, named_axes, product_of, resized, spread, without, zeros_like
 from caffe2_backend.shapes import (
     NARROW,
     NUMBERS,
@@ -31,6 +22,7 @@ from caffe2_backend.shapes import (
     joined,
     moved,
     narrowed,
+    places_along,
     product,
     reshaped,
     scalar,

@@ -10,8 +10,8 @@ import numpy as np
 from caffe2_backend.family import Family
 from caffe2_backend.op import INT64, Op
 from caffe2_backend.ops.shape import full
-from caffe2_backend.run_time import integers, named_axes, places_along, span, spread
-from caffe2_backend.shapes import Part, concat, cut, dim_of, dim_parts, greater, taken
+from caffe2_backend.run_time import integers, named_axes, span, spread
+from caffe2_backend.shapes import Part, concat, cut, dim_of, dim_parts, greater, places_along, taken
 
 family = Family("slicing")
 

@@ -14,7 +14,7 @@ from caffe2_backend.op import FLOAT, INT64, Op
 from caffe2_backend.recurrent.network import recurrent_network
 from caffe2_backend.recurrent.rows import Plan, plan_rows
 from caffe2_backend.recurrent.time import backwards
-from caffe2_backend.shapes import dim_of, moved, steps_to
+from caffe2_backend.shapes import dim_of, moved, places_along
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 family = Family("scan")
@@ -156,7 +156,7 @@ def _network(op: Op, parts: _Scan, plan: Plan) -> list[str]:
     """The step net has the row of each state before and after it; sequences of other types than float are gathered."""
     held = len(parts.initial)
     wholes = [link.whole(op, parts.sequences[link.index].from_first(op)) for link in plan.linked]
-    first = None if wholes else op.emit("ExpandDims", steps_to(op, parts.steps(op)), dims=[1])
+    first = None if wholes else op.emit("ExpandDims", places_along(op, parts.steps(op)), dims=[1])
     indices = {link.index for link in plan.linked}
     gathered = [sequence for i, sequence in enumerate(parts.sequences) if i not in indices]
     last = parts.last(op) if any(sequence.way.backward for sequence in gathered) else ""
