@@ -199,7 +199,7 @@ def once(folder: str, how: str) -> None:
     answers = _worker.own_stdout()
     import caffe2_bridge as c2
     from caffe2_frontend import convert, to_onnx
-    from caffe2_frontend.files import save_onnx
+    from caffe2_frontend.interop.onnx_files import save_onnx
 
     inputs = given_inputs(folder)
     imported = _worker.resident()

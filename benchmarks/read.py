@@ -21,8 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
-from caffe2_bridge import load_init_net, wire_write
+from caffe2_bridge import load_init_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_bridge.wire import write as wire_write
 
 TENSOR_ELEMENTS = 4_000_000  # 20 MB on the wire, as a large convolution or embedding
 REPEATS = 5

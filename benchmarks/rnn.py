@@ -30,7 +30,7 @@ from _measure import Spread, caffe2, ours, ratio, run, take_turns
 
 from caffe2_bridge import ConversionError
 from caffe2_frontend import convert
-from caffe2_frontend.files import save_onnx
+from caffe2_frontend.interop.onnx_files import save_onnx
 from caffe2_frontend.state import Recurrent
 
 FIRST: Final = Size(100, 16, 256, 512)

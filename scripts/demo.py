@@ -16,7 +16,7 @@ from rich.table import Table
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
 from caffe2_frontend import convert
-from caffe2_frontend.files import save_onnx
+from caffe2_frontend.interop.onnx_files import save_onnx
 
 FOLDER = Path(__file__).resolve().parent.parent / "models" / "char_rnn"
 FORMS = ("fused", "scan")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_bridge.net import NetView, OpView
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, TensorProto
 
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,8 @@ import numpy as np
 from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 
-from caffe2_backend.convert import to_netdef
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.importer import to_netdef
+from caffe2_backend.runtime.onnx_session import OnnxSession
 
 Feeds = dict[str, Any]
 DTYPES = {

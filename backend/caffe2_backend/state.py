@@ -9,9 +9,9 @@ from typing import Final, Literal
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.types import Quantization
+from caffe2_frontend.interop.types import Quantization
 
 Foreign = Literal["error", "carry"]
 # One device for all that can run there, or the device of each named input or parameter.

@@ -15,11 +15,11 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from caffe2_backend.runtime.blob_workspace import Net, Workspace
 from caffe2_backend.runtime.device_names import option_device
 from caffe2_backend.runtime.predictor import Predictor as _Predictor
 from caffe2_backend.runtime.sessions import cuda_devices
 from caffe2_backend.runtime.values import Array, Int8Tensor
-from caffe2_backend.runtime.workspace import Net, Workspace
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption

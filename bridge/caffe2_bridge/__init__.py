@@ -41,9 +41,9 @@ from caffe2_bridge.graph_edit import (
     rename_op_input,
     rename_op_output,
 )
-from caffe2_bridge.init_net import InitNet
+from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model, read_init
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.ssa import (
     check_dataflow,
     get_consumer_map,

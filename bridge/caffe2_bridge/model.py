@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 
-from caffe2_bridge.init_net import InitNet, read_init_net
-from caffe2_bridge.net import as_net_def
-from caffe2_bridge.params import Arrays, Parameter
+from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.netdef.parameters import Arrays, Parameter
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.net import NetView
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
 
 

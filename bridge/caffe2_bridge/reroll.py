@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from caffe2_bridge.model import Model
-from caffe2_bridge.net import NetView, OpView
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
 # A product of a block: the operator's place in the block, and which of its outputs.

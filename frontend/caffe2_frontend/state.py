@@ -11,10 +11,10 @@ import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic
-from caffe2_bridge.init_net import InitNet
+from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.trace import Traces
-from caffe2_frontend.types import TensorInfo
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.trace import Traces
 
 Recurrent = Literal["auto", "fused", "scan", "loop"]
 

@@ -26,10 +26,10 @@ import numpy as np
 
 import caffe2_bridge
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validate.generate import first_walk
-from caffe2_backend.validate.walk import Start, StuckError
+from caffe2_backend.validation.inputs.generate import first_walk
+from caffe2_backend.validation.inputs.synthesize import Start, StuckError
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Severity
-from caffe2_bridge.fills import RANDOM
+from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -275,9 +275,9 @@ class _Trial:
 
     def _described(self) -> dict[str, tuple[str, int | None]]:
         """What the conversion reads off the net about inputs."""
-        from caffe2_frontend.begin import begin
-        from caffe2_frontend.passes.describe import DescribeInputs
-        from caffe2_frontend.passes.rename import RenameToSsa
+        from caffe2_frontend.passes.convert_to_ssa import RenameToSsa
+        from caffe2_frontend.passes.describe_inputs import DescribeInputs
+        from caffe2_frontend.prepare import begin
 
         try:
             state = run_passes((RenameToSsa(), DescribeInputs()), begin(Model(self.predict, self.model.init)))

@@ -12,7 +12,7 @@ from cells import fills
 from click.testing import CliRunner, Result
 from conformance.recording import operator
 
-from caffe2_backend.cli import main
+from caffe2_backend.cli.commands import main
 from caffe2_bridge import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check, to_onnx

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from conformance.recording import operator
 
 import caffe2_bridge as c2
-from caffe2_backend.cli import main
+from caffe2_backend.cli.commands import main
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 CHAR_RNN = Path(__file__).resolve().parents[2] / "models" / "char_rnn"
@@ -141,7 +141,7 @@ def test_ops() -> None:
 
 def test_a_real_process(small: Path, tmp_path: Path) -> None:
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-W", "error", "-c", "from caffe2_backend.cli import main; main()"]
+    command = [sys.executable, "-W", "error", "-c", "from caffe2_backend.cli.commands import main; main()"]
 
     def start(*words: object) -> subprocess.CompletedProcess[str]:
         words = (*command, *map(str, words))

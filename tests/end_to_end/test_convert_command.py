@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import caffe2_bridge as c2
-from caffe2_backend.cli import main
+from caffe2_backend.cli.commands import main
 
 CHAR_RNN = Path(__file__).parents[2] / "models" / "char_rnn"
 needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from onnx import parser
 
-from caffe2_backend.cli import main
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.cli.commands import main
+from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge import load
 from caffe2_frontend import to_onnx
 

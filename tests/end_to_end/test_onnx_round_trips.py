@@ -13,7 +13,7 @@ import pytest
 from onnx import parser
 
 from caffe2_backend import to_netdef
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_backend.state import Foreign
 from caffe2_frontend import to_onnx
 

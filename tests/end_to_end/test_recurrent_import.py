@@ -12,8 +12,8 @@ import pytest
 from conformance.corpus import Case, find_cases, read_case
 from conformance.oracle import OracleRun, run_oracle
 
-from caffe2_backend.convert import to_netdef
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.importer import to_netdef
+from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx

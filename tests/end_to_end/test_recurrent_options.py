@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import caffe2_bridge as c2
-from caffe2_backend.certify import certify
 from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.validation.certify import certify
 from caffe2_frontend import convert, to_onnx
-from caffe2_frontend.op import Op, Value
+from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent import fused
 from caffe2_frontend.recurrent.match import Columns
-from caffe2_frontend.stateful import STATES_KEY, NoStatesError
+from caffe2_frontend.recurrent.stateful import STATES_KEY, NoStatesError
 
 MODELS = Path(__file__).resolve().parent.parent / "golden" / "models"
 ROOT = MODELS.parents[2]

@@ -10,8 +10,9 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from caffe2_backend.cli import main
-from caffe2_backend.validate import lockstep, validate
+from caffe2_backend.cli.commands import main
+from caffe2_backend.validation import validate
+from caffe2_backend.validation.lockstep import lockstep
 from caffe2_bridge import RunError, load, save
 from caffe2_frontend import to_onnx
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from caffe2_backend.cli import main
-from caffe2_backend.validate import batch
-from caffe2_backend.validate.batch import find_models, run_batch
+from caffe2_backend.cli.commands import main
+from caffe2_backend.validation.batch import batch
+from caffe2_backend.validation.batch.batch import find_models, run_batch
 
 MODELS = Path(__file__).parents[1] / "golden" / "models"
 AGAINST = ("workspace", "onnxruntime-cpu")

@@ -17,9 +17,9 @@ import pytest
 from unit.backend.validate.faults import MODELS, with_weight
 
 from caffe2_backend.picture import sketch_model
-from caffe2_backend.validate import ValidationReport, validate
-from caffe2_backend.validate.page import page, write_page
-from caffe2_backend.validate.picture import colouring, error_picture
+from caffe2_backend.validation import ValidationReport, validate
+from caffe2_backend.validation.render.page import page, write_page
+from caffe2_backend.validation.render.picture import colouring, error_picture
 from caffe2_bridge import load
 from caffe2_frontend import to_onnx
 

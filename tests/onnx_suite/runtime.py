@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from caffe2_backend.base import prepare
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.onnx_backend import prepare
+from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import BridgeError
 from onnx_suite.cases import Case, difference
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from conformance.oracle import OracleError, OracleResult, OracleRun, run_oracle
 
-from caffe2_backend.convert import to_netdef
+from caffe2_backend.importer import to_netdef
 from caffe2_bridge.diagnostics import BridgeError
 from onnx_suite.cases import Case, difference
 

@@ -8,7 +8,7 @@ import pytest
 from conformance.oracle import find_oracle
 from onnx.backend.test import BackendTest
 
-from caffe2_backend import base
+from caffe2_backend import onnx_backend
 from onnx_suite.cases import SUITES, Case, folder_cases, installed_cases
 from onnx_suite.runtime import run_backend
 from onnx_suite.strict import run_strict
@@ -60,7 +60,7 @@ def test_what_the_peer_imports_is_imported() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the suite's own arithmetic overflows on purpose
 def test_onnx_itself_takes_the_module_for_a_backend() -> None:
     """ONNX's own runner, on a handful of tests: its comparisons know neither text nor sequences well."""
-    suite = BackendTest(base, __name__).include(r"^test_(add|relu|gemm_all_attributes|lstm_defaults|if)_cpu$")
+    suite = BackendTest(onnx_backend, __name__).include(r"^test_(add|relu|gemm_all_attributes|lstm_defaults|if)_cpu$")
     tests = [
         getattr(kind(name), name)
         for kind in suite.test_cases.values()

@@ -16,7 +16,7 @@ from typing import Protocol
 from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
-from caffe2_bridge.net import OpView
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import check_dataflow, get_ssa, get_undefined_blobs, ssa_rewrite
 

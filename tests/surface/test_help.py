@@ -7,7 +7,7 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from caffe2_backend.cli import main
+from caffe2_backend.cli.commands import main
 
 COMMANDS = {
     "check": ("MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--json", "Exit code 0: covered, 1: findings, 2: usage."),

@@ -10,7 +10,7 @@ import caffe2_backend
 import caffe2_bridge
 import caffe2_frontend
 from caffe2_backend.runtime.sessions import Session
-from caffe2_frontend.files import save_onnx
+from caffe2_frontend.interop.onnx_files import save_onnx
 
 BRIDGE = {
     "BridgeError", "ConversionError", "Diagnostic", "InitNet", "Location", "Model", "NetFormatError", "Parameter",

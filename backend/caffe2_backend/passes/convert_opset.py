@@ -10,10 +10,10 @@ import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
-from caffe2_backend.passes.first_scan import rewritten, undisguise
+from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.weightless import with_weights, without_weights
+from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
 # What ONNX's converters raise where they cannot convert a model.
 _SECOND_SCAN = 9

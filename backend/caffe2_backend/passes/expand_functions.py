@@ -12,7 +12,7 @@ from onnx_ir.passes import common
 
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
-from caffe2_frontend.weightless import with_weights, without_weights
+from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
 # Where the definitions stand among the model's own functions until they are put in their places.
 _DOMAIN: Final = "caffe2_bridge.definitions"

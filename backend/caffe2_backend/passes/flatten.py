@@ -9,9 +9,9 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
-from caffe2_backend.restored import reserved_names
+from caffe2_backend.restore.operators import reserved_names
 from caffe2_backend.state import Import
-from caffe2_frontend.weightless import without_made_up_names, without_weights
+from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
 
 # The first version of ONNX's file format in which initializers need not be inputs.
 _SEPARATE_INITIALIZERS: Final = 4

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from caffe2_backend.carry import describe_net
-from caffe2_backend.lower import Lowering, value_names
+from caffe2_backend.lowering.carry import describe_net
+from caffe2_backend.lowering.lower import Lowering, value_names
 from caffe2_backend.ops import converters
-from caffe2_backend.restored import DOMAIN, reserved_names
+from caffe2_backend.restore.operators import DOMAIN, reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.diagnostics import Location
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.scope import Names
-from caffe2_frontend.types import Quantization
+from caffe2_frontend.interop.types import Quantization
+from caffe2_frontend.lowering.scope import Names
 
 
 class LowerGraph:

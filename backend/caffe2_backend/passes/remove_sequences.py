@@ -6,11 +6,11 @@ from typing import ClassVar, Final
 
 import onnx_ir as ir
 
-from caffe2_backend.lower import value_names
+from caffe2_backend.lowering.lower import value_names
 from caffe2_backend.passes.flatten import infer
-from caffe2_backend.sequences import Contents, Emitter, Items, Rows, become
+from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
-from caffe2_frontend.scope import Names
+from caffe2_frontend.lowering.scope import Names
 
 _MAKERS: Final = frozenset({"SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"})
 _READERS: Final = frozenset({"ConcatFromSequence", "SequenceAt", "SequenceLength"})

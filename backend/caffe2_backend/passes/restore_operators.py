@@ -8,13 +8,13 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from caffe2_backend.carry import captured_values
-from caffe2_backend.origins import Match, counted, find_operators
-from caffe2_backend.restored import DOMAIN, restored_node
+from caffe2_backend.lowering.carry import captured_values
+from caffe2_backend.restore.match import Match, counted, find_operators
+from caffe2_backend.restore.operators import DOMAIN, restored_node
 from caffe2_backend.state import WORKING_OPSET, Import
-from caffe2_frontend.origin import blobs_of
-from caffe2_frontend.region import bodies
-from caffe2_frontend.types import Quantization
+from caffe2_frontend.interop.fingerprint import bodies
+from caffe2_frontend.interop.origin import blobs_of
+from caffe2_frontend.interop.types import Quantization
 
 
 class RestoreOperators:

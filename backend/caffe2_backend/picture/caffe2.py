@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from caffe2_backend.picture.flow import Body, Flow, Operator
-from caffe2_backend.picture.shapes import Extents, Known, extents_of
+from caffe2_backend.picture.edges import Body, Flow, Operator
+from caffe2_backend.picture.shape_labels import Extents, Known, extents_of
 from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
 from caffe2_bridge.model import Model
-from caffe2_bridge.net import ArgumentError, NetView, OpView
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef
 
 # What DeviceOption calls its types: TypeProto's numbers. CPU and MKLDNN have no index.

@@ -9,7 +9,7 @@ from typing import Final
 import onnx
 from google.protobuf.message import DecodeError
 
-from caffe2_backend.picture.flow import Body, Flow, Operator
+from caffe2_backend.picture.edges import Body, Flow, Operator
 from caffe2_backend.picture.sketch import Sketch, extent, shortened
 from caffe2_bridge.diagnostics import NetFormatError
 

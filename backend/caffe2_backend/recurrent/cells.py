@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_backend.family import Family
-from caffe2_backend.op import FLOAT, Op
+from caffe2_backend.emit.shapes import concat, cut, in_float, moved, scalar
+from caffe2_backend.lowering.family import Family
+from caffe2_backend.lowering.op import FLOAT, Op
 from caffe2_backend.recurrent.network import Step, recurrent_network
-from caffe2_backend.recurrent.time import backwards, in_time
-from caffe2_backend.shapes import concat, cut, in_float, moved, scalar
+from caffe2_backend.recurrent.sequence_lengths import backwards, in_time
 
 family = Family("recurrent")
 

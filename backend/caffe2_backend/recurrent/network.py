@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from caffe2_backend.op import Op
+from caffe2_backend.lowering.op import Op
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
 
 # From the operator inside the step, the rows of the sequences, the states and the step's number (int32, [1]): the

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.control import Body, lowered_body, while_loop
-from caffe2_backend.family import Family
-from caffe2_backend.op import FLOAT, INT64, Op
+from caffe2_backend.emit.shapes import dim_of, moved, places_along
+from caffe2_backend.lowering.family import Family
+from caffe2_backend.lowering.op import FLOAT, INT64, Op
+from caffe2_backend.ops.control_flow import Body, lowered_body, while_loop
 from caffe2_backend.recurrent.network import recurrent_network
 from caffe2_backend.recurrent.rows import Plan, plan_rows
-from caffe2_backend.recurrent.time import backwards
-from caffe2_backend.shapes import dim_of, moved, places_along
+from caffe2_backend.recurrent.sequence_lengths import backwards
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 family = Family("scan")

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.values import Int8Tensor, Tensor, as_value, on_host
-from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import Location, NetFormatError, RunError
-from caffe2_bridge.fills import FILLS, FillError, FillOp, Values
-from caffe2_bridge.net import ArgumentError, NetView, OpView
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.init.fills import FILLS, FillError, FillOp, Values
+from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.wire import read as wire
 
 
 def split_fills(net: NetDef) -> tuple[tuple[OpView, ...], NetDef]:

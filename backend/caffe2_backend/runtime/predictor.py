@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from caffe2_backend.runtime.choices import DEFAULTS, Choices
 from caffe2_backend.runtime.device_names import CPU, device_name, names_gpu
 from caffe2_backend.runtime.program import Program
+from caffe2_backend.runtime.session_options import DEFAULTS, Choices
 from caffe2_backend.runtime.sessions import Session, real_device
 from caffe2_backend.runtime.staged import Runnable, make_program
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value, as_value

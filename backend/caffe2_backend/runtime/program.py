@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.choices import DEFAULTS, Choices
+from caffe2_backend.runtime.conversion import Lowered, lower, needs_sizes
 from caffe2_backend.runtime.device_names import CPU
-from caffe2_backend.runtime.lowering import Lowered, lower, needs_sizes
 from caffe2_backend.runtime.results import Blobs, Later, Results, value_of
+from caffe2_backend.runtime.session_options import DEFAULTS, Choices
 from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.specialization import Variant, as_parameter
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
-from caffe2_backend.runtime.variant import Variant, as_parameter
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Location, RunError
-from caffe2_bridge.init_net import InitNet
-from caffe2_bridge.net import NetView
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import BRANCHES, NetEffects, analyse
 
 if TYPE_CHECKING:
-    from caffe2_frontend.types import TensorInfo
+    from caffe2_frontend.interop.types import TensorInfo
 
 # Operators whose output is an object for others to work in.
 _SCOPES: Final = frozenset({"CreateScope"})
@@ -245,7 +245,7 @@ class Program:
         return tuple(parts)
 
     def _infos(self, given: Mapping[str, Value]) -> dict[str, TensorInfo]:
-        from caffe2_frontend.types import tensor_info
+        from caffe2_frontend.interop.types import tensor_info
 
         infos = {}
         for name in self._free:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.choices import DEFAULTS, Choices
 from caffe2_backend.runtime.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.session_options import DEFAULTS, Choices
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import RunError
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from caffe2_backend.runtime.choices import Choices
 from caffe2_backend.runtime.device_names import CPU, names_devices, names_gpu
-from caffe2_backend.runtime.plan import Plan, Run, Transfer, make_plan
+from caffe2_backend.runtime.partition import Plan, Run, Transfer, make_plan
 from caffe2_backend.runtime.program import Program
 from caffe2_backend.runtime.results import Blobs, Later, Results, value_of
+from caffe2_backend.runtime.session_options import Choices
 from caffe2_backend.runtime.sessions import put_on, real_device
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.init_net import InitNet
+from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 Runnable: TypeAlias = "Program | StagedProgram"

@@ -1,6 +1,5 @@
 """Building Caffe2 nets, without Caffe2: nets, recurrent nets and their cells, control flow."""
 
-from caffe2_bridge.arguments import make_argument, make_operator
 from caffe2_bridge.builder.cells import (
     AttentionCell,
     AttentionType,
@@ -24,6 +23,7 @@ from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.recurrent import recurrent_net
 from caffe2_bridge.builder.scope import Blob
 from caffe2_bridge.diagnostics import BuildError
+from caffe2_bridge.netdef.construct import make_argument, make_operator
 
 __all__ = [
     "ONES",

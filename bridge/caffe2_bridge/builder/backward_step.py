@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from caffe2_bridge.builder.recurrence import Recurrence
+from caffe2_bridge.builder.cell_net import Recurrence
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.gradients import (
     GradientError,

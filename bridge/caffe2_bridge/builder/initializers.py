@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from caffe2_bridge.arguments import make_operator
 from caffe2_bridge.diagnostics import BuildError
-from caffe2_bridge.fill_nets import fill_operators
-from caffe2_bridge.params import NUMBERS, Parameter
+from caffe2_bridge.init.fill_nets import fill_operators
+from caffe2_bridge.netdef.construct import make_operator
+from caffe2_bridge.netdef.parameters import NUMBERS, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef
 
 

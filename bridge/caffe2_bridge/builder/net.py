@@ -9,14 +9,14 @@ from typing import Any, Final, TypeAlias, overload
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.arguments import make_operator
 from caffe2_bridge.builder.initializers import XAVIER, Initializer
 from caffe2_bridge.builder.scope import Blob, Scope
 from caffe2_bridge.diagnostics import BuildError
-from caffe2_bridge.fill_nets import fill_net
-from caffe2_bridge.init_net import read_init_net
+from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.init.init_net import read_init_net
 from caffe2_bridge.model import Model
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.netdef.construct import make_operator
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
 Names: TypeAlias = str | Sequence[str]

@@ -9,8 +9,8 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from caffe2_bridge.builder.backward_step import backward_arguments
+from caffe2_bridge.builder.cell_net import Recurrence, State
 from caffe2_bridge.builder.net import Net, copy_net
-from caffe2_bridge.builder.recurrence import Recurrence, State
 from caffe2_bridge.builder.scope import Blob
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

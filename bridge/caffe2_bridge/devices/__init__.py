@@ -6,7 +6,7 @@ from caffe2_bridge.devices.follow import follow_inputs
 from caffe2_bridge.devices.fuse import fuse_copies
 from caffe2_bridge.devices.infer import assign_device_option, infer_device_type, infer_output_devices
 from caffe2_bridge.devices.insert import insert_copies
-from caffe2_bridge.devices.operands import Side, operand_sides
+from caffe2_bridge.devices.operand_sides import Side, operand_sides
 from caffe2_bridge.devices.placement import CostModel, Placement, place
 from caffe2_bridge.devices.status import propagate_status
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from caffe2_bridge.devices.operands import CONTROL, GRADIENT, SPECIAL, Side, Sides, all_same, operand_sides
+from caffe2_bridge.devices.operand_sides import CONTROL, GRADIENT, SPECIAL, Side, Sides, all_same, operand_sides
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.net import ArgumentError, OpView
+from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import BRANCHES, RECURRENT, do_bindings, loop_formals
 from caffe2_bridge.ssa.versions import VersionedBlob

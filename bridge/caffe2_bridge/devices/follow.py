@@ -11,9 +11,9 @@ from caffe2_bridge.devices.cuda import has_cuda_version
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.flow import Step, build_flow
 from caffe2_bridge.devices.infer import StepNets, write_option
-from caffe2_bridge.devices.operands import CONTROL, Side
+from caffe2_bridge.devices.operand_sides import CONTROL, Side
 from caffe2_bridge.diagnostics import BridgeError, Location
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 _PREDICT: Final = Location("predict")

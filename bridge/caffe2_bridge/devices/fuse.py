@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 from caffe2_bridge.devices.device import HOST, Device
 from caffe2_bridge.devices.infer import StepNets, explicit_device
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.graph_edit.slots import rename_in_bodies, touched
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.graph_edit.value_numbering import rename_in_bodies, touched
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, all_names, analyse
 

@@ -10,10 +10,10 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.flow import Flow, Step, build_flow
-from caffe2_bridge.devices.operands import CONTROL, Side
+from caffe2_bridge.devices.operand_sides import CONTROL, Side
 from caffe2_bridge.devices.status import FixedPoint, Statuses, known_values
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
-from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import RECURRENT
 from caffe2_bridge.ssa.versions import VersionedBlob

@@ -9,10 +9,10 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.infer import StepNets, explicit_device
-from caffe2_bridge.devices.operands import CONTROL, GRADIENT, Side, operand_sides
+from caffe2_bridge.devices.operand_sides import CONTROL, GRADIENT, Side, operand_sides
 from caffe2_bridge.devices.residence import Cell, Residence
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.net import ArgumentError, OpView, as_net_def
+from caffe2_bridge.netdef.views import ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import (
     BRANCHES,

@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.devices.flow import Flow, Step, build_flow
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_bridge.ssa.versions import VersionedBlob
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
-from caffe2_bridge.files.optional import required
-from caffe2_bridge.files.stored import Blob, Fetch, gather
-from caffe2_bridge.files.stored_write import Record
+from caffe2_bridge.files.blob_record_writer import Record
+from caffe2_bridge.files.blob_records import Blob, Fetch, gather
+from caffe2_bridge.files.optional_packages import required
+from caffe2_bridge.wire import read as wire
 
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
 _LOG: Final = re.compile(r"MANIFEST-\d+|CURRENT|\d+\.log")

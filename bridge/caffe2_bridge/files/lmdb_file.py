@@ -9,11 +9,11 @@ from types import ModuleType
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
-from caffe2_bridge.files.optional import required
-from caffe2_bridge.files.stored import Blob, gather
-from caffe2_bridge.files.stored_write import Record
+from caffe2_bridge.files.blob_record_writer import Record
+from caffe2_bridge.files.blob_records import Blob, gather
+from caffe2_bridge.files.optional_packages import required
+from caffe2_bridge.wire import read as wire
 
 DATA: Final = "data.mdb"
 _FIRST_MAP: Final = 1 << 24  # bytes; doubled where it is too small

@@ -3,12 +3,7 @@
 from caffe2_bridge.gradients.control.bindings import dedupe_g_output
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, OpGradient, SparseGradient
 from caffe2_bridge.gradients.net import GradientNet, GradientOperators, add_gradient_operators, get_backward_pass
-from caffe2_bridge.gradients.registry import (
-    gen_do_gradient,
-    gen_if_gradient,
-    gen_while_gradient,
-    get_gradient_for_op,
-)
+from caffe2_bridge.gradients.registry import gen_do_gradient, gen_if_gradient, gen_while_gradient, get_gradient_for_op
 from caffe2_bridge.gradients.rename import disambiguate_grad_if_op_output
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Final
 from caffe2_bridge.gradients.accumulate import DenseTerm, Source, SparseTerm, Term, add_up, needs_sum, term_of
 from caffe2_bridge.gradients.forward import BlobGradient, Differentiate, GradientError, SparseGradient
 from caffe2_bridge.gradients.in_place import may_write_over
-from caffe2_bridge.gradients.made import Made, names_of
+from caffe2_bridge.gradients.operator_gradient import Made, names_of
 from caffe2_bridge.gradients.operators import make_operator
 from caffe2_bridge.gradients.versions import ForwardPass, Step
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.gradients.operators import Value, make_operator
-from caffe2_bridge.net import Args, ArgumentError
+from caffe2_bridge.netdef.views import Args, ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 # While a gradient is made, names of operands may carry a mark, so that two operands of one name can be told apart: the

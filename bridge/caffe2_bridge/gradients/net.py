@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
 from caffe2_bridge.gradients.registry import get_gradient_for_op
-from caffe2_bridge.names import require_text_in_net
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.netdef.names import require_text_in_net
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 Losses: TypeAlias = Mapping[str, BlobGradient] | Iterable[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from caffe2_bridge.arguments import make_argument
+from caffe2_bridge.netdef.construct import make_argument
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
 Value: TypeAlias = int | float | str | NetDef | Sequence[int] | Sequence[str]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from caffe2_bridge.gradients.forward import BlobGradient, Forward, GradientError, OpGradient
 from caffe2_bridge.gradients.ops import rules
-from caffe2_bridge.net import ArgumentError
+from caffe2_bridge.netdef.views import ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 

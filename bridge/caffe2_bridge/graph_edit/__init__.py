@@ -8,7 +8,7 @@ from caffe2_bridge.graph_edit.parameters import (
     get_params_from_init_net,
 )
 from caffe2_bridge.graph_edit.prune import get_sub_graph_external_input_output, remove_dead_end_ops
-from caffe2_bridge.graph_edit.rename import fuse_alias_placeholder, rename_op_input, rename_op_output
+from caffe2_bridge.graph_edit.rename_blobs import fuse_alias_placeholder, rename_op_input, rename_op_output
 from caffe2_bridge.graph_edit.reshape import identify_reshape_sub_graph, remove_reshape_for_fc
 
 __all__ = [

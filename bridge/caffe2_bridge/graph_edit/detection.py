@@ -6,8 +6,8 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.graph_edit.slots import edit_body
-from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.graph_edit.value_numbering import edit_body
+from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import RECURRENT
 

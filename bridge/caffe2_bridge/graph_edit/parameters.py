@@ -9,10 +9,10 @@ import numpy as np
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
-from caffe2_bridge.fill_nets import fill_operators
+from caffe2_bridge.init.fill_nets import fill_operators
 from caffe2_bridge.model import read_init
-from caffe2_bridge.net import as_net_def
-from caffe2_bridge.params import NUMBERS, Array, Parameter
+from caffe2_bridge.netdef.parameters import NUMBERS, Array, Parameter
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.versions import get_ssa
 

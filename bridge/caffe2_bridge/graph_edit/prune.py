@@ -8,8 +8,8 @@ from typing import Final
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.graph_edit.slots import effects_of, with_ops
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.graph_edit.value_numbering import effects_of, with_ops
+from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects
 from caffe2_bridge.ssa.versions import VersionedBlob, get_ssa

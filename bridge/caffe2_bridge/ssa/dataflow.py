@@ -8,7 +8,7 @@ from typing import Final
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_bridge.net import OpView, as_net_def
+from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.ssa.effects import (
     BRANCHES,
     RECURRENT,

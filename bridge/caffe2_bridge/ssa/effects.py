@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_bridge.net import ArgumentError, OpView
+from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.in_place import is_special, mutated, updated
 

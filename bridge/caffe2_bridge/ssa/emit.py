@@ -7,7 +7,7 @@ from typing import Final
 
 from google.protobuf import text_format
 
-from caffe2_bridge.net import NetView, OpView
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import (
     BRANCHES,
@@ -22,7 +22,7 @@ from caffe2_bridge.ssa.effects import (
     shared_views,
     step_names,
 )
-from caffe2_bridge.ssa.naming import Entry, Names, NetVersions, OpVersions
+from caffe2_bridge.ssa.version_names import Entry, Names, NetVersions, OpVersions
 
 # The debug_info of copies that stand in no net that the user wrote.
 _INSERTED: Final = "inserted by the renaming of versions"

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.net import as_net_def
+from caffe2_bridge.netdef.views import as_net_def
 
 VersionedBlob: TypeAlias = tuple[str, int]
 Ssa: TypeAlias = list[tuple[list[VersionedBlob], list[VersionedBlob]]]

@@ -9,9 +9,9 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.foreign import is_foreign
+from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
 from caffe2_frontend.state import Export
-from caffe2_frontend.weightless import without_made_up_names, without_weights
 
 
 class CheckModel:

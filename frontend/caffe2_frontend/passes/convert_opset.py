@@ -11,8 +11,8 @@ import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 from caffe2_frontend.state import Export
-from caffe2_frontend.weightless import with_weights, without_weights
 
 # What the converters and the checker raise where the opset cannot express the model.
 _FAILURES = (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError)

@@ -9,18 +9,18 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
-from caffe2_bridge.init_net import InitNet
-from caffe2_bridge.net import NetView
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.ssa import numbered
-from caffe2_frontend.bodies import settle_rank
-from caffe2_frontend.lower import Lowering, count_reads
+from caffe2_frontend.emit.subgraphs import settle_rank
+from caffe2_frontend.interop.origin import node_metadata
+from caffe2_frontend.interop.types import Quantization, TensorInfo
+from caffe2_frontend.lowering.lower import Lowering, count_reads
+from caffe2_frontend.lowering.scope import Constants, Names, Scope, string_tensor
+from caffe2_frontend.lowering.trace import Trace, Traces
 from caffe2_frontend.ops import converters
-from caffe2_frontend.origin import node_metadata
-from caffe2_frontend.scope import Constants, Names, Scope, string_tensor
 from caffe2_frontend.state import Export, ir_version
-from caffe2_frontend.trace import Trace, Traces
-from caffe2_frontend.types import Quantization, TensorInfo
 
 
 class LowerNet:

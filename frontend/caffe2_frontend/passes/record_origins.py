@@ -13,8 +13,9 @@ import onnx_ir as ir
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
 from caffe2_bridge.ssa.effects import BODIES
-from caffe2_frontend.lower import count_reads
-from caffe2_frontend.origin import (
+from caffe2_frontend.emit.int8_values import given
+from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, bodies, contents
+from caffe2_frontend.interop.origin import (
     LOCATION_KEY,
     ORIGIN_KEY,
     PART_KEY,
@@ -26,11 +27,10 @@ from caffe2_frontend.origin import (
     digest_of,
     part_of,
 )
-from caffe2_frontend.quantized import given
-from caffe2_frontend.region import OpenRegionError, Region, bodies, contents
+from caffe2_frontend.interop.types import Quantization
+from caffe2_frontend.lowering.lower import count_reads
+from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.state import Export
-from caffe2_frontend.trace import Trace
-from caffe2_frontend.types import Quantization
 
 Blobs = Mapping[str, ir.Value | None]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.bodies import loop
-from caffe2_frontend.op import Op, Value
+from caffe2_frontend.emit.shapes import reshape, size, sizes, unsqueeze, vector
+from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.recurrent.spec import Link, RecurrentSpec
-from caffe2_frontend.scope import Scope
-from caffe2_frontend.shapes import reshape, size, sizes, unsqueeze, vector
 
 
 @dataclass

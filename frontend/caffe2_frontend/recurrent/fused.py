@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.bodies import Body
-from caffe2_frontend.op import Op, Value
+from caffe2_frontend.emit.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
+from caffe2_frontend.emit.subgraphs import Body
+from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.algebra import WHOLE
 from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
-from caffe2_frontend.shapes import Size, size, size_vector, squeeze, transpose_matrix, unsqueeze, vector
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from caffe2_frontend.bodies import Body, formal_row
-from caffe2_frontend.op import Op, Value
-from caffe2_frontend.recurrent.lift import Stacked, lift
+from caffe2_frontend.emit.subgraphs import Body, formal_row
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.recurrent.vectorize import Stacked, lift
 
 # These give something new at every call.
 _RANDOM = frozenset(

@@ -10,8 +10,8 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_frontend.bodies import Body
-from caffe2_frontend.op import Op, Value
+from caffe2_frontend.emit.subgraphs import Body
+from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.algebra import (
     Algebra,
     Function,

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import onnx_ir as ir
 
-from caffe2_frontend.op import Value
+from caffe2_frontend.lowering.op import Value
 from caffe2_frontend.recurrent.algebra import (
     ZERO,
     Atom,

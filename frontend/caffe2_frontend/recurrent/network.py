@@ -6,15 +6,15 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
-from caffe2_bridge.net import NetView, OpView
-from caffe2_frontend.family import Family
-from caffe2_frontend.op import Op, Value
+from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_frontend.emit.shapes import slice_axis
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
-from caffe2_frontend.recurrent.rowwise import emit_rowwise
 from caffe2_frontend.recurrent.spec import Alias, RecurrentSpec, read_spec
-from caffe2_frontend.recurrent.steps import Rows, why_not_rowwise
-from caffe2_frontend.shapes import slice_axis
-from caffe2_frontend.types import TensorInfo
+from caffe2_frontend.recurrent.step_body import Rows, why_not_rowwise
+from caffe2_frontend.recurrent.unbuffered import emit_rowwise
 
 family = Family("recurrent")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.op import Op
+from caffe2_frontend.lowering.op import Op
 
 # What only training reads.
 _TRAINING_ARGS = (

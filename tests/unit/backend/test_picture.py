@@ -15,9 +15,9 @@ import caffe2_bridge as c2
 from caffe2_backend.picture import Edge, Kind, Sketch, draw, render, sketch_model, sketch_onnx, to_dot
 from caffe2_backend.picture.dot import colours_of
 from caffe2_backend.picture.sketch import extent, shortened, size_text
-from caffe2_bridge.fill_nets import fill_net
-from caffe2_bridge.init_net import InitNet
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "models"

@@ -14,10 +14,11 @@ import pytest
 
 import caffe2_bridge as c2
 from caffe2_bridge.files import leveldb_file, lmdb_file, minidb
-from caffe2_bridge.fill_nets import fill_net
-from caffe2_bridge.init_net import InitNet
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.wire.read import Span
 
 needs_plyvel = pytest.mark.skipif(
     find_spec("plyvel") is None, reason="plyvel has no wheels for every Python, and is not installed"
@@ -47,7 +48,7 @@ def test_records_are_those_of_minidb(tmp_path: Path, layout: str) -> None:
     c2.save(model, tmp_path / "mini", "minidb")
     c2.save(model, tmp_path / "other", layout)
     read = {"lmdb": lmdb_file.blobs, "leveldb": leveldb_file.blobs}[layout]
-    mini = minidb.blobs(c2.wire.Span.of((tmp_path / "mini").read_bytes()))
+    mini = minidb.blobs(Span.of((tmp_path / "mini").read_bytes()))
     found = read(tmp_path / "other")
     assert list(found) == sorted(mini) == ["!!META_NET_DEF", "a", "b", "s"]
     for name, blob in mini.items():
@@ -168,7 +169,7 @@ def test_a_leveldb_database_as_others_write_it(tmp_path: Path) -> None:
     values = np.zeros(300_000, np.float32)
     c2.save(model_of(w=values, v=values + 1), tmp_path / "mini", "minidb")
     database = plyvel.DB(str(tmp_path / "m"), create_if_missing=True, write_buffer_size=1 << 16)
-    records = list(minidb.records(c2.wire.Span.of((tmp_path / "mini").read_bytes())))
+    records = list(minidb.records(Span.of((tmp_path / "mini").read_bytes())))
     for key, _ in records:
         database.put(key.encode(), b"old" * 30_000)
     for key, value in reversed(records):

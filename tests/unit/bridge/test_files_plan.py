@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 import caffe2_bridge as c2
 from caffe2_bridge.files import load_plan
-from caffe2_bridge.files.plan import joined, read_plan
+from caffe2_bridge.files.plan_files import joined, read_plan
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, ExecutionStep, NetDef, OperatorDef, PlanDef
 
 

@@ -15,8 +15,9 @@ from conformance.oracle import find_oracle
 
 import caffe2_bridge as c2
 from caffe2_bridge.files import FORMATS, minidb
-from caffe2_bridge.files.predictor import PREDICT_NET
+from caffe2_bridge.files.predictor_db import PREDICT_NET
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef
+from caffe2_bridge.wire.read import Span
 
 needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")
 LAYOUTS = ["pb", "pbtxt", "minidb", "lmdb", pytest.param("leveldb", marks=needs_plyvel)]
@@ -169,7 +170,7 @@ def test_our_records_are_real_caffe2s(exported: Path, tmp_path: Path) -> None:
     """Ours are those of real Caffe2, but for the nets, and what is said of the device."""
     c2.save(loaded(exported, "narrow"), tmp_path / "ours", "minidb")
     ours, theirs = (
-        {key: value.tobytes() for key, value in minidb.records(c2.wire.Span.of(path.read_bytes())) if "narrow/" in key}
+        {key: value.tobytes() for key, value in minidb.records(Span.of(path.read_bytes())) if "narrow/" in key}
         for path in (tmp_path / "ours", exported / "several")
     )
     assert set(ours) == set(theirs)
@@ -185,13 +186,13 @@ def test_our_records_are_real_caffe2s(exported: Path, tmp_path: Path) -> None:
 
 @pytest.mark.oracle
 def test_stored_tensors_come_in_chunks(exported: Path) -> None:
-    keys = [key for key, _ in minidb.records(c2.wire.Span.of((exported / "single").read_bytes()))]
+    keys = [key for key, _ in minidb.records(Span.of((exported / "single").read_bytes()))]
     assert sorted(key for key in keys if "table" in key) == ["single/table#%0", "single/table#%1"]
 
 
 def test_the_unnamed_predictor_goes_first(tmp_path: Path) -> None:
     """A database with a predictor without a name and others, such as a companion for training."""
-    from caffe2_bridge.files.stored_write import text_record
+    from caffe2_bridge.files.blob_record_writer import text_record
     from caffe2_bridge.proto.metanet_pb2 import MetaNetDef, NetsMap
 
     nets = {PREDICT_NET: NetDef(name="main"), f"{PREDICT_NET}_other": NetDef(name="other")}

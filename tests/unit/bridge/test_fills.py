@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from caffe2_bridge.init_net import InitNet, read_init_net
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
 
 

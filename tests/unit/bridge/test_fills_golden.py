@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from caffe2_bridge.fills import FILLS, RANDOM
-from caffe2_bridge.init_net import FOLDED, InitNet, read_init_net
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.init.fills import FILLS, RANDOM
+from caffe2_bridge.init.init_net import FOLDED, InitNet, read_init_net
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 GOLDEN = Path(__file__).parents[2] / "golden"

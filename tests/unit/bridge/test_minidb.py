@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 
-from caffe2_bridge import NetFormatError, wire
-from caffe2_bridge.files import minidb, predictor, stored_write
-from caffe2_bridge.files.stored import Blob
-from caffe2_bridge.params import Parameter
+from caffe2_bridge import NetFormatError
+from caffe2_bridge.files import blob_record_writer, minidb, predictor_db
+from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, BlobProto, NetDef, OperatorDef, PlanDef, QTensorProto, TensorProto
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap, PlansMap
+from caffe2_bridge.wire import read as wire
 
 PREDICT = NetDef(
     name="predict", op=[OperatorDef(type="FC", input=["x", "w"], output=["y"])], external_input=["x", "w"],
@@ -90,7 +91,7 @@ def test_int8_tensors_as_caffe2_stores_them() -> None:
         ([chunk("w#%0", [2], 0, [0]), chunk("w#%1", [1, 2], 1, [1])], "differ in shape or type"),
         ([tensor("w#%0", dims=[2**40], data_type=1)], "larger than its record"),
         ([tensor("w#%0", dims=[2], data_type=0)], "has data type 0"),
-        ([minidb.record(*stored_write.text_record("w", b"text"))], "'w' is no tensor but of type 'std::string'"),
+        ([minidb.record(*blob_record_writer.text_record("w", b"text"))], "'w' is no tensor but of type 'std::string'"),
         ([minidb.record("w", b"\x1a\x7f")], "truncated"),
     ],
 )
@@ -119,7 +120,7 @@ def test_cut_off_databases() -> None:
 
 
 def text(name: str, content: bytes) -> bytes:
-    return minidb.record(*stored_write.text_record(name, content))
+    return minidb.record(*blob_record_writer.text_record(name, content))
 
 
 def blobs(*records: bytes) -> Mapping[str, Blob]:
@@ -127,19 +128,19 @@ def blobs(*records: bytes) -> Mapping[str, Blob]:
 
 
 def database(meta: MetaNetDef, *records: bytes) -> Mapping[str, Blob]:
-    return blobs(text(predictor.META_NET_DEF, meta.SerializeToString()), *records)
+    return blobs(text(predictor_db.META_NET_DEF, meta.SerializeToString()), *records)
 
 
 def meta_net(suffix: str = "") -> MetaNetDef:
-    load = NetDef(op=[OperatorDef(type="Load", input=[predictor.DB_READER], output=["w"])])
+    load = NetDef(op=[OperatorDef(type="Load", input=[predictor_db.DB_READER], output=["w"])])
     zero = OperatorDef(type="ConstantFill", output=["x"], arg=[Argument(name="shape", ints=[5, 2])])
     local = OperatorDef(type="ConstantFill", output=["extra"], arg=[Argument(name="shape", ints=[1])])
     nets = {
-        predictor.PREDICT_NET: PREDICT,
-        predictor.GLOBAL_INIT_NET: load,
-        predictor.PREDICT_INIT_NET: NetDef(op=[zero, local]),
+        predictor_db.PREDICT_NET: PREDICT,
+        predictor_db.GLOBAL_INIT_NET: load,
+        predictor_db.PREDICT_INIT_NET: NetDef(op=[zero, local]),
     }
-    roles = {predictor.PARAMETERS: ["w"], predictor.INPUTS: ["x"], predictor.OUTPUTS: ["y"]}
+    roles = {predictor_db.PARAMETERS: ["w"], predictor_db.INPUTS: ["x"], predictor_db.OUTPUTS: ["y"]}
     return MetaNetDef(
         nets=[NetsMap(key=key + suffix, value=net) for key, net in nets.items()],
         blobs=[BlobsMap(key=key + suffix, value=names) for key, names in roles.items()],
@@ -148,7 +149,7 @@ def meta_net(suffix: str = "") -> MetaNetDef:
 
 @pytest.mark.parametrize("suffix", ["", "_named"])
 def test_predictors(suffix: str) -> None:
-    model = predictor.read_predictor(database(meta_net(suffix), chunk("w#%0", [2], 0, [1, 2])), "here")
+    model = predictor_db.read_predictor(database(meta_net(suffix), chunk("w#%0", [2], 0, [1, 2])), "here")
     assert (model.inputs, model.outputs, model.source) == (("x",), ("y",), "here")
     assert {name: array.tolist() for name, array in model.params.items()} == {"w": [1, 2], "extra": [0]}
     assert model.init.placeholders["x"].shape == (5, 2)
@@ -158,23 +159,23 @@ def test_predictors(suffix: str) -> None:
 def test_predictors_that_are_not_whole() -> None:
     stored = chunk("w#%0", [2], 0, [1, 2])
     with pytest.raises(NetFormatError, match="lacks 1 of 1 parameters: w"):
-        predictor.read_predictor(database(meta_net()), "")
+        predictor_db.read_predictor(database(meta_net()), "")
     with pytest.raises(NetFormatError, match="without a net"):
-        predictor.read_predictor(blobs(stored), "")
+        predictor_db.read_predictor(blobs(stored), "")
     with pytest.raises(NetFormatError, match="no predict net; its nets are none"):
-        predictor.read_predictor(database(MetaNetDef(), stored), "")
+        predictor_db.read_predictor(database(MetaNetDef(), stored), "")
     two = meta_net("_a")
     two.MergeFrom(meta_net("_b"))
     with pytest.raises(NetFormatError, match="several predictors: 'a', 'b'"):
-        predictor.read_predictor(database(two, stored), "")
-    broken = text(predictor.META_NET_DEF, b"\x12\x7f")
+        predictor_db.read_predictor(database(two, stored), "")
+    broken = text(predictor_db.META_NET_DEF, b"\x12\x7f")
     with pytest.raises(NetFormatError, match="does not hold a MetaNetDef"):
-        predictor.read_predictor(blobs(broken), "")
+        predictor_db.read_predictor(blobs(broken), "")
 
 
 def test_a_predictor_may_be_a_plan() -> None:
     meta = meta_net()
     del meta.nets[0]
-    meta.plans.append(PlansMap(key=predictor.PREDICT_NET, value=PlanDef(network=[PREDICT])))
-    model = predictor.read_predictor(database(meta, chunk("w#%0", [2], 0, [1, 2])), "")
+    meta.plans.append(PlansMap(key=predictor_db.PREDICT_NET, value=PlanDef(network=[PREDICT])))
+    model = predictor_db.read_predictor(database(meta, chunk("w#%0", [2], 0, [1, 2])), "")
     assert model.predict_net == PREDICT

@@ -8,7 +8,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.net import Args, ArgumentError, NetView, OpView, as_net_def
+from caffe2_bridge.netdef.views import Args, ArgumentError, NetView, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
 

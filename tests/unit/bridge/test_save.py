@@ -11,11 +11,12 @@ import pytest
 from conformance.oracle import find_oracle
 
 import caffe2_bridge as c2
-from caffe2_bridge.files import minidb, stored_write
-from caffe2_bridge.fill_nets import fill_net
-from caffe2_bridge.init_net import InitNet, read_init_net
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.files import blob_record_writer, minidb
+from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_bridge.wire.read import Span
 
 # plyvel has no wheels for every Python.
 HAS_LEVELDB = find_spec("plyvel") is not None
@@ -135,11 +136,11 @@ def test_what_a_save_replaces_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_large_tensors_are_stored_in_chunks(tmp_path: Path) -> None:
-    size = 2 * stored_write.CHUNK_SIZE + 5
+    size = 2 * blob_record_writer.CHUNK_SIZE + 5
     large = parameter("float", np.arange(size), np.float32)
     c2.save(model_of([large]), tmp_path / "m", "minidb")
     data = (tmp_path / "m").read_bytes()
-    keys = [key for key, _ in minidb.records(c2.wire.Span.of(data))]
+    keys = [key for key, _ in minidb.records(Span.of(data))]
     assert keys == ["!!META_NET_DEF", "float#%0", "float#%1", "float#%2"]
     np.testing.assert_array_equal(c2.load(tmp_path / "m").params["float"], np.arange(size, dtype=np.float32))
 

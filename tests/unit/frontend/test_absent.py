@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caffe2_frontend.absent import reasons, why_not
+from caffe2_frontend.lowering.unsupported_ops import reasons, why_not
 from caffe2_frontend.ops import converters
 
 

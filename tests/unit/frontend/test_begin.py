@@ -16,10 +16,10 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.passes import PassOrderError, run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
-from caffe2_frontend.begin import begin
+from caffe2_frontend.passes.convert_to_ssa import RenameToSsa
 from caffe2_frontend.passes.lower_net import LowerNet
-from caffe2_frontend.passes.rename import RenameToSsa
 from caffe2_frontend.pipeline import EXPORT, UNDERSTAND
+from caffe2_frontend.prepare import begin
 
 X: dict[str, Any] = {"x": ("float32", ["N", 2])}
 

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
-from caffe2_frontend.files import replacing, save_onnx
+from caffe2_frontend.interop.onnx_files import replacing, save_onnx
 
 WEIGHTS = {"w": np.arange(3000, dtype=np.float32).reshape(50, 60), "b": np.linspace(0, 1, 50, dtype=np.float32)}
 

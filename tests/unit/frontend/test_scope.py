@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.scope import Constants, Names, Scope, string_tensor
+from caffe2_frontend.lowering.scope import Constants, Names, Scope, string_tensor
 
 
 def scope() -> Scope:

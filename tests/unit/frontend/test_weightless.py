@@ -9,7 +9,7 @@ from conformance.recording import operator
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
-from caffe2_frontend.weightless import with_weights, without_made_up_names, without_weights
+from caffe2_frontend.interop.strip_weights import with_weights, without_made_up_names, without_weights
 
 
 def model() -> ir.Model:

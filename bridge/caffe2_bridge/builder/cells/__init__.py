@@ -1,7 +1,7 @@
 """Recurrent cells."""
 
-from caffe2_bridge.builder.cells.attending import AttentionType
 from caffe2_bridge.builder.cells.attention import AttentionCell
+from caffe2_bridge.builder.cells.attention_scores import AttentionType
 from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
 from caffe2_bridge.builder.cells.lstm import LayerNormLSTMCell, LayerNormMILSTMCell, LSTMCell, MILSTMCell
 from caffe2_bridge.builder.cells.multi import DropoutCell, MultiRNNCell

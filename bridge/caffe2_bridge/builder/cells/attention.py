@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from caffe2_bridge.builder.cells.attending import AttentionType, Encoded, Query, attend
+from caffe2_bridge.builder.cells.attention_scores import AttentionType, Encoded, Query, attend
 from caffe2_bridge.builder.cells.base import Cell, Step, StepInput
 from caffe2_bridge.builder.initializers import ZEROS
 from caffe2_bridge.builder.layers import concat, fc

@@ -8,7 +8,7 @@ from typing import Final
 
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
 from caffe2_bridge.gradients.operators import copy_operator, make_operator
-from caffe2_bridge.net import Args, ArgumentError
+from caffe2_bridge.netdef.views import Args, ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 INNER_GRAD: Final = "/_DO_OPERATOR_INNER_GRAD_"

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from caffe2_bridge.gradients.backward import backward_pass
-from caffe2_bridge.gradients.control.bindings import (
-    dedupe_g_output,
-    dense_gradients,
-    gradient_net,
-    gradient_op,
-    zeros,
-)
+from caffe2_bridge.gradients.control.bindings import dedupe_g_output, dense_gradients, gradient_net, gradient_op, zeros
 from caffe2_bridge.gradients.control.do import read_from_outside
 from caffe2_bridge.gradients.forward import Differentiate, Forward, GradientError, SparseGradient
 from caffe2_bridge.gradients.operators import copy_operator, set_argument

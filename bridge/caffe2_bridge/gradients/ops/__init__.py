@@ -1,53 +1,13 @@
-"""The table of contents: one family of gradient makers a file."""
+"""The table of contents: every family of gradient makers, room by room."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from caffe2_bridge.gradients.family import Family, Rule, merge
-from caffe2_bridge.gradients.ops import (
-    activation,
-    constant,
-    control,
-    convolution,
-    elementwise,
-    feature,
-    indexing,
-    linear,
-    loss,
-    math,
-    normalization,
-    pooling,
-    quantization,
-    recurrent,
-    reduction,
-    segment_reduction,
-    sequence,
-    shape,
-)
-from caffe2_bridge.gradients.ops import copy as copy_ops
+from caffe2_bridge.gradients.ops import nn, sequence, tensor
 
-FAMILIES: tuple[Family, ...] = (
-    activation.family,
-    constant.family,
-    control.family,
-    convolution.family,
-    copy_ops.family,
-    elementwise.family,
-    feature.family,
-    indexing.family,
-    linear.family,
-    loss.family,
-    math.family,
-    normalization.family,
-    pooling.family,
-    quantization.family,
-    recurrent.family,
-    reduction.family,
-    segment_reduction.family,
-    sequence.family,
-    shape.family,
-)
+FAMILIES: tuple[Family, ...] = (*nn.FAMILIES, *sequence.FAMILIES, *tensor.FAMILIES)
 
 _RULES = merge(FAMILIES)
 

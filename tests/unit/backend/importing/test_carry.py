@@ -9,9 +9,9 @@ import onnx_ir as ir
 import pytest
 from onnx import numpy_helper, parser
 
-from caffe2_backend.base import prepare, run_model, run_node, supports_device
-from caffe2_backend.convert import to_netdef
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.importer import to_netdef
+from caffe2_backend.onnx_backend import prepare, run_model, run_node, supports_device
+from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError, Model, NetFormatError, RunError, load, save
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

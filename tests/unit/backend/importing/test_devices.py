@@ -8,7 +8,7 @@ import pytest
 from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 
-from caffe2_backend.convert import to_netdef
+from caffe2_backend.importer import to_netdef
 from caffe2_bridge import BridgeError
 from caffe2_bridge.devices import as_device
 from caffe2_bridge.diagnostics import OptionError

@@ -17,12 +17,12 @@ import pytest
 from onnx import helper, numpy_helper  # noqa: TID251 - edits of protobufs, as users make them
 
 from caffe2_backend import to_netdef
-from caffe2_backend.onnx_session import OnnxSession
+from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge import Model
-from caffe2_bridge.arguments import make_operator
+from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef
 from caffe2_frontend import to_onnx
-from caffe2_frontend.origin import ORIGIN_KEY, PART_KEY
+from caffe2_frontend.interop.origin import ORIGIN_KEY, PART_KEY
 
 Array = np.ndarray[Any, Any]
 FLOATS: Final = np.random.default_rng(7).standard_normal((5, 6)).astype(np.float32)

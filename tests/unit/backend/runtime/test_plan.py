@@ -9,7 +9,7 @@ from conformance.recording import operator
 
 from caffe2_backend import Predictor, Workspace
 from caffe2_backend.runtime import Choices, DeviceTensor, make_plan
-from caffe2_backend.runtime.plan import Run
+from caffe2_backend.runtime.partition import Run
 from caffe2_bridge import ConversionError, RunError
 from caffe2_bridge.devices import Device, insert_copies, place
 from caffe2_bridge.model import Model

@@ -13,10 +13,10 @@ import onnx
 from onnx import numpy_helper
 from unit.backend.validate.faults import MODELS, case_of, every_fault, reader, with_weight
 
-from caffe2_backend.validate.compare import compare
-from caffe2_backend.validate.inputs import Case
-from caffe2_backend.validate.runtimes import find_runtime
-from caffe2_backend.validate.sides import Forms
+from caffe2_backend.validation.compare import compare
+from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.runtimes import find_runtime
+from caffe2_backend.validation.sides import Forms
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

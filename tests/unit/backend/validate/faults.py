@@ -12,10 +12,10 @@ import onnx
 from cells import Recurrent, fills, weights
 from conformance.recording import operator
 
-from caffe2_backend.validate.inputs import Case, Size, make_cases
-from caffe2_backend.validate.sides import Forms
+from caffe2_backend.validation.inputs.specs import Case, Size, make_cases
+from caffe2_backend.validation.sides import Forms
 from caffe2_bridge import Model, load
-from caffe2_bridge.net import NetView
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 

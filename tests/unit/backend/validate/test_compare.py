@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validate.compare import Tolerance, compare, first_row
+from caffe2_backend.validation.compare import Tolerance, compare, first_row
 
 A = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 

@@ -12,12 +12,12 @@ import pytest
 from unit.backend.validate.export_faults import GROUPS, ExportFault, edited, export, node_of, renamed, without_cells
 from unit.backend.validate.faults import MODELS, case_of, with_weight
 
-from caffe2_backend.validate.lockstep import lock_step
-from caffe2_backend.validate.report import Divergence
-from caffe2_backend.validate.runtimes import Value, find_runtime
-from caffe2_backend.validate.runtimes.base import AnyModel, Loaded
-from caffe2_backend.validate.runtimes.onnx_reference import OnnxReference
-from caffe2_backend.validate.sides import Side
+from caffe2_backend.validation.lockstep.lockstep import lock_step
+from caffe2_backend.validation.report import Divergence
+from caffe2_backend.validation.runtimes import Value, find_runtime
+from caffe2_backend.validation.runtimes.base import AnyModel, Loaded
+from caffe2_backend.validation.runtimes.onnx_reference import OnnxReference
+from caffe2_backend.validation.sides import Side
 from caffe2_bridge import load
 
 # Of large groups the quick tests take every n-th, and the slow ones all.

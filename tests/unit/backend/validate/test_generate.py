@@ -11,11 +11,11 @@ from cells import fills
 from conformance.recording import operator
 
 from caffe2_backend import validate
-from caffe2_backend.validate.generate import generate, missing_weights
-from caffe2_backend.validate.inputs import SIZES
-from caffe2_backend.validate.roles import Role
-from caffe2_backend.validate.sides import Forms, random_values
-from caffe2_backend.validate.values import Scene, draw
+from caffe2_backend.validation.inputs.generate import generate, missing_weights
+from caffe2_backend.validation.inputs.random_values import Scene, draw
+from caffe2_backend.validation.inputs.roles import Role
+from caffe2_backend.validation.inputs.specs import SIZES
+from caffe2_backend.validation.sides import Forms, random_values
 from caffe2_bridge import ConversionError, Model, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

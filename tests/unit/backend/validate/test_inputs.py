@@ -9,8 +9,8 @@ import pytest
 from cells import fills
 from conformance.recording import operator
 
-from caffe2_backend.validate.inputs import SIZES, make_cases
-from caffe2_backend.validate.sides import Forms
+from caffe2_backend.validation.inputs.specs import SIZES, make_cases
+from caffe2_backend.validation.sides import Forms
 from caffe2_bridge import Model, RunError, load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx

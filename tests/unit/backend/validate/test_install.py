@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from caffe2_backend.cli import main
-from caffe2_backend.validate.install import install_oracle
+from caffe2_backend.cli.commands import main
+from caffe2_backend.validation.runtimes.install import install_oracle
 from caffe2_bridge import RunError
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from unit.backend.validate.faults import MODELS, Fault, case_of, every_fault, with_weight
 
-from caffe2_backend.validate import Divergence, validate
-from caffe2_backend.validate.lockstep import lock_step
-from caffe2_backend.validate.runtimes import find_runtime
-from caffe2_backend.validate.sides import Forms, Side
+from caffe2_backend.validation import Divergence, validate
+from caffe2_backend.validation.lockstep.lockstep import lock_step
+from caffe2_backend.validation.runtimes import find_runtime
+from caffe2_backend.validation.sides import Forms, Side
 from caffe2_bridge import Model, load
 
 FAULTS = every_fault()

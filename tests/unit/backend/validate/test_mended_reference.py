@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from caffe2_backend.validate.runtimes import find_runtime
+from caffe2_backend.validation.runtimes import find_runtime
 
 
 def agree(text: str, **inputs: np.ndarray) -> None:  # type: ignore[type-arg] # of any type

@@ -10,14 +10,14 @@ import numpy as np
 import onnx
 import pytest
 
-from caffe2_backend.validate import validate
-from caffe2_backend.validate.inputs import Case
-from caffe2_backend.validate.optimizations import find_optimization
-from caffe2_backend.validate.page import write_page
-from caffe2_backend.validate.runtimes import Value, find_runtime
-from caffe2_backend.validate.runtimes.base import AnyModel, Loaded
-from caffe2_backend.validate.runtimes.onnx_runtime import OnnxRuntime
-from caffe2_backend.validate.sides import Side
+from caffe2_backend.validation import validate
+from caffe2_backend.validation.diagnose.optimizations import find_optimization
+from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.render.page import write_page
+from caffe2_backend.validation.runtimes import Value, find_runtime
+from caffe2_backend.validation.runtimes.base import AnyModel, Loaded
+from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
+from caffe2_backend.validation.sides import Side
 
 # Taking away a float's way through float16 and back also takes away the rounding: onnxruntime has that as an option.
 CASTS = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 20]>

@@ -13,9 +13,9 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validate.runtimes import RUNTIMES, find_runtime, real_caffe2
-from caffe2_backend.validate.runtimes.caffe2_worker import pack, read_frame
-from caffe2_backend.validate.runtimes.real_caffe2 import Caffe2
+from caffe2_backend.validation.runtimes import RUNTIMES, find_runtime, real_caffe2
+from caffe2_backend.validation.runtimes.caffe2_worker import pack, read_frame
+from caffe2_backend.validation.runtimes.real_caffe2 import Caffe2
 from caffe2_bridge import Model, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
@@ -87,7 +87,7 @@ def test_unknown_and_absent_runtimes_say_so(tmp_path: Path) -> None:
 
 
 def test_the_environment_names_the_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from caffe2_backend.validate.runtimes.real_caffe2 import find_python
+    from caffe2_backend.validation.runtimes.real_caffe2 import find_python
 
     monkeypatch.setenv("CAFFE2_PYTHON", "/some/python")
     assert find_python() == Path("/some/python")

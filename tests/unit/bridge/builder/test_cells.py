@@ -22,7 +22,7 @@ from caffe2_bridge.builder import (
     UnrolledCell,
 )
 from caffe2_bridge.diagnostics import BuildError
-from caffe2_bridge.net import OpView
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, DeviceOption
 from caffe2_frontend import to_onnx
 

@@ -16,7 +16,7 @@ from conformance.oracle import OracleRun, run_oracle
 
 from caffe2_bridge.builder import Blob, BuildError, Net, add_if_op, add_while_op
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.net import OpView
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from caffe2_bridge.ssa import check_dataflow
 from caffe2_frontend import to_onnx

@@ -18,7 +18,7 @@ from conformance.oracle import OracleRun, run_oracle
 
 import caffe2_bridge as c2
 from caffe2_bridge.builder import AttentionType, Net
-from caffe2_bridge.net import OpView
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 

@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 from caffe2_bridge.builder import BuildError, Net, recurrent_net
 from caffe2_bridge.gradients import add_gradient_operators
-from caffe2_bridge.net import Args, OpView
+from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 

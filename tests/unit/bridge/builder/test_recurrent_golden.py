@@ -14,7 +14,7 @@ from conformance.corpus import find_cases, read_case
 from google.protobuf import text_format
 
 from caffe2_bridge.builder import Net, recurrent_net
-from caffe2_bridge.net import OpView
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
 ROOT = Path(__file__).parents[4]

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from caffe2_bridge.net import Args, NetView, OpView
+from caffe2_bridge.netdef.views import Args, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 Values = dict[str, Tensor]

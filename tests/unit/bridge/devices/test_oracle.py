@@ -15,7 +15,7 @@ import pytest
 from conformance.oracle import find_oracle
 
 from caffe2_bridge.devices import HOST, Device, Side, cuda_operators, follow_inputs, insert_copies, operand_sides
-from caffe2_bridge.devices.operands import CONTROL
+from caffe2_bridge.devices.operand_sides import CONTROL
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import RECURRENT
 

@@ -15,7 +15,7 @@ from conformance.oracle import OracleRun, run_oracle
 
 from caffe2_bridge.devices import Device, follow_inputs, fuse_copies, insert_copies
 from caffe2_bridge.devices.infer import StepNets
-from caffe2_bridge.devices.operands import GRADIENT
+from caffe2_bridge.devices.operand_sides import GRADIENT
 from caffe2_bridge.graph_edit import remove_dead_end_ops
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

@@ -10,9 +10,9 @@ import onnx_ir as ir
 import pytest
 
 from caffe2_backend.runtime.sessions import Session
-from caffe2_bridge.init_net import InitNet
+from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.passes.cleanup import CleanUp
+from caffe2_frontend.passes.eliminate_dead_code import CleanUp
 from caffe2_frontend.state import Export
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'

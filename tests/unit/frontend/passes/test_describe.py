@@ -10,11 +10,11 @@ import pytest
 from cells import fills
 from conformance.recording import operator
 
-from caffe2_bridge.init_net import InitNet, read_init_net
+from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_frontend.passes.describe import DescribeInputs
+from caffe2_frontend.interop.types import InputSpecError, TensorInfo, onnx_dtype, tensor_info
+from caffe2_frontend.passes.describe_inputs import DescribeInputs
 from caffe2_frontend.state import Export
-from caffe2_frontend.types import InputSpecError, TensorInfo, onnx_dtype, tensor_info
 
 FLOAT = ir.DataType.FLOAT
 

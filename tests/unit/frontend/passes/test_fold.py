@@ -13,11 +13,11 @@ from cells import fills
 from conformance.recording import operator
 
 import caffe2_frontend
-from caffe2_bridge.init_net import InitNet, read_init_net
+from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
-from caffe2_bridge.params import Parameter
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.passes.fold import FoldConstants
+from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.state import Export
 
 Array = np.ndarray[Any, Any]

@@ -1,0 +1,1 @@
+"""The command line, ``caffe2-bridge``."""

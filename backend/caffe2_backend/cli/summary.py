@@ -1,0 +1,121 @@
+"""A model in a few tables."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+from rich.table import Table
+from rich.text import Text
+
+from caffe2_backend.picture.onnx_model import every_graph, read_onnx
+from caffe2_bridge import Model
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class _Weight:
+    name: str
+    type: str
+    shape: Sequence[int]
+    size: int
+
+
+def summarize(model: Model | Path) -> list[Table]:
+    """Inputs and outputs, operators by type (those of bodies apart), and the largest parameters.
+
+    Of a Caffe2 model, or of the ONNX model in a file. Raises NetFormatError where that holds none.
+    """
+    return _summarize_onnx(model) if isinstance(model, Path) else _summarize_net(model)
+
+
+def _summarize_net(model: Model) -> list[Table]:
+    outer, inner = Counter[str](), Counter[str]()
+    _count(model.predict_net, outer, inner)
+    weights = [
+        _Weight(p.name, p.dtype.name, p.shape, p.size * p.dtype.itemsize) for p in model.init.parameters.values()
+    ]
+    title = f"{model.source or 'model'}: {NetView(model.predict_net).name}"
+    return [_interface(title, model.inputs, model.outputs), _operators(outer, inner), _parameters(weights)]
+
+
+def _summarize_onnx(path: Path) -> list[Table]:
+    model = read_onnx(path)
+    graph, *bodies = every_graph(model.graph)
+    weights = [_weight(tensor) for part in (graph, *bodies) for tensor in part.initializer]
+    names = {weight.name for weight in weights}
+    inputs = [_described(value) for value in graph.input if value.name not in names]
+    opsets = ", ".join(f"{entry.domain or 'ai.onnx'} {entry.version}" for entry in model.opset_import)
+    return [
+        _interface(f"{path}: {graph.name} ({opsets})", inputs, [_described(value) for value in graph.output]),
+        _operators(
+            Counter(node.op_type for node in graph.node), Counter(node.op_type for body in bodies for node in body.node)
+        ),
+        _parameters(weights),
+    ]
+
+
+def _described(value: onnx.ValueInfoProto) -> str:
+    tensor = value.type.tensor_type
+    kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower() if tensor.elem_type else ""
+    dims = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
+    shape = f"[{', '.join(dims)}]" if tensor.HasField("shape") else ""
+    return f"{value.name}  {kind}{shape}".rstrip()
+
+
+def _weight(tensor: onnx.TensorProto) -> _Weight:
+    try:
+        dtype = ir.DataType(tensor.data_type)
+    except ValueError:  # a newer type than are known: neither are its name and its size
+        return _Weight(tensor.name, f"type {tensor.data_type}", tensor.dims, 0)
+    if dtype == ir.DataType.STRING:
+        return _Weight(tensor.name, "string", tensor.dims, sum(map(len, tensor.string_data)))
+    return _Weight(tensor.name, dtype.name.lower(), tensor.dims, math.ceil(math.prod(tensor.dims) * dtype.itemsize))
+
+
+def _interface(title: str, inputs: Sequence[str], outputs: Sequence[str]) -> Table:
+    table = Table("", "blobs", title=Text(title), title_justify="left")
+    table.add_row("inputs", Text("\n".join(inputs)))
+    table.add_row("outputs", Text("\n".join(outputs)))
+    return table
+
+
+def _operators(outer: Counter[str], inner: Counter[str]) -> Table:
+    table = Table("operator", "in the net", "in bodies", title=f"{outer.total()} operators", title_justify="left")
+    for name in sorted(outer | inner):
+        table.add_row(Text(name), str(outer[name] or ""), str(inner[name] or ""))
+    return table
+
+
+def _count(net: NetDef, outer: Counter[str], inner: Counter[str]) -> None:
+    for op in NetView(net).ops:
+        outer[op.type] += 1
+        for arg in op.proto.arg:
+            if arg.HasField("n"):
+                _count(arg.n, inner, inner)
+
+
+def _parameters(weights: Sequence[_Weight]) -> Table:
+    ordered = sorted(weights, key=lambda weight: -weight.size)
+    total = sum(weight.size for weight in ordered)
+    table = Table(
+        "parameter",
+        "type",
+        "shape",
+        "bytes",
+        title=f"{len(ordered)} parameters, {total:,} bytes",
+        title_justify="left",
+    )
+    for weight in ordered[:_SHOWN]:
+        table.add_row(Text(weight.name), weight.type, " x ".join(map(str, weight.shape)), f"{weight.size:,}")
+    if len(ordered) > _SHOWN:
+        table.add_row(f"and {len(ordered) - _SHOWN} more", "", "", "")
+    return table

@@ -1,0 +1,131 @@
+"""ONNX's backend interface: an ONNX model becomes a Caffe2 net, and runs on onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+from onnx.backend.base import Backend, BackendRep, namedtupledict
+
+from caffe2_backend.importer import OnnxModel, to_netdef
+from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.model import Model
+from caffe2_frontend import to_onnx
+
+
+class Caffe2Rep(BackendRep):
+    """A model ready to run. ``model`` is the Caffe2 net that it became."""
+
+    def __init__(self, model: Model, session: OnnxSession, inputs: Sequence[str]) -> None:
+        self.model = model
+        self._session = session
+        self._inputs = tuple(inputs)
+
+    def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
+        """Run once.
+
+        Args:
+            inputs: the values of the graph's inputs in their order, or a mapping by name, or one array.
+
+        Returns:
+            The outputs, in the graph's order, and by name as attributes where their names allow it.
+
+        Raises:
+            RunError: the inputs do not fit the model, or the run fails.
+        """
+        if not isinstance(inputs, Mapping):
+            values = inputs if isinstance(inputs, list | tuple) else [inputs]
+            if len(values) != len(self._inputs):
+                raise RunError(f"{len(self._inputs)} inputs are expected, not {len(values)}")
+            inputs = dict(zip(self._inputs, values, strict=True))
+        outputs: tuple[Any, ...] = namedtupledict("Outputs", self.model.outputs)(*self._session.run_values(inputs))
+        return outputs
+
+
+def prepare(model: OnnxModel, device: str = "CPU", **_: Any) -> Caffe2Rep:
+    """Make a Caffe2 net of an ONNX model (what Caffe2 lacks is carried) and a session that runs it.
+
+    Raises ConversionError where the model cannot be converted, RunError where it cannot be run or there is no such
+    device.
+    """
+    caffe2 = to_netdef(model, foreign="carry")
+    session = OnnxSession(to_onnx(caffe2).SerializeToString(), _device(device))
+    return Caffe2Rep(caffe2, session, caffe2.inputs)
+
+
+def run_model(model: OnnxModel, inputs: Any, device: str = "CPU", **_: Any) -> tuple[Any, ...]:
+    """Prepare and run a model once; see :func:`prepare` and :meth:`Caffe2Rep.run`."""
+    return prepare(model, device).run(inputs)
+
+
+def run_node(
+    node: onnx.NodeProto,
+    inputs: Any,
+    device: str = "CPU",
+    outputs_info: Sequence[tuple[Any, tuple[int, ...]]] | None = None,
+    *,
+    opset_version: int | None = None,
+    **_: Any,
+) -> tuple[Any, ...]:
+    """Run one node.
+
+    Args:
+        node: the node.
+        inputs: the values of its inputs, without those that are left out; in order, or by name.
+        device: see :func:`prepare`.
+        outputs_info: element type and shape of each output; they follow from the node where it is None.
+        opset_version: the opset that the node is of; the newest by default.
+    """
+    names = [name for name in dict.fromkeys(node.input) if name]
+    values = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
+    graph = onnx.GraphProto(name=node.op_type, node=[node])
+    graph.input.extend(_described(name, values[name]) for name in names)
+    for index, name in enumerate(node.output):
+        info = onnx.ValueInfoProto(name=name)
+        if outputs_info is not None:
+            dtype, shape = outputs_info[index]
+            kind = ir.TensorType(ir.DataType.from_numpy(dtype))
+            info = ir.serde.serialize_value(ir.Value(name=name, type=kind, shape=ir.Shape(shape)))
+        if name:
+            graph.output.append(info)
+    version = opset_version if opset_version is not None else onnx.defs.onnx_opset_version()
+    opset = onnx.OperatorSetIdProto(domain=node.domain, version=version if not node.domain else 1)
+    model = onnx.ModelProto(ir_version=onnx.IR_VERSION, graph=graph, opset_import=[opset])
+    return run_model(model, values, device)
+
+
+def _described(name: str, value: Any) -> onnx.ValueInfoProto:
+    first = value[0] if isinstance(value, list) and value else value
+    tensor = ir.TensorType(ir.DataType.STRING if first.dtype.kind in "OSU" else ir.DataType.from_numpy(first.dtype))
+    if isinstance(value, list):
+        return ir.serde.serialize_value(ir.Value(name=name, type=ir.SequenceType(tensor)))
+    return ir.serde.serialize_value(ir.Value(name=name, type=tensor, shape=ir.Shape(value.shape)))
+
+
+def supports_device(device: str) -> bool:
+    """Whether models can run on a device: ``CPU``, or ``CUDA:N`` where this onnxruntime has CUDA."""
+    from caffe2_backend.runtime.session_options import DEFAULTS
+    from caffe2_backend.runtime.sessions import real_device
+
+    try:
+        real_device(_device(device), DEFAULTS)
+    except RunError:
+        return False
+    return True
+
+
+def _device(device: str) -> str:
+    kind, _, number = device.lower().partition(":")
+    return f"{kind}:{number or 0}" if kind == "cuda" else kind
+
+
+class Caffe2Backend(Backend):
+    """The interface as a class; the module's functions are the same."""
+
+    prepare = staticmethod(prepare)
+    run_model = staticmethod(run_model)
+    run_node = staticmethod(run_node)  # type: ignore[assignment] # onnx annotates its keywords as dicts
+    supports_device = staticmethod(supports_device)

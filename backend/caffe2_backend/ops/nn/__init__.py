@@ -1,0 +1,24 @@
+"""Importers of neural-network operators."""
+
+from caffe2_backend.lowering.family import Family
+from caffe2_backend.ops.nn import (
+    activation,
+    convolution,
+    linear,
+    normalization,
+    pooling,
+    quantization,
+    resize,
+    sampling,
+)
+
+FAMILIES: tuple[Family, ...] = (
+    activation.family,
+    convolution.family,
+    linear.family,
+    normalization.family,
+    pooling.family,
+    quantization.family,
+    resize.family,
+    sampling.family,
+)

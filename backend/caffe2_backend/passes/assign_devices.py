@@ -1,0 +1,53 @@
+"""Operators on the devices that were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from caffe2_backend.state import Import
+from caffe2_bridge.devices import HOST, Device, as_device, follow_inputs, insert_copies
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+
+class PlaceOnDevice:
+    """Give operators and parameters their devices, and copy what lives elsewhere.
+
+    Asked for one GPU: what has a version for it runs there, and inputs come on the host. Asked by input: operators run
+    where their inputs are. Parameters that are not named are where they are first read.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"net"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"placed"})
+
+    def __call__(self, state: Import) -> Import:
+        """The state with a new net, where a GPU was asked for. Raises BridgeError where there is no such device."""
+        if state.device is None or state.net is None:
+            return state
+        if isinstance(state.device, Mapping):
+            everywhere = None
+            named = {name: as_device(where) for name, where in state.device.items()}
+            _refuse_unknown(named, state.net)
+        else:
+            everywhere, named = as_device(state.device), {}
+        if not any(device.is_gpu for device in (everywhere or HOST, *named.values())):
+            return state
+        net, inputs = follow_inputs(state.net, named, state.parameters, everywhere=everywhere)
+        placed, _ = insert_copies(net, inputs)
+        parameters = {name: _placed(parameter, inputs[name]) for name, parameter in state.parameters.items()}
+        return replace(state, net=placed, parameters=parameters)
+
+
+def _refuse_unknown(named: Mapping[str, Device], net: NetDef) -> None:
+    known = set(net.external_input)
+    unknown = [name for name in named if name not in known]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise OptionError(f"device names {names}, and the model has no such input or parameter")
+
+
+def _placed(parameter: Parameter, device: Device) -> Parameter:
+    return replace(parameter, device=device.option()) if device.is_gpu else parameter

@@ -1,0 +1,1 @@
+"""Restoration of Caffe2 operators from the metadata that the export wrote."""

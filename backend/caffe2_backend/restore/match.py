@@ -1,0 +1,335 @@
+"""Operators of Caffe2 that came as ONNX nodes: found again, where the nodes are still what the export wrote.
+
+``caffe2_frontend.interop.origin`` says what the export writes. A definition is taken only if
+
+* the nodes that compute its outputs have the digest that was taken of them, which covers the definition too;
+* its operands are of the types that the conversion knew: those of the graph's inputs and initializers as they are
+  declared, those that recognized operators make as these make them, and any other as ONNX infers it here;
+* constants that the conversion looked into hold what they held;
+* Int8 tensors, which are plain bytes in ONNX, pass between restored operators alone.
+
+All else stays as the nodes that it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from caffe2_backend.lowering.carry import captured_values
+from caffe2_backend.restore.operators import own_names, renamed_operators
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
+from caffe2_frontend.interop.origin import (
+    ORIGIN_KEY,
+    PART_KEY,
+    Operand,
+    Origin,
+    OriginError,
+    ValueType,
+    blobs_of,
+    digest_of,
+    part_of,
+    read_origin,
+)
+from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
+from caffe2_frontend.interop.types import Quantization
+
+Dims: TypeAlias = tuple[int | str | None, ...]
+_UNKNOWN: Final = (None, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """An operator that was found again.
+
+    Attributes:
+        origin: what the export wrote.
+        operands: the value of each operand, a tensor for one that the nodes have in themselves.
+        outputs: the value of each output; None where no node makes it.
+        nodes: the nodes, those that make outputs first.
+        symbols: which dim of this model each named dim of the export's is.
+        names: the names that its outputs are to have, also those that no node makes.
+    """
+
+    origin: Origin
+    operands: tuple[ir.Value | ir.TensorProtocol | None, ...]
+    outputs: tuple[ir.Value | None, ...]
+    nodes: tuple[ir.Node, ...]
+    symbols: dict[str, int | str | None] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[ir.Value | ir.TensorProtocol | None, ...]:
+        """The operands that the operator itself reads."""
+        return self.operands[: len(blobs_of(self.origin.operator)[0])]
+
+    def typed(self) -> Iterator[tuple[ir.Value, ValueType]]:
+        """Operands that are values of the graph, with the types that the conversion knew."""
+        for operand, value in zip(self.origin.operands, self.operands, strict=True):
+            if operand.type is not None and isinstance(value, ir.Value):
+                yield value, operand.type
+
+    def made(self) -> Iterator[tuple[ir.Value, ValueType]]:
+        """Outputs that nodes make, with their types."""
+        for output, value in zip(self.origin.outputs, self.outputs, strict=True):
+            if output is not None and value is not None:
+                yield value, output.type
+
+    def dims(self, known: ValueType) -> Dims | None:
+        """The dims of a type, under the names that they have in this model."""
+        if known.dims is None:
+            return None
+        return tuple(self.symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in known.dims)
+
+
+def find_operators(model: ir.Model) -> list[Match]:
+    """The operators of the main graph that can be restored, in the order of their nodes. The model is not changed."""
+    graph = model.graph
+    homes = [node for node in graph if ORIGIN_KEY in node.metadata_props]
+    if not homes:
+        return []
+    search = _Search(model)
+    found = [match for home in homes if (match := search.match(home)) is not None]
+    return search.without_mixed_bytes(found)
+
+
+class _Search:
+    def __init__(self, model: ir.Model) -> None:
+        self.graph = model.graph
+        self.order = {node: number for number, node in enumerate(model.graph)}
+        self.types = _Types(model)
+        self.digests: dict[ir.Value, str] = {}
+        self.owned: set[ir.Value] = set()
+        self.values = {str(value.name): value for value in _main_values(model.graph)}
+        self.taken = {*self.values}
+        self.parts: dict[str, list[ir.Node]] = {}
+        for node in model.graph:
+            if PART_KEY in node.metadata_props:
+                self.parts.setdefault(node.metadata_props[PART_KEY], []).append(node)
+
+    def match(self, home: ir.Node) -> Match | None:
+        """The operator whose first output a node makes; None where its nodes are no longer what they were."""
+        try:
+            digest, text, origin = read_origin(home.metadata_props[ORIGIN_KEY])
+            found = self._recognized(home, origin, digest, text)
+            if found is None or not self.types.fit(found):
+                return None
+            return self._named(found)
+        except (OriginError, OpenRegionError, DecodeError, BridgeError):
+            return None
+
+    def _recognized(self, home: ir.Node, origin: Origin, digest: str, text: str) -> Match | None:
+        roots = [home]
+        for number in range(1, min(origin.roots, len(self.order))):
+            nodes = self.parts.get(part_of(digest, number), [])
+            if len(nodes) != 1 or nodes[0] in roots:
+                return None
+            roots += nodes
+        first = dict(origin.cuts)
+        region = Region(self.graph, lambda edge, _, __: first.get(edge), frozenset(origin.passed), self.digests)
+        region.walk(roots, origin.size)
+        if region.cuts != origin.cuts or len(region.nodes) != origin.size:
+            return None
+        if digest_of(text, region.parts) != digest:
+            return None
+        met = {number: value for value, number in region.operands.items()}
+        operands: list[ir.Value | ir.TensorProtocol | None] = []
+        for number, operand in enumerate(origin.operands):
+            operands.append(self._operand(operand, met.get(number), operands, roots[0]))
+        outputs = []
+        for out in origin.outputs:
+            value = None if out is None else roots[out.root].outputs[out.index]
+            if value is not None and (value in self.owned or value in outputs or value in operands):
+                return None
+            outputs.append(value)
+        return Match(origin, tuple(operands), tuple(outputs), tuple(region.nodes))
+
+    def _operand(
+        self,
+        operand: Operand,
+        met: ir.Value | None,
+        before: Sequence[ir.Value | ir.TensorProtocol | None],
+        home: ir.Node,
+    ) -> ir.Value | ir.TensorProtocol | None:
+        if operand.same is not None:
+            return before[operand.same]
+        if operand.held:
+            return ir.serde.deserialize_tensor(onnx.TensorProto.FromString(operand.held))
+        if operand.type is None:
+            return None
+        value = self.values.get(operand.name) if operand.name else met
+        if value is None:
+            raise OpenRegionError
+        maker = value.producer()
+        if maker is not None and self.order.get(maker, len(self.order)) >= self.order[home]:
+            raise OpenRegionError  # it may depend on what the operator gives
+        if operand.contents and (value.const_value is None or contents(value, self.digests) != operand.contents):
+            raise OpenRegionError
+        return value
+
+    def _named(self, found: Match) -> Match | None:
+        """The match with names for all its outputs, where its bodies can have the names of the model's values."""
+        definitions = found.origin.definitions
+        own = {value for node in found.nodes for value in node.outputs}
+        own.update(value for value in (*found.operands, *found.outputs) if isinstance(value, ir.Value))
+        bound = [value is not None for value in found.inputs]
+        kept = own_names(definitions, bound)
+        if any(name in self.taken and self.values.get(name) not in own for name in kept):
+            return None
+        names = []
+        for blob, value in zip(blobs_of(definitions[-1])[1], found.outputs, strict=True):
+            names.append(self._fresh(blob) if value is None else str(value.name))
+        inputs = [
+            str(value.name) if isinstance(value, ir.Value) else (None if value is None else f"{blob}/held")
+            for blob, value in zip(blobs_of(definitions[-1])[0], found.inputs, strict=True)
+        ]
+        renamed_operators(definitions, inputs, names)
+        self.taken.update(kept, names)
+        self.owned.update(value for value in found.outputs if value is not None)
+        return Match(found.origin, found.operands, found.outputs, found.nodes, found.symbols, tuple(names))
+
+    def _fresh(self, blob: str) -> str:
+        name, count = blob, 1
+        while name in self.taken:
+            name = f"{blob}_{count}"
+            count += 1
+        self.taken.add(name)
+        return name
+
+    def without_mixed_bytes(self, found: list[Match]) -> list[Match]:
+        """Those that remain where Int8 tensors may not meet plain bytes."""
+        while True:
+            how = _quantized(found)
+            if not how:
+                return found
+            made = {value for match in found for value in match.outputs if value is not None}
+            mixed = {value for value in _plainly_read(self.graph, found) if value in how}
+            mixed |= {value for value in how if value.producer() is not None and value not in made}
+            for match in found:
+                pairs = [*match.typed(), *match.made()]
+                mixed |= {value for value, known in pairs if value in how and known.quantization != how[value]}
+            kept = [match for match in found if not mixed.intersection((*match.operands, *match.outputs))]
+            if len(kept) == len(found):
+                return found
+            found = kept
+
+
+class _Types:
+    """What is certain of the types of a model's values: what follows from its inputs and nodes, whatever it says."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        self.known: dict[ir.Value, tuple[ir.DataType | None, Dims | None]] = {}
+        self._inferred: dict[str, tuple[ir.DataType | None, Dims | None]] | None = None
+
+    def fit(self, match: Match) -> bool:
+        """Whether a match's operands are of the types that the conversion knew; those of its outputs are known then."""
+        for value, wanted in match.typed():
+            dtype, dims = self.of(value)
+            if dtype != wanted.dtype or not _same_dims(wanted.dims, dims, match.symbols):
+                return False
+        for value, made in match.made():
+            self.known[value] = (made.dtype, match.dims(made))
+        return True
+
+    def of(self, value: ir.Value) -> tuple[ir.DataType | None, Dims | None]:
+        """Element type and dims."""
+        if value in self.known:
+            return self.known[value]
+        if value.producer() is None:
+            constant = value.const_value
+            return value.dtype, _dims(value.shape if constant is None else ir.Shape(constant.shape.numpy()))
+        if self._inferred is None:
+            self._inferred = _inferred(self.model)
+        return self._inferred.get(str(value.name), _UNKNOWN)
+
+
+def _same_dims(wanted: Dims | None, actual: Dims | None, symbols: dict[str, int | str | None]) -> bool:
+    """Whether dims are those that were known: numbers the same numbers, and what had one name the same everywhere."""
+    if wanted is None:
+        return True
+    if actual is None or len(actual) != len(wanted):
+        return False
+    for known, dim in zip(wanted, actual, strict=True):
+        if isinstance(known, int) and known != dim:
+            return False
+        if isinstance(known, str) and symbols.setdefault(known, dim) != dim:
+            return False
+    return True
+
+
+def _inferred(model: ir.Model) -> dict[str, tuple[ir.DataType | None, Dims | None]]:
+    """What ONNX infers from the graph's inputs and initializers, whatever the model says of other values."""
+    proto = without_weights(model)
+    _forget_types(proto.graph)
+    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    found: dict[str, tuple[ir.DataType | None, Dims | None]] = {}
+    for info in (*inferred.graph.value_info, *inferred.graph.output):
+        kind = ir.serde.deserialize_type_proto_for_type(info.type) if info.type.WhichOneof("value") else None
+        if isinstance(kind, ir.TensorType):
+            shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(info.type))
+            found[info.name] = (kind.dtype, _dims(shape))
+    return found
+
+
+def _forget_types(graph: onnx.GraphProto) -> None:
+    graph.ClearField("value_info")
+    for info in graph.output:
+        info.ClearField("type")
+    for node in graph.node:
+        for attr in node.attribute:
+            for body in (attr.g, *attr.graphs):
+                _forget_types(body)
+
+
+def _dims(shape: ir.Shape | None) -> Dims | None:
+    return None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
+
+
+def _quantized(found: Sequence[Match]) -> dict[ir.Value, Quantization]:
+    pairs = (pair for match in found for pair in (*match.made(), *match.typed()))
+    how: dict[ir.Value, Quantization] = {}
+    for value, known in pairs:
+        if known.quantization is not None:
+            how.setdefault(value, known.quantization)
+    return how
+
+
+def _plainly_read(graph: ir.Graph, found: Sequence[Match]) -> set[ir.Value]:
+    """The values that nodes read which are left when the operators are restored."""
+    makers = {value: match for match in found for value in match.outputs if value is not None}
+    read: set[ir.Value] = set()
+    seen: set[ir.Value] = set()
+    waiting = list(graph.outputs)
+    while waiting:
+        value = waiting.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        match, node = makers.get(value), value.producer()
+        if match is not None:
+            waiting += [operand for operand in match.inputs if isinstance(operand, ir.Value)]
+        elif node is not None:
+            own = [operand for operand in (*node.inputs, *captured_values(node)) if operand is not None]
+            read.update(own)
+            waiting += own
+    return read
+
+
+def _main_values(graph: ir.Graph) -> Iterator[ir.Value]:
+    yield from graph.inputs
+    yield from graph.initializers.values()
+    for node in graph:
+        yield from (value for value in node.outputs if value.name)
+
+
+def counted(found: Sequence[Match]) -> Counter[str]:
+    """How many operators of each type were found."""
+    return Counter(match.origin.operator.type for match in found)

@@ -1,0 +1,121 @@
+"""A net through the exporter, for the runtime: what to feed, what comes out, and whether chance is in it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from caffe2_backend.runtime.session_options import Choices
+from caffe2_backend.runtime.sessions import Session
+from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.model import Model
+from caffe2_bridge.passes import run_passes
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from caffe2_frontend.interop.types import TensorInfo
+    from caffe2_frontend.state import Export
+
+NEEDS_SHAPE: Final = "needs-shape"
+_RANDOM: Final = frozenset(
+    {"RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Multinomial", "Bernoulli", "Dropout"}
+)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A net as ONNX. ``outputs`` are blobs, in the order of the graph's outputs.
+
+    ``quantized`` holds (scale, zero point) of those that are Int8 tensors. ``random``: an operator of the net, whether
+    an output depends on it or not, draws random numbers.
+    """
+
+    model: ir.Model = field(repr=False)
+    outputs: tuple[str, ...]
+    quantized: Mapping[str, tuple[float, int]]
+    random: bool
+
+    def session(self, device: str, choices: Choices) -> Session:
+        """A session for the model; weights beyond protobuf's limit go through a file."""
+        import onnx_ir as ir
+
+        from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT, save_onnx
+
+        weights = (value.const_value for value in self.model.graph.initializers.values())
+        if sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT:
+            return Session(ir.to_proto(self.model).SerializeToString(), device, choices=choices)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "model.onnx"
+            save_onnx(self.model, path)
+            return Session(str(path), device, choices=choices)
+
+
+def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Lowered:
+    """Convert a net.
+
+    Args:
+        net: the net; it declares every input it may read.
+        init: the parameters, which become constants.
+        inputs: the element type and the rank or shape of the other inputs.
+        outputs: the blobs to give; None for what the exporter takes by itself.
+
+    Raises ConversionError with every finding.
+    """
+    from caffe2_frontend.pipeline import EXPORT, UNDERSTAND
+
+    start = _understood(net, init, inputs, outputs)
+    random, quantized = False, {}
+    if start.model is not None:
+        random = any(node.op_type in _RANDOM for node in _all_nodes(start.model))
+        quantized = _quantized(start)
+    given = tuple(outputs) if outputs is not None else tuple(name for name, _ in start.outputs)
+    model = run_passes((_Understood(), *EXPORT[len(UNDERSTAND) :]), start).model
+    assert model is not None
+    return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random)
+
+
+def needs_sizes(error: ConversionError) -> bool:
+    """Whether the conversion may succeed where it is told the sizes of the inputs."""
+    return any(finding.code == NEEDS_SHAPE for finding in error.findings)
+
+
+class _Understood:
+    """Stands for the passes that ran before: those that follow require what these ensure."""
+
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset({"ssa", "inputs", "graph"})
+
+    def __call__(self, state: Export) -> Export:
+        return state
+
+
+def _understood(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Export:
+    from caffe2_frontend.pipeline import UNDERSTAND
+    from caffe2_frontend.prepare import begin
+
+    return run_passes(UNDERSTAND, begin(Model(net, init), inputs=inputs, outputs=outputs))
+
+
+def _all_nodes(model: ir.Model) -> list[ir.Node]:
+    return [node for graph in model.graphs() for node in graph]
+
+
+def _quantized(state: Export) -> dict[int, tuple[float, int]]:
+    """How outputs that are Int8 tensors are to be read, by position; what only passes a value on keeps it."""
+    found = {}
+    for i, value in enumerate(state.graph.outputs):
+        source: ir.Value | None = value
+        while source is not None:
+            how = source.meta.get("quantization")
+            if how is not None:
+                found[i] = (how.scale, how.zero_point)
+                break
+            node = source.producer()
+            source = node.inputs[0] if node is not None and node.op_type == "Identity" else None
+    return found

@@ -1,0 +1,254 @@
+"""A net operator by operator, with every blob that it writes, and on request through the bodies of its operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_backend.runtime.results import Blobs, Results, value_of
+from caffe2_backend.runtime.values import Array, NoBlobError, Opaque, Tensor, Value, on_host
+from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.effects import analyse, do_bindings
+
+RunOp = Callable[[OpView, Blobs], Results]
+Commit = Callable[[Results], None]
+_MOST_ITERATIONS: Final = 1_000_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operator that ran: where it stands, the iterations of the loops around it, and what it wrote."""
+
+    location: Location
+    iterations: tuple[int, ...]
+    blobs: Mapping[str, Array] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Every operator that ran, in order."""
+
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def blobs(self) -> dict[str, Array]:
+        """The last value of every blob of the outermost net. Int8 tensors are their integers."""
+        return {name: array for step in self.steps if not step.location.path for name, array in step.blobs.items()}
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+def trace_net(net: NetDef, blobs: Blobs, commit: Commit, run: RunOp, *, bodies: bool, capture: bool) -> Trace:
+    """Run a net operator by operator.
+
+    Args:
+        net: the net.
+        blobs: where its inputs are.
+        commit: takes what an operator gave.
+        run: runs one operator.
+        bodies: whether to go through bodies too.
+        capture: whether to keep values.
+
+    Raises RunError, or ConversionError, where an operator cannot be run.
+    """
+    steps: list[Step] = []
+    walker = _Walker(run, steps, bodies=bodies, capture=capture)
+    walker.net(net, _Frame(blobs, commit), Location(net.name or "net"), ())
+    return Trace(tuple(steps))
+
+
+class _Frame:
+    """The outermost workspace."""
+
+    def __init__(self, blobs: Blobs, commit: Commit) -> None:
+        self._blobs = blobs
+        self.commit = commit
+
+    def get(self, name: str, /) -> Value | None:
+        return value_of(name, self._blobs)
+
+
+class _Inner:
+    """The workspace of a body: blobs of its own, names bound to outer ones, views of rows, and what is around it."""
+
+    def __init__(self, outer: _Frame | _Inner, *, sealed: bool, bound: Mapping[str, str] | None = None) -> None:
+        self._outer = outer
+        self._sealed = sealed
+        self._bound = bound or {}
+        self.own: dict[str, Value] = {}
+        self.views: dict[str, Array] = {}
+
+    def get(self, name: str, /) -> Value | None:
+        if name in self.views:
+            return self.views[name].copy()
+        if name in self._bound:
+            return self._outer.get(self._bound[name])
+        if name in self.own:
+            return self.own[name]
+        return None if self._sealed else self._outer.get(name)
+
+    def commit(self, results: Results) -> None:
+        values: dict[str, Value] = {name: later.compute(name) for name, later in results.later.items()}
+        values |= {**results.values, **results.objects}
+        for name, value in values.items():
+            if name in self.views:
+                self._write(name, value)
+            elif name in self._bound:
+                self._outer.commit(_result(self._bound[name], value))
+            else:
+                self.own[name] = value
+
+    def _write(self, name: str, value: Value) -> None:
+        view = self.views[name]
+        if isinstance(value, bytes | Opaque) or on_host(value).size != view.size:
+            raise RunError(f"blob {name!r} is linked to rows of {view.size} elements, and something else is written")
+        view[...] = on_host(value).reshape(view.shape)
+
+
+def _result(name: str, value: Value) -> Results:
+    if isinstance(value, Opaque):
+        return Results({}, {}, {name: value})
+    assert not isinstance(value, bytes)
+    return Results({name: value}, {}, {})
+
+
+class _Walker:
+    def __init__(self, run: RunOp, steps: list[Step], *, bodies: bool, capture: bool) -> None:
+        self._run = run
+        self._steps = steps
+        self._bodies = bodies
+        self._capture = capture
+        self._inside: dict[str, Callable[[OpView, _Frame | _Inner, Location, tuple[int, ...]], None]] = {
+            "If": self._branch, "AsyncIf": self._branch, "While": self._loop, "Do": self._do,
+            "RecurrentNetwork": self._recurrent,
+        }  # fmt: skip
+
+    def net(self, net: NetDef, frame: _Frame | _Inner, place: Location, iterations: tuple[int, ...]) -> None:
+        effects = analyse(net, place, [])
+        for op, effect in zip(NetView(net).ops, effects.ops, strict=True):
+            here = Location(place.net, op.index, op.type, op.name, place.path)
+            inside = self._inside.get(op.type) if self._bodies else None
+            try:
+                if inside is None:
+                    frame.commit(self._run(op, frame))
+                else:
+                    inside(op, frame, here, iterations)
+            except ArgumentError as error:
+                raise RunError(f"{here}: {error}") from None
+            wrote = (*effect.writes, *effect.updates, *effect.merges)
+            self._steps.append(Step(here, iterations, self._captured(wrote, frame)))
+
+    def _captured(self, names: tuple[str, ...], frame: _Frame | _Inner) -> dict[str, Array]:
+        if not self._capture:
+            return {}
+        found = {}
+        for name in dict.fromkeys(names):
+            try:
+                value = frame.get(name)
+            except RunError:  # no tensor, or not written by the branch that ran
+                continue
+            if value is not None and not isinstance(value, bytes | Opaque):
+                found[name] = on_host(value).copy()
+        return found
+
+    def _branch(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
+        name = "then_net" if _truth(frame, op.inputs[0], here) else "else_net"
+        net = op.args.net(name, default=None)
+        if net is not None:
+            self.net(net, frame, here.enter(name), iterations)
+
+    def _loop(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
+        body, test = op.args.net("loop_net"), op.args.net("cond_net", default=None)
+        assert body is not None
+        for i in range(_MOST_ITERATIONS):
+            if test is not None:
+                self.net(test, frame, here.enter("cond_net"), (*iterations, i))
+            if not _truth(frame, op.inputs[0], here):
+                return
+            self.net(body, frame, here.enter("loop_net"), (*iterations, i))
+        raise RunError(f"{here}: did not end after {_MOST_ITERATIONS} iterations")
+
+    def _do(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
+        net = op.args.net("net")
+        assert net is not None
+        self.net(net, _Inner(frame, sealed=True, bound=do_bindings(op)), here.enter("net"), iterations)
+
+    def _recurrent(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
+        args = op.args
+        net = args.net("step_net")
+        assert net is not None
+        sequence = _array(frame, op.inputs[0], here)
+        if sequence.ndim < 2:
+            raise RunError(f"{here}: the input sequence has {sequence.ndim} dims, and two are needed at least")
+        steps, batch = sequence.shape[:2]
+        states = self._states(op, frame, here, steps, batch)
+        links = _links(op)
+        rows: dict[str, Array] = dict(states)
+        for link in links:
+            if link.external not in rows:
+                rows[link.external] = _array(frame, link.external, here).copy()
+        timestep = args.text("timestep", "timestep")
+        for t in range(steps):
+            inner = _Inner(frame, sealed=False)
+            inner.own.update(states)
+            inner.own[timestep] = np.array([t], np.int32)
+            for link in links:
+                inner.views[link.internal] = rows[link.external][t + link.offset : t + link.offset + link.window]
+            self.net(net, inner, here.enter("step_net"), (*iterations, t))
+        results: dict[str, Tensor] = dict(states)
+        written = {link.external for link in links} - set(states) - set(op.inputs)
+        results.update((name, rows[name]) for name in written)
+        aliases = (args.texts("alias_src", ()), args.texts("alias_dst", ()), args.integers("alias_offset", ()))
+        for source, target, offset in zip(*aliases, strict=True):
+            results[target] = rows[source][offset:].copy()
+        frame.commit(Results(results, {}, {}))
+
+    @staticmethod
+    def _states(op: OpView, frame: _Frame | _Inner, here: Location, steps: int, batch: int) -> dict[str, Array]:
+        names, ids = op.args.texts("recurrent_states"), op.args.integers("initial_recurrent_state_ids")
+        states = {}
+        for name, position in zip(names, ids, strict=True):
+            initial = _array(frame, op.inputs[position], here)
+            first = initial.shape[0] if initial.ndim == 3 else 1
+            state = np.zeros((steps + first, batch, initial.shape[-1]), np.float32)
+            state[:first] = initial
+            states[name] = state
+        return states
+
+
+@dataclass(frozen=True)
+class _Link:
+    internal: str
+    external: str
+    offset: int
+    window: int
+
+
+def _links(op: OpView) -> list[_Link]:
+    internal, external = op.args.texts("link_internal"), op.args.texts("link_external")
+    windows = op.args.integers("link_window", (1,) * len(internal))
+    offsets = op.args.integers("link_offset")
+    return [_Link(*link) for link in zip(internal, external, offsets, windows, strict=True)]
+
+
+def _array(frame: _Frame | _Inner, name: str, here: Location) -> Any:
+    value = frame.get(name)
+    if value is None or isinstance(value, bytes | Opaque):
+        raise NoBlobError(f"{here} reads blob {name!r}, which is no tensor in the workspace")
+    return on_host(value)
+
+
+def _truth(frame: _Frame | _Inner, name: str, here: Location) -> bool:
+    array = _array(frame, name, here)
+    if array.size != 1:
+        raise RunError(f"{here}: the condition {name!r} has {array.size} elements, and one is needed")
+    return bool(array.reshape(-1)[0])

@@ -1,0 +1,8 @@
+"""Validation: one model in several runtimes, or two models, and where they part."""
+
+from caffe2_backend.validation.api import validate
+from caffe2_backend.validation.compare import Difference, Tolerance
+from caffe2_backend.validation.inputs.specs import Size
+from caffe2_backend.validation.report import BlobResult, Divergence, Failure, ValidationReport
+
+__all__ = ["BlobResult", "Difference", "Divergence", "Failure", "Size", "Tolerance", "ValidationReport", "validate"]

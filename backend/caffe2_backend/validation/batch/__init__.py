@@ -1,0 +1,1 @@
+"""Validation of many models, each in a process of its own."""

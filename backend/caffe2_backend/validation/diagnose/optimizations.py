@@ -1,0 +1,170 @@
+"""Which of onnxruntime's graph optimizations makes outputs differ, where no operator by itself does."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import onnx
+
+from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.runtimes import Value
+from caffe2_backend.validation.runtimes.base import onnx_model
+from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
+from caffe2_backend.validation.sides import Side
+from caffe2_bridge.diagnostics import RunError
+
+LEVELS: Final = ("none", "basic", "extended", "all")
+# The rules of onnxruntime's rule-based optimizers, by the names under which they can be left out.
+_RULES: Final = (
+    "CastChainElimination", "CastElimination", "ClipQuantRewrite", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion",
+    "DivMulFusion", "EliminateDropout", "EliminateIdentity", "EliminateSlice", "ExpandElimination", "FuseReluClip",
+    "GemmSumFusion", "GemmTransposeFusion", "LabelEncoderFusion", "MatmulBNFusion", "NoopElimination", "NotWhereFusion",
+    "PadFusion", "PreShapeNodeElimination", "ReluQuantRewrite", "UnsqueezeElimination",
+)  # fmt: skip
+_RULE_BASED: Final = "RuleBasedTransformer"
+_MODIFIED: Final = re.compile(r"GraphTransformer (\S+) modified: 1")
+_SECONDS: Final = 600
+# onnxruntime says which optimizers changed a graph in its log alone, which it writes to the process's own stderr.
+_LOG: Final = """\
+import json, sys
+import onnxruntime
+path, level, entries = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 1
+options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+for key, value in entries.items():
+    options.add_session_config_entry(key, value)
+onnxruntime.InferenceSession(path, options, providers=json.loads(sys.argv[4]))
+"""
+_NAMES: Final = {
+    "none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL",
+}  # fmt: skip
+
+Agrees = Callable[[Mapping[str, Value]], bool]
+
+
+@dataclass(frozen=True)
+class OptimizationFault:
+    """Outputs that differ though no operator does.
+
+    Attributes:
+        case: of which case; side: on which side.
+        level: the lowest level of onnxruntime's graph optimizations at which they differ; ``none`` where they differ
+            without any: then it is no optimization.
+        optimizers: those of which each alone, left out at the level of the run, makes the outputs agree.
+        nodes: ``type name`` of nodes that this level makes and the one below it does not.
+        removed: how many nodes of each type this level takes away.
+    """
+
+    case: str
+    side: str
+    level: str
+    optimizers: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    removed: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        if self.level == "none":
+            return f"no operator differs, and outputs differ without optimizations too ({self.side}, {self.case})"
+        by = f" by {', '.join(self.optimizers)}" if self.optimizers else ""
+        made = f"; it makes {', '.join(self.nodes)}" if self.nodes else ""
+        gone = ", ".join(f"{count} {kind}" for kind, count in self.removed)
+        taken = f"; it takes away {gone}" if gone else ""
+        return f"graph optimization, from level {self.level} on{by}{made}{taken} ({self.side}, {self.case})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "case": self.case, "side": self.side, "level": self.level, "optimizers": list(self.optimizers),
+            "nodes": list(self.nodes), "removed": [list(pair) for pair in self.removed],
+        }  # fmt: skip
+
+
+def find_optimization(side: Side, case: Case, agrees: Agrees) -> OptimizationFault | None:
+    """From which level of optimization on the outputs of a side are wrong, and which optimizer it is.
+
+    Args:
+        side: what runs.
+        case: on what.
+        agrees: whether outputs are as they should be.
+
+    None where the side is not onnxruntime, or its outputs are right after all. Raises RunError.
+    """
+    runtime = side.runtime
+    if not isinstance(runtime, OnnxRuntime):
+        return None
+    most = LEVELS.index(runtime.choices.optimization)
+
+    def right(**choices: Any) -> bool:
+        return agrees(runtime.but(**choices).load(side.model).run(case.inputs))
+
+    first = next((k for k, level in enumerate(LEVELS[: most + 1]) if not right(optimization=level)), None)
+    if first is None:
+        return None
+    if first == 0:
+        return OptimizationFault(case.name, side.label, LEVELS[0])
+    optimizers = tuple(_guilty(runtime, onnx_model(side.model), lambda name: right(disabled_optimizers=(name,))))
+    nodes, removed = _made(runtime, side, LEVELS[first - 1], LEVELS[first])
+    return OptimizationFault(case.name, side.label, LEVELS[first], optimizers, nodes, removed)
+
+
+def _guilty(runtime: OnnxRuntime, model: onnx.ModelProto, right_without: Callable[[str], bool]) -> Iterator[str]:
+    """Of the optimizers that changed the graph, those without which the outputs agree; rules by their own names."""
+    for name in _modified(runtime, model):
+        if not right_without(name):
+            continue
+        rules = [rule for rule in _RULES if right_without(rule)] if name.endswith(_RULE_BASED) else []
+        yield from rules or [name]
+
+
+def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
+    """The optimizers that changed the graph, in their order."""
+    providers = (
+        ["CPUExecutionProvider"] if runtime.device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        onnx.save(model, str(path), save_as_external_data=model.ByteSize() > 2**31 - 2**20)
+        options = [str(path), _NAMES[runtime.choices.optimization], json.dumps(dict(runtime.choices.entries))]
+        try:
+            done = subprocess.run(  # noqa: S603 - our own Python, and a script of our own
+                [sys.executable, "-c", _LOG, *options, json.dumps(providers)],
+                capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise RunError(f"onnxruntime's log cannot be read: {error}") from error
+    return list(dict.fromkeys(_MODIFIED.findall(done.stderr)))
+
+
+def _made(
+    runtime: OnnxRuntime, side: Side, below: str, level: str
+) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
+    """Nodes that a level makes and the one below it does not, and how many of each type it takes away."""
+    with tempfile.TemporaryDirectory() as folder:
+        graphs = []
+        for name in (below, level):
+            path = str(Path(folder) / f"{name}.onnx")
+            runtime.but(optimization=name, optimized=path).load(side.model)
+            graphs.append([*_nodes(onnx.load(path).graph)])
+    before, after = ({(node.op_type, *node.output) for node in nodes} for nodes in graphs)
+    new = [f"{n.op_type} {n.name or n.output[0]}" for n in graphs[1] if (n.op_type, *n.output) not in before]
+    gone = Counter(node.op_type for node in graphs[0] if (node.op_type, *node.output) not in after)
+    gone.subtract(Counter(node.op_type for node in graphs[1] if (node.op_type, *node.output) not in before))
+    return tuple(new), tuple(sorted((kind, count) for kind, count in gone.items() if count > 0))
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g)

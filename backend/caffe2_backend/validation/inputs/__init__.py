@@ -1,0 +1,1 @@
+"""Generation of inputs and missing weights for models."""

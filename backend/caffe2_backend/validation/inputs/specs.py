@@ -1,0 +1,160 @@
+"""Inputs that a model can run on, from what the model says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import TensorProto
+
+from caffe2_backend.validation.inputs.dims import Dims
+from caffe2_backend.validation.inputs.random_values import Scene, draw
+from caffe2_backend.validation.inputs.roles import Role, find_roles
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.model import Model
+
+# Sides of images: what the first case has, and what else is tried where the net asks for another one.
+IMAGE: Final = 32
+CHANNELS: Final = 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """One size to try: T steps, N rows, and what any other open dim is."""
+
+    steps: int
+    batch: int
+    other: int
+
+    def __str__(self) -> str:
+        return f"T={self.steps} N={self.batch}"
+
+
+SIZES: Final = (Size(1, 1, 2), Size(6, 3, 4), Size(17, 2, 5))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs for one run. ``seed`` is None where they were given."""
+
+    name: str
+    inputs: Mapping[str, Any] = field(repr=False)
+    seed: int | None = None
+
+
+def given_case(inputs: Mapping[str, Any]) -> Case:
+    """The case of inputs that the caller gave."""
+    return Case("given", dict(inputs))
+
+
+def make_cases(
+    model: onnx.ModelProto,
+    net: Model | None = None,
+    *,
+    seed: int = 2018,
+    sizes: Sequence[Size] = SIZES,
+    fixed: Mapping[str, int] | None = None,
+) -> list[Case]:
+    """Cases of several sizes.
+
+    Args:
+        model: an ONNX model: the one to run, or the export of ``net``.
+        net: the Caffe2 model, which says what the values mean.
+        seed: of the random numbers.
+        sizes: what to try. Sizes that give the same shapes as one before are left out.
+        fixed: sizes of dims, by the symbols of :class:`Dims`, that are not free.
+
+    Raises RunError where an input is no tensor of a known rank.
+    """
+    layout = Layout(model, net, fixed or {})
+    roles = layout.roles
+    cases, seen = [], set()
+    for index, size in enumerate(sizes):
+        shapes = layout.shapes(size)
+        key = tuple(shapes.values())
+        if key in seen:
+            continue
+        seen.add(key)
+        random = np.random.default_rng([seed, index])
+        scene = Scene(size.steps, layout.image, shapes)
+        made = {
+            value.name: draw(_dtype(value), shapes[value.name], roles.get(value.name, Role()), random, scene)
+            for value in layout.inputs
+        }
+        cases.append(Case(str(size) if shapes else "no inputs", made, seed))
+    return cases
+
+
+class Layout:
+    """The shapes of a model's inputs, for sizes that are asked for and dims that are fixed.
+
+    Attributes:
+        inputs: the inputs that are not weights.
+        roles: what their values mean.
+        image: the side of images.
+    """
+
+    def __init__(self, model: onnx.ModelProto, net: Model | None, fixed: Mapping[str, int]) -> None:
+        weights = {tensor.name for tensor in model.graph.initializer}
+        self.inputs = [value for value in model.graph.input if value.name not in weights]
+        self.roles = find_roles(model, net)
+        self._dims = Dims(model, net)
+        self._fixed = fixed
+        sides = self.image_symbols()
+        self.image = max((fixed.get(symbol, IMAGE) for symbol in sides), default=IMAGE)
+
+    def shapes(self, size: Size) -> dict[str, tuple[int, ...]]:
+        """The shape of each input. Raises RunError where one is no tensor of a known rank."""
+        return {value.name: self._shape(value, size) for value in self.inputs}
+
+    def symbols(self) -> list[str]:
+        """What names dims that are open, each once."""
+        dims = (dim for value in self.inputs if _has_rank(value) for dim in self._dims.of(value.name))
+        return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
+
+    def image_symbols(self) -> list[str]:
+        """Those of them that are heights and widths."""
+        images = [value for value in self.inputs if _has_rank(value) and len(value.type.tensor_type.shape.dim) == 4]
+        dims = (dim for value in images for dim in self._dims.of(value.name)[1:])
+        return [dim for dim in dict.fromkeys(dims) if isinstance(dim, str) and not self._dims.is_batch(dim)]
+
+    def _shape(self, value: onnx.ValueInfoProto, size: Size) -> tuple[int, ...]:
+        if not _has_rank(value):
+            raise RunError(
+                f"input {value.name!r}: neither its shape nor its rank is known: give inputs, or describe it"
+            )
+        dims = self._dims.of(value.name)
+        columns = self.roles.get(value.name, Role()).columns
+        if columns and dims and isinstance(dims[-1], str):
+            dims[-1] = columns
+        return tuple(
+            dim if isinstance(dim, int) else self._fixed.get(dim, self._size(dim, axis, len(dims), size))
+            for axis, dim in enumerate(dims)
+        )
+
+    def _size(self, symbol: str, axis: int, rank: int, size: Size) -> int:
+        if self._dims.is_steps(symbol):
+            return size.steps
+        if self._dims.is_batch(symbol):
+            return size.batch
+        if self._dims.has_sequences and rank == 3 and axis < 2:
+            return (size.steps, size.batch)[axis]
+        if axis == 0:
+            return size.batch
+        if rank == 4:
+            return CHANNELS if axis == 1 else IMAGE
+        return size.other
+
+
+def _has_rank(value: onnx.ValueInfoProto) -> bool:
+    return value.type.WhichOneof("value") == "tensor_type" and value.type.tensor_type.HasField("shape")
+
+
+def _dtype(value: onnx.ValueInfoProto) -> np.dtype[Any]:
+    kind = value.type.tensor_type.elem_type
+    if kind == TensorProto.STRING:
+        return np.dtype(object)
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(kind))  # noqa: TID251 - a table of types, no graph is built

@@ -1,0 +1,245 @@
+"""Which operands of an operator are weights, which shape they must have, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from caffe2_backend.runtime.values import Array, Int8Tensor
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.netdef.views import OpView
+
+Shape: TypeAlias = tuple[int, ...]
+
+CONVOLUTIONS: Final = frozenset({"Conv", "ConvRelu", "ConvTranspose", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"})
+LAYERS: Final = frozenset({"FC", "FCTransposed", "Int8FC", "FbFCPacked"})
+PER_CHANNEL: Final = frozenset({"AffineChannel", "InstanceNorm", "GroupNorm", "PRelu", "SpatialBN"})
+SUMS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Sum", "SumRelu", "Int8Add", "Int8Sum", "Int8SumRelu"})
+# Operators through which channels pass as they are.
+PASS: Final = frozenset({
+    "AffineChannel", "AveragePool", "Copy", "Dropout", "Elu", "Int8AveragePool", "Int8Dequantize", "Int8MaxPool",
+    "Int8Quantize", "Int8Relu", "Int8ResizeNearest", "Int8Softmax", "LRN", "LeakyRelu", "MaxPool", "NHWC2NCHW", "PRelu",
+    "Relu", "ResizeNearest", "Sigmoid", "Softmax", "SpatialBN", "Tanh",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the readers of a blob ask of it: ``channels`` (0: any), and how widely its values may ``spread``."""
+
+    channels: int = 0
+    spread: float = 1.0
+
+
+def is_weight(op: OpView, index: int) -> bool:
+    """Whether an operand is learned, by its place; of sums and products, one that is broadcast."""
+    if op.type in CONVOLUTIONS | LAYERS | PER_CHANNEL:
+        return index > 0
+    if op.type in SUMS:
+        return index == 1 and op.args.flag("broadcast", default=False)
+    return op.type == "MatMul" and index == 1
+
+
+def weight_shape(op: OpView, index: int, first: Shape, wish: Wish, width: int, other: Shape | None) -> Shape | None:
+    """The shape that a weight must have.
+
+    Args:
+        op: the operator that reads it.
+        index: its place; not 0.
+        first: the shape of operand 0.
+        wish: what the result's readers ask for.
+        width: channels and features where nothing asks for a number of them.
+        other: the shape of operand 1, where it is there.
+
+    Returns None where the operator does not say.
+    """
+    if op.type in CONVOLUTIONS:
+        return _convolution(op, index, first, wish, width, other)
+    if op.type in LAYERS:
+        return _layer(op, index, first, wish, width, other)
+    if op.type in PER_CHANNEL:
+        return (_channels(op, first),)
+    if op.type == "MatMul":
+        inner, rows = first[-2 if op.args.flag("trans_a", default=False) else -1], wish.channels or width
+        return (rows, inner) if op.args.flag("trans_b", default=False) else (inner, rows)
+    if op.type in SUMS and op.args.flag("broadcast", default=False):
+        axis = op.args.integer("axis", default=-1)
+        return first[-1:] if axis == -1 else (first[axis],)
+    return first if op.type in SUMS else None
+
+
+def weight_values(op: OpView, index: int, shape: Shape, random: np.random.Generator) -> Array:
+    """Values of a weight that keep what passes through as large as it was."""
+    if (op.type == "SpatialBN" and index == 4) or (op.type in PER_CHANNEL and index == 1):
+        return random.uniform(0.5, 1.5, shape).astype(np.float32)
+    if op.type in SUMS:
+        low, high = (0.5, 1.5) if op.type in ("Mul", "Div") else (-0.2, 0.2)
+        return random.uniform(low, high, shape).astype(np.float32)
+    if index > 1:
+        return (0.1 * random.standard_normal(shape)).astype(np.float32)
+    fan = prod(shape[1:]) if len(shape) > 1 else 1
+    return (random.standard_normal(shape) / sqrt(max(fan, 1))).astype(np.float32)
+
+
+def _channels(op: OpView, shape: Shape) -> int:
+    if len(shape) < 2:
+        return shape[0]
+    return shape[-1 if _last(op) else 1]
+
+
+def _last(op: OpView) -> bool:
+    return op.args.text("order", default="NCHW") == "NHWC"
+
+
+def _convolution(op: OpView, index: int, first: Shape, wish: Wish, width: int, other: Shape | None) -> Shape:
+    group, transposed = op.args.integer("group", default=1), "Transpose" in op.type
+    channels = _channels(op, first)
+    if index > 1:
+        if other is not None:
+            return (other[(-1 if _last(op) else 1) if transposed else 0],)
+        return (width,)
+    filters = wish.channels or (channels if group == channels and group > 1 else -(-width // group) * group)
+    kernel = _kernel(op, len(first) - 2)
+    if transposed:
+        return (channels, *kernel, filters) if _last(op) else (channels, filters, *kernel)
+    depth = channels // group
+    return (filters, *kernel, depth) if _last(op) else (filters, depth, *kernel)
+
+
+def _kernel(op: OpView, rank: int) -> Shape:
+    """The window, in any of its spellings."""
+    kernels = op.args.integers("kernels", default=())
+    if kernels:
+        return tuple(kernels)
+    if "kernel_h" in op.args:
+        return op.args.integer("kernel_h"), op.args.integer("kernel_w")
+    return (op.args.integer("kernel"),) * rank
+
+
+def require_room(op: OpView, shape: Shape) -> None:
+    """Raise RunError where a window is larger than the image with its pads.
+
+    Caffe2 refuses that; onnxruntime rounds a negative quotient towards zero, and gives one element.
+    """
+    if "kernel" not in op.args and "kernels" not in op.args and "kernel_h" not in op.args:
+        return
+    sides = shape[1:-1] if _last(op) else shape[2:]
+    for axis, (side, kernel) in enumerate(zip(sides, _kernel(op, len(sides)), strict=False)):
+        reach = (kernel - 1) * _spelled(op, "dilation", axis, 1) + 1
+        pads = _pad(op, axis, len(sides))
+        if op.args.integer("legacy_pad", default=0) in (0, 3) and side + pads < reach:
+            raise RunError(f"a window of {reach} is larger than the image of {side} with pads of {pads}")
+
+
+def _spelled(op: OpView, name: str, axis: int, default: int) -> int:
+    """One of ``name``, ``names`` or ``name_h`` and ``name_w``."""
+    many = op.args.integers(f"{name}s", default=())
+    if many:
+        return many[axis]
+    return op.args.integer(f"{name}_{'hw'[axis]}" if axis < 2 else name, default=op.args.integer(name, default=default))
+
+
+def _pad(op: OpView, axis: int, rank: int) -> int:
+    """The pads on both sides of an axis."""
+    many = op.args.integers("pads", default=())
+    if many:
+        return many[axis] + many[axis + rank]
+    both = op.args.integer("pad", default=0)
+    sides = (("pad_t", "pad_b"), ("pad_l", "pad_r"))[axis] if axis < 2 else ()
+    return sum(op.args.integer(side, default=both) for side in sides) if sides else 2 * both
+
+
+def _layer(op: OpView, index: int, first: Shape, wish: Wish, width: int, other: Shape | None) -> Shape:
+    transposed = op.type == "FCTransposed"
+    if index > 1:
+        return ((other or (width, width))[-1 if transposed else -2],)
+    rows, columns = wish.channels or width, prod(first[op.args.integer("axis", default=1) :])
+    before = (1,) * (op.args.integer("axis_w", default=1) - 1)
+    return (*before, columns, rows) if transposed else (*before, rows, columns)
+
+
+# How widely regressions of boxes spread: boxes stay near their anchors.
+_REGRESSION: Final = 0.1
+
+
+class Wishes:
+    """What is asked of each blob by the operators that read it, looked up through those that change no channels.
+
+    Args:
+        ops: the operators of the net.
+        shapes: the shape of a blob that exists.
+        classes: how many classes detections have where nothing says so.
+        anchors: the same of anchors.
+    """
+
+    def __init__(
+        self, ops: Sequence[OpView], shapes: Callable[[str], Shape | None], *, classes: int = 5, anchors: int = 3
+    ) -> None:
+        self._readers: dict[str, list[OpView]] = {}
+        for op in ops:
+            for name in dict.fromkeys(op.inputs):
+                self._readers.setdefault(name, []).append(op)
+        self._shapes, self._classes, self._anchors = shapes, classes, anchors
+
+    def of(self, name: str, *, last: bool, reach: int = 12) -> Wish:
+        """What is asked of a blob; ``last`` where its channels are its last dim."""
+        for op in self._readers.get(name, ()):
+            wish = self._asked(op, name, last)
+            if wish is None and op.type in PASS and op.inputs[0] == name and op.outputs[0] != name and reach:
+                passed = op.type != "NHWC2NCHW" and last
+                wish = self.of(op.outputs[0], last=passed, reach=reach - 1)
+            if wish is not None and wish != Wish():
+                return wish
+        return Wish()
+
+    def _asked(self, op: OpView, name: str, last: bool) -> Wish | None:
+        index = op.inputs.index(name)
+        if op.type in ("GenerateProposals", "GenerateProposalsCPP") and index < 2:
+            shape = self._shapes(op.inputs[3])
+            count = shape[0] if shape else self._anchors
+            return Wish(4 * count, _REGRESSION) if index else Wish(count)
+        if (op.type, index) == ("BBoxTransform", 1):
+            return Wish(4 * self._classes, _REGRESSION)
+        if (op.type, index) == ("BoxWithNMSLimit", 0):
+            return Wish(self._classes)
+        channels = self._channels_for(op, index, name, last)
+        return Wish(channels) if channels else None
+
+    def _channels_for(self, op: OpView, index: int, name: str, last: bool) -> int:
+        """The channels that operands which are there already leave; 0 where they leave any."""
+        if op.type in CONVOLUTIONS and index == 0:
+            group, weight = op.args.integer("group", default=1), self._shapes(op.inputs[1])
+            if weight is None:
+                return group if group > 1 else 0
+            return weight[0] if "Transpose" in op.type else weight[-1 if last else 1] * group
+        if op.type in SUMS:
+            shapes = [self._shapes(other) for other in op.inputs if other != name]
+            known = next((shape for shape in shapes if shape and len(shape) > 1), None)
+            return known[-1 if last else 1] if known else 0
+        if op.type in PER_CHANNEL and index == 0 and len(op.inputs) > 1:
+            return (self._shapes(op.inputs[1]) or (0,))[0]
+        return 0
+
+
+# Where sums of quantized products shall lie, in steps, and how widely bytes that are drawn evenly spread.
+_SUMS_SPREAD: Final = 40.0
+_BYTES_SPREAD: Final = 74.0
+
+
+def quantized_weight(
+    op: OpView, index: int, shape: Shape, scales: tuple[float, float], random: np.random.Generator
+) -> Int8Tensor:
+    """The bytes of a weight, with a scale that spreads the sums of products; or the int32 of a bias.
+
+    ``scales`` are those of operand 0 and, for a bias, of operand 1.
+    """
+    x_scale, w_scale = scales
+    if index > 1:
+        return Int8Tensor(random.integers(-500, 500, shape).astype(np.int32), x_scale * w_scale, 0)
+    fan = prod(shape) / (shape[-1] if "Transpose" in op.type else shape[0])
+    scale = min(_SUMS_SPREAD / (sqrt(fan) * _BYTES_SPREAD**2), 0.5) * op.args.number("Y_scale", default=1.0) / x_scale
+    return Int8Tensor(random.integers(0, 256, shape).astype(np.uint8), float(np.float32(scale)), 128)

@@ -1,0 +1,1 @@
+"""Lock-step comparison: find the first operator that differs."""

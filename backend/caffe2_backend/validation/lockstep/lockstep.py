@@ -1,0 +1,189 @@
+"""Lock step: both sides operator by operator on the same values, to find the first that does not compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from caffe2_backend.validation.compare import TOLERANCES, Difference, Tolerance
+from caffe2_backend.validation.diagnose.node_origins import first_step
+from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.lockstep.reference_feeder import Pair, Taught, points_of
+from caffe2_backend.validation.lockstep.steps import Point, Points
+from caffe2_backend.validation.report import Divergence
+from caffe2_backend.validation.sides import Side
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.model import Model
+
+_MOST_GROWTH: Final = 400
+_SEQUENCES: Final = frozenset(["RecurrentNetwork", "Recurrent", "LSTM", "GRU", "RNN", "Scan", "Loop"])
+
+
+def find_divergences(
+    sides: Sequence[Side],
+    cases: Sequence[Case],
+    wrong: Sequence[tuple[str, str]],
+    *,
+    tolerances: Mapping[str, Tolerance] = TOLERANCES,
+    repro: str | None = None,
+) -> list[Divergence]:
+    """Where each side that disagrees parts from the reference, the first of ``sides``.
+
+    Args:
+        sides: the sides.
+        cases: what they ran on.
+        wrong: (case, side) to look into.
+        tolerances: by dtype.
+        repro: a folder for what is found.
+
+    Raises RunError where an operator of the reference cannot be run by itself.
+    """
+    known = {case.name: case for case in cases}
+    labels = {side.label: side for side in sides}
+    found = []
+    for index, (case, label) in enumerate(wrong):
+        folder = None if repro is None else Path(repro) / f"{index}-{label.replace(' ', '-')}"
+        divergence = lock_step(sides[0], labels[label], known[case], tolerances=tolerances, repro=folder)
+        if divergence is not None:
+            found.append(divergence)
+    return found
+
+
+def lock_step(
+    reference: Side,
+    candidate: Side,
+    case: Case,
+    *,
+    tolerances: Mapping[str, Tolerance] = TOLERANCES,
+    repro: Path | None = None,
+) -> Divergence | None:
+    """The first operator of ``candidate`` that does not give what ``reference`` gives for the same inputs; or None.
+
+    The reference runs first, with its own values. The candidate then runs with the reference's values: what an
+    operator wrote is compared, and replaced. A third run, in which the candidate keeps its own values, tells how the
+    error grows. Between a net and an ONNX model a second stage tells the operator of the net and the cause (see
+    explain).
+    """
+    if isinstance(candidate.model, Model) and not isinstance(reference.model, Model):
+        # Nodes know the operators that they come from, operators no nodes: the net is the one to be followed.
+        reference, candidate = candidate, reference
+    expected = points_of(reference, case.inputs)
+    taught = Taught(expected, reference.model, tolerances)
+    try:
+        actual = points_of(candidate, case.inputs, taught)
+    except RunError as error:
+        early = taught.first()
+        found = _divergence(early, case, candidate, expected, tolerances) if early else _refused(error, case, candidate)
+        return _explained(reference, candidate, case, expected, found, tolerances)[0]
+    if isinstance(candidate.model, Model):
+        taught.put_in_place(actual)
+    wrong = taught.first()
+    if wrong is None:
+        return None
+    divergence = _divergence(wrong, case, candidate, expected, tolerances)
+    growth = _growth(reference, candidate, case, expected, tolerances)
+    divergence = replace(divergence, suspects=_suspects(wrong, actual, taught))
+    places = [place for place, _ in growth]
+    start = places.index(wrong.expected.place) if wrong.expected.place in places else 0
+    divergence = replace(divergence, growth=tuple(growth[start : start + _MOST_GROWTH]))
+    runtimes = reference.runtime.name, candidate.runtime.name
+    divergence, nodes = _explained(reference, candidate, case, expected, divergence, tolerances)
+    if nodes is not None:
+        wrong, runtimes = nodes, (candidate.runtime.name, candidate.runtime.name)
+    if repro is not None and wrong.expected.cut and wrong.actual.cut:
+        from caffe2_backend.validation.lockstep.repro import write_repro
+
+        write_repro(repro, (runtimes[0], wrong.expected), (runtimes[1], wrong.actual))
+        divergence = replace(divergence, folder=str(repro))
+    return divergence
+
+
+def _explained(
+    reference: Side,
+    candidate: Side,
+    case: Case,
+    expected: Points,
+    found: Divergence,
+    tolerances: Mapping[str, Tolerance],
+) -> tuple[Divergence, Pair | None]:
+    """See explain; only of a net and an ONNX model is there more to tell."""
+    if not isinstance(reference.model, Model) or isinstance(candidate.model, Model):
+        return found, None
+    from caffe2_backend.validation.diagnose.explain import explain
+
+    return explain(reference, candidate, case, expected, found, tolerances)
+
+
+def _suspects(wrong: Pair, actual: Points, taught: Taught) -> tuple[str, ...]:
+    """Places of the ONNX nodes that the value depends on, back to values that were compared and agree."""
+    if wrong.actual.cut is not None and isinstance(wrong.actual.cut.model, Model):
+        return ()
+    good = {id(pair.actual) for pair in taught.pairs if pair.difference.agrees}
+    end = next((i for i, point in enumerate(actual) if point is wrong.actual), 0)
+    waiting, seen, places = [(wrong.actual.name, end)], set(), dict[str, None]()
+    while waiting:
+        name, before = waiting.pop(0)
+        made = next((i for i in range(before, -1, -1) if actual[i].name == name and actual[i].cut is not None), None)
+        if made is None or made in seen or id(actual[made]) in good:
+            continue
+        seen.add(made)
+        point = actual[made]
+        if point.iterations != wrong.actual.iterations[: len(point.iterations)]:
+            continue  # of an iteration before: what came of it was compared there
+        assert point.cut is not None
+        if point.cut.model is not None:
+            places[point.place] = None
+        waiting += [(read, made - 1) for read in point.cut.inputs]
+    return tuple(reversed(places))
+
+
+def _growth(
+    reference: Side, candidate: Side, case: Case, expected: Points, tolerances: Mapping[str, Tolerance]
+) -> list[tuple[str, float]]:
+    """The largest difference after each operator, each side with its own values."""
+    table = Taught(expected, reference.model, tolerances)
+    try:
+        own = points_of(candidate, case.inputs)
+    except RunError:
+        return []  # with its own values the candidate does not come to the end
+    if isinstance(candidate.model, Model):
+        table.put_in_place(own)
+    else:
+        for point in own:
+            table.nodes(point, None)
+    return [(pair.expected.place, pair.difference.max_abs) for pair in table.pairs]
+
+
+def _divergence(
+    pair: Pair, case: Case, side: Side, points: Points, tolerances: Mapping[str, Tolerance]
+) -> Divergence:  # fmt: skip
+    expected, actual = pair.expected, pair.actual
+    place, op_type = _common(expected, actual)
+    timestep: int | None = expected.iterations[-1] if expected.iterations else None
+    if timestep is None and op_type in _SEQUENCES:
+        timestep = first_step(points, place, [(expected.value, actual.value)], tolerances)
+    return Divergence(
+        place, op_type, expected.name, expected.iterations, timestep, case.name, side.label, pair.difference
+    )
+
+
+def _common(expected: Point, actual: Point) -> tuple[str, str]:
+    """The operator; where the sides are in different bodies of one operator, that one: it took another branch."""
+    one, other = expected.place.split(" > "), actual.place.split(" > ")
+    for depth in range(1, min(len(one), len(other))):
+        if one[:depth] == other[:depth] and _body_of(one[depth]) != _body_of(other[depth]):
+            outer = one[depth - 1]
+            return " > ".join(one[:depth]), outer.partition("] ")[2].partition(" (")[0]
+    return expected.place, expected.op_type
+
+
+def _body_of(part: str) -> str:
+    return part.partition("[")[0]
+
+
+def _refused(error: RunError, case: Case, side: Side) -> Divergence:
+    difference = Difference(agrees=False, reason=f"cannot be run: {error}")
+    operator = str(error).partition(": ")[0]
+    return Divergence(operator, operator.partition(" ")[0], "", (), None, case.name, side.label, difference)

@@ -1,0 +1,80 @@
+"""A minimal repro: one operator on both sides, with what it was given and what it gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+
+from caffe2_backend.runtime import Int8Tensor
+from caffe2_backend.validation.lockstep.steps import Point
+from caffe2_backend.validation.runtimes import AnyModel, Value, find_runtime
+from caffe2_bridge.model import Model
+
+SCRIPT: Final = """\
+import numpy as np
+from caffe2_backend.validation.lockstep.repro import rerun
+expected, actual = rerun("reference"), rerun("candidate")
+for (name, one), (_, other) in zip(expected.items(), actual.items()):
+    print(name, "differs by", np.abs(np.asarray(one, float) - np.asarray(other, float)).max())
+"""
+
+
+def write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str, Point]) -> None:
+    """Write a folder: ``reference/`` and ``candidate/`` (model, inputs, outputs, runtime) and ``repro.py``.
+
+    Args:
+        folder: where to; made where it is not.
+        reference: the runtime's name, and what was found there.
+        candidate: the same.
+    """
+    for name, (runtime, point) in (("reference", reference), ("candidate", candidate)):
+        assert point.cut is not None
+        part = folder / name
+        part.mkdir(parents=True, exist_ok=True)
+        model = point.cut.model
+        if isinstance(model, Model):
+            (part / "predict_net.pb").write_bytes(model.predict_net.SerializeToString())
+        else:
+            (part / "model.onnx").write_bytes(model.SerializeToString())
+        (part / "runtime").write_text(f"{runtime}\n{point.name}\n", encoding="utf-8")
+        _write(part / "inputs.npz", point.cut.inputs)
+        _write(part / "outputs.npz", {point.name: point.value})
+    (folder / "repro.py").write_text(SCRIPT, encoding="utf-8")
+
+
+def rerun(folder: str | Path) -> dict[str, Value]:
+    """Run one side of a repro again: its outputs by name. Raises RunError, OSError."""
+    part = Path(folder)
+    runtime, output = (part / "runtime").read_text(encoding="utf-8").splitlines()
+    net = part / "predict_net.pb"
+    model: AnyModel = Model.of(net.read_bytes()) if net.is_file() else onnx.load(str(part / "model.onnx"))
+    return find_runtime(runtime).load(model).run(_read(part / "inputs.npz"), [output])
+
+
+def _write(path: Path, values: Mapping[str, Any]) -> None:
+    arrays: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Int8Tensor):
+            arrays[name] = value.data
+            arrays[f"{name}//int8"] = np.array([value.scale, value.zero_point])
+        else:
+            arrays[name] = value.astype(str) if value.dtype == object else value
+    with path.open("wb") as file:
+        np.savez(file, **{name.replace("/", "\\"): array for name, array in arrays.items()})
+
+
+def _read(path: Path) -> dict[str, Value]:
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name.replace("\\", "/"): file[name] for name in file.files}
+    values: dict[str, Value] = {}
+    for name, array in arrays.items():
+        if name.endswith("//int8"):
+            continue
+        known = arrays.get(f"{name}//int8")
+        plain = array.astype(object) if array.dtype.kind == "U" else array
+        values[name] = plain if known is None else Int8Tensor(plain, float(known[0]), int(known[1]))
+    return values

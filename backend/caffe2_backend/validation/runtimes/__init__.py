@@ -1,0 +1,47 @@
+"""The runtimes that can be compared. Another one is a file here and a line in the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Runtime, Value
+from caffe2_backend.validation.runtimes.bridge_runtime import BridgeWorkspace
+from caffe2_backend.validation.runtimes.onnx_reference import OnnxReference
+from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
+from caffe2_backend.validation.runtimes.real_caffe2 import shared_caffe2
+from caffe2_bridge.diagnostics import RunError
+
+__all__ = ["RUNTIMES", "AnyModel", "Form", "Loaded", "Runtime", "Value", "find_runtime", "present_runtimes"]
+
+RUNTIMES: Final[Mapping[str, Callable[[], Runtime]]] = {
+    "caffe2": shared_caffe2,
+    "onnxruntime-cpu": lambda: OnnxRuntime("cpu"),
+    "onnxruntime-cuda": lambda: OnnxRuntime("cuda:0"),
+    "onnx-reference": OnnxReference,
+    "workspace": BridgeWorkspace,
+}
+
+
+def find_runtime(name: str, *, caffe2_python: str | None = None) -> Runtime:
+    """The runtime of that name.
+
+    Args:
+        name: a name in ``RUNTIMES``.
+        caffe2_python: the Python that has real Caffe2, where it is not to be found.
+
+    Raises RunError where there is none, or it cannot be used here.
+    """
+    if name not in RUNTIMES:
+        raise RunError(f"there is no runtime {name!r}: there are {', '.join(RUNTIMES)}")
+    runtime = shared_caffe2(caffe2_python) if name == "caffe2" and caffe2_python else RUNTIMES[name]()
+    reason = runtime.missing()
+    if reason:
+        raise RunError(f"runtime {name}: {reason}")
+    return runtime
+
+
+def present_runtimes(*, caffe2_python: str | None = None) -> list[Runtime]:
+    """Every runtime that can be used here, in the order of the table."""
+    made = [shared_caffe2(caffe2_python) if name == "caffe2" else make() for name, make in RUNTIMES.items()]
+    return [runtime for runtime in made if not runtime.missing()]

@@ -1,0 +1,204 @@
+"""Runs nets in real Caffe2: caffe2_worker.py MEMORY_MIB. Started by caffe2_backend.validation.runtimes.real_caffe2.
+
+This file runs under the oldest Python that Caffe2 was built for (3.6) and imports nothing of this project.
+
+Requests come on standard input and answers go to standard output, each a frame: two unsigned 64-bit numbers (big
+endian), the lengths of the header and of the body; the header, JSON; the body, the values' bytes one after another.
+The header's ``values`` lists them: ``{name, dtype, shape, bytes}``, with ``texts`` (latin-1) in the place of dtype and
+bytes for string tensors, and ``int8`` ([scale, zero point]) for Int8 tensors. Nothing is pickled.
+"""
+# ruff: noqa: UP006, UP035, UP045 - Python 3.6 knows Dict, List and Optional alone, and no postponed annotations
+
+import json
+import os
+import resource
+import struct
+import sys
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import numpy as np
+
+LENGTHS = struct.Struct(">QQ")
+MIB = 1 << 20
+
+# A value is an array, or for an Int8 tensor (array, scale, zero point).
+Values = Dict[str, Any]
+Frame = Tuple[Dict[str, Any], Values]
+
+
+def pack(header: Dict[str, Any], values: Values) -> List[bytes]:
+    """The parts of a frame."""
+    listed, parts = [], []
+    for name, value in values.items():
+        array, quantization = (
+            (value[0], [float(value[1]), int(value[2])]) if isinstance(value, tuple) else (value, None)
+        )
+        entry: Dict[str, Any] = {"name": name, "shape": list(array.shape)}
+        if array.dtype.kind in "OSU":
+            entry["texts"] = [t.decode("latin-1") if isinstance(t, bytes) else str(t) for t in array.ravel().tolist()]
+        else:
+            little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+            data = little.tobytes()
+            entry["dtype"], entry["bytes"] = little.dtype.str, len(data)
+            parts.append(data)
+        if quantization is not None:
+            entry["int8"] = quantization
+        listed.append(entry)
+    text = json.dumps(dict(header, values=listed)).encode()
+    return [LENGTHS.pack(len(text), sum(map(len, parts))), text, *parts]
+
+
+def read_frame(read: Callable[[int], bytes]) -> Optional[Frame]:
+    """The next frame; None at the end. ``read`` gives exactly so many bytes, or fewer at the end."""
+    start = read(LENGTHS.size)
+    if len(start) < LENGTHS.size:
+        return None
+    length, size = LENGTHS.unpack(start)
+    header = json.loads(read(length).decode())
+    body = read(size)
+    values, offset = {}, 0
+    for entry in header.pop("values"):
+        if "texts" in entry:
+            array = np.empty(len(entry["texts"]), dtype=object)
+            array[:] = entry["texts"]
+        else:
+            count = int(np.prod(entry["shape"], dtype=np.int64))
+            array = np.frombuffer(body, np.dtype(entry["dtype"]), count, offset)
+            offset += entry["bytes"]
+        array = array.reshape(entry["shape"])
+        values[entry["name"]] = tuple([array] + entry["int8"]) if "int8" in entry else array
+    return header, values
+
+
+class Server:
+    """The models that were loaded, and what runs them."""
+
+    def __init__(self) -> None:
+        from caffe2.proto import caffe2_pb2  # type: ignore[import-not-found] # Caffe2's own
+        from caffe2.python import core, workspace  # type: ignore[import-not-found] # the same
+
+        self.proto, self.core, self.workspace = caffe2_pb2, core, workspace
+        self.models: Dict[str, Tuple[bytes, Any]] = {}
+
+    def answer(self, header: Dict[str, Any], values: Values) -> Frame:
+        """Do what a request asks for."""
+        if header["do"] == "about":
+            return self.about(), {}
+        if header["do"] == "load":
+            self.models[header["key"]] = (values["init"].tobytes(), self.on_cpu(values["net"].tobytes()))
+            return {}, {}
+        if header["do"] == "forget":
+            self.models.pop(header["key"], None)
+            return {}, {}
+        return self.run(header["key"], values, header["outputs"])
+
+    def about(self) -> Dict[str, Any]:
+        """Versions."""
+        try:
+            import torch
+
+            version = str(torch.__version__)
+        except ImportError:
+            version = "before torch"
+        operators = len(self.workspace.RegisteredOperators())
+        return {"torch": version, "python": sys.version.split()[0], "operators": operators}
+
+    def run(self, key: str, inputs: Values, wanted: Optional[List[str]]) -> Frame:
+        """Run a model in an empty workspace: the init net, then the inputs, then the net."""
+        init, net = self.models[key]
+        self.workspace.ResetWorkspace()
+        if init:
+            self.workspace.C.run_net_once(init)
+        for name, value in inputs.items():
+            self.feed(name, value)
+        self.workspace.C.run_net_once(net.SerializeToString())
+        names = wanted
+        if names is None:
+            names = list(dict.fromkeys(name for op in net.op for name in op.output if name))
+        values, opaque = {}, []
+        for name in names:
+            value = self.fetch(name)
+            if value is None:
+                opaque.append(name)
+            else:
+                values[name] = value
+        self.workspace.ResetWorkspace()
+        return {"opaque": opaque}, values
+
+    def feed(self, name: str, value: Any) -> None:
+        """Put one input into the workspace: an array, a string tensor, or an Int8 tensor."""
+        if isinstance(value, tuple):
+            array, scale, zero_point = value
+            whole = array.dtype == np.int32
+            kind = "Int8GivenIntTensorFill" if whole else "Int8GivenTensorFill"
+            values = array.ravel().tolist() if whole else array.tobytes()
+            shape = list(array.shape)
+            self.workspace.RunOperatorOnce(
+                self.core.CreateOperator(
+                    kind, [], [name], shape=shape, values=values, Y_scale=scale, Y_zero_point=zero_point
+                )
+            )
+        elif value.dtype == object:
+            texts = np.empty(value.size, dtype=object)
+            texts[:] = [text.encode("latin-1") for text in value.ravel()]
+            self.workspace.FeedBlob(name, texts.reshape(value.shape))
+        else:
+            self.workspace.FeedBlob(name, value)
+
+    def fetch(self, name: str) -> Any:
+        """The value of a blob; None where it is no tensor."""
+        try:
+            value = self.workspace.FetchBlob(name)
+        except Exception:  # noqa: BLE001 - Caffe2 says in no other way that a blob is no tensor
+            value = None
+        if isinstance(value, np.ndarray):
+            return value
+        try:
+            quantized = self.workspace.FetchInt8Blob(name)
+        except Exception:  # noqa: BLE001 - nor that it is no Int8 tensor
+            return None
+        return quantized.data, quantized.scale, quantized.zero_point
+
+    def on_cpu(self, data: bytes) -> Any:
+        """The net with every operator on the CPU, in bodies too."""
+        net = self.proto.NetDef()
+        net.ParseFromString(data)
+        self.clear(net)
+        return net
+
+    def clear(self, net: Any) -> None:
+        """Take the devices off a net."""
+        net.ClearField("device_option")
+        for op in net.op:
+            op.ClearField("device_option")
+            if op.engine == "CUDNN":
+                op.ClearField("engine")
+            for arg in op.arg:
+                if arg.HasField("n"):
+                    self.clear(arg.n)
+
+
+def main(memory: int) -> None:
+    """Answer requests until there are no more."""
+    # What Caffe2 itself prints must not fall between the frames.
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    if memory:
+        resource.setrlimit(resource.RLIMIT_AS, (memory * MIB, memory * MIB))
+    server = Server()
+    while True:
+        frame = read_frame(sys.stdin.buffer.read)
+        if frame is None:
+            return
+        try:
+            header, values = server.answer(*frame)
+        except Exception as error:  # noqa: BLE001 - whatever Caffe2 throws is its answer
+            header, values = {"error": str(error) or type(error).__name__}, {}
+        for part in pack(header, values):
+            out.write(part)
+        out.flush()
+
+
+if __name__ == "__main__":
+    del sys.path[0]  # this file's folder: what lies beside it is not for this Python
+    main(int(sys.argv[1]))

@@ -1,0 +1,65 @@
+"""onnxruntime, on the CPU and on a CUDA device."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_backend.runtime import Choices, Int8Tensor
+from caffe2_backend.runtime.sessions import Session, cuda_devices, real_device
+from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model
+from caffe2_bridge.diagnostics import RunError
+
+_ONE_THREAD: Final = Choices(threads=1, spinning=False)
+
+
+class OnnxRuntime:
+    """onnxruntime with its graph optimizations, one thread an operator so that sums have one order."""
+
+    form: Form = "onnx"
+
+    def __init__(self, device: str, choices: Choices = _ONE_THREAD) -> None:
+        self.name = "onnxruntime-cpu" if device == "cpu" else "onnxruntime-cuda"
+        self.device = device
+        self.choices = choices
+
+    def but(self, **choices: Any) -> OnnxRuntime:
+        """The same with other choices, by the names of :class:`Choices`."""
+        return OnnxRuntime(self.device, dataclasses.replace(self.choices, **choices))
+
+    def missing(self) -> str:
+        """See Runtime."""
+        try:
+            real_device(self.device, Choices())
+        except RunError as error:
+            return str(error)
+        return "" if self.device == "cpu" or cuda_devices() else "there is no CUDA device"
+
+    def versions(self) -> dict[str, str]:
+        """See Runtime."""
+        from importlib.metadata import PackageNotFoundError, version
+
+        for name in ("onnxruntime", "onnxruntime-gpu"):
+            try:
+                return {name: version(name)}
+            except PackageNotFoundError:
+                continue
+        return {}
+
+    def load(self, model: AnyModel) -> _Loaded:
+        """See Runtime."""
+        data = onnx_model(model).SerializeToString()
+        return _Loaded(Session(data, self.device, choices=self.choices))
+
+
+class _Loaded:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
+        plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items()}
+        found = self._session.run(plain, outputs)
+        return {name: np.asarray(value) for name, value in found.items()}

@@ -1,0 +1,62 @@
+"""Parameters and strings as the records of a database: the other half of :mod:`caffe2_bridge.files.blob_records`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+
+from caffe2_bridge.files.blob_records import SEPARATOR
+from caffe2_bridge.netdef.parameters import NUMBERS, Array, Parameter
+from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
+from caffe2_bridge.wire import write as wire_write
+
+Record = tuple[str, bytes]
+
+CHUNK_SIZE: Final = 1_000_000  # elements, as Caffe2 writes by default
+
+
+def text_record(name: str, content: bytes) -> Record:
+    """The key and value of a string blob."""
+    return name, BlobProto(name=name, type="std::string", content=content).SerializeToString()
+
+
+def tensor_records(parameter: Parameter) -> Iterator[Record]:
+    """The keys and values of a tensor, in chunks. Its values are decoded here."""
+    values = parameter.load().reshape(-1)
+    name = parameter.name
+    if parameter.scale is not None:
+        tensor = QTensorProto(
+            name=name, dims=parameter.shape, precision=8, scale=parameter.scale, bias=parameter.zero_point or 0,
+            is_signed=False, data_type=TensorProto.INT32 if parameter.dtype == np.int32 else TensorProto.UINT8,
+        ).SerializeToString()  # fmt: skip
+        data = wire_write.encode_len(QTensorProto.DATA_FIELD_NUMBER, wire_write.encode_varints(values))
+        head = BlobProto(name=name, type="Int8TensorCPU").SerializeToString()
+        yield name, head + wire_write.encode_len(BlobProto.QTENSOR_FIELD_NUMBER, tensor, data)
+        return
+    for index, begin in enumerate(range(0, max(values.size, 1), CHUNK_SIZE)):
+        part = values[begin : begin + CHUNK_SIZE]
+        tensor = TensorProto(
+            dims=parameter.shape, data_type=NUMBERS[parameter.dtype], name=name,
+            segment=TensorProto.Segment(begin=begin, end=begin + part.size),
+        ).SerializeToString()  # fmt: skip
+        head = BlobProto(name=name, type="Tensor").SerializeToString()
+        blob = head + wire_write.encode_len(BlobProto.TENSOR_FIELD_NUMBER, tensor, _data(part))
+        yield f"{name}{SEPARATOR}{index}", blob
+
+
+def _data(values: Array) -> bytes:
+    """The data field of a TensorProto."""
+    kind = values.dtype.kind
+    if kind == "O":
+        return b"".join(wire_write.encode_len(TensorProto.STRING_DATA_FIELD_NUMBER, bytes(text)) for text in values)
+    if values.dtype == np.float32:
+        return wire_write.encode_len(TensorProto.FLOAT_DATA_FIELD_NUMBER, values.astype("<f4").tobytes())
+    if values.dtype == np.float64:
+        return wire_write.encode_len(TensorProto.DOUBLE_DATA_FIELD_NUMBER, values.astype("<f8").tobytes())
+    if values.dtype == np.int64:
+        return wire_write.encode_len(TensorProto.INT64_DATA_FIELD_NUMBER, wire_write.encode_varints(values))
+    if values.dtype == np.float16:
+        values = values.view(np.uint16)
+    return wire_write.encode_len(TensorProto.INT32_DATA_FIELD_NUMBER, wire_write.encode_varints(values))

@@ -1,0 +1,223 @@
+"""The tensors and strings that a database's records hold, whichever database it is.
+
+The value of a record is a BlobProto. A tensor comes in chunks with keys ``name#%0``, ``name#%1`` ... in any order; a
+string, and an Int8 tensor, has its name as its key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
+from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
+from caffe2_bridge.wire import read as wire
+
+M = TypeVar("M", bound=Message)
+
+# A way to a record's value. It is taken when it is needed, and let go of: not every database is a mapped file.
+Fetch = Callable[[], wire.Span]
+
+SEPARATOR: Final = "#%"
+_MOST_DIMENSIONS: Final = 32  # what every numpy holds
+
+_DATA: Final = {
+    TensorProto.FLOAT_DATA_FIELD_NUMBER,
+    TensorProto.INT32_DATA_FIELD_NUMBER,
+    TensorProto.BYTE_DATA_FIELD_NUMBER,
+    TensorProto.STRING_DATA_FIELD_NUMBER,
+    TensorProto.DOUBLE_DATA_FIELD_NUMBER,
+    TensorProto.INT64_DATA_FIELD_NUMBER,
+    TensorProto.RAW_DATA_FIELD_NUMBER,
+}
+_CONTENT: Final = (
+    BlobProto.TENSOR_FIELD_NUMBER,
+    BlobProto.CONTENT_FIELD_NUMBER,
+    BlobProto.QTENSOR_FIELD_NUMBER,
+)
+_BFLOAT16: Final = TensorProto.FMT_BFLOAT16
+# The types that are stored with fixed width: in which field, and how.
+_FIXED: Final = {
+    np.dtype(np.float32): (TensorProto.FLOAT_DATA_FIELD_NUMBER, "<f4"),
+    np.dtype(np.float64): (TensorProto.DOUBLE_DATA_FIELD_NUMBER, "<f8"),
+}
+# The element types of an Int8 tensor: of biases, and of all others.
+_INT8_TYPES: Final[dict[int, np.dtype[Any]]] = {
+    TensorProto.INT32: np.dtype(np.int32),
+    TensorProto.UINT8: np.dtype(np.uint8),
+}
+
+
+@dataclass
+class Blob:
+    """A stored blob: the values of its records."""
+
+    name: str
+    chunks: list[Fetch] = field(default_factory=list)
+
+    def text(self) -> bytes:
+        """The content of a string blob; its chunks in their order."""
+        spans = sorted((fetch() for fetch in self.chunks), key=lambda span: self._header(span).content_chunk_id)
+        return b"".join(p.tobytes() for span in spans for p in wire.payloads(span, BlobProto.CONTENT_FIELD_NUMBER))
+
+    def _header(self, span: wire.Span) -> BlobProto:
+        """The BlobProto of a chunk without its content."""
+        return _parsed(BlobProto, wire.split(span, _CONTENT)[0], self.name)
+
+    def parameter(self) -> Parameter:
+        """The tensor. Raises NetFormatError where its chunks do not make a whole."""
+        if wire.payloads(self.chunks[0](), BlobProto.QTENSOR_FIELD_NUMBER):
+            return _quantized(self.name, self.chunks)
+        return _tensor(self.name, [self._chunk(fetch) for fetch in self.chunks])
+
+    def _chunk(self, fetch: Fetch) -> _Chunk:
+        def tensor() -> wire.Span:
+            span = fetch()
+            found = wire.payloads(span, BlobProto.TENSOR_FIELD_NUMBER)
+            if len(found) != 1:
+                kind = self._header(span).type
+                raise NetFormatError(f"blob {self.name!r} is no tensor" + (f" but of type {kind!r}" if kind else ""))
+            return found[0]
+
+        return _Chunk.of(self.name, tensor)
+
+
+def gather(records: Iterable[tuple[str, Fetch]]) -> Mapping[str, Blob]:
+    """The blobs of a database, by name, out of the keys and values of its records."""
+    found: dict[str, Blob] = {}
+    for key, fetch in records:
+        name = key.partition(SEPARATOR)[0]
+        found.setdefault(name, Blob(name)).chunks.append(fetch)
+    return found
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """A part of a tensor: the elements ``begin:end`` of it."""
+
+    light: TensorProto
+    begin: int
+    end: int
+    dtype: np.dtype[Any]
+    fetch: Fetch
+
+    @classmethod
+    def of(cls, name: str, fetch: Fetch) -> _Chunk:
+        span = fetch()
+        light = _parsed(TensorProto, wire.split(span, _DATA)[0], name)
+        dtype = DTYPES.get(light.data_type)
+        if dtype is None:
+            raise NetFormatError(
+                f"tensor {name!r} has data type {light.data_type}, which is no type of Caffe2's tensors"
+            )
+        size = math.prod(light.dims)
+        begin, end = (light.segment.begin, light.segment.end) if light.HasField("segment") else (0, size)
+        if any(dim < 0 for dim in light.dims) or not 0 <= begin <= end <= size:
+            raise NetFormatError(f"tensor {name!r} of shape {list(light.dims)} has a chunk {begin}:{end}")
+        if end - begin > len(span) or len(light.dims) > _MOST_DIMENSIONS:  # no element takes less than a byte
+            raise NetFormatError(f"the chunk {begin}:{end} of tensor {name!r} is larger than its record")
+        return cls(light, begin, end, dtype, fetch)
+
+    def values(self) -> Array:
+        """The elements: as raw bytes, or in the field meant for their type."""
+        span = self.fetch()
+        for number in (TensorProto.RAW_DATA_FIELD_NUMBER, TensorProto.BYTE_DATA_FIELD_NUMBER):
+            stored = wire.payloads(span, number)
+            if stored and len(stored[-1]):
+                return self._from_bytes(stored[-1])
+        if self.dtype.kind == "O":
+            texts = wire.payloads(span, TensorProto.STRING_DATA_FIELD_NUMBER)
+            out = np.empty(len(texts), self.dtype)
+            out[:] = [text.tobytes() for text in texts]
+            return out
+        if self.dtype in _FIXED:
+            return wire.fixed(span, *_FIXED[self.dtype])
+        if self.dtype == np.int64:
+            return wire.varints(span, TensorProto.INT64_DATA_FIELD_NUMBER)
+        integers = wire.varints(span, TensorProto.INT32_DATA_FIELD_NUMBER)
+        return integers.astype(np.uint16).view(self.dtype) if self.dtype == np.float16 else integers.astype(self.dtype)
+
+    def _from_bytes(self, span: wire.Span) -> Array:
+        stored = np.dtype(np.uint16) if self.light.data_format == _BFLOAT16 else self.dtype
+        if stored.kind == "O" or len(span) % stored.itemsize:
+            raise NetFormatError(f"{len(span)} bytes are no whole number of {stored.name} elements")
+        out = np.frombuffer(span.view, stored.newbyteorder("<")).astype(stored)
+        span.release()
+        if self.light.data_format == _BFLOAT16:
+            return (out.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return out
+
+
+def _tensor(name: str, chunks: list[_Chunk]) -> Parameter:
+    first = chunks[0]
+    shape = tuple(first.light.dims)
+    if any(tuple(c.light.dims) != shape or c.dtype != first.dtype for c in chunks):
+        raise NetFormatError(f"the chunks of tensor {name!r} differ in shape or type")
+    chunks = sorted(chunks, key=lambda chunk: (chunk.begin, chunk.end))
+    size = math.prod(shape)
+    at = 0
+    for chunk in chunks:
+        if chunk.begin != at:
+            what = "twice" if chunk.begin < at else "nowhere"
+            place = f"{chunk.begin}:{min(at, chunk.end)}" if chunk.begin < at else f"{at}:{chunk.begin}"
+            raise NetFormatError(f"the elements {place} of tensor {name!r} are stored {what}")
+        at = chunk.end
+    if at != size:
+        raise NetFormatError(f"tensor {name!r} of shape {list(shape)} has {size} elements, but {at} are stored")
+
+    def make() -> Array:
+        out = np.empty(size, first.dtype)
+        for chunk in chunks:
+            values = chunk.values()
+            if values.size != chunk.end - chunk.begin:
+                raise NetFormatError(
+                    f"the chunk {chunk.begin}:{chunk.end} of tensor {name!r} holds {values.size} elements"
+                )
+            out[chunk.begin : chunk.end] = values
+        return out.reshape(shape)
+
+    device = first.light.device_detail if first.light.HasField("device_detail") else None
+    return Parameter(name, first.dtype, shape, make, device=device)
+
+
+def _quantized(name: str, stored: list[Fetch]) -> Parameter:
+    """An Int8 tensor: ``bias`` holds its zero point."""
+    if len(stored) > 1:
+        raise NetFormatError(f"the quantized tensor {name!r} is stored {len(stored)} times")
+
+    def tensor() -> wire.Span:
+        return wire.payloads(stored[0](), BlobProto.QTENSOR_FIELD_NUMBER)[-1]
+
+    span = tensor()
+    light = _parsed(QTensorProto, wire.split(span, (QTensorProto.DATA_FIELD_NUMBER,))[0], name)
+    if light.is_multiparam:
+        raise NetFormatError(
+            f"the quantized tensor {name!r} has a scale for each slice, which Caffe2's Int8 tensors have not"
+        )
+    dtype = _INT8_TYPES.get(light.data_type)
+    shape = tuple(light.dims)
+    if dtype is None or any(dim < 0 for dim in shape) or math.prod(shape) > len(span) or len(shape) > _MOST_DIMENSIONS:
+        raise NetFormatError(
+            f"the quantized tensor {name!r} of type {light.data_type}, shape {list(shape)} is no Int8 tensor"
+        )
+
+    def make() -> Array:
+        values = wire.varints(tensor(), QTensorProto.DATA_FIELD_NUMBER)
+        if values.size != math.prod(shape):
+            raise NetFormatError(f"tensor {name!r} of shape {list(shape)} holds {values.size} elements")
+        return values.astype(dtype).reshape(shape)
+
+    return Parameter(name, dtype, shape, make, float(light.scale), int(light.bias))
+
+
+def _parsed(kind: type[M], data: bytes, name: str) -> M:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise NetFormatError(f"the record of blob {name!r} is damaged: {error}") from None

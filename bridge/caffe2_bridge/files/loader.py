@@ -1,0 +1,182 @@
+"""Models from files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, pairing, text
+from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.files.detect import Format, detect
+from caffe2_bridge.files.plan_files import read_plan
+from caffe2_bridge.files.predictor_db import read_predictor
+from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.names import require_text_in_net
+from caffe2_bridge.netdef.views import as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
+from caffe2_bridge.wire import read as wire
+
+
+def load(
+    path: str | os.PathLike[str], init: str | os.PathLike[str] | None = None, *, predictor: str | None = None
+) -> Model:
+    """The model in a folder or file, whatever it is called: what it is, its content says.
+
+    Args:
+        path: a folder with a predict net and an init net (``predict_net`` and ``init_net``, ``X_predict`` and
+            ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, a plan,
+            or a predictor database: minidb, LMDB or LevelDB.
+        init: the init net that belongs to the predict net. Without it, it is looked for beside that, by name.
+        predictor: which predictor of a database that holds several.
+
+    Large files are mapped, and parameters are decoded when they are asked for: a file is not to be changed in place
+    while its model is in use (to replace it, as :func:`save` does, is harmless).
+
+    Raises:
+        NetFormatError: a file cannot be read, or is not what it should be; names it and says why.
+        BridgeError: a database needs a package that is not installed.
+    """
+    where, kind = _locate(Path(path))
+    if kind in _DATABASES:
+        if init is not None:
+            raise NetFormatError("a predictor database holds its parameters: no init net can be given", str(where))
+        with _naming(where):
+            return read_predictor(_DATABASES[kind](where), str(where), predictor)
+    if predictor is not None:
+        raise NetFormatError(f"this is {kind}: only of a predictor database's predictors one is named", str(where))
+    if kind in _PLANS:
+        return _model_of_plan(where, init)
+    beside = Path(init) if init is not None else pairing.init_net_beside(where)
+    return Model.of(_NETS[kind](where), None if beside is None else load_init_net(beside), str(where))
+
+
+def load_init_net(path: str | os.PathLike[str]) -> InitNet:
+    """The init net in a file, binary or text. Raises NetFormatError where it holds none."""
+    where = Path(path)
+    span, found = _open(where)
+    with _naming(where):
+        if found is Format.NET:
+            return read_init_net(span)
+        if found is Format.NET_TEXT:
+            return read_init_net(_net_text(where))
+    raise NetFormatError(f"an init net is expected, and this is {found}", str(where))
+
+
+def load_plan(path: str | os.PathLike[str]) -> PlanDef:
+    """The plan in a file, binary or text, with its steps as they are. Raises NetFormatError where it holds none."""
+    where = Path(path)
+    _, found = _open(where)
+    if found not in _PLANS:
+        raise NetFormatError(f"a plan is expected, and this is {found}", str(where))
+    return _PLANS[found](where)
+
+
+def _model_of_plan(path: Path, init: str | os.PathLike[str] | None) -> Model:
+    plan = load_plan(path)
+    with _naming(path):
+        planned = read_plan(plan)
+        if planned.init is None:
+            beside = Path(init) if init is not None else pairing.init_net_beside(path)
+            return Model.of(planned.predict, None if beside is None else load_init_net(beside), str(path))
+        if init is not None:
+            raise NetFormatError(f"the plan's net {planned.init.name!r} makes its parameters: no init net can be given")
+        return Model.of(planned.predict, planned.init, str(path))
+
+
+def _net(path: Path) -> NetDef:
+    net = as_net_def(_read(path).tobytes(), str(path))
+    with _naming(path):
+        require_text_in_net(net)
+    return net
+
+
+def _net_text(path: Path) -> NetDef:
+    return text.parse(text.decode(_read(path).tobytes(), str(path)), NetDef(), str(path))
+
+
+def _plan(path: Path) -> PlanDef:
+    try:
+        plan = PlanDef.FromString(_read(path).tobytes())
+    except DecodeError as error:
+        raise NetFormatError(f"damaged PlanDef: {error}", str(path)) from None
+    with _naming(path):
+        for net in plan.network:
+            require_text_in_net(net)
+    return plan
+
+
+def _plan_text(path: Path) -> PlanDef:
+    return text.parse(text.decode(_read(path).tobytes(), str(path)), PlanDef(), str(path))
+
+
+def _minidb(path: Path) -> Mapping[str, Blob]:
+    return minidb.blobs(_read(path))
+
+
+_NETS: Final = MappingProxyType[Format, Callable[[Path], NetDef]]({Format.NET: _net, Format.NET_TEXT: _net_text})
+_PLANS: Final = MappingProxyType[Format, Callable[[Path], PlanDef]]({Format.PLAN: _plan, Format.PLAN_TEXT: _plan_text})
+_DATABASES: Final = MappingProxyType[Format, Callable[[Path], Mapping[str, Blob]]](
+    {Format.MINIDB: _minidb, Format.LMDB: lmdb_file.blobs, Format.LEVELDB: leveldb_file.blobs}
+)
+
+
+def _read(path: Path) -> wire.Span:
+    """The content of a file, mapped where it is large."""
+    try:
+        return wire.Buffer.of_file(os.fspath(path)).span()
+    except OSError as error:
+        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+
+
+def _open(path: Path) -> tuple[wire.Span, Format]:
+    span = _read(path)
+    with _naming(path):
+        return span, detect(span)
+
+
+class _naming:  # noqa: N801 - a context manager, used as a verb
+    """Puts the file's name into errors that do not have one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = str(path)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, NetFormatError) and not error.source:
+            raise NetFormatError(error.reason, self._path) from None
+
+
+def _locate(path: Path) -> tuple[Path, Format]:
+    """The file, or folder of a database, that holds the model or its predict net, and what it is."""
+    if not path.is_dir():
+        return path, _open(path)[1]
+    try:
+        found = pairing.predict_net_in(path)
+    except OSError as error:
+        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    if found is not None:
+        return found, _open(found)[1]
+    if leveldb_file.is_leveldb(path):
+        return path, Format.LEVELDB
+    models = [(file, kind) for file in sorted(path.iterdir()) if file.is_file() and (kind := _kind(file)) is not None]
+    if len(models) == 1:
+        return models[0]
+    if models:
+        raise NetFormatError(f"several nets are in the folder: {', '.join(file.name for file, _ in models)}", str(path))
+    raise NetFormatError("no net is in the folder", str(path))
+
+
+def _kind(path: Path) -> Format | None:
+    try:
+        return _open(path)[1]
+    except NetFormatError:
+        return None

@@ -1,0 +1,173 @@
+"""Predictor exports: a database that holds nets, the roles of their blobs, and the parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.files.blob_record_writer import Record, tensor_records, text_record
+from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.files.plan_files import read_plan
+from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.names import require_text, require_text_in_net
+from caffe2_bridge.netdef.parameters import NUMBERS, Parameter
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap
+
+# Caffe2's names for what is stored: PredictorConsts.
+META_NET_DEF: Final = "!!META_NET_DEF"
+DB_READER: Final = "!!PREDICTOR_DBREADER"
+PARAMETERS: Final = "PARAMETERS_BLOB_TYPE"
+INPUTS: Final = "INPUTS_BLOB_TYPE"
+OUTPUTS: Final = "OUTPUTS_BLOB_TYPE"
+GLOBAL_INIT_NET: Final = "GLOBAL_INIT_NET_TYPE"
+PREDICT_INIT_NET: Final = "PREDICT_INIT_NET_TYPE"
+PREDICT_NET: Final = "PREDICT_NET_TYPE"
+
+
+def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | None = None) -> Model:
+    """The model in a predictor database, given as its blobs.
+
+    Args:
+        stored: the blobs of the database, by name.
+        source: where they are from.
+        predictor: which of several predictors; the empty string is the one without a name.
+
+    Raises:
+        NetFormatError: without a source: the database holds no such predictor, or several and none is named, or is
+            damaged.
+    """
+    if META_NET_DEF not in stored:
+        names = ", ".join(list(stored)[:5]) or "none"
+        raise NetFormatError(f"this is a database of blobs ({names} ...) without a net: {META_NET_DEF!r} is missing")
+    try:
+        meta = MetaNetDef.FromString(stored[META_NET_DEF].text())
+    except DecodeError as error:
+        raise NetFormatError(f"{META_NET_DEF!r} does not hold a MetaNetDef: {error}") from None
+    require_text((item.key for item in meta.nets), META_NET_DEF)
+    require_text((item.key for item in meta.plans), META_NET_DEF)
+    require_text((name for item in meta.blobs for name in (item.key, *item.value)), META_NET_DEF)
+    for net in (*(item.value for item in meta.nets), *(net for item in meta.plans for net in item.value.network)):
+        require_text_in_net(net)
+    nets = {item.key: item.value for item in meta.nets}
+    roles = {item.key: list(item.value) for item in meta.blobs}
+    plans = {item.key: item.value for item in meta.plans}
+    suffix = _predictor_suffix([*nets, *plans], predictor)
+    init = read_init_net(
+        _without_loads(nets.get(GLOBAL_INIT_NET + suffix)), _stored_parameters(nets, roles, suffix, stored)
+    )
+    key = PREDICT_NET + suffix
+    if key in nets:
+        predict_net = nets[key]
+    else:
+        planned = read_plan(plans[key])
+        predict_net = planned.predict
+        init = init if planned.init is None else _followed_by(init, planned.init)
+    own = nets.get(PREDICT_INIT_NET + suffix)
+    inputs = [*roles.get(INPUTS + suffix, ()), *roles.get(OUTPUTS + suffix, ())]
+    if own is not None:
+        init = _followed_by(init, own)
+    init = init.with_inputs(inputs)
+    parameters = init.parameters
+    rest = init.rest
+
+    def serialized() -> Iterator[bytes | memoryview]:
+        yield from fill_net(parameters.values(), (op.proto for op in rest))
+
+    return Model(predict_net, dataclasses.replace(init, serialized=serialized), source)
+
+
+def _predictor_suffix(keys: list[str], predictor: str | None) -> str:
+    """What is appended to the keys of a predictor: nothing, or ``_`` and its name."""
+    suffixes = [
+        key.removeprefix(PREDICT_NET) for key in keys if key == PREDICT_NET or key.startswith(f"{PREDICT_NET}_")
+    ]
+    names = ", ".join(repr(suffix[1:]) for suffix in suffixes)
+    if not suffixes:
+        raise NetFormatError(f"the database holds no predict net; its nets are {', '.join(keys) or 'none'}")
+    if predictor is not None:
+        wanted = f"_{predictor}" if predictor else ""
+        if wanted not in suffixes:
+            raise NetFormatError(f"the database holds no predictor {predictor!r}; it holds {names}")
+        return wanted
+    if "" in suffixes:
+        return ""
+    if len(suffixes) > 1:
+        raise NetFormatError(f"the database holds several predictors: {names}; name one (predictor=...)")
+    return suffixes[0]
+
+
+def _stored_parameters(
+    nets: Mapping[str, NetDef], roles: Mapping[str, list[str]], suffix: str, stored: Mapping[str, Blob]
+) -> dict[str, Parameter]:
+    """The parameters that the global init net loads; without one, those that have the role."""
+    net = nets.get(GLOBAL_INIT_NET + suffix)
+    loaded = [name for op in net.op if _is_load(op) for name in op.output] if net is not None else []
+    names = loaded or roles.get(PARAMETERS + suffix, [])
+    missing = [name for name in names if name not in stored]
+    if missing:
+        raise NetFormatError(f"the database lacks {len(missing)} of {len(names)} parameters: {', '.join(missing[:5])}")
+    return {name: stored[name].parameter() for name in names}
+
+
+def _placeholder(name: str, known: Parameter | None) -> OperatorDef:
+    """Zeros for an input or output; of shape [0] where its shape is not known."""
+    op = OperatorDef(type="ConstantFill", output=[name])
+    op.arg.add(name="shape", ints=(0,) if known is None else known.shape)
+    if known is not None and known.dtype.kind in "iub":
+        op.arg.add(name="dtype", i=NUMBERS[known.dtype])
+        op.arg.add(name="value", i=0)
+    else:
+        op.arg.add(name="value", f=0.0)
+    return op
+
+
+def _is_load(op: OperatorDef) -> bool:
+    """Whether an operator loads from the database that it came in."""
+    return op.type == "Load" and list(op.input) == [DB_READER]
+
+
+def _without_loads(net: NetDef | None) -> NetDef:
+    out = NetDef()
+    if net is not None:
+        out.CopyFrom(net)
+        del out.op[:]
+        out.op.extend(op for op in net.op if not _is_load(op))
+    return out
+
+
+def _followed_by(first: InitNet, net: NetDef) -> InitNet:
+    """What two init nets make that run one after the other."""
+    second = read_init_net(net, first.parameters)
+    return dataclasses.replace(second, rest=first.rest + second.rest, findings=first.findings + second.findings)
+
+
+def predictor_records(model: Model) -> Iterator[Record]:
+    """The records of a predictor database: what Caffe2's predictor exporter writes, so that Caffe2 can load it.
+
+    They come in the order of their blobs' names, as a database that sorts them wants; the nets are first in it.
+    """
+    parameters = model.init.parameters
+    meta = MetaNetDef()
+    meta.modelInfo.predictorType = "SINGLE_PREDICTOR"
+    load = NetDef(name="global-init", external_input=[DB_READER], external_output=parameters)
+    if parameters:
+        load.op.add(type="Load", input=[DB_READER], output=parameters)
+    load.op.extend(op.proto for op in model.init.rest)
+    blobs = [*model.inputs, *model.outputs]
+    placeholders = NetDef(name="predict-init", external_input=blobs)
+    # Caffe2 creates the predict net before anything is fed: its inputs must exist.
+    placeholders.op.extend(_placeholder(name, model.init.placeholders.get(name)) for name in blobs)
+    for key, net in ((PREDICT_INIT_NET, placeholders), (GLOBAL_INIT_NET, load), (PREDICT_NET, model.predict_net)):
+        meta.nets.append(NetsMap(key=key, value=net))
+    for key, names in ((PARAMETERS, parameters), (INPUTS, model.inputs), (OUTPUTS, model.outputs)):
+        meta.blobs.append(BlobsMap(key=key, value=list(names)))
+    yield text_record(META_NET_DEF, meta.SerializeToString())
+    for name in sorted(parameters):
+        yield from tensor_records(parameters[name])

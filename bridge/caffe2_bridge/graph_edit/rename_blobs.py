@@ -1,0 +1,169 @@
+"""New names for single blobs, and the end of placeholders that only carry a name."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Final
+
+from google.protobuf.message import Message
+
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
+from caffe2_bridge.graph_edit.value_numbering import Slots, effects_of, illegal, place_of, rename_slots, with_ops
+from caffe2_bridge.netdef.views import ArgumentError, OpView, as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+_PREDICT: Final = "predict"
+_INIT: Final = "init"
+_ALIAS: Final = "AliasWithName"
+
+
+def rename_op_input(
+    predict_net: Message | bytes,
+    init_net: Message | bytes | None,
+    op_id: int,
+    input_id: int,
+    new_name: str,
+    from_producer: bool = False,
+) -> tuple[NetDef, NetDef | None]:
+    """Rename what an operator reads, wherever this version of the blob is: its producer, external lists, bodies, init.
+
+    Args:
+        predict_net: the net.
+        init_net: the net that makes its parameters: follows where the blob comes from there.
+        op_id: index of the operator.
+        input_id: index of the input.
+        new_name: the name; it may be in use where that changes no value that any operator reads.
+        from_producer: rename it also where other operators read this version.
+
+    Returns:
+        New nets. Raises ConversionError where other operators read the blob and ``from_producer`` is false, or where
+        the new name would change what some operator reads; BridgeError where there is no such operator or input.
+    """
+    predict = as_net_def(predict_net, "predict_net")
+    proto = _operator(predict, op_id)
+    _operand(proto.input, input_id, "input", op_id)
+    slots = Slots(effects_of(predict, _PREDICT))
+    slot = slots.reads[op_id][input_id]
+    if not from_producer:
+        _require_one_reader(slots, slot, op_id, proto.input[input_id])
+    return _rename(init_net, slots, {slots.root(slot): new_name}, frozenset())
+
+
+def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, new_name: str) -> NetDef:
+    """Rename what an operator writes, wherever this version of the blob is read.
+
+    Returns:
+        A new net. Raises as :func:`rename_op_input` does, and ConversionError where the blob is updated in place and so
+        shares its name with an external input.
+    """
+    predict = as_net_def(predict_net, "predict_net")
+    proto = _operator(predict, op_id)
+    _operand(proto.output, output_id, "output", op_id)
+    slots = Slots(effects_of(predict, _PREDICT))
+    root = slots.root(slots.writes[op_id][output_id])
+    entry = next((name for name, slot in slots.entry.items() if slots.root(slot) == root), None)
+    if entry is not None:
+        raise illegal(
+            f"output {proto.output[output_id]!r} is an update of external input {entry!r} and must share its name",
+            place_of(_PREDICT, proto, op_id),
+            "rename the input: the init net may have to follow",
+        )
+    return rename_slots(slots, {root: new_name}, _PREDICT, frozenset())
+
+
+def fuse_alias_placeholder(
+    predict_net: Message | bytes, init_net: Message | bytes | None = None
+) -> tuple[NetDef, NetDef | None]:
+    """Take out every ``AliasWithName``: what it reads and what it writes gets the name that its argument gives.
+
+    ``is_backward`` says that others may read what it reads; all are renamed then. Without it they are refused, in one
+    ConversionError with all findings. The nets are new.
+    """
+    predict = as_net_def(predict_net, "predict_net")
+    aliases = frozenset(index for index, op in enumerate(predict.op) if op.type == _ALIAS)
+    for index in aliases:
+        proto = predict.op[index]
+        if len(proto.input) != 1 or len(proto.output) != 1:
+            raise illegal("takes one input and gives one output", place_of(_PREDICT, proto, index))
+    effects = effects_of(predict, _PREDICT)
+    slots, apart = Slots(effects, aliases), Slots(effects)
+    readers = _readers(apart)
+    names: dict[int, str] = {}
+    findings: list[Diagnostic] = []
+    for index in sorted(aliases):
+        proto = predict.op[index]
+        slot = slots.reads[index][0]
+        try:
+            args = OpView(proto, index).args
+            name, is_backward = args.text("name"), args.flag("is_backward", default=False)
+        except ArgumentError as error:
+            findings.append(Diagnostic("invalid-argument", str(error), place_of(_PREDICT, proto, index)))
+            continue
+        others = readers[apart.reads[index][0]] - {index}
+        if others and not is_backward:
+            findings += _several(proto.input[0], index, others, predict).findings
+        known = names.setdefault(slots.root(slot), name)
+        if known != name:
+            reason = f"{proto.input[0]!r} is to be {known!r} and {name!r}"
+            findings += illegal(reason, place_of(_PREDICT, proto, index)).findings
+    if findings:
+        raise ConversionError(findings)
+    predict, init = _rename(init_net, slots, names, aliases)
+    kept = [op for index, op in enumerate(predict.op) if index not in aliases]
+    return with_ops(predict, kept), init
+
+
+def _rename(
+    init_net: Message | bytes | None,
+    slots: Slots,
+    names: dict[int, str],
+    identities: frozenset[int],
+) -> tuple[NetDef, NetDef | None]:
+    result = rename_slots(slots, names, _PREDICT, identities)
+    if init_net is None:
+        return result, None
+    init = as_net_def(init_net, "init_net")
+    made = Slots(effects_of(init, _INIT))
+    follow = {
+        made.root(made.last[name]): names[slots.root(slot)]
+        for name, slot in slots.entry.items()
+        if name in made.last and names.get(slots.root(slot), name) != name
+    }
+    return result, rename_slots(made, follow, _INIT, frozenset())
+
+
+def _readers(slots: Slots) -> dict[int, set[int]]:
+    readers: dict[int, set[int]] = {}
+    for index, reads in enumerate(slots.reads):
+        for slot in (*reads, *slots.before.get(index, {}).values()):
+            readers.setdefault(slot, set()).add(index)
+    return readers
+
+
+def _require_one_reader(slots: Slots, slot: int, op_id: int, name: str) -> None:
+    others = _readers(slots).get(slot, set()) - {op_id}
+    if others:
+        raise _several(name, op_id, others, slots.effects.net)
+
+
+def _several(name: str, op_id: int, others: set[int], net: NetDef) -> ConversionError:
+    first = min(others)
+    reader = place_of(_PREDICT, net.op[first], first)
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return illegal(
+        f"{name!r} is also read by {reader}{more}",
+        place_of(_PREDICT, net.op[op_id], op_id),
+        "from_producer (is_backward of an alias) renames it for all of them",
+    )
+
+
+def _operator(net: NetDef, op_id: int) -> OperatorDef:
+    if not 0 <= op_id < len(net.op):
+        raise BridgeError(f"there is no operator {op_id}: the net has {len(net.op)}")
+    return net.op[op_id]
+
+
+def _operand(names: Sized, position: int, what: str, op_id: int) -> None:
+    count = len(names)
+    if not 0 <= position < count:
+        raise BridgeError(f"operator {op_id} has no {what} {position}: it has {count}")

@@ -1,0 +1,1 @@
+"""Init nets: read parameters from fill operators, and write fill operators for parameters."""

@@ -1,0 +1,216 @@
+"""Fills that say what every element is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from caffe2_bridge.init.fill import (
+    Fill,
+    Filled,
+    FillError,
+    FillOp,
+    Values,
+    checked_shape,
+    fill_dtype,
+    fill_shape,
+    require_range,
+)
+from caffe2_bridge.netdef.parameters import DTYPES, Array
+from caffe2_bridge.netdef.views import ArgumentError
+from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_bridge.wire import read as wire
+
+_FLOAT: Final = np.dtype(np.float32)
+_HALF: Final = np.dtype(np.float16)
+_KINDS: Final = MappingProxyType({wire.FLOATS: "floats", wire.INTS: "ints", wire.STRINGS: "strings"})
+
+# The types that GivenTensorFill's and ConstantFill's dtype argument may name.
+_GIVEN: Final = ("FLOAT", "DOUBLE", "BOOL", "INT16", "INT32", "INT64", "STRING")
+_CONSTANT: Final = ("FLOAT", "DOUBLE", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "STRING")
+
+
+def _kind(dtype: np.dtype[Any]) -> int:
+    if dtype.kind == "f":
+        return wire.FLOATS
+    return wire.STRINGS if dtype.kind == "O" else wire.INTS
+
+
+def _given(op: FillOp, dtype: np.dtype[Any], kind: int, *, required: bool = True) -> Filled:
+    """Values given one by one."""
+    shape = fill_shape(op)
+    values = op.values
+    if values is None:
+        if required:
+            raise FillError("argument 'values' is missing")
+        return Filled(dtype, shape, lambda: np.empty(0, dtype))
+    count = values.count(kind)
+    size = math.prod(shape)
+    if count != size:
+        reason = f"the shape {list(shape)} asks for {size} values, but 'values' holds {count} {_KINDS[kind]}"
+        other = next((name for k, name in _KINDS.items() if k != kind and not count and values.count(k)), None)
+        raise FillError(f"{reason} (it holds {other})" if other else reason)
+    if kind == wire.INTS and dtype.kind != "b" and dtype.itemsize < 8:
+        require_range(values(kind, np.dtype(np.int64)), dtype)
+    return Filled(dtype, shape, lambda: values(kind, dtype))
+
+
+def given_tensor(op: FillOp) -> Filled:
+    """Values given one by one; ``dtype`` may say that they are other than floats."""
+    dtype = _FLOAT
+    if "dtype" in op.args:
+        dtype = _dtype_by_name(op)
+    return _given(op, dtype, _kind(dtype))
+
+
+def _dtype_by_name(op: FillOp) -> np.dtype[Any]:
+    """A dtype argument that is a number or a name in any case, as in Cast."""
+    try:
+        return fill_dtype(op, _GIVEN, TensorProto.FLOAT)
+    except ArgumentError:
+        name = op.args.text("dtype").upper()
+        if name not in _GIVEN:
+            raise FillError(f"'dtype' is {name}, which this operator does not make") from None
+        return DTYPES[TensorProto.DataType.Value(name)]
+
+
+def given_of(dtype: npt.DTypeLike) -> Fill:
+    """The fill that gives values of one type."""
+    fixed = np.dtype(dtype)
+    return lambda op: _given(op, fixed, _kind(fixed))
+
+
+def byte_string(op: FillOp) -> Filled:
+    """One string whose bytes are the elements."""
+    shape = fill_shape(op)
+    if op.values is None:
+        raise FillError("argument 'values' is missing")
+    texts = wire.payloads(op.values.message(), wire.STRINGS)
+    if len(texts) != 1:
+        raise FillError(f"'values' must hold one string, which has the bytes of the tensor, not {len(texts)}")
+    _require_size(shape, len(texts[0]))
+    return Filled(np.dtype(np.uint8), shape, _byte_reader(op.values, wire.STRINGS))
+
+
+def _byte_reader(values: Values, number: int) -> Callable[[], Array]:
+    def read() -> Array:
+        span = wire.payloads(values.message(), number)[-1]
+        out = np.frombuffer(span.view, np.uint8).copy()
+        span.release()
+        return out
+
+    return read
+
+
+def _require_size(shape: tuple[int, ...], count: int) -> None:
+    if count != math.prod(shape):
+        raise FillError(f"the shape {list(shape)} asks for {math.prod(shape)} values, but 'values' holds {count}")
+
+
+def int8_given(op: FillOp) -> Filled:
+    """The quantized bytes of one string."""
+    shape = checked_shape(op.args.integers("shape", default=()))
+    texts = wire.payloads(op.values.message(), wire.STRING) if op.values else []
+    if op.values and not texts:
+        raise FillError("'values' must be a string, which has the bytes of the tensor")
+    _require_size(shape, len(texts[-1]) if texts else 0)
+    make = _byte_reader(op.values, wire.STRING) if op.values else lambda: np.empty(0, np.uint8)
+    return _quantized(op, Filled(np.dtype(np.uint8), shape, make))
+
+
+def int8_given_int(op: FillOp) -> Filled:
+    """The quantized int32 of a bias."""
+    return _quantized(op, _given(op, np.dtype(np.int32), wire.INTS, required=False))
+
+
+def _quantized(op: FillOp, filled: Filled) -> Filled:
+    scale = op.args.number("Y_scale", default=1.0)
+    zero_point = op.args.integer("Y_zero_point", default=0)
+    return Filled(filled.dtype, filled.shape, filled.make, scale, zero_point)
+
+
+def _value(op: FillOp) -> tuple[np.dtype[Any], Any]:
+    """The dtype and value of ConstantFill and DiagonalFill: without ``dtype`` the value's own type says which."""
+    default: int = TensorProto.FLOAT
+    raw = op.args.raw("value")
+    if raw is not None and "dtype" not in op.args and not raw.HasField("f"):
+        if not raw.HasField("i"):
+            raise FillError("without 'dtype' the argument 'value' must be a number")
+        default = TensorProto.INT64
+    dtype = fill_dtype(op, _CONSTANT, default)
+    if dtype.kind == "f":
+        return dtype, op.args.number("value", default=0.0)
+    if dtype.kind == "O":
+        blob = raw.s if raw is not None else b""
+        if raw is not None and not raw.HasField("s"):
+            raise FillError("argument 'value' must be a string")
+        return dtype, blob
+    value = op.args.integer("value", default=0)
+    if dtype.kind == "b":
+        return dtype, bool(value)
+    require_range(np.array([value]), dtype)
+    return dtype, value
+
+
+def _full(dtype: np.dtype[Any], shape: tuple[int, ...], value: Any) -> Filled:
+    return Filled(dtype, shape, lambda: np.full(shape, value, dtype))
+
+
+def constant(op: FillOp) -> Filled:
+    """One value everywhere, from an argument or from the second input."""
+    dtype, value = _value(op)
+    shape = fill_shape(op)
+    if len(op.inputs) < 2:
+        return _full(dtype, shape, value)
+    given = op.inputs[1]
+    if given.size != 1 or given.dtype != dtype or dtype.kind == "O":
+        raise FillError(f"input {given.name!r} is to be the value: it must be one element of {dtype.name}")
+    return Filled(dtype, shape, lambda: np.full(shape, given.load().reshape(()), dtype))
+
+
+def half_constant(op: FillOp) -> Filled:
+    """One value everywhere, as float16; its shape is an argument always."""
+    return _full(_HALF, checked_shape(op.args.integers("shape", default=())), op.args.number("value", default=0.0))
+
+
+def diagonal(op: FillOp) -> Filled:
+    """A value on the diagonal, zeros elsewhere."""
+    dtype, value = _value(op)
+    shape = fill_shape(op)
+    if dtype.kind == "O":
+        raise FillError("'dtype' is STRING, which this operator does not make")
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise FillError(f"the shape {list(shape)} has no diagonal: two dimensions, or more of equal length, have one")
+    step = 1 + sum(math.prod(shape[len(shape) - axis :]) for axis in range(1, len(shape)))
+
+    def make() -> Array:
+        out = np.zeros(math.prod(shape), dtype)
+        out[::step] = value  # beyond a square, the diagonal starts anew, as in Caffe2
+        return out
+
+    return Filled(dtype, shape, make)
+
+
+def counting(op: FillOp) -> Filled:
+    """The floats 0, 1, 2 and so on."""
+    shape = fill_shape(op)
+    return Filled(_FLOAT, shape, lambda: np.arange(math.prod(shape), dtype=_FLOAT))
+
+
+def lengths_range(op: FillOp) -> Filled:
+    """0, 1, 2 and so on for each length in turn."""
+    if len(op.inputs) != 1 or op.inputs[0].dtype != np.int32 or len(op.inputs[0].shape) != 1:
+        raise FillError("the one input must be a vector of int32 lengths")
+    lengths = op.inputs[0].load()
+    if (lengths < 0).any():
+        raise FillError(f"input {op.inputs[0].name!r} holds a negative length")
+    total = int(lengths.sum())
+    starts = np.cumsum(lengths) - lengths
+    return Filled(
+        np.dtype(np.int32), (total,), lambda: (np.arange(total) - np.repeat(starts, lengths)).astype(np.int32)
+    )

@@ -1,0 +1,115 @@
+"""Init nets written: a fill operator for each parameter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.netdef.parameters import Array, Parameter
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
+from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire import write as wire_write
+
+# The operator that gives values of each type, and the field of its argument that they stand in.
+_FILLS: Final = {
+    np.dtype(np.float32): ("GivenTensorFill", wire.FLOATS),
+    np.dtype(np.float64): ("GivenTensorDoubleFill", wire.FLOATS),
+    np.dtype(np.bool_): ("GivenTensorBoolFill", wire.INTS),
+    np.dtype(np.int16): ("GivenTensorInt16Fill", wire.INTS),
+    np.dtype(np.int32): ("GivenTensorIntFill", wire.INTS),
+    np.dtype(np.int64): ("GivenTensorInt64Fill", wire.INTS),
+    np.dtype(object): ("GivenTensorStringFill", wire.STRINGS),
+    np.dtype(np.uint8): ("GivenTensorByteStringToUInt8Fill", wire.STRINGS),
+}
+# Types that no fill gives: the type they are filled as, and the operator that makes them of it.
+_MADE: Final = {
+    np.dtype(np.float16): (np.dtype(np.float32), OperatorDef(type="FloatToHalf")),
+    np.dtype(np.int8): (
+        np.dtype(np.int32),
+        OperatorDef(type="Cast", arg=[Argument(name="to", i=TensorProto.INT8)]),
+    ),
+    np.dtype(np.uint16): (
+        np.dtype(np.int32),
+        OperatorDef(type="Cast", arg=[Argument(name="to", i=TensorProto.UINT16)]),
+    ),
+}
+
+
+def fill_net(parameters: Iterable[Parameter], rest: Iterable[OperatorDef], name: str = "init") -> Iterator[bytes]:
+    """A serialized init net, piece by piece: a fill for each parameter, then the operators of ``rest``.
+
+    Raises BridgeError for a parameter that no operator of Caffe2 can give without loss.
+    """
+    yield NetDef(name=name).SerializeToString()
+    for parameter in parameters:
+        for op in fill_operators(parameter):
+            yield wire_write.encode_len(NetDef.OP_FIELD_NUMBER, op)
+    for proto in rest:
+        yield wire_write.encode_len(NetDef.OP_FIELD_NUMBER, proto.SerializeToString())
+
+
+def fill_operators(parameter: Parameter) -> Iterator[bytes]:
+    """The serialized operators that make a parameter: one, or for rare types a fill and a cast."""
+    values = parameter.load()
+    if parameter.scale is not None:
+        yield _int8_fill(parameter, values)
+        return
+    made = _MADE.get(parameter.dtype)
+    if made is None:
+        yield _fill(parameter, parameter.name, values)
+        return
+    filled, operator = made
+    inner = f"{parameter.name}__{filled.name}"
+    yield _fill(parameter, inner, values.astype(filled))
+    outer = OperatorDef()
+    outer.CopyFrom(operator)
+    outer.input.append(inner)
+    outer.output.append(parameter.name)
+    if parameter.device is not None:
+        outer.device_option.CopyFrom(parameter.device)
+    yield outer.SerializeToString()
+
+
+def _fill(parameter: Parameter, output: str, values: Array) -> bytes:
+    kind, number = _FILLS[values.dtype]
+    if kind == "GivenTensorByteStringToUInt8Fill":
+        payload = wire_write.encode_len(number, values.tobytes())
+    elif number == wire.STRINGS:
+        payload = b"".join(wire_write.encode_len(number, bytes(text)) for text in values.reshape(-1))
+    elif number == wire.INTS:
+        payload = wire_write.encode_varints(values, number)
+    else:
+        with np.errstate(over="ignore"):
+            floats = values.astype(np.float32)
+        if not np.array_equal(floats, values, equal_nan=True):
+            raise BridgeError(
+                f"parameter {parameter.name!r} is float64, and init nets hold float32 only: "
+                "its values would be rounded; a minidb database keeps them"
+            )
+        payload = wire_write.encode_fixed(number, floats)
+    return _operator(parameter, kind, output, (), payload)
+
+
+def _int8_fill(parameter: Parameter, values: Array) -> bytes:
+    wide = parameter.dtype == np.int32
+    payload = (
+        wire_write.encode_varints(values, wire.INTS) if wide else wire_write.encode_len(wire.STRING, values.tobytes())
+    )
+    arguments = (
+        Argument(name="Y_scale", f=parameter.scale),
+        Argument(name="Y_zero_point", i=parameter.zero_point or 0),
+    )
+    kind = "Int8GivenIntTensorFill" if wide else "Int8GivenTensorFill"
+    return _operator(parameter, kind, parameter.name, arguments, payload)
+
+
+def _operator(parameter: Parameter, kind: str, output: str, arguments: Iterable[Argument], payload: bytes) -> bytes:
+    shape = Argument(name="shape", ints=parameter.shape)
+    op = OperatorDef(type=kind, output=[output], arg=[shape, *arguments])
+    if parameter.device is not None:
+        op.device_option.CopyFrom(parameter.device)
+    values = wire_write.encode_len(OperatorDef.ARG_FIELD_NUMBER, Argument(name="values").SerializeToString(), payload)
+    return op.SerializeToString() + values

@@ -1,0 +1,1 @@
+"""Read-only views of NetDefs and their operators, arguments, names and parameters."""

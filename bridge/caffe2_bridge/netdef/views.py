@@ -1,0 +1,280 @@
+"""Read-only views of NetDef and OperatorDef protobufs: the one way in which the rest of the project reads nets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, overload
+
+import numpy as np
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError, Message
+
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
+from caffe2_bridge.wire.read import scalar_array
+
+_SCALARS: Final = ("f", "i", "s", "n", "t")
+_LISTS: Final = ("floats", "ints", "strings", "nets", "tensors", "qtensors")
+_KIND: Final = {
+    "f": "a float", "i": "an integer", "s": "a string", "n": "a net", "t": "a tensor",
+    "floats": "floats", "ints": "integers", "strings": "strings", "nets": "nets", "tensors": "tensors",
+    "qtensors": "quantized tensors",
+}  # fmt: skip
+
+
+class ArgumentError(BridgeError):
+    """An argument is missing, or is not of the kind that the operator reads. Says which and why, not where."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """The default of an argument that has none."""
+
+
+_REQUIRED: Final = _Required()
+
+
+class Args:
+    """Typed access to the arguments of an operator or net, strict as Caffe2's ArgumentHelper.
+
+    The kind asked for is the check: a float argument written as an integer is an error, as it is in Caffe2. Without
+    ``default`` an argument is required. ``read`` holds the names asked for so far.
+    """
+
+    __slots__ = ("_args", "read")
+
+    def __init__(self, args: Iterator[Argument] | Any) -> None:
+        self._args: dict[str, Argument] = {}
+        self.read: set[str] = set()
+        for arg in args:
+            known = self._args.setdefault(arg.name, arg)
+            if known is not arg and known != arg:
+                raise ArgumentError(f"argument {arg.name!r} is given twice with different values")
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._args
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._args)
+
+    @property
+    def unread(self) -> list[str]:
+        """Names of the arguments that nobody asked for yet."""
+        return [name for name in self._args if name not in self.read]
+
+    def ignore(self, *names: str) -> None:
+        """Declare arguments that cannot change the result where they are ignored."""
+        self.read.update(names)
+
+    def raw(self, name: str) -> Argument | None:
+        """The protobuf of an argument, for those that carry it on unread."""
+        self.read.add(name)
+        return self._args.get(name)
+
+    def _scalar(self, name: str, field_name: str, default: Any) -> Any:
+        self.read.add(name)
+        arg = self._args.get(name)
+        if arg is None:
+            if isinstance(default, _Required):
+                raise ArgumentError(f"argument {name!r} is missing: {_KIND[field_name]} is required")
+            return default
+        if not arg.HasField(field_name):  # type: ignore[arg-type]
+            raise ArgumentError(f"argument {name!r} must be {_KIND[field_name]}, not {_kind(arg)}")
+        return getattr(arg, field_name)
+
+    def _list(self, name: str, field_name: str, default: Any) -> Any:
+        self.read.add(name)
+        arg = self._args.get(name)
+        if arg is None:
+            if isinstance(default, _Required):
+                raise ArgumentError(f"argument {name!r} is missing: {_KIND[field_name]} are required")
+            return default
+        values = getattr(arg, field_name)
+        if not values and _kind(arg) != "empty":
+            raise ArgumentError(f"argument {name!r} must be {_KIND[field_name]}, not {_kind(arg)}")
+        return values
+
+    def integer(self, name: str, default: int | _Required = _REQUIRED) -> int:
+        """An integer argument."""
+        return int(self._scalar(name, "i", default))
+
+    @overload
+    def optional_integer(self, name: str) -> int | None: ...
+    @overload
+    def optional_integer(self, name: str, default: int) -> int: ...
+    def optional_integer(self, name: str, default: int | None = None) -> int | None:
+        """An integer argument, or ``default`` (None) where it is absent."""
+        value = self._scalar(name, "i", default)
+        return None if value is None else int(value)
+
+    def number(self, name: str, default: float | _Required = _REQUIRED) -> float:
+        """A float argument (float32 on the wire)."""
+        return float(self._scalar(name, "f", default))
+
+    def flag(self, name: str, default: bool | _Required = _REQUIRED) -> bool:
+        """A boolean argument: an integer on the wire, 0 or 1."""
+        value = self._scalar(name, "i", default)
+        if value not in (0, 1):
+            raise ArgumentError(f"argument {name!r} must be 0 or 1, not {value}")
+        return bool(value)
+
+    def text(self, name: str, default: str | _Required = _REQUIRED) -> str:
+        """A string argument, as text."""
+        value = self._scalar(name, "s", default)
+        return value if isinstance(value, str) else decode_text(name, value)
+
+    def integers(self, name: str, default: tuple[int, ...] | _Required = _REQUIRED) -> tuple[int, ...]:
+        """A list of integers."""
+        return tuple(self._list(name, "ints", default))
+
+    def numbers(self, name: str, default: tuple[float, ...] | _Required = _REQUIRED) -> tuple[float, ...]:
+        """A list of floats."""
+        return tuple(self._list(name, "floats", default))
+
+    def texts(self, name: str, default: tuple[str, ...] | _Required = _REQUIRED) -> tuple[str, ...]:
+        """A list of strings, as text."""
+        values = self._list(name, "strings", default)
+        return tuple(v if isinstance(v, str) else decode_text(name, v) for v in values)
+
+    def blobs(self, name: str, default: tuple[bytes, ...] | _Required = _REQUIRED) -> tuple[bytes, ...]:
+        """A list of strings, as the bytes they are."""
+        return tuple(self._list(name, "strings", default))
+
+    def tensors(self, name: str, default: tuple[TensorProto, ...] | _Required = _REQUIRED) -> tuple[TensorProto, ...]:
+        """A list of tensors."""
+        return tuple(self._list(name, "tensors", default))
+
+    def array(self, name: str) -> np.ndarray[tuple[int], np.dtype[Any]]:
+        """A list of floats (float32) or integers (int64) as a one-dimensional array, read from the wire at once."""
+        self.read.add(name)
+        arg = self._args.get(name)
+        if arg is None:
+            raise ArgumentError(f"argument {name!r} is missing: floats or integers are required")
+        return scalar_array(arg)
+
+    def net(self, name: str, default: NetDef | _Required | None = _REQUIRED) -> NetDef | None:
+        """A sub-net: a net argument, or the protobuf text of one in a string argument (as older runtimes write it)."""
+        self.read.add(name)
+        arg = self._args.get(name)
+        if arg is not None and arg.HasField("s"):
+            if not arg.s.strip():
+                return NetDef()
+            try:
+                return text_format.Parse(arg.s, NetDef())
+            except text_format.ParseError as error:
+                raise ArgumentError(f"argument {name!r} is not the protobuf text of a net: {error}") from None
+        value: NetDef | None = self._scalar(name, "n", default)
+        return value
+
+
+def decode_text(name: str, value: bytes) -> str:
+    """The text that argument ``name`` holds. Raises ArgumentError where it is not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ArgumentError(f"argument {name!r} is not UTF-8 text") from None
+
+
+def _kind(arg: Argument) -> str:
+    for name in _SCALARS:
+        if arg.HasField(name):
+            return _KIND[name]
+    for name in _LISTS:
+        if getattr(arg, name):
+            return _KIND[name]
+    return "empty"
+
+
+@dataclass(frozen=True)
+class OpView:
+    """One operator of a net, read-only. ``index`` is its position in the net."""
+
+    proto: OperatorDef = field(repr=False)
+    index: int
+
+    @cached_property
+    def type(self) -> str:
+        """The operator type, such as ``FC``."""
+        return self.proto.type
+
+    @cached_property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the blobs read."""
+        return tuple(self.proto.input)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the blobs written."""
+        return tuple(self.proto.output)
+
+    @cached_property
+    def args(self) -> Args:
+        """The arguments; one object an operator, so that it knows which were read."""
+        return Args(self.proto.arg)
+
+    @property
+    def name(self) -> str:
+        """The operator's own name, often empty."""
+        return self.proto.name
+
+    @property
+    def engine(self) -> str:
+        """The implementation asked for, often empty."""
+        return self.proto.engine
+
+    @property
+    def random_seed(self) -> float | None:
+        """The seed of the operator's random numbers, where its device option has one."""
+        device = self.proto.device_option
+        return float(device.random_seed) if device.HasField("random_seed") else None
+
+
+@dataclass(frozen=True)
+class NetView:
+    """A net, read-only."""
+
+    proto: NetDef = field(repr=False)
+
+    @cached_property
+    def ops(self) -> tuple[OpView, ...]:
+        """The operators in the order in which they run."""
+        return tuple(OpView(op, i) for i, op in enumerate(self.proto.op))
+
+    @cached_property
+    def args(self) -> Args:
+        """The net's own arguments."""
+        return Args(self.proto.arg)
+
+    @property
+    def name(self) -> str:
+        """The net's name; ``net`` where it has none."""
+        return self.proto.name or "net"
+
+    @cached_property
+    def external_inputs(self) -> tuple[str, ...]:
+        """Declared inputs, in order, duplicates removed."""
+        return tuple(dict.fromkeys(self.proto.external_input))
+
+    @cached_property
+    def external_outputs(self) -> tuple[str, ...]:
+        """Declared outputs, in order, duplicates removed."""
+        return tuple(dict.fromkeys(self.proto.external_output))
+
+
+def as_net_def(net: Message | bytes, what: str = "net") -> NetDef:
+    """The net as this project's NetDef: Caffe2's own protobuf class and serialized bytes are taken too.
+
+    Raises NetFormatError where ``net`` is neither.
+    """
+    if isinstance(net, NetDef):
+        return net
+    if isinstance(net, Message) and type(net).DESCRIPTOR.name == "NetDef":
+        net = net.SerializeToString()
+    if not isinstance(net, bytes):
+        raise NetFormatError(f"expected a NetDef, got {type(net).__name__}", what)
+    try:
+        return NetDef.FromString(net)
+    except DecodeError as error:
+        raise NetFormatError(f"not a serialized NetDef: {error}", what) from None

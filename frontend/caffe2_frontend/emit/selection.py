@@ -1,0 +1,25 @@
+"""ONNX's Where for every element type."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.lowering.op import Op, Value
+
+# Runtimes have no Where for these.
+_NARROW: Final = (ir.DataType.INT16, ir.DataType.UINT16)
+
+
+def select(op: Op, condition: Value, a: Value, b: Value) -> Value:
+    """``a`` where ``condition`` holds, else ``b``; all three broadcast."""
+    dtype = op.dtype(a)
+    if dtype == ir.DataType.BOOL:
+        kept = op.emit("And", condition, a)
+        return op.emit("Or", kept, op.emit("And", op.emit("Not", condition), b))
+    if dtype in _NARROW:
+        wide = op.emit("Where", condition, cast(op, a, ir.DataType.INT32), cast(op, b, ir.DataType.INT32))
+        return cast(op, wide, dtype)
+    return op.emit("Where", condition, a, b)

@@ -1,0 +1,136 @@
+"""Shape arithmetic for converters: computed now where dims are known, by the graph where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.lowering.op import Op, Value
+
+# A size: known now, or a tensor of shape [1] and type int64 that holds it when the model runs.
+Size = int | Value
+
+
+def size(op: Op, x: Value, axis: int) -> Size:
+    """The size of ``x`` along ``axis`` (counted from either end).
+
+    A dim that bears the name of a model input's dim is read from that input, so that ``x`` need not be computed for it.
+    """
+    dim = op.shape(x)[axis]
+    if isinstance(dim, int):
+        return dim
+    if dim.value is not None and dim.value in op.scope.sizes:
+        x, axis = op.scope.sizes[dim.value]
+    axis = op.axis(axis, op.rank(x))
+    return op.emit("Shape", x, start=axis, end=axis + 1)
+
+
+def sizes(op: Op, x: Value, start: int = 0, end: int | None = None) -> list[Size]:
+    """The sizes of ``x`` along the axes from ``start`` up to ``end``."""
+    return [size(op, x, axis) for axis in range(op.rank(x))[start:end]]
+
+
+def vector(op: Op, values: Sequence[Size]) -> Value:
+    """Sizes as one int64 vector, constant where all of them are known."""
+    parts: list[Value] = []
+    known: list[int] = []
+    for value in values:
+        if isinstance(value, int):
+            known.append(value)
+            continue
+        if known:
+            parts.append(op.const(known, np.int64))
+            known = []
+        parts.append(value)
+    if known or not parts:
+        parts.append(op.const(np.array(known, np.int64)))
+    return parts[0] if len(parts) == 1 else op.emit("Concat", *parts, axis=0)
+
+
+def size_vector(op: Op, x: Value, axis: int) -> Value:
+    """The size of ``x`` along ``axis`` as an int64 vector of one element, constant where it is known."""
+    return vector(op, [size(op, x, axis)])
+
+
+def reshape(op: Op, x: Value, dims: Sequence[Size]) -> Value:
+    """``x`` with the given sizes, one of which may be -1.
+
+    Zero is a size, not ONNX's "as before": a dim of ``x`` that stays is written with :func:`size`. A size that is zero
+    only when the model runs cannot stand beside -1.
+    """
+    shape: list[int | None] = [d if isinstance(d, int) and d >= 0 else None for d in dims]
+    may_be_zero = not any(isinstance(d, int) and d == -1 for d in dims) and None in shape
+    allow_zero = 1 if may_be_zero or 0 in shape else None
+    return op.emit("Reshape", x, vector(op, dims), allowzero=allow_zero, shape=shape)
+
+
+def product(op: Op, values: Sequence[Size]) -> Size:
+    """The product of sizes."""
+    known = 1
+    unknown: list[Value] = []
+    for value in values:
+        if isinstance(value, int):
+            known *= value
+        else:
+            unknown.append(value)
+    if not unknown:
+        return known
+    total = unknown[0]
+    for value in unknown[1:]:
+        total = op.emit("Mul", total, value)
+    return total if known == 1 else op.emit("Mul", total, op.const([known], np.int64))
+
+
+def indices(op: Op, count: Size) -> Value:
+    """The int64 vector 0, 1, ... ``count`` - 1."""
+    if isinstance(count, int):
+        return op.const(np.arange(count), np.int64)
+    return op.emit("Range", op.const(0, np.int64), squeeze(op, count, [0]), op.const(1, np.int64))
+
+
+def known_size(op: Op, x: Value) -> int | None:
+    """The number of elements of ``x`` where it is known now."""
+    dims = list(op.shape(x))
+    known = [d for d in dims if isinstance(d, int)]
+    return int(np.prod(known)) if len(known) == len(dims) or 0 in known else None
+
+
+def unsqueeze(op: Op, x: Value, axes: Sequence[int]) -> Value:
+    """``x`` with dims of size one inserted at ``axes`` of the result."""
+    return op.emit("Unsqueeze", x, op.const(list(axes), np.int64)) if axes else x
+
+
+def squeeze(op: Op, x: Value, axes: Sequence[int]) -> Value:
+    """``x`` without the dims of size one at ``axes``."""
+    return op.emit("Squeeze", x, op.const(list(axes), np.int64)) if axes else x
+
+
+def flatten(op: Op, x: Value, axis: int) -> Value:
+    """``x`` as a matrix: the dims before ``axis`` are its rows, the others its columns."""
+    return x if op.rank(x) == 2 and axis == 1 else op.emit("Flatten", x, axis=axis)
+
+
+def transpose_matrix(op: Op, w: Value) -> Value:
+    """A matrix transposed; the transpose of a transpose is what it was."""
+    node = w.producer()
+    if node is not None and node.op_type == "Transpose" and op.rank(w) == 2 and node.inputs[0] is not None:
+        op.looks_behind(w)
+        return node.inputs[0]
+    return op.emit("Transpose", w, perm=[1, 0])
+
+
+def slice_axis(op: Op, x: Value, axis: int, start: int, end: int) -> Value:
+    """``x[start:end]`` along one axis; ``end`` may be beyond the dim."""
+    return op.emit("Slice", x, *(op.const([v], np.int64) for v in (start, end, axis)))
+
+
+def cast(op: Op, x: Value, dtype: ir.DataType) -> Value:
+    """``x`` as another element type."""
+    return x if op.dtype(x) == dtype else op.emit("Cast", x, to=int(dtype))
+
+
+def quotient(op: Op, value: Size, divisor: int) -> Size:
+    """A size divided by a number, rounded down."""
+    return value // divisor if isinstance(value, int) else op.emit("Div", value, op.const([divisor], np.int64))

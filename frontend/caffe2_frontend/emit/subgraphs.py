@@ -1,0 +1,267 @@
+"""Bodies built by Python functions: ONNX's If, Loop and Scan for converters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.shapes import Size
+from caffe2_frontend.lowering.op import Op, Value
+
+if TYPE_CHECKING:
+    from caffe2_frontend.lowering.scope import Scope
+
+# From the operator inside the body, the states and the slices of one step: the states after it, and what to stack.
+Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
+
+
+@dataclass(frozen=True)
+class Body:
+    """The body of a loop along sequences, before it is emitted as a Scan or a Loop.
+
+    ``op`` emits into the body. ``states`` and ``rows`` are its formal inputs: the states before a step, which start as
+    ``initial``, and the step's slices of ``sequences``, [T, ...]. ``after`` are the states after the step, ``stacked``
+    what every step adds to a result.
+    """
+
+    op: Op
+    initial: tuple[Value, ...]
+    sequences: tuple[Value, ...]
+    states: tuple[Value, ...]
+    rows: tuple[Value, ...]
+    after: tuple[Value, ...]
+    stacked: tuple[Value, ...]
+
+
+def scan(
+    op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step, *, reverse: bool = False
+) -> tuple[list[Value], list[Value]]:
+    """Emit a Scan along the first dim of ``sequences``.
+
+    Args:
+        op: the operator under conversion.
+        initial: the states before the first step; their shapes stay the same.
+        sequences: values of shape [T, ...]; a step sees one row of each, without the leading dim.
+        step: builds the body.
+        reverse: walk from the last row to the first; what is stacked lies at its row's place.
+
+    Returns:
+        The states after the last step, and the stacked values, [T, ...].
+    """
+    return emit_scan(op, build_body(op, initial, sequences, step), reverse=reverse)
+
+
+def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step) -> Body:
+    """The body of a loop along ``sequences``; the arguments are those of :func:`scan`."""
+    inside = op.inside(op.scope.child())
+    states = [_formal(inside, value, value.shape) for value in initial]
+    rows = [formal_row(inside, value) for value in sequences]
+    after, stacked = step(inside, states, rows)
+    return Body(inside, tuple(initial), tuple(sequences), tuple(states), tuple(rows), tuple(after), tuple(stacked))
+
+
+def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
+    """Emit a body as a Scan; the states after the last step, and the stacked values, [T, ...]."""
+    results = [*_own(body.op, body.after), *_own(body.op, body.stacked)]
+    graph = body.op.scope.graph([*body.states, *body.rows], results, "body")
+    outputs = _emit(
+        op,
+        "Scan",
+        [*body.initial, *body.sequences],
+        len(results),
+        body=graph,
+        num_scan_inputs=len(body.rows),
+        scan_input_directions=[1] * len(body.rows) if reverse else None,
+        scan_output_directions=[1] * len(body.stacked) if reverse else None,
+    )
+    steps = op.shape(body.sequences[0])[0]
+    return _finals(outputs, body.initial), _stacks(outputs, results, len(body.initial), steps)
+
+
+def emit_loop(op: Op, body: Body, trips: Size) -> tuple[list[Value], list[Value]]:
+    """Emit a body as a Loop that gathers the rows of its sequences; the result is that of :func:`emit_scan`."""
+    iteration, going = _loop_inputs(op)
+    nodes, body.op.scope.nodes = body.op.scope.nodes, []
+    for sequence, row in zip(body.sequences, body.rows, strict=True):
+        gathered = body.op.emit("Gather", sequence, iteration, axis=0)
+        ir.convenience.replace_all_uses_with(row, gathered)
+        replaced = {row: gathered}
+        body = _with_results(body, replaced)
+    body.op.scope.nodes += nodes
+    results = [*_own(body.op, [going]), *_own(body.op, body.after), *_own(body.op, body.stacked)]
+    graph = body.op.scope.graph([iteration, going, *body.states], results, "body")
+    outputs = _emit(op, "Loop", [_scalar(op, trips), None, *body.initial], len(results) - 1, body=graph)
+    steps = trips if isinstance(trips, int) else None
+    return _finals(outputs, body.initial), _stacks(outputs, results[1:], len(body.initial), steps)
+
+
+def discard_body(body: Body) -> None:
+    """Give up a body that is not emitted: outer values are then no longer in use by it."""
+    for node in body.op.scope.nodes:
+        for i in range(len(node.inputs)):
+            node.replace_input_with(i, None)
+
+
+def loop(
+    op: Op,
+    trips: Size | None,
+    go: Value | None,
+    initial: Sequence[Value],
+    step: Step,
+    shapes: Sequence[ir.Shape | None] | None = None,
+) -> tuple[list[Value], list[Value]]:
+    """Emit a Loop.
+
+    Args:
+        op: the operator under conversion.
+        trips: the number of iterations, at most; None for no limit.
+        go: whether to do the first iteration, a bool of one element; None if that is not asked.
+        initial: the states before the first iteration.
+        step: builds the body; its second list holds the iteration number (int64, a scalar). Where ``go`` is given, its
+            first state after the step is whether to go on, and not a state.
+        shapes: what is known of the states' shapes in every iteration; by default those of ``initial``.
+
+    Returns:
+        The states after the last iteration, and the stacked values.
+    """
+    limit = None if trips is None else _scalar(op, trips)
+    inside = op.inside(op.scope.child())
+    iteration, going = _loop_inputs(op)
+    shapes = [value.shape for value in initial] if shapes is None else shapes
+    states = [_formal(inside, value, shape) for value, shape in zip(initial, shapes, strict=True)]
+    after, stacked = step(inside, states, [iteration])
+    after = [_as_condition(inside, after[0]), *after[1:]] if go is not None else [going, *after]
+    results = [*_own(inside, after), *_own(inside, stacked)]
+    body = inside.scope.graph([iteration, going, *states], results, "body")
+    # A condition is given always: ONNX's inference counts on one where there are no states, and its reference evaluator
+    # takes a missing one for false.
+    first = op.const(array=True) if go is None else _as_condition(op, go)
+    outputs = _emit(op, "Loop", [limit, first, *initial], len(results) - 1, body=body)
+    finals = outputs[: len(initial)]
+    for output, start, result in zip(finals, initial, results[1:], strict=False):
+        output.type, output.shape = result.type, common_shape(start.shape, result.shape)
+    return finals, _stacks(outputs, results[1:], len(initial), None)
+
+
+def branch(
+    op: Op, condition: Value, then: Callable[[Op], Sequence[Value]], otherwise: Callable[[Op], Sequence[Value]]
+) -> list[Value]:
+    """Emit an If whose two branches give values of the same types."""
+    sides = [op.inside(op.scope.child()) for _ in range(2)]
+    return emit_branches(op, condition, [(sides[0], then(sides[0])), (sides[1], otherwise(sides[1]))])
+
+
+def emit_branches(op: Op, condition: Value, sides: Sequence[tuple[Op, Sequence[Value]]]) -> list[Value]:
+    """Emit an If from its two branches: the operator inside each, and the values that it gives."""
+    results = [_own(inside, values) for inside, values in sides]
+    then_graph, else_graph = (
+        inside.scope.graph([], values, name)
+        for (inside, _), values, name in zip(sides, results, ("then", "else"), strict=True)
+    )
+    outputs = _emit(op, "If", [condition], len(results[0]), then_branch=then_graph, else_branch=else_graph)
+    for output, a, b in zip(outputs, *results, strict=True):
+        output.type, output.shape = a.type, common_shape(a.shape, b.shape)
+    return outputs
+
+
+def settle_rank(scope: Scope, value: Value) -> bool:
+    """Give a result of an If one rank: where its branches' differ, dims of one go before those of the lower one.
+
+    Returns whether that could be done: what is read has to stay as it is.
+    """
+    node = value.producer()
+    if node is None or node.op_type != "If" or value.uses():
+        return False
+    index = node.outputs.index(value)
+    graphs = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
+    shapes = [graph.outputs[index].shape for graph in graphs]
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes):
+        return False
+    rank = max(map(len, known))
+    for graph, shape in zip(graphs, known, strict=True):
+        if len(shape) < rank:
+            axes = scope.constants.add(np.arange(rank - len(shape)))
+            inner = ir.Node("", "Unsqueeze", [graph.outputs[index], axes], num_outputs=1)
+            inner.outputs[0].name = scope.names.fresh(str(value.name))
+            inner.outputs[0].type = value.type
+            inner.outputs[0].shape = ir.Shape([*[1] * (rank - len(shape)), *shape])
+            graph.append(inner)
+            graph.outputs[index] = inner.outputs[0]
+    value.shape = common_shape(*(graph.outputs[index].shape for graph in graphs))
+    return True
+
+
+def formal_row(op: Op, sequence: Value) -> Value:
+    """A body's formal input for one row of a sequence."""
+    return _formal(op, sequence, ir.Shape(op.shape(sequence)[1:]))
+
+
+def _formal(op: Op, outer: Value, shape: ir.Shape | None) -> Value:
+    """A formal input of a body, named after the outer value and of its type."""
+    name = op.scope.names.fresh(f"{outer.name}_t")
+    return ir.Value(name=name, type=outer.type, shape=None if shape is None else ir.Shape(shape))
+
+
+def _loop_inputs(op: Op) -> tuple[Value, Value]:
+    """The iteration number and the condition that a Loop's body gets."""
+    names = op.scope.names
+    iteration = ir.Value(name=names.fresh("iteration"), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
+    going = ir.Value(name=names.fresh("going"), type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
+    return iteration, going
+
+
+def _with_results(body: Body, replaced: dict[Value, Value]) -> Body:
+    """The body with values among its results replaced."""
+    after = tuple(replaced.get(value, value) for value in body.after)
+    stacked = tuple(replaced.get(value, value) for value in body.stacked)
+    return Body(body.op, body.initial, body.sequences, body.states, body.rows, after, stacked)
+
+
+def _own(op: Op, values: Sequence[Value]) -> list[Value]:
+    """A body's outputs are made in the body, each once."""
+    return [op.emit("Identity", value) for value in values]
+
+
+def _as_condition(op: Op, value: Value) -> Value:
+    """A bool of one element as a scalar."""
+    known = value.shape is not None and len(value.shape) == 0
+    return value if known else op.emit("Reshape", value, op.const(np.array([], np.int64)), shape=[])
+
+
+def _scalar(op: Op, trips: Size) -> Value:
+    if isinstance(trips, int):
+        return op.const(trips, np.int64)
+    return trips if op.rank(trips) == 0 else op.emit("Squeeze", trips)
+
+
+def _emit(op: Op, op_type: str, inputs: Sequence[Value | None], outputs: int, **attrs: object) -> list[Value]:
+    emitted = op.emit(op_type, *inputs, outputs=outputs, **attrs)
+    return list(emitted) if isinstance(emitted, tuple) else [emitted]
+
+
+def _finals(outputs: Sequence[Value], initial: Sequence[Value]) -> list[Value]:
+    return [_like(output, value) for output, value in zip(outputs, initial, strict=False)]
+
+
+def _like(output: Value, value: Value) -> Value:
+    output.type, output.shape = value.type, value.shape
+    return output
+
+
+def _stacks(outputs: Sequence[Value], results: Sequence[Value], first: int, steps: object) -> list[Value]:
+    for output, value in list(zip(outputs, results, strict=True))[first:]:
+        output.type = value.type
+        output.shape = None if value.shape is None else ir.Shape([steps, *value.shape])  # type: ignore[list-item] # a dim
+    return list(outputs[first:])
+
+
+def common_shape(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+    """The shape of a value that has one of two shapes: dims that differ are unknown, as is a rank that differs."""
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return ir.Shape([x if x == y else None for x, y in zip(a, b, strict=True)])

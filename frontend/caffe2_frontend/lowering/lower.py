@@ -1,0 +1,207 @@
+"""Lowering: operators of a Caffe2 net, in order, through their converters into ONNX nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa import numbered
+from caffe2_frontend.interop.embedded_onnx import convert_foreign
+from caffe2_frontend.interop.origin import blobs_of, is_plain
+from caffe2_frontend.lowering.family import Converter
+from caffe2_frontend.lowering.op import Op, Outputs, RefusedBodyError, UnsupportedError, Value
+from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.lowering.trace import Trace
+from caffe2_frontend.lowering.unsupported_ops import why_not
+from caffe2_frontend.state import Recurrent
+
+# Arguments that choose an implementation, that tell compilers of sizes to expect, or that helpers add to every
+# operator: they cannot change what an operator computes that does not read them itself.
+HARMLESS_ARGS: Final = (
+    "order", "use_cudnn", "cudnn_exhaustive_search", "exhaustive_search", "ws_nbytes_limit", "deterministic",
+    "float16_compute", "enable_tensor_core", "allow_tf32", "shared_buffer", "init_params", "net_pos",
+    "average_lookup_length", "length1", "maxOutputSize",
+)  # fmt: skip
+
+# String arguments of RecurrentNetwork that name blobs of the net that it writes, and all that it makes itself.
+_NAMES_WRITTEN: Final = ("recurrent_states", "alias_dst")
+_NAMES_MADE: Final = frozenset({"alias_src", "alias_dst", "recurrent_states", "link_internal", "link_external"})
+
+
+@dataclass
+class Lowering:
+    """The state of one lowering: the converters, and what was found so far.
+
+    ``ranks_known``: the ranks of all inputs are known. Where one is not, which is a finding of its own, the operators
+    are converted for their other findings, and what they want to know of shapes is not reported.
+    """
+
+    converters: Mapping[str, Converter]
+    recurrent: Recurrent = "auto"
+    read: Counter[str] = field(default_factory=Counter)
+    ranks_known: bool = True
+    findings: list[Diagnostic] = field(default_factory=list)
+    covered: dict[str, int] = field(default_factory=dict)
+    traces: list[Trace] = field(default_factory=list)
+    consulted: dict[Value, np.ndarray[Any, Any] | None] = field(default_factory=dict)
+    measured: set[Value] = field(default_factory=set)
+
+    @property
+    def errors(self) -> int:
+        """How many of the findings are errors."""
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    def net(self, net: NetDef, scope: Scope, place: Location) -> None:
+        """Lower the operators of ``net`` into ``scope``; ``place`` is the net's own place."""
+        self.ops(numbered(NetView(net)), scope, place)
+
+    def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, place: Location) -> None:
+        """Lower operators in order, each with its index in the net that was given."""
+        for index, view in ops:
+            here = Location(place.net, index, view.type, view.name, place.path)
+            self.op(view, scope, here)
+
+    def op(self, view: OpView, scope: Scope, here: Location) -> None:
+        """Lower one operator; what keeps it from being converted becomes a finding and poisons its outputs."""
+        sound = self._check_blobs(view, scope, here)
+        if not sound or any(scope.is_poisoned(name) for name in view.inputs):
+            self._poison_made(view, scope)
+            if self._converter(view) is None:
+                self._report_unknown(view, here)
+            self._report_unknown_inside(view, here)
+            return
+        try:
+            self._convert(view, scope, here)
+        except UnsupportedError as error:
+            if self.ranks_known or error.code != "needs-shape":
+                self.report(error.code, error.reason, here, error.hint)
+        except ArgumentError as error:
+            self.report("invalid-argument", str(error), here)
+        except RefusedBodyError:
+            self._report_unknown_inside(view, here)
+        else:
+            self.covered[view.type] = self.covered.get(view.type, 0) + 1
+            return
+        self._poison_made(view, scope)
+
+    def _check_blobs(self, view: OpView, scope: Scope, here: Location) -> bool:
+        """Whether all that the operator reads was written, and it writes each blob once; what is not so is reported."""
+        undefined = [name for name in dict.fromkeys(view.inputs) if name and not scope.is_known(name)]
+        for name in undefined:
+            reason = f"reads blob {name!r}, which nothing before it writes and which is no external input"
+            self.report("undefined-blob", reason, here)
+            scope.poison(name)
+        repeated = _repeated(view.outputs)
+        for name in repeated:
+            reason = f"lists output {name!r} {view.outputs.count(name)} times"
+            self.report("duplicate-output", reason, here)
+        return not undefined and not repeated
+
+    @staticmethod
+    def _poison_made(view: OpView, scope: Scope) -> None:
+        """What a refused operator would have written has no value, whether it is declared or not."""
+        undeclared = [
+            value.decode(errors="replace")
+            for arg in view.proto.arg
+            if view.type == "RecurrentNetwork" and arg.name in _NAMES_WRITTEN
+            for value in arg.strings
+        ]
+        for name in (*view.outputs, *undeclared):
+            scope.poison(name)
+
+    def _report_unknown(self, view: OpView, here: Location) -> None:
+        self.report("unknown-operator", _unknown(view.type), here)
+
+    def _report_unknown_inside(self, view: OpView, here: Location) -> None:
+        """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
+        reported = {finding.location for finding in self.findings}
+        for arg in view.proto.arg:
+            if not arg.HasField("n") or arg.name.startswith("backward"):
+                continue
+            for index, inner in numbered(NetView(arg.n)):
+                place = here.enter(arg.name, index, inner.type, inner.name)
+                if self._converter(inner) is None and place not in reported:
+                    self._report_unknown(inner, place)
+                self._report_unknown_inside(inner, place)
+
+    def _converter(self, view: OpView) -> Converter | None:
+        return convert_foreign if view.proto.domain else self.converters.get(view.type)
+
+    def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
+        converter = self._converter(view)
+        if converter is None:
+            raise UnsupportedError(_unknown(view.type), code="unknown-operator")
+        op = Op(view, scope, here, self)
+        view.args.ignore(*HARMLESS_ARGS)
+        is_traced = scope.outermost and not view.proto.domain  # ONNX operators come back as themselves without it
+        before = self._begin_trace(view, scope) if is_traced else None
+        outputs = _as_tuple(converter(op))
+        if view.args.unread:
+            names = ", ".join(map(repr, view.args.unread))
+            raise UnsupportedError(f"argument {names} has no meaning for this operator", code="unknown-argument")
+        if len(outputs) < len(view.outputs):
+            raise UnsupportedError(
+                f"{len(view.outputs)} outputs are listed, the operator has {len(outputs)}", code="extra-output"
+            )
+        for name, value in zip(view.outputs, outputs, strict=False):
+            if name:
+                scope.bind(name, value)
+        if is_traced:
+            self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
+
+    def _begin_trace(self, view: OpView, scope: Scope) -> dict[str, Value | None] | None:
+        """The values of the blobs that an operator reads and may change; None where it changes none that it reads."""
+        if self.consulted:
+            self.consulted = {}
+        if self.measured:
+            self.measured = set()
+        if is_plain(view.proto):
+            return None
+        try:
+            return {name: scope.find(name) for name in blobs_of(view.proto)[0]}
+        except ConversionError:  # a body that cannot be read: the converter says so
+            return None
+
+    def report(
+        self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR
+    ) -> None:
+        """Add a finding."""
+        self.findings.append(Diagnostic(code, reason, here, severity, hint))
+
+
+def _repeated(names: tuple[str, ...]) -> list[str]:
+    if len(set(names)) == len(names):
+        return []
+    return [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
+
+
+def count_reads(net: NetDef) -> Counter[str]:
+    """How often each blob is read by the operators of a net, and of nets in it: as operand, or named in an argument."""
+    return Counter(_reads(net))
+
+
+def _reads(net: NetDef) -> Iterator[str]:
+    for op in net.op:
+        yield from op.input
+        for arg in op.arg:
+            if arg.name not in _NAMES_MADE:
+                for value in arg.strings:
+                    yield value.decode(errors="replace")
+            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
+                yield from _reads(inner)
+
+
+def _unknown(op_type: str) -> str:
+    reason = why_not(op_type)
+    return f"operator {op_type!r} has no conversion" + (f": {reason}" if reason else "")
+
+
+def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:
+    return outputs if isinstance(outputs, tuple) else (outputs,)

@@ -1,0 +1,236 @@
+"""What a converter sees: one Caffe2 operator, its operands as ONNX values, and the means to emit ONNX nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import BridgeError, Location, Severity
+from caffe2_bridge.netdef.views import Args, OpView
+from caffe2_frontend.interop.origin import node_metadata
+from caffe2_frontend.lowering.inference import ShapeMismatchError, infer_outputs
+
+if TYPE_CHECKING:
+    from caffe2_bridge.proto.caffe2_pb2 import NetDef
+    from caffe2_frontend.lowering.lower import Lowering
+    from caffe2_frontend.lowering.scope import Scope
+
+Value = ir.Value
+Outputs = Value | tuple[Value | None, ...]
+
+
+class UnsupportedError(BridgeError):
+    """A converter refuses its operator: becomes a finding at the operator's place."""
+
+    def __init__(self, reason: str, hint: str = "", code: str = "unsupported") -> None:
+        super().__init__(reason)
+        self.reason, self.hint, self.code = reason, hint, code
+
+
+class RefusedBodyError(BridgeError):
+    """A body of the operator could not be converted: reported where it was found."""
+
+
+class Op:
+    """One operator under conversion.
+
+    Converters read operands and arguments and emit nodes; they invent no names and change nothing.
+    """
+
+    def __init__(self, view: OpView, scope: Scope, location: Location, lowering: Lowering) -> None:
+        self.view = view
+        self.scope = scope
+        self.location = location
+        self.lowering = lowering
+
+    @property
+    def type(self) -> str:
+        """The Caffe2 operator type."""
+        return self.view.type
+
+    @property
+    def args(self) -> Args:
+        """The operator's arguments."""
+        return self.view.args
+
+    # Operands
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """All operands."""
+        return tuple(self.input(i) for i in range(len(self.view.inputs)))
+
+    def input(self, index: int) -> Value:
+        """Operand ``index``; a missing one is a finding."""
+        if index >= len(self.view.inputs):
+            self.unsupported(f"input {index} is missing: {len(self.view.inputs)} given", code="missing-input")
+        name = self.view.inputs[index]
+        value = self.scope.find(name)
+        if value is None:
+            self.unsupported(f"input {index} ({name!r}) is no tensor that this operator can read", code="no-tensor")
+        return value
+
+    def has_input(self, index: int) -> bool:
+        """Whether an optional operand is given."""
+        return index < len(self.view.inputs)
+
+    def optional(self, index: int) -> Value | None:
+        """Operand ``index``, or None where it is not given."""
+        return self.input(index) if self.has_input(index) else None
+
+    @property
+    def output_count(self) -> int:
+        """How many outputs the operator lists."""
+        return len(self.view.outputs)
+
+    def wants(self, index: int) -> bool:
+        """Whether optional output ``index`` is listed."""
+        return index < len(self.view.outputs)
+
+    def is_read(self, blob: str) -> bool:
+        """Whether any operator of the net, or its caller, reads a blob; names are unique after SSA renaming."""
+        return blob in self.lowering.read
+
+    # What inference knows
+
+    def dtype(self, value: Value) -> ir.DataType:
+        """The element type of a value."""
+        if value.dtype is None:
+            self.needs_shape(f"the element type of {value.name!r} is unknown")
+        return value.dtype
+
+    def rank(self, value: Value) -> int:
+        """The number of dims of a value; an unknown one is a finding."""
+        return len(self.shape(value))
+
+    def shape(self, value: Value) -> ir.Shape:
+        """The dims of a value, symbolic ones among them; an unknown rank is a finding."""
+        if value.shape is None:
+            self.needs_shape(f"the rank of {value.name or 'an operand'!r} is unknown")
+        return value.shape
+
+    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+        """``axis`` counted from the front; one outside [-rank, rank) is a finding."""
+        if not -rank <= axis < rank:
+            self.unsupported(f"{what} {axis} is out of range for rank {rank}", code="invalid-argument")
+        return axis % rank if rank else 0
+
+    def static_dim(self, value: Value, axis: int) -> int | None:
+        """The size of a dim where it is known now."""
+        dim = self.shape(value)[axis]
+        return dim if isinstance(dim, int) else None
+
+    def known(self, value: Value) -> np.ndarray[Any, Any] | None:
+        """The contents of a value where they are known now (parameters and constants), else None."""
+        if value.const_value is None:
+            return None
+        self.lowering.consulted.setdefault(value, None)
+        return value.const_value.numpy()
+
+    def depends_on(self, value: Value, contents: np.ndarray[Any, Any]) -> None:
+        """Note that what is emitted holds for these contents of a value alone, which follow from known dims."""
+        self.lowering.consulted[value] = contents
+
+    def looks_behind(self, value: Value) -> None:
+        """Note that what is emitted depends on the node that makes a value."""
+        self.lowering.measured.add(value)
+
+    # Emission
+
+    def const(self, array: Any, dtype: Any = None) -> Value:
+        """A constant; ``dtype`` is a NumPy dtype, an ONNX type, or the value whose type it shall have."""
+        if isinstance(dtype, Value):
+            dtype = self.dtype(dtype)
+        if isinstance(dtype, ir.DataType):
+            dtype = dtype.numpy()
+        return self.scope.constants.add(np.asarray(array, dtype=dtype))
+
+    @overload
+    def emit(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        outputs: Literal[1] = 1,
+        shape: Any = None,
+        dtype: Any = None,
+        **attrs: Any,
+    ) -> Value: ...
+    @overload
+    def emit(
+        self, op_type: str, *inputs: Value | None, outputs: int, shape: Any = None, dtype: Any = None, **attrs: Any
+    ) -> tuple[Value, ...]: ...
+    def emit(
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        outputs: int = 1,
+        shape: Sequence[Any] | None = None,
+        dtype: ir.DataType | None = None,
+        **attrs: Any,
+    ) -> Value | tuple[Value, ...]:
+        """Emit an ONNX node and return its output, or its outputs where ``outputs`` is not 1.
+
+        ``shape`` and ``dtype`` say what inference cannot see. Attributes that are None are left out. Operands that
+        cannot go together are a finding.
+        """
+        node = ir.Node(
+            "",
+            op_type,
+            inputs,
+            ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None}),
+            num_outputs=outputs,
+            metadata_props=node_metadata(self.type, self.location),
+        )
+        try:
+            infer_outputs(node, self.scope.opset)
+        except ShapeMismatchError as error:
+            self.unsupported(str(error), code="invalid-operands")
+        if shape is not None:
+            node.outputs[0].shape = merge_shapes(node.outputs[0].shape, shape)
+        if dtype is not None:
+            node.outputs[0].type = ir.TensorType(dtype)
+        self.scope.append(node, self.view.outputs[0] if self.view.outputs else self.type)
+        return node.outputs[0] if outputs == 1 else tuple(node.outputs)
+
+    # Bodies
+
+    def inside(self, scope: Scope) -> Op:
+        """This operator, emitting into a body's scope."""
+        return Op(self.view, scope, self.location, self.lowering)
+
+    def lower_body(self, net: NetDef, scope: Scope, name: str) -> None:
+        """Lower a sub-net into a body's scope; what is found in it is reported at its place."""
+        before = self.lowering.errors
+        self.lowering.net(net, scope, self.location.enter(name))
+        if self.lowering.errors > before or scope.poisoned:
+            raise RefusedBodyError
+
+    # Findings
+
+    def note(self, reason: str) -> None:
+        """Tell the user of a choice that the conversion made: a finding that stops nothing."""
+        self.lowering.report("note", reason, self.location, severity=Severity.NOTE)
+
+    def unsupported(self, reason: str, hint: str = "", code: str = "unsupported") -> NoReturn:
+        """Refuse the operator."""
+        raise UnsupportedError(reason, hint, code)
+
+    def needs_shape(self, reason: str) -> NoReturn:
+        """Refuse the operator for want of a rank or a concrete dim."""
+        self.unsupported(reason, "give the shapes of the inputs", code="needs-shape")
+
+
+def merge_shapes(inferred: ir.Shape | None, stated: Sequence[Any]) -> ir.Shape:
+    """The dims of a converter's statement, with unknown ones filled from inference."""
+    stated_shape = ir.Shape(stated)
+    if inferred is None or len(inferred) != len(stated_shape):
+        return stated_shape
+    return ir.Shape(
+        [
+            i if (not isinstance(s, int) and (s.value is None or isinstance(i, int))) else s
+            for s, i in zip(stated_shape, inferred, strict=True)
+        ]
+    )

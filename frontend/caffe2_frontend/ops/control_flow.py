@@ -1,0 +1,254 @@
+"""Control flow: If, While, Do and ONNXWhile as ONNX's If and Loop.
+
+The bodies of If and While run in the workspace around them: they see every blob, and every blob that they write can be
+read after them. The net of a Do sees the blobs that are bound to names of its own, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.emit import int8_values
+from caffe2_frontend.emit.shapes import cast, reshape, squeeze
+from caffe2_frontend.emit.subgraphs import Step, common_shape, emit_branches, loop
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.lower import count_reads
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("control")
+
+_CONDITION = {0: TensorInfo(ir.DataType.BOOL, (1,))}
+_SAME_WORKSPACE = frozenset({"If", "AsyncIf", "While"})
+
+
+@family.converts("CreateScope")
+def create_scope(op: Op) -> tuple[None]:
+    """A stack of workspaces is no tensor: the operators that use it are inlined. A new stack holds no locals."""
+    for name in op.view.outputs:
+        for blob in [blob for blob in op.scope.blobs if blob.startswith(_local(name, ""))]:
+            del op.scope.blobs[blob]
+    return (None,)
+
+
+@family.converts("If", "AsyncIf", expects=_CONDITION)
+def conditional(op: Op) -> tuple[Value | None, ...]:
+    """What one branch leaves alone has the value it had before."""
+    condition = op.input(0)
+    nets = [op.args.net("then_net"), op.args.net("else_net", default=None)]
+    sides = []
+    for net, name in zip(nets, ("then_net", "else_net"), strict=True):
+        inside = op.inside(op.scope.child())
+        if net is not None:
+            op.lower_body(net, inside.scope, name)
+        sides.append(inside)
+    changed = []
+    for name in dict.fromkeys(name for inside in sides for name in inside.scope.blobs):
+        values = [inside.scope.find(name) for inside in sides]
+        if None not in values:
+            changed.append(name)
+        elif any(values) and _is_read_outside(op, name, [net for net in nets if net is not None]):
+            op.unsupported(f"{name!r} is written in one branch only, and has no value before", code="undefined-blob")
+    pairs = [(inside, [_found(inside, name) for name in changed]) for inside in sides]
+    for name, a, b in zip(changed, pairs[0][1], pairs[1][1], strict=True):
+        _require_same_type(op, name, a, b)
+    chosen = emit_branches(op, condition, pairs) if changed else []
+    for name, value, a, b in zip(changed, chosen, pairs[0][1], pairs[1][1], strict=True):
+        kind = int8_values.given(a)
+        if kind is not None and kind == int8_values.given(b):
+            int8_values.read_as(value, kind)
+        op.scope.bind(name, value)
+    return _bound(op)
+
+
+@family.converts("While", expects=_CONDITION)
+def while_loop(op: Op) -> tuple[Value | None, ...]:
+    """The condition net runs before each iteration, the first one too; without one, the body changes the condition."""
+    body, test = op.args.net("loop_net"), op.args.net("cond_net", default=None)
+    assert body is not None
+    nets = [net for net in (body, test) if net is not None]
+    if test is not None:
+        op.lower_body(test, op.scope, "cond_net")
+    go = op.input(0)
+    written = list(dict.fromkeys(name for net in nets for name in written_blobs(net)))
+    carried = [name for name in written if op.scope.find(name) is not None]
+    _require_defined(op, [name for name in written if name not in carried], nets)
+    initial = [_found(op, name) for name in carried]
+
+    def step(inside: Op, states: list[Value], _: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        for name, value in zip(carried, states, strict=True):
+            inside.scope.bind(name, value)
+        inside.lower_body(body, inside.scope, "loop_net")
+        if test is not None:
+            inside.lower_body(test, inside.scope, "cond_net")
+        return [_found(inside, op.view.inputs[0]), *(_found(inside, name) for name in carried)], []
+
+    for name, value in zip(carried, _settled_loop(op, None, go, carried, initial, step), strict=True):
+        op.scope.bind(name, value)
+    return _bound(op)
+
+
+@family.converts("Do")
+def do(op: Op) -> tuple[Value | None, ...]:
+    """The last input and output are the stack of workspaces; the others are bound to inner names by index.
+
+    With ``reuse_workspace`` the blobs of the net that are not bound stay in the workspace for the next Do that uses it.
+    """
+    op.args.ignore("copy_external_blobs", "saved_fwd_blobs")
+    net, inner = op.args.net("net"), op.args.texts("inner_blobs")
+    assert net is not None
+    outer_names = [*op.view.inputs[:-1], *op.view.outputs[:-1]]
+    indices = op.args.integers("outer_blobs_idx")
+    if len(inner) != len(indices) or any(not 0 <= i < len(outer_names) for i in indices):
+        op.unsupported("inner_blobs and outer_blobs_idx do not fit together", code="invalid-argument")
+    outer = dict(zip(inner, (outer_names[i] for i in indices), strict=True))
+    if op.args.flag("reuse_workspace", default=False):
+        outer |= _locals(op.view.inputs[-1], net, inner)
+    body = op.scope.child(sealed=True)
+    for name, outer_name in outer.items():
+        value = op.scope.find(outer_name)
+        if value is not None:
+            body.blobs[name] = value
+    # A Do is no body of ONNX: its nodes are the outer graph's own.
+    body.nodes = op.scope.nodes
+    op.lower_body(net, body, "net")
+    for name, outer_name in outer.items():
+        if name in body.blobs:
+            op.scope.bind(outer_name, body.blobs[name])
+    return _bound(op)
+
+
+def _local(workspace: str, blob: str) -> str:
+    """The name under which a blob of a workspace that is used again is kept outside of it."""
+    return f"{workspace}/{blob}"
+
+
+def _locals(workspace: str, net: NetDef, bound: Sequence[str]) -> dict[str, str]:
+    return {name: _local(workspace, name) for name in written_blobs(net) if name not in bound}
+
+
+@family.converts("ONNXWhile")
+def onnx_while(op: Op) -> tuple[Value, ...]:
+    """ONNX's Loop in Caffe2's clothes: trip count, condition and carried values come in by position.
+
+    What is stacked must have one row an iteration: Caffe2 puts those behind one another, and makes no new dim. Where
+    the loop does not run, Caffe2 leaves int32 there, whatever the type; here it has the type that it has otherwise.
+    """
+    op.args.ignore("save_scopes")
+    body = op.args.net("body")
+    assert body is not None
+    has_trips, has_condition = (op.args.flag(name, default=False) for name in ("has_trip_count", "has_cond"))
+    count = op.args.integer("num_loop_carried_deps", default=-1)
+    initial = list(op.inputs[2:] if count < 0 else op.inputs[2 : 2 + count])
+    formals, results = list(body.external_input), list(body.external_output)
+    if len(results) <= len(initial) or len(formals) < 2 + len(initial):
+        op.unsupported("the body has fewer inputs or outputs than the loop carries", code="invalid-argument")
+    if op.args.flag("disable_scopes", default=False):
+        _refuse_outer_changes(op, body, formals[: 2 + len(initial)])
+    first = reshape(op, cast(op, op.input(1), ir.DataType.BOOL), [1])
+
+    def step(inside: Op, states: list[Value], iteration: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        condition, *carried = states
+        for name, value in zip(formals, [iteration[0], condition, *carried], strict=False):
+            inside.scope.bind(name, value)
+        inside.lower_body(body, inside.scope, "body")
+        going, *after = (_found(inside, name) for name in results)
+        again = reshape(inside, cast(inside, going, ir.DataType.BOOL), [1])
+        rows = [_one_row(inside, value) for value in after[len(initial) :]]
+        kept = [again, *after[: len(initial)]]
+        return ([again, *kept] if has_condition else kept), rows
+
+    finals, stacked = loop(
+        op, op.input(0) if has_trips else None, first if has_condition else None, [first, *initial], step
+    )
+    return (*finals[1:], *stacked)
+
+
+def _refuse_outer_changes(op: Op, body: NetDef, carried: Sequence[str]) -> None:
+    """A body without scopes writes into the net around it, in every iteration; here only what is carried does."""
+    for name in written_blobs(body):
+        if name not in carried and op.scope.is_known(name):
+            op.unsupported(
+                f"its body changes blob {name!r} of the net around it, which the loop does not carry",
+                hint="carry it: add it to the operator's inputs, and to the body's inputs and outputs",
+            )
+
+
+def _one_row(op: Op, value: Value) -> Value:
+    dims = op.shape(value)
+    if not dims or (isinstance(dims[0], int) and dims[0] != 1):
+        op.unsupported("what the loop stacks must have a first dim of 1", code="invalid-operands")
+    return squeeze(op, value, [0])
+
+
+def written_blobs(net: NetDef) -> list[str]:
+    """Blobs that a net writes into the workspace it runs in: those of branches and loops in it too, and kept locals."""
+    names: list[str] = []
+    for op in NetView(net).ops:
+        names += op.outputs
+        if op.type in _SAME_WORKSPACE:
+            names += [name for arg in op.proto.arg if arg.HasField("n") for name in written_blobs(arg.n)]
+        elif op.type == "Do" and op.args.flag("reuse_workspace", default=False):
+            inner = op.args.net("net", default=None)
+            names += _locals(op.inputs[-1], inner, op.args.texts("inner_blobs", default=())).values() if inner else ()
+    return names
+
+
+def _settled_loop(
+    op: Op, trips: Value | None, go: Value | None, names: Sequence[str], initial: Sequence[Value], step: Step
+) -> list[Value]:
+    """A Loop whose states have the shapes that hold in every iteration: dims that change are unknown."""
+    shapes = [value.shape for value in initial]
+    seen: list[Value] = []
+
+    def watched(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        after, stacked = step(inside, states, rows)
+        seen[:] = after[1:] if go is not None else after
+        return after, stacked
+
+    while True:
+        mark = len(op.scope.nodes)
+        finals, _ = loop(op, trips, go, initial, watched, shapes)
+        for name, value, start in zip(names, seen, initial, strict=True):
+            _require_same_type(op, name, value, start)
+        settled = [common_shape(shape, value.shape) for shape, value in zip(shapes, seen, strict=True)]
+        if settled == shapes:
+            return finals
+        del op.scope.nodes[mark:]
+        shapes = settled
+
+
+def _found(op: Op, name: str) -> Value:
+    value = op.scope.find(name)
+    if value is None:
+        op.unsupported(f"{name!r} has no value that is a tensor", code="undefined-blob")
+    return value
+
+
+def _bound(op: Op) -> tuple[Value | None, ...]:
+    """The operator's outputs as its bodies left them."""
+    return tuple(op.scope.find(name) for name in op.view.outputs)
+
+
+def _require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
+    if a.dtype != b.dtype:
+        kinds = " and ".join("unknown" if v.dtype is None else v.dtype.name for v in (a, b))
+        op.unsupported(f"{name!r} has different element types: {kinds}", code="invalid-operands")
+
+
+def _require_defined(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> None:
+    """What only the loop writes must not be read after it: the loop may not run at all."""
+    for name in names:
+        if _is_read_outside(op, name, nets) and not op.scope.is_opaque(name):
+            op.unsupported(f"{name!r} has no value if the loop does not run", code="undefined-blob")
+
+
+def _is_read_outside(op: Op, name: str, nets: Sequence[NetDef]) -> bool:
+    """Whether anything but the operator's own bodies reads a blob."""
+    inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
+    return op.lowering.read[name] > inside[name]

@@ -1,0 +1,99 @@
+"""Region proposals of a feature pyramid: collected from its levels, and distributed to levels by size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import add, div, mul, sqrt, sub
+from caffe2_frontend.emit.shapes import cast, indices, size, squeeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.detection.boxes import columns, shifted
+
+family = Family("fpn")
+
+_FLOAT = ir.DataType.FLOAT
+
+
+def _levels(op: Op, kind: str, lowest: int, highest: int) -> tuple[int, int]:
+    low = op.args.integer(f"{kind}_min_level", default=lowest)
+    high = op.args.integer(f"{kind}_max_level", default=highest)
+    if high < low:
+        op.unsupported(f"{kind}_max_level {high} is under {kind}_min_level {low}", code="invalid-argument")
+    return low, high
+
+
+def _rois_then_scores(op: OpView, index: int) -> TensorInfo:
+    return TensorInfo(_FLOAT, (None, None) if index < len(op.inputs) // 2 else (None,))
+
+
+def _collected(op: Op) -> Value:
+    """The best proposals of all levels, from the highest score to the lowest; of equal scores the first is before."""
+    low, high = _levels(op, "rpn", 2, 6)
+    most = op.args.integer("rpn_post_nms_topN", default=2000)
+    levels = high - low + 1
+    if len(op.inputs) != 2 * levels:
+        op.unsupported(f"{levels} levels need {2 * levels} inputs, not {len(op.inputs)}", code="invalid-operands")
+    rois = op.emit("Concat", *op.inputs[:levels], axis=0)
+    flat = [op.emit("Reshape", v, op.const([-1], np.int64)) if op.rank(v) != 1 else v for v in op.inputs[levels:]]
+    scores = op.emit("Concat", *flat, axis=0)
+    count = op.emit("Min", op.emit("Shape", scores), op.const([most], np.int64))
+    _, best = op.emit("TopK", scores, count, axis=0, largest=1, sorted=1, outputs=2)
+    return op.emit("Gather", rois, best, axis=0)
+
+
+def _distributed(op: Op, rois: Value) -> tuple[list[Value], Value]:
+    """The boxes of each level, and where each box of the whole list is in the levels' lists put together."""
+    low, high = _levels(op, "roi", 2, 5)
+    scale = op.args.integer("roi_canonical_scale", default=224)
+    canonical = op.args.integer("roi_canonical_level", default=4)
+    pixel = 1.0 if op.args.flag("legacy_plus_one", default=True) else 0.0
+    x1, y1, x2, y2 = columns(op, rois, 4)
+    area = mul(op, *(shifted(op, sub(op, b, a), pixel) for a, b in ((x1, x2), (y1, y2))))
+    ratio = add(op, div(op, sqrt(op, area), float(scale)), 1e-6)
+    level = op.emit("Floor", add(op, div(op, op.emit("Log", ratio), math.log(2.0)), float(canonical)))
+    level = op.emit("Min", op.emit("Max", level, op.const(low, np.float32)), op.const(high, np.float32))
+    level = squeeze(op, level, [1])
+    places = [
+        squeeze(op, op.emit("NonZero", op.emit("Equal", level, op.const(number, np.float32))), [0])
+        for number in range(low, high + 1)
+    ]
+    order = op.emit("Concat", *places, axis=0)
+    restore = op.emit("ScatterElements", order, order, indices(op, size(op, rois, 0)), axis=0)
+    return [op.emit("Gather", rois, place, axis=0) for place in places], cast(op, restore, ir.DataType.INT32)
+
+
+@family.converts("CollectRpnProposals", expects=_rois_then_scores)
+def collect(op: Op) -> Value:
+    return _collected(op)
+
+
+@family.converts("DistributeFpnProposals", expects={0: TensorInfo(_FLOAT, (None, None))})
+def distribute(op: Op) -> tuple[Value, ...]:
+    """Boxes without the number of their image are of the first one."""
+    rois = op.input(0)
+    if op.static_dim(rois, 1) != 5:
+        missing = op.emit("Sub", op.const([5], np.int64), op.emit("Shape", rois, start=1, end=2))
+        pads = op.emit("Concat", op.const([0], np.int64), missing, op.const([0, 0], np.int64), axis=0)
+        rois = op.emit("Pad", rois, pads, shape=[op.shape(rois)[0], 5])
+    levels, restore = _distributed(op, rois)
+    return *levels, restore
+
+
+@family.converts("CollectAndDistributeFpnRpnProposals", expects=_rois_then_scores)
+def collect_and_distribute(op: Op) -> tuple[Value, ...]:
+    rois = _collected(op)
+    levels, restore = _distributed(op, rois)
+    return rois, *levels, restore
+
+
+@family.converts(
+    "BatchPermutation", expects={0: TensorInfo(_FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.INT32, (None,))}
+)
+def batch_permutation(op: Op) -> Value:
+    return op.emit("Gather", op.input(0), op.input(1), axis=0)

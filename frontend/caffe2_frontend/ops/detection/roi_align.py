@@ -1,0 +1,185 @@
+"""RoIAlign: features of regions, upright and rotated, sampled between pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import add, div, mul, sub
+from caffe2_frontend.emit.layout import channels_last, move_first, move_last
+from caffe2_frontend.emit.shapes import cast, product, reshape, size, slice_axis, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.detection.boxes import columns, joined
+
+family = Family("roi_align")
+
+_FLOAT: Final = ir.DataType.FLOAT
+_INT64: Final = ir.DataType.INT64
+_OPERANDS: Final = {0: TensorInfo(_FLOAT, (None,) * 4), 1: TensorInfo(_FLOAT, (None, None))}
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """The size of the result, the scale from boxes to features, and a bin's samples a side (0: by its size)."""
+
+    height: int
+    width: int
+    scale: float
+    samples: int
+    aligned: bool
+
+
+def read_pooling(op: Op) -> Pooling:
+    pooling = Pooling(
+        op.args.integer("pooled_h", default=1),
+        op.args.integer("pooled_w", default=1),
+        op.args.number("spatial_scale", default=1.0),
+        max(op.args.integer("sampling_ratio", default=-1), 0),
+        op.args.flag("aligned", default=False),
+    )
+    if pooling.height <= 0 or pooling.width <= 0 or pooling.scale <= 0:
+        op.unsupported("pooled_h, pooled_w and spatial_scale have to be above 0", code="invalid-argument")
+    return pooling
+
+
+def image_numbers(op: Op, rois: Value, dims: int) -> Value:
+    """The image of each region: its first column, or the first image where the regions have no more than a box's."""
+    first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
+    numbers = cast(op, first, _INT64)
+    known = op.static_dim(rois, 1)
+    if known is not None and known not in (dims, dims + 1):
+        op.unsupported(f"a region has {dims} or {dims + 1} numbers, not {known}", code="invalid-operands")
+    if known == dims + 1:
+        return numbers
+    extra = op.emit("Sub", op.emit("Shape", rois, start=1, end=2), op.const([dims], np.int64))
+    return op.emit("Mul", numbers, extra)
+
+
+@family.converts("RoIAlign", expects=_OPERANDS)
+def roi_align(op: Op) -> Value:
+    how, last = read_pooling(op), channels_last(op)
+    features, rois = move_first(op, op.input(0), when=last), op.input(1)
+    result = op.emit(
+        "RoiAlign",
+        features,
+        joined(op, columns(op, rois, 4)),
+        image_numbers(op, rois, 4),
+        coordinate_transformation_mode="half_pixel" if how.aligned else "output_half_pixel",
+        mode="avg",
+        output_height=how.height,
+        output_width=how.width,
+        sampling_ratio=how.samples,
+        spatial_scale=how.scale,
+    )
+    if how.aligned and not how.samples:
+        result = _without_nothing(op, result, rois)
+    return move_last(op, result, when=last)
+
+
+def _without_nothing(op: Op, result: Value, rois: Value) -> Value:
+    """A region without a size has no samples: Caffe2 divides nothing by nothing, ONNX gives 0."""
+    x1, y1, x2, y2 = columns(op, rois, 4)
+    empty = op.emit("Or", op.emit("Equal", x1, x2), op.emit("Equal", y1, y2))
+    return op.emit("Where", unsqueeze(op, empty, [2, 3]), op.const(np.nan, np.float32), result)
+
+
+@family.converts("RoIAlignRotated", expects=_OPERANDS)
+def roi_align_rotated(op: Op) -> Value:
+    """Regions [x, y of the center, width, height, degrees], one by one: each has the samples that its size asks."""
+    how, last = read_pooling(op), channels_last(op)
+    features, rois = move_first(op, op.input(0), when=last), op.input(1)
+    channels, height, width = (size(op, features, axis) for axis in (1, 2, 3))
+    flat = reshape(op, features, [size(op, features, 0), channels, product(op, [height, width])])
+    limits = [op.emit("Squeeze", vector(op, [v])) for v in (height, width)]
+    boxes = joined(op, columns(op, rois, 5))
+
+    numbers = image_numbers(op, rois, 5)
+
+    def region(inside: Op, _: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
+        number, box = (inside.emit("Gather", v, steps[0], axis=0) for v in (numbers, boxes))
+        image = inside.emit("Gather", flat, number, axis=0)
+        return [], [_region(inside, image, box, limits, how)]
+
+    count = size(op, rois, 0)
+    _, (result,) = loop(op, count, None, [], region)
+    # Of no regions at all, a Loop's result has no shape of its own.
+    result = reshape(op, result, [count, channels, how.height, how.width])
+    return move_last(op, result, when=last)
+
+
+def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling) -> Value:
+    """The pooled features of one region, [C, height, width], of an image [C, H * W]."""
+    offset = 0.5 if how.aligned else 0.0
+    parts = [squeeze(op, v, [0]) for v in columns(op, box, 5)]
+    x, y = (add(op, mul(op, v, how.scale), -offset) if offset else mul(op, v, how.scale) for v in parts[:2])
+    sides = [mul(op, v, how.scale) for v in (parts[3], parts[2])]
+    if not how.aligned:
+        # A region that is empty is taken as one pixel wide.
+        sides = [op.emit("Max", v, op.const(1.0, np.float32)) for v in sides]
+    angle = mul(op, parts[4], float(np.float32(np.pi) / np.float32(180)))
+    cos, sin = op.emit("Cos", angle), op.emit("Sin", angle)
+    bins = (how.height, how.width)
+    counts = [_samples(op, side, number, how) for side, number in zip(sides, bins, strict=True)]
+    down, along = (_positions(op, *v) for v in zip(sides, bins, counts, strict=True))
+    # Rows down, columns along: [rows, 1] and [1, columns].
+    down, along = unsqueeze(op, down, [1]), unsqueeze(op, along, [0])
+    sample_x = add(op, mul(op, along, cos), mul(op, down, sin), x)
+    sample_y = add(op, sub(op, mul(op, down, cos), mul(op, along, sin)), y)
+    samples = _bilinear(op, image, sample_y, sample_x, limits)
+    shape = op.emit(
+        "Concat",
+        op.emit("Shape", image, start=0, end=1),
+        op.const([how.height], np.int64),
+        unsqueeze(op, counts[0], [0]),
+        op.const([how.width], np.int64),
+        unsqueeze(op, counts[1], [0]),
+        axis=0,
+    )
+    by_bin = op.emit("Reshape", samples, shape, allowzero=1, shape=[None, how.height, None, how.width, None])
+    total = op.emit("ReduceSum", by_bin, op.const([2, 4], np.int64), keepdims=0)
+    return div(op, total, cast(op, mul(op, *counts), _FLOAT))
+
+
+def _samples(op: Op, side: Value, bins: int, how: Pooling) -> Value:
+    if how.samples:
+        return op.const(how.samples, np.int64)
+    return cast(op, op.emit("Ceil", div(op, side, float(bins))), _INT64)
+
+
+def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
+    """The samples along a side, from the center of the region, [bins * count]."""
+    number = op.emit("Range", op.const(0, np.int64), mul(op, count, bins), op.const(1, np.int64))
+    # A region without a size has no samples, of which nothing is divided by none.
+    count = op.emit("Max", count, op.const(1, np.int64))
+    within, of_bin = op.emit("Mod", number, count), op.emit("Div", number, count)
+    bin_side = div(op, side, float(bins))
+    part = div(op, mul(op, add(op, cast(op, within, _FLOAT), 0.5), bin_side), cast(op, count, _FLOAT))
+    return add(op, mul(op, cast(op, of_bin, _FLOAT), bin_side), part, mul(op, side, -0.5))
+
+
+def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> Value:
+    """Samples between pixels, [C, rows, columns]; beyond the image and one pixel around it they are 0."""
+    nearby, axes = [], []
+    for place, limit in ((y, limits[0]), (x, limits[1])):
+        started = op.emit("GreaterOrEqual", place, op.const(-1.0, np.float32))
+        nearby.append(op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, _FLOAT))))
+        last = sub(op, limit, 1)
+        start = op.emit("Max", place, op.const(0.0, np.float32))
+        low = op.emit("Min", cast(op, start, _INT64), last)
+        at_end = op.emit("GreaterOrEqual", low, last)
+        high = op.emit("Min", add(op, low, 1), last)
+        part = op.emit("Where", at_end, op.const(0.0, np.float32), sub(op, start, cast(op, low, _FLOAT)))
+        axes.append((low, high, sub(op, 1.0, part), part))
+    (y_low, y_high, y_near, y_far), (x_low, x_high, x_near, x_far) = axes
+    corners = [
+        mul(op, op.emit("Gather", image, add(op, mul(op, row, limits[1]), column), axis=1), w_row, w_column)
+        for row, w_row in ((y_low, y_near), (y_high, y_far))
+        for column, w_column in ((x_low, x_near), (x_high, x_far))
+    ]
+    return mul(op, add(op, *corners), cast(op, op.emit("And", *nearby), _FLOAT))

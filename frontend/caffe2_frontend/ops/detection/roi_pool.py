@@ -1,0 +1,139 @@
+"""Regions of images: a pyramid of them, and the largest value in the cells of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import add, div, mul, sub
+from caffe2_frontend.emit.layout import channels_last
+from caffe2_frontend.emit.operand_checks import require_rank
+from caffe2_frontend.emit.shapes import Size, cast, indices, product, reshape, size, size_vector, unsqueeze, vector
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("region")
+
+# The numbers of further regions along the longer side, of which that with the best overlap is taken.
+_MORE_REGIONS = (1, 2, 3, 4, 5, 6)
+
+
+@family.converts("RMACRegions", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4)})
+def rmac_regions(op: Op) -> Value:
+    """Squares of ``scales`` sizes that cover each image: rows of image, x1, y1, x2, y2."""
+    x = op.input(0)
+    require_rank(op, x, 4, "the image")
+    scales = op.args.integer("scales", default=3)
+    overlap = op.args.number("overlap", default=0.4)
+    n, h, w = (size_vector(op, x, axis) for axis in (0, 2, 3))
+    short, more = op.emit("Min", h, w), _more_regions(op, h, w, overlap)
+    along_w, along_h = (
+        mul(op, more, op.emit("Cast", op.emit("Greater", a, b), to=int(ir.DataType.INT64))) for a, b in ((w, h), (h, w))
+    )
+    boxes = []
+    for level in range(1, scales + 1):
+        side = div(op, mul(op, short, 2), level + 1)
+        some = op.emit("Min", side, op.const([1], np.int64))
+        left, top = (
+            _starts(op, length, side, mul(op, add(op, extra, level), some))
+            for length, extra in ((w, along_w), (h, along_h))
+        )
+        columns, rows = op.emit("Shape", left), op.emit("Shape", top)
+        grid = op.emit("Concat", columns, rows, axis=0)
+        x1, y1 = (
+            op.emit("Reshape", op.emit("Expand", v, grid), op.const([-1, 1], np.int64))
+            for v in (unsqueeze(op, left, [1]), unsqueeze(op, top, [0]))
+        )
+        last = sub(op, side, 1)
+        boxes.append(op.emit("Concat", x1, y1, add(op, x1, last), add(op, y1, last), axis=1))
+    every = op.emit("Concat", *boxes, axis=0) if boxes else op.const(np.zeros((0, 4)), np.int64)
+    count = op.emit("Shape", every, end=1)
+    images = unsqueeze(op, indices(op, n), [1, 2])
+    first = op.emit("Expand", images, vector(op, [n, count, 1]))
+    rest = op.emit("Expand", unsqueeze(op, every, [0]), vector(op, [n, count, 4]))
+    regions = reshape(op, op.emit("Concat", first, rest, axis=2), [product(op, [n, count]), 5])
+    return cast(op, regions, ir.DataType.FLOAT)
+
+
+def _more_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
+    """How many more regions than along the shorter side there are along the longer one, [1]."""
+    short, long = (op.emit("Cast", op.emit(m, h, w), to=int(ir.DataType.FLOAT)) for m in ("Min", "Max"))
+    step = op.emit("Div", sub(op, long, short), op.const(_MORE_REGIONS, np.float32))
+    area = mul(op, short, short)
+    shared = div(op, sub(op, area, mul(op, step, short)), area)
+    best = op.emit("ArgMin", op.emit("Abs", sub(op, shared, overlap)), axis=0)
+    return add(op, best, 1)
+
+
+def _starts(op: Op, length: Value, side: Value, count: Value) -> Value:
+    """The first pixels of ``count`` regions of ``side`` pixels, spread evenly over ``length``."""
+    gaps = op.emit("Max", sub(op, count, 1), op.const([1], np.int64))
+    room, gaps = (op.emit("Cast", v, to=int(ir.DataType.FLOAT)) for v in (sub(op, length, side), gaps))
+    places = op.emit("Cast", indices(op, count), to=int(ir.DataType.FLOAT))
+    return op.emit("Cast", mul(op, places, div(op, room, gaps)), to=int(ir.DataType.INT64))
+
+
+@family.converts(
+    "RoIPool", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.FLOAT, (None, 5))}
+)
+def roi_pool(op: Op) -> Value | tuple[Value, Value]:
+    """In training the second output is the place of the largest value in its image's plane, -1 for an empty cell."""
+    x, rois = op.input(0), op.input(1)
+    require_rank(op, x, 4, "the image")
+    height, width = (op.args.integer(f"pooled_{side}", default=1) for side in "hw")
+    spatial_scale = op.args.number("spatial_scale", default=1.0)
+    test = op.args.flag("is_test", default=False)
+    if min(height, width) < 1 or spatial_scale <= 0 or channels_last(op):
+        op.unsupported("sizes and scale must be positive and the order NCHW", code="invalid-argument")
+    if op.output_count != (1 if test else 2):
+        op.unsupported(f"{op.output_count} outputs: one in test, two in training", code="invalid-operands")
+    if test:
+        return op.emit("MaxRoiPool", x, rois, pooled_shape=[height, width], spatial_scale=spatial_scale)
+    # The largest of each cell's part of a row, then of the rows: [R, C, H, W], [R, C, H, pooled_w], [R, C, .., ..].
+    image = cast(op, op.emit("Gather", rois, op.const(0, np.int64), axis=1), ir.DataType.INT64)
+    planes = op.emit("Gather", x, image, axis=0)
+    rows, columns = size(op, x, 2), size(op, x, 3)
+    across = unsqueeze(op, _cells(op, rois, 1, width, spatial_scale, columns), [1, 2])
+    down = unsqueeze(op, _cells(op, rois, 2, height, spatial_scale, rows), [1, 4])
+    values, column = _largest(op, unsqueeze(op, planes, [3]), across, 4)
+    values, row = _largest(op, unsqueeze(op, values, [2]), down, 3)
+    column = op.emit("GatherElements", column, row, axis=2)
+    place = add(op, mul(op, row, vector(op, [columns])), column)
+    some = op.emit("And", _any(op, across, 4), _any(op, down, 3))
+    y = op.emit("Where", some, values, op.const(0.0, x))
+    return y, cast(op, op.emit("Where", some, place, op.const(-1, np.int64)), ir.DataType.INT32)
+
+
+def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, length: Size) -> Value:
+    """Which pixels of an image's side lie in which of ``count`` cells of a region, [R, count, length]."""
+    start, end = (
+        _rounded(op, mul(op, op.emit("Gather", rois, op.const([place], np.int64), axis=1), spatial_scale))
+        for place in (axis, axis + 2)
+    )
+    cell = div(op, op.emit("Max", add(op, sub(op, end, start), 1.0), op.const(1.0, rois)), float(count))
+    number = np.arange(count, dtype=np.float32)
+    low = op.emit("Add", op.emit("Floor", op.emit("Mul", cell, op.const(number))), start)
+    high = op.emit("Add", op.emit("Ceil", op.emit("Mul", cell, op.const(number + 1))), start)
+    pixels = cast(op, indices(op, length), ir.DataType.FLOAT)
+    reached = op.emit("GreaterOrEqual", pixels, unsqueeze(op, low, [2]))
+    return op.emit("And", reached, op.emit("Less", pixels, unsqueeze(op, high, [2])))
+
+
+def _rounded(op: Op, x: Value) -> Value:
+    """Rounded to the nearest integer, a half away from zero."""
+    return op.emit("Mul", op.emit("Sign", x), op.emit("Floor", add(op, op.emit("Abs", x), 0.5)))
+
+
+def _largest(op: Op, x: Value, counts: Value, axis: int) -> tuple[Value, Value]:
+    """The largest value along an axis, of those that count, and its place; the axis goes."""
+    x = op.emit("Where", counts, x, op.const(np.finfo(np.float32).min, x))
+    place = op.emit("ArgMax", x, axis=axis, keepdims=0)
+    return op.emit("ReduceMax", x, op.const([axis], np.int64), keepdims=0), place
+
+
+def _any(op: Op, mask: Value, axis: int) -> Value:
+    """Whether any element along an axis is set; the axis goes."""
+    number = op.emit("Cast", mask, to=int(ir.DataType.INT32))
+    most = op.emit("ReduceMax", number, op.const([axis], np.int64), keepdims=0)
+    return op.emit("Cast", most, to=int(ir.DataType.BOOL))

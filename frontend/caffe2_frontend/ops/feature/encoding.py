@@ -1,0 +1,168 @@
+"""Numbers as categories: one-hot rows, buckets, hashes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.binary_search import SIDES, search
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
+from caffe2_frontend.emit.shapes import cast, flatten, indices, product, reshape, size, squeeze, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("encoding")
+
+_INT64 = ir.DataType.INT64
+_FLOAT = ir.DataType.FLOAT
+_LENGTHS = TensorInfo(ir.DataType.INT32, (None,))
+_ID_LIST = TensorInfo(_INT64, (None,))
+
+
+@family.converts("OneHot", expects={0: _ID_LIST, 1: TensorInfo(_INT64, (1,))})
+def one_hot(op: Op) -> Value:
+    """Rows as long as the second operand says (float)."""
+    places = op.input(0)
+    require_rank(op, places, 1, "indices")
+    width = reshape(op, op.input(1), [1])
+    return _as_float(op, op.emit("Equal", unsqueeze(op, places, [1]), indices(op, width)))
+
+
+def _as_float(op: Op, x: Value) -> Value:
+    return cast(op, x, _FLOAT)
+
+
+@family.converts("SegmentOneHot", expects={0: _LENGTHS, 1: _ID_LIST, 2: TensorInfo(_INT64, (1,))})
+def segment_one_hot(op: Op) -> Value:
+    """A row for each segment, with a one for each of its indices (float)."""
+    lengths, places = lengths_vector(op, op.input(0)), op.input(1)
+    width = reshape(op, op.input(2), [1])
+    segments = row_segments(op, lengths, size(op, places, 0))
+    flat = op.emit("Add", op.emit("Mul", segments, width), places)
+    count = size(op, lengths, 0)
+    ones = _as_float(op, op.emit("Expand", op.const([1.0], np.float32), op.emit("Shape", places)))
+    zeros = filled(op, ones, [product(op, [count, width])])
+    return reshape(op, op.emit("ScatterElements", zeros, flat, ones, axis=0), [count, width])
+
+
+@family.converts("BatchOneHot", expects={0: TensorInfo(shape=(None, None)), 1: _LENGTHS, 2: TensorInfo(shape=(None,))})
+def batch_one_hot(op: Op) -> Value:
+    """Each column is compared with values of its own, as many as its length; ones are of the operand's type."""
+    x, values = op.input(0), op.input(2)
+    require_dtype(op, x, INDICES, "the operand")
+    require_rank(op, x, 2, "the operand")
+    columns = row_segments(op, lengths_vector(op, op.input(1)), size(op, values, 0))
+    return cast(op, op.emit("Equal", op.emit("Gather", x, columns, axis=1), values), op.dtype(x))
+
+
+@family.converts("Bucketize", expects={0: TensorInfo(_FLOAT)})
+def bucketize(op: Op) -> Value:
+    """How many of the boundaries are below each element (int32)."""
+    boundaries = op.args.numbers("boundaries")
+    if any(a > b for a, b in pairwise(boundaries)):
+        op.unsupported("boundaries must not fall", code="invalid-argument")
+    x = op.input(0)
+    require_rank_from(op, x, 1, "the operand")
+    return cast(op, search(op, op.const(boundaries, x), x, "left"), ir.DataType.INT32)
+
+
+@family.converts(
+    "BatchBucketize",
+    expects={0: TensorInfo(_FLOAT, (None, None)), 1: _LENGTHS, 2: TensorInfo(_FLOAT, (None,)), 3: _LENGTHS},
+)
+def batch_bucketize(op: Op) -> Value:
+    """The columns that the second operand names, each with boundaries of its own (int32)."""
+    x = op.emit("Gather", op.input(0), op.input(1), axis=1)
+    lengths = lengths_vector(op, op.input(3))
+    first = starts(op, lengths)
+    place = search(op, op.input(2), x, "left", first, ends(op, lengths))
+    return cast(op, op.emit("Sub", place, first), ir.DataType.INT32)
+
+
+@family.converts(
+    "BatchBucketOneHot", expects={0: TensorInfo(_FLOAT, (None, None)), 1: _LENGTHS, 2: TensorInfo(_FLOAT, (None,))}
+)
+def batch_bucket_one_hot(op: Op) -> Value:
+    """The buckets of each column side by side, one more than it has boundaries (float).
+
+    An element equal to several boundaries is in the bucket in the middle of them.
+    """
+    x = op.input(0)
+    require_rank(op, x, 2, "the operand")
+    lengths = lengths_vector(op, op.input(1))
+    first, behind = starts(op, lengths), ends(op, lengths)
+    lower, upper = (search(op, op.input(2), x, side, first, behind) for side in SIDES)
+    twice = op.emit("Sub", op.emit("Add", lower, upper), op.emit("Mul", first, op.const([2], np.int64)))
+    buckets = op.emit("Div", twice, op.const([2], np.int64))
+    widths = op.emit("Add", lengths, op.const([1], np.int64))
+    columns = row_segments(op, widths)
+    own = op.emit("Gather", buckets, columns, axis=1)
+    return _as_float(op, op.emit("Equal", own, row_positions(op, widths, columns)))
+
+
+@family.converts("IndexHash", expects={0: TensorInfo(_INT64)})
+def index_hash(op: Op) -> Value:
+    """A polynomial of the signed bytes of an index, lowest first, in arithmetic that wraps; then its remainder."""
+    x = op.input(0)
+    dtype = op.dtype(x)
+    require_dtype(op, x, INDICES, "indices")
+    seed, modulo = op.args.integer("seed", default=0), op.args.integer("modulo", default=0)
+    count = 8 if dtype == _INT64 else 4
+    if not 0 < modulo < 2 ** (8 * count - 1):
+        op.unsupported(f"modulo {modulo} does not fit {dtype.name}", code="invalid-argument")
+    unsigned = ir.DataType.UINT64
+    wide = cast(op, cast(op, unsqueeze(op, x, [op.rank(x)]), _INT64), unsigned)
+    shifted = op.emit("BitShift", wide, op.const(np.arange(count) * 8, np.uint64), direction="RIGHT")
+    low = cast(op, op.emit("BitwiseAnd", shifted, op.const(0xFF, np.uint64)), _INT64)
+    # A byte with its highest bit set is negative.
+    signed = op.emit(
+        "Sub",
+        low,
+        op.emit("Mul", cast(op, op.emit("Greater", low, op.const(127, np.int64)), _INT64), op.const(256, np.int64)),
+    )
+    powers = [_wrapped(65537 ** (count - 1 - i)) for i in range(count)]
+    # Not ReduceSum: onnxruntime adds integers up as doubles.
+    hashed = squeeze(op, op.emit("MatMul", signed, op.const([[p] for p in powers], np.int64)), [op.rank(x)])
+    hashed = op.emit("Add", hashed, op.const(_wrapped(seed * 0xDEADBEEF * 65537**count), np.int64))
+    return op.emit("Mod", cast(op, hashed, dtype), op.const(modulo, dtype))
+
+
+def _wrapped(number: int) -> int:
+    """A number as an int64 of arithmetic that wraps."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+@family.converts("NGramFromCategorical", expects={0: TensorInfo(_FLOAT, (None, None))})
+def ngram_from_categorical(op: Op) -> Value:
+    """Columns, rounded, are the digits of a number (int64): the place of each among its column's values, or zero."""
+    x = op.input(0)
+    columns, limits, values = (op.args.integers(name) for name in ("col_ids", "categorical_limits", "vals"))
+    if not columns or len(columns) != len(limits) or min(limits) < 1 or sum(limits) != len(values) or min(columns) < 0:
+        op.unsupported("col_ids, categorical_limits and vals do not fit each other", code="invalid-argument")
+    require_rank_from(op, x, 1, "the operand")
+    x = flatten(op, x, 1)
+    width = op.static_dim(x, 1)
+    if width is not None:
+        require_equal(op, max(width, max(columns) + 1), width, "the number of columns and those named")
+    weights: dict[tuple[int, int], int] = {}
+    base, start = 1, 0
+    for column, limit in enumerate(limits):
+        weights |= {(column, values[start + m]): m * base for m in range(limit)}
+        base, start = base * limit, start + limit
+    chosen = op.emit("Gather", x, op.const([columns[column] for column, _ in weights], np.int64), axis=1)
+    same = op.emit("Equal", _rounded(op, chosen), op.const([value for _, value in weights], np.int64))
+    digits = op.emit("Where", same, op.const(list(weights.values()), np.int64), op.const(0, np.int64))
+    return op.emit("ReduceSum", digits, op.const([1], np.int64), keepdims=0)
+
+
+def _rounded(op: Op, x: Value) -> Value:
+    """To the nearest int64, halves away from zero."""
+    magnitude = op.emit("Abs", x)
+    floor = op.emit("Floor", magnitude)
+    half = op.emit("GreaterOrEqual", op.emit("Sub", magnitude, floor), op.const(0.5, x))
+    up = op.emit("Add", floor, cast(op, half, op.dtype(x)))
+    return cast(op, op.emit("Mul", op.emit("Sign", x), up), _INT64)

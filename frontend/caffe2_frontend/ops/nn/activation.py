@@ -1,0 +1,216 @@
+"""Activations: one value in, one value out, element by element; softmax and dropout beside them."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import add, div, mul, of_shape, scalar
+from caffe2_frontend.emit.layout import channels_last
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_rank_from
+from caffe2_frontend.emit.shapes import known_size, reshape, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.training.row_updates import flat_indices
+
+family = Family("activation")
+
+_X: Final = {0: TensorInfo(ir.DataType.FLOAT)}
+
+
+def _input(op: Op) -> Value:
+    x = op.input(0)
+    require_dtype(op, x, SINGLE, "the input")
+    return x
+
+
+@family.converts("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", expects=_X)
+def same_name(op: Op) -> Value:
+    """Softplus of large values is finite, where real Caffe2 overflows."""
+    return op.emit(op.type, _input(op))
+
+
+# ONNX attribute: (argument, its default).
+_ATTRIBUTES: Final = {
+    "Elu": {"alpha": ("alpha", 1.0)},
+    "HardSigmoid": {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)},
+    "LeakyRelu": {"alpha": ("alpha", 0.01)},
+    "Selu": {"alpha": ("alpha", 1.6732632423543772), "gamma": ("scale", 1.0507009873554805)},
+    "ThresholdedRelu": {"alpha": ("alpha", 1.0)},
+}
+
+
+@family.converts(*_ATTRIBUTES, expects=_X)
+def same_name_with_numbers(op: Op) -> Value:
+    numbers: dict[str, Any] = {
+        a: op.args.number(name, default=default) for a, (name, default) in _ATTRIBUTES[op.type].items()
+    }
+    if op.type == "Selu" and numbers["gamma"] <= 1.0:
+        op.unsupported(f"scale is {numbers['gamma']}, not larger than 1", code="invalid-argument")
+    y: Value = op.emit(op.type, _input(op), **numbers)
+    return y
+
+
+@family.converts("Gelu", expects=_X)
+def gelu(op: Op) -> Value:
+    fast = op.args.flag("fast_gelu", default=False)
+    return op.emit("Gelu", _input(op), approximate="tanh" if fast else None)
+
+
+@family.converts("Mish", expects=_X)
+def mish(op: Op) -> Value:
+    x = op.input(0)
+    require_dtype(op, x, (*SINGLE, ir.DataType.DOUBLE), "the input")
+    if op.dtype(x) != ir.DataType.DOUBLE:
+        return op.emit("Mish", x)
+    # Of doubles there is no kernel.
+    softplus = op.emit("Log", add(op, op.emit("Exp", x), 1.0))
+    return mul(op, x, op.emit("Tanh", softplus))
+
+
+@family.converts("Swish", expects=_X)
+def swish(op: Op) -> Value:
+    x = _input(op)
+    return mul(op, x, op.emit("Sigmoid", x))
+
+
+@family.converts("Clip", expects=_X)
+def clip(op: Op) -> Value:
+    x = _input(op)
+    return op.emit("Clip", x, *_limits(op, x))
+
+
+@family.converts("ReluN", expects=_X)
+def relu_n(op: Op) -> Value:
+    x = _input(op)
+    n = op.args.number("n", default=6.0)
+    if n <= 0:
+        op.unsupported(f"n is {n}, not positive", code="invalid-argument")
+    return op.emit("Clip", x, op.const(0.0, x), op.const(n, x))
+
+
+@family.converts("Logit", expects=_X)
+def logit(op: Op) -> Value:
+    """``log(x / (1 - x))``, with ``x`` clipped to lie ``eps`` inside of 0 and 1."""
+    x = _input(op)
+    eps = op.args.number("eps", default=1e-6)
+    if not 0 < eps < 0.5:
+        op.unsupported(f"eps {eps} does not lie between 0 and 0.5", code="invalid-argument")
+    x = op.emit("Clip", x, op.const(eps, x), op.const(np.float32(1) - np.float32(eps), x))
+    return op.emit("Log", div(op, x, op.emit("Sub", op.const(1.0, x), x)))
+
+
+@family.converts("PRelu", expects=_X)
+def prelu(op: Op) -> Value:
+    """One slope for all, or one a channel."""
+    op.args.ignore("alpha")
+    x, slope = _input(op), op.input(1)
+    last = channels_last(op)
+    require_rank_from(op, x, 1 if last else 2, "the input")
+    if known_size(op, slope) != 1:
+        require_equal(op, known_size(op, slope), op.static_dim(x, -1 if last else 1), "slopes and channels")
+    if op.rank(slope) != 1:
+        slope = reshape(op, slope, [-1])
+    return op.emit("PRelu", x, slope if last else unsqueeze(op, slope, range(1, op.rank(x) - 1)))
+
+
+@family.converts("Glu", expects=_X)
+def gated_linear_unit(op: Op) -> Value:
+    """The first half along ``dim``, times the sigmoid of the second."""
+    x = _input(op)
+    rank = op.rank(x)
+    dim = op.args.integer("dim", default=-1)
+    axis = rank - 1 if dim == -1 else dim
+    if not 0 <= axis < rank:
+        op.unsupported(f"dim {dim} is out of range for rank {rank}", code="invalid-argument")
+    if (op.static_dim(x, axis) or 0) % 2:
+        op.unsupported(f"dim {dim} of size {op.static_dim(x, axis)} has no halves", code="invalid-operands")
+    value, gate = op.emit("Split", x, axis=axis, num_outputs=2, outputs=2)
+    return mul(op, value, op.emit("Sigmoid", gate))
+
+
+@family.converts("Softmax", expects=_X)
+def softmax(op: Op) -> Value:
+    """Over all dims from ``axis`` on together."""
+    x = _input(op)
+    rank = op.rank(x)
+    axis = op.axis(op.args.integer("axis", default=1), rank)
+    if axis == rank - 1:
+        return op.emit("Softmax", x, axis=-1)
+    return of_shape(op, op.emit("Softmax", op.emit("Flatten", x, axis=axis), axis=1), x)
+
+
+@family.converts("Dropout", expects=_X)
+def dropout(op: Op) -> tuple[Value, Value | None]:
+    """In test there is no mask: an output listed for it is no tensor. In training other elements than Caffe2's drop."""
+    x = _input(op)
+    ratio = _ratio(op)
+    if op.args.flag("is_test"):
+        return x, None
+    if op.output_count != 2:
+        op.unsupported("in training the mask is an output", code="invalid-operands")
+    device = op.view.proto.device_option
+    seed = device.random_seed if device.HasField("random_seed") else None
+    training = op.const(1, np.bool_)
+    y, mask = op.emit("Dropout", x, op.const(ratio, np.float32), training, seed=seed, outputs=2)
+    return y, mask
+
+
+@family.converts("DropoutGrad", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.BOOL)})
+def dropout_grad(op: Op) -> Value:
+    """The gradient where the mask is set, scaled as the values were; zeros elsewhere."""
+    dy = _input(op)
+    ratio = _ratio(op)
+    if op.args.flag("is_test"):
+        return dy
+    mask = op.emit("Cast", op.input(1), to=int(op.dtype(dy)))
+    return mul(op, dy, mul(op, mask, 1.0 / (1.0 - ratio)))
+
+
+@family.converts("EnsureClipped", expects=_X)
+def ensure_clipped(op: Op) -> Value:
+    """With indices (and a gradient, of which nothing is used) only the rows listed are clipped."""
+    x = op.input(0)
+    require_dtype(op, x, (ir.DataType.FLOAT,), "the parameter")
+    limits = _limits(op, x)
+    if not op.has_input(1):
+        return op.emit("Clip", x, *limits)
+    op.input(2)
+    rows = flat_indices(op, op.input(1))
+    clipped = op.emit("Clip", op.emit("Gather", x, rows, axis=0), *limits)
+    return op.emit("ScatterND", x, unsqueeze(op, rows, [1]), clipped)
+
+
+@family.converts(
+    "ClipTensorByScaling", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT, ())}
+)
+def clip_by_scaling(op: Op) -> Value:
+    """Scaled by the threshold over the second operand, a norm, where that is larger than the threshold.
+
+    A third operand is multiplied with the threshold.
+    """
+    x, norm, factor = op.input(0), scalar(op, op.input(1)), op.optional(2)
+    threshold = op.args.number("threshold", default=0.0)
+    if threshold <= 0:
+        op.unsupported("the threshold must be positive", code="invalid-argument")
+    limit = op.const(threshold, x)
+    if factor is not None:
+        limit = mul(op, limit, scalar(op, factor))
+    ratio = op.emit("Where", op.emit("Greater", norm, limit), div(op, limit, norm), op.const(1.0, x))
+    return mul(op, x, ratio)
+
+
+def _limits(op: Op, x: Value) -> tuple[Value | None, Value | None]:
+    """The values between which ``min`` and ``max`` clip; none where they are not given."""
+    lower, upper = (op.const(op.args.number(name), x) if name in op.args else None for name in ("min", "max"))
+    return lower, upper
+
+
+def _ratio(op: Op) -> float:
+    ratio = op.args.number("ratio", default=0.5)
+    if not 0 <= ratio < 1:
+        op.unsupported(f"ratio is {ratio}: 0 or more and less than 1 is expected", code="invalid-argument")
+    return ratio

@@ -1,0 +1,91 @@
+"""Distances and similarities between the rows of two tensors.
+
+A row is what belongs to one index of the first axis; a scalar is one row. The result is a vector.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import binary, div, mul, sqrt, square, sub
+from caffe2_frontend.emit.broadcast import require_same_shape
+from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.shapes import size_vector
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.tensor.reduction import rowwise
+
+family = Family("distance")
+
+_FLOATS: Final = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)}
+
+
+@family.converts("SquaredL2Distance", expects=_FLOATS)
+@takes(REALS, 0, 1)
+def squared_l2_distance(op: Op) -> Value:
+    """Half of the sum of squares."""
+    return mul(op, rowwise(op, "ReduceSum", square(op, _difference(op))), 0.5)
+
+
+@family.converts("L1Distance", expects=_FLOATS)
+@takes(REALS, 0, 1)
+def l1_distance(op: Op) -> Value:
+    return rowwise(op, "ReduceSum", op.emit("Abs", _difference(op)))
+
+
+@family.converts("DotProduct", expects=_FLOATS)
+@takes(REALS, 0, 1)
+def dot_product(op: Op) -> Value:
+    require_same_shape(op, op.inputs)
+    return _dot(op, op.input(0), op.input(1))
+
+
+@family.converts("CosineSimilarity", expects=_FLOATS)
+@takes(REALS, 0, 1)
+def cosine_similarity(op: Op) -> Value:
+    require_same_shape(op, op.inputs)
+    x, y = op.input(0), op.input(1)
+    norms = (sqrt(op, binary(op, "Max", _dot(op, v, v), 1e-12)) for v in (x, y))
+    return div(op, _dot(op, x, y), mul(op, *norms))
+
+
+@family.converts("DotProductWithPadding", expects=_FLOATS)
+@takes(REALS, 0, 1)
+def dot_product_with_padding(op: Op) -> Value:
+    """The shorter rows are made as long as the others by ``pad_value``, or are repeated if ``replicate``.
+
+    What of the longer rows is left after the last whole repetition does not count.
+    """
+    pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
+    rows = [op.emit("Flatten", v, axis=1) if op.rank(v) != 2 else v for v in (op.input(0), op.input(1))]
+    lengths = [size_vector(op, v, 1) for v in rows]
+    longest = op.emit("Max", *lengths)
+    if replicate:
+        times = [div(op, longest, length) for length in lengths]
+        shortest = op.emit("Min", *lengths)
+        used = mul(op, shortest, div(op, longest, shortest))
+        rows = [op.emit("Tile", v, _after_one(op, n)) for v, n in zip(rows, times, strict=True)]
+        return _dot(op, *(op.emit("Slice", v, _zero(op), used, op.const([1], np.int64)) for v in rows))
+    gaps = [op.emit("Concat", op.const([0, 0, 0], np.int64), sub(op, longest, n), axis=0) for n in lengths]
+    return _dot(op, *(op.emit("Pad", v, gap, op.const(pad, v)) for v, gap in zip(rows, gaps, strict=True)))
+
+
+def _after_one(op: Op, times: Value) -> Value:
+    return op.emit("Concat", op.const([1], np.int64), times, axis=0)
+
+
+def _zero(op: Op) -> Value:
+    return op.const([0], np.int64)
+
+
+def _difference(op: Op) -> Value:
+    require_same_shape(op, op.inputs)
+    return sub(op, op.input(0), op.input(1))
+
+
+def _dot(op: Op, x: Value, y: Value) -> Value:
+    return rowwise(op, "ReduceSum", mul(op, x, y))

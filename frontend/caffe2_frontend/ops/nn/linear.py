@@ -1,0 +1,176 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import binary
+from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.shapes import (
+    flatten,
+    product,
+    reshape,
+    size,
+    sizes,
+    slice_axis,
+    transpose_matrix,
+    unsqueeze,
+    vector,
+)
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("linear")
+
+
+def _fc_operand(op: OpView, index: int) -> TensorInfo:
+    if index == 0:
+        axis = op.args.integer("axis", default=1)
+        return TensorInfo(shape=(None,) * (axis + 1) if axis >= 0 else None)
+    return TensorInfo(shape=(None,) * (max(op.args.integer("axis_w", default=1), 0) + 1 if index == 1 else 1))
+
+
+@family.converts("FC", "FCTransposed", expects=_fc_operand)
+@takes(REALS, 0, 1, 2)
+def fully_connected(op: Op) -> Value:
+    """The dims of X from ``axis`` on are one dim, W (from ``axis_w`` on likewise) is O x I, or I x O if transposed."""
+    x, w, b = op.input(0), op.input(1), op.input(2)
+    op.args.ignore("freeze_bias")
+    rank = op.rank(x)
+    axis = op.axis(op.args.integer("axis", default=1), rank)
+    w = flatten(op, w, op.axis(op.args.integer("axis_w", default=1), op.rank(w), "axis_w"))
+    transposed = op.type == "FCTransposed"
+    if axis <= 1:
+        y = op.emit("Gemm", flatten(op, x, axis), w, b, transB=None if transposed else 1)
+        return y if axis == 1 else reshape(op, y, [size(op, y, 1)])
+    if rank > axis + 1:
+        x = reshape(op, x, [*sizes(op, x, 0, axis), product(op, sizes(op, x, axis))])
+    y = op.emit("MatMul", x, w if transposed else transpose_matrix(op, w))
+    return op.emit("Add", y, b)
+
+
+@family.converts("MatMul")
+@takes(REALS, 0, 1)
+def matmul(op: Op) -> Value:
+    """Both operands are flattened to matrices at ``axis_a`` and ``axis_b``.
+
+    The result is a matrix, or has the shape of a third operand.
+    """
+    a, b = (
+        flatten(op, v, op.axis(op.args.integer(name, default=1), op.rank(v), name))
+        for v, name in ((op.input(0), "axis_a"), (op.input(1), "axis_b"))
+    )
+    trans_a, trans_b = (op.args.flag(name, default=False) for name in ("trans_a", "trans_b"))
+    if trans_a or trans_b:
+        y = op.emit("Gemm", a, b, transA=int(trans_a), transB=int(trans_b))
+    else:
+        y = op.emit("MatMul", a, b)
+    return reshape(op, y, sizes(op, op.input(2))) if op.has_input(2) else y
+
+
+@family.converts("BatchMatMul")
+@takes(REALS, 0, 1)
+def batch_matmul(op: Op) -> Value:
+    """Batches must agree unless ``broadcast``; vectors are rows or columns as in NumPy's matmul.
+
+    A transposition leaves a vector as it is, and the product of two vectors is a vector of one element.
+    """
+    op.args.ignore("use_scratch")
+    broadcast = op.args.flag("broadcast", default=False)
+    a, b = (
+        _swap_last(op, v) if op.args.flag(name, default=False) else v
+        for v, name in ((op.input(0), "trans_a"), (op.input(1), "trans_b"))
+    )
+    if op.rank(a) == 1 and op.rank(b) == 1:
+        return reshape(op, op.emit("MatMul", a, b), [1])
+    if broadcast and op.rank(a) > 1 and op.rank(b) > 1:
+        a, b = _emptied(op, a, b)
+    elif not broadcast:
+        _require_same_batch(op, a, b)
+    return op.emit("MatMul", a, b)
+
+
+def _require_same_batch(op: Op, a: Value, b: Value) -> None:
+    for dim_a, dim_b in zip(reversed(op.shape(a)[:-2]), reversed(op.shape(b)[:-2]), strict=False):
+        if isinstance(dim_a, int) and isinstance(dim_b, int) and dim_a != dim_b:
+            reason = f"batches differ: {op.shape(a)} and {op.shape(b)}"
+            op.unsupported(reason, "set broadcast=1", code="invalid-operands")
+
+
+def _emptied(op: Op, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both operands, without batches where a batch dim of the other is 0: runtimes do not broadcast 1 to 0."""
+    rank = max(op.rank(a), op.rank(b))
+    batches = [[*[1] * (rank - op.rank(v)), *op.shape(v)[:-2]] for v in (a, b)]
+    if all(isinstance(d, int) and d > 0 for batch in batches for d in batch):
+        return a, b
+    dims = [vector(op, [*[1] * (rank - op.rank(v)), *sizes(op, v, 0, -2)]) for v in (a, b)]
+    empty = binary(op, "Equal", op.emit("Min", *dims), 0)
+    x, y = (
+        op.emit(
+            "Expand",
+            v,
+            op.emit("Concat", op.emit("Where", empty, op.const(0, np.int64), d), vector(op, sizes(op, v, -2)), axis=0),
+            shape=[*([None] * (rank - 2)), *op.shape(v)[-2:]],
+        )
+        for v, d in zip((a, b), dims, strict=True)
+    )
+    return x, y
+
+
+def _swap_last(op: Op, x: Value) -> Value:
+    rank = op.rank(x)
+    if rank < 2:
+        return x
+    return op.emit("Transpose", x, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+@family.converts("ElementwiseLinear", expects={1: TensorInfo(shape=(None,)), 2: TensorInfo(shape=(None,))})
+@takes(REALS, 0, 1, 2)
+def elementwise_linear(op: Op) -> Value:
+    """``Y = X * w + b``, with w and b as long as the dims of X from ``axis`` on; Y is X's shape."""
+    x, w, b = op.input(0), op.input(1), op.input(2)
+    rank = op.rank(x)
+    axis = op.axis(op.args.integer("axis", default=1), rank)
+    if axis == rank - 1:
+        return op.emit("Add", op.emit("Mul", x, w), b)
+    tail = sizes(op, x, axis)
+    return op.emit("Add", op.emit("Mul", x, reshape(op, w, tail)), reshape(op, b, tail))
+
+
+@family.converts("ConcatBatchMatMulBatchGatherOp")
+@takes(REALS, 1)
+def pairwise_products(op: Op) -> Value:
+    """All dot products between the rows that the operands have for one example, those that the indices choose.
+
+    The operands after the indices are [N, D] each; the products of K of them are numbered as a K x K matrix is.
+    """
+    rows = op.emit("Concat", *(unsqueeze(op, x, [1]) for x in op.inputs[1:]), axis=1)
+    products = op.emit("MatMul", rows, _swap_last(op, rows))
+    return op.emit("Gather", op.emit("Flatten", products, axis=1), op.input(0), axis=1)
+
+
+@family.converts("TT")
+@takes(REALS, 0, 1, 2)
+def tensor_train(op: Op) -> Value:
+    """A matrix product whose matrix is given by its cores, one behind the other in a vector, the last core first.
+
+    Core i is a matrix of ``inp_sizes[i] * tt_ranks[i + 1]`` rows and ``tt_ranks[i] * out_sizes[i]`` columns.
+    """
+    x, bias, cores = op.input(0), op.input(1), op.input(2)
+    inputs, outputs, ranks = (op.args.integers(name) for name in ("inp_sizes", "out_sizes", "tt_ranks"))
+    if len(inputs) != len(outputs) or len(ranks) != len(inputs) + 1:
+        op.unsupported("inp_sizes, out_sizes and tt_ranks do not fit each other", code="invalid-argument")
+    y, start = x, 0
+    for i in reversed(range(len(inputs))):
+        rows, columns = inputs[i] * ranks[i + 1], ranks[i] * outputs[i]
+        core = reshape(op, slice_axis(op, cores, 0, start, start + rows * columns), [rows, columns])
+        y = op.emit("MatMul", reshape(op, y, [-1, rows]), core)
+        y = op.emit("Transpose", reshape(op, y, [-1, outputs[i]]), perm=[1, 0])
+        start += rows * columns
+    width = prod(outputs)
+    y = op.emit("Transpose", reshape(op, y, [-1, width]), perm=[1, 0])
+    return op.emit("Add", reshape(op, y, [size(op, x, 0), width]), bias)

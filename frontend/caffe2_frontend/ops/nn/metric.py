@@ -1,0 +1,72 @@
+"""Metrics: accuracies and average precision of predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import add, div, mul
+from caffe2_frontend.emit.shapes import cast, indices, size, size_vector, slice_axis, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("metric")
+
+_FLOAT = ir.DataType.FLOAT
+_SCORES = TensorInfo(_FLOAT, (None, None))
+_LABELS = TensorInfo(ir.DataType.INT32, (None,))
+
+
+@family.converts("Accuracy", expects={0: _SCORES, 1: _LABELS})
+def accuracy(op: Op) -> Value:
+    """A row counts where fewer than top_k classes come before its label; of equal scores, the first is before."""
+    top_k = op.args.integer("top_k", default=1)
+    scores, labels = op.input(0), op.input(1)
+    label = unsqueeze(op, cast(op, labels, ir.DataType.INT64), [1])
+    own = op.emit("GatherElements", scores, label, axis=1)
+    classes = indices(op, size(op, scores, 1))
+    tied = op.emit("And", op.emit("Equal", scores, own), op.emit("Less", classes, label))
+    ahead = cast(op, op.emit("Or", op.emit("Greater", scores, own), tied), ir.DataType.INT64)
+    before = op.emit("ReduceSum", ahead, op.const([1], np.int64), keepdims=0)
+    right = cast(op, op.emit("Less", before, op.const(top_k, np.int64)), _FLOAT)
+    return div(op, op.emit("ReduceSum", right, keepdims=0), cast(op, op.emit("Size", labels), _FLOAT))
+
+
+@family.converts("MultiClassAccuracy", expects={0: _SCORES, 1: _LABELS})
+def multi_class_accuracy(op: Op) -> tuple[Value, Value]:
+    """For each class, how many of its rows are predicted as it is, and how many rows it has."""
+    scores, labels = op.input(0), cast(op, op.input(1), ir.DataType.INT64)
+    best = op.emit("ArgMax", scores, axis=1, keepdims=0)
+    classes = op.emit("Shape", scores, start=1, end=2)
+    zeros = op.emit("Expand", op.const([0.0], np.float32), classes, shape=[op.shape(scores)[1]])
+    counts = [
+        op.emit("ScatterElements", zeros, labels, value, axis=0, reduction="add")
+        for value in (
+            cast(op, op.emit("Equal", best, labels), _FLOAT),
+            op.emit("Expand", op.const([1.0], np.float32), op.emit("Shape", labels), shape=op.shape(labels)),
+        )
+    ]
+    right, amounts = counts
+    rate = op.emit("Div", right, op.emit("Max", amounts, op.const([1.0], np.float32)))
+    return rate, cast(op, amounts, ir.DataType.INT32)
+
+
+@family.converts("APMeter", expects={0: _SCORES, 1: TensorInfo(ir.DataType.INT32, (None, None))})
+def average_precision(op: Op) -> Value:
+    """Of the last buffer_size rows. Caffe2's operator goes on with the rows of earlier runs, ONNX's cannot."""
+    buffer = op.args.integer("buffer_size", default=1000)
+    if buffer <= 0:
+        op.unsupported("buffer_size has to be above 0", code="invalid-argument")
+    scores, labels = (slice_axis(op, op.input(i), 0, -buffer, np.iinfo(np.int64).max) for i in (0, 1))
+    rows = size_vector(op, scores, 0)
+    _, order = op.emit("TopK", scores, rows, axis=0, largest=1, sorted=1, outputs=2)
+    truth = cast(op, op.emit("GatherElements", labels, order, axis=0), _FLOAT)
+    hits = op.emit("CumSum", truth, op.const(0, np.int64))
+    ranks = cast(op, add(op, indices(op, size(op, scores, 0)), 1), _FLOAT)
+    precision = div(op, hits, unsqueeze(op, ranks, [1]))
+    positive = cast(op, op.emit("Equal", truth, op.const(1.0, np.float32)), _FLOAT)
+    axes = op.const([0], np.int64)
+    count = op.emit("ReduceSum", positive, axes, keepdims=0)
+    total = op.emit("ReduceSum", mul(op, precision, positive), axes, keepdims=0)
+    return div(op, total, op.emit("Max", count, op.const([1.0], np.float32)))

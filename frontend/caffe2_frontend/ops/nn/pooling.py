@@ -1,0 +1,111 @@
+"""Pooling: the largest, the mean or the p-norm of what a moving window holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.layout import move_first, move_last
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
+from caffe2_frontend.emit.shapes import sizes, vector
+from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads, check_fits, cut_gaps, image_rank, read_window
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("pooling")
+
+_LOWEST = float(np.finfo(np.float32).min)
+
+
+def _image(op: OpView, _: int) -> TensorInfo:
+    rank = image_rank(op)
+    return TensorInfo(ir.DataType.FLOAT, None if rank is None else (None,) * rank)
+
+
+@family.converts("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", expects=_image)
+def max_pool(op: Op) -> Value:
+    op.args.ignore("count_include_pad")
+    x, window = _prepared(op)
+    if not window.kernel:
+        y = op.emit("GlobalMaxPool", x)
+    elif window.may_start_outside:
+        y = op.emit("MaxPool", caffe_pads(op, window, x, _LOWEST), **_unpadded(window))
+    else:
+        y = op.emit("MaxPool", x, **_attributes(window))
+    return move_last(op, y, when=window.channels_last)
+
+
+@family.converts("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", expects=_image)
+def average_pool(op: Op) -> Value:
+    """Where pads count, a window of Caffe's old pooling is divided by its whole size, however far it reaches out."""
+    count_pads = op.args.flag("count_include_pad", default=False)
+    x, window = _prepared(op)
+    if not window.kernel:
+        y = op.emit("GlobalAveragePool", x)
+    elif window.may_start_outside or (count_pads and window.legacy is LegacyPad.CAFFE_LEGACY_POOLING):
+        y = _mean_with_pads(op, window, x)
+        if not count_pads:
+            ones = op.emit("Expand", op.const(1.0, x), vector(op, [1, 1, *sizes(op, x, 2)]))
+            y = op.emit("Div", y, _mean_with_pads(op, window, ones))
+    else:
+        y = op.emit("AveragePool", x, count_include_pad=1 if count_pads else None, **_attributes(window))
+    return move_last(op, y, when=window.channels_last)
+
+
+@family.converts("LpPool", expects=_image)
+def lp_pool(op: Op) -> Value:
+    """``p`` need not be an integer: then the 1-norm of the powers is taken, and its root."""
+    p = op.args.number("p", default=2.0)
+    x, window = _prepared(op)
+    if window.may_start_outside:
+        x = caffe_pads(op, window, x, 0.0)
+    whole = p.is_integer() and p >= 1
+    if not whole:
+        x = op.emit("Pow", op.emit("Abs", x), op.const(p, x))
+    attributes: dict[str, Any] = {"p": int(p) if whole else 1}
+    if not window.kernel:
+        y = op.emit("GlobalLpPool", x, **attributes)
+    else:
+        attributes |= _unpadded(window) if window.may_start_outside else _attributes(window)
+        y = op.emit("LpPool", x, **attributes)
+    if not whole:
+        y = op.emit("Pow", y, op.const(1.0 / p, x))
+    return move_last(op, y, when=window.channels_last)
+
+
+def _prepared(op: Op) -> tuple[Value, Window]:
+    """The image, channels first, and the window over it."""
+    x = op.input(0)
+    require_dtype(op, x, SINGLE, "the image")
+    window = read_window(op, op.rank(x), whole=True)
+    if set(window.dilation) - {1}:
+        op.unsupported("pooling has no dilation", code="invalid-argument")
+    for k, *pads in zip(window.kernel, window.head, window.tail, strict=True):
+        if max(pads) >= k or min(pads) < 0:
+            op.unsupported(f"pads {pads} are not smaller than the kernel, {k}", code="invalid-argument")
+    x = move_first(op, x, when=window.channels_last)
+    if window.kernel:
+        check_fits(op, window, x)
+    return cut_gaps(op, window, x), window
+
+
+def _mean_with_pads(op: Op, window: Window, x: Value) -> Value:
+    padded = caffe_pads(op, window, x, 0.0)
+    y: Value = op.emit("AveragePool", padded, count_include_pad=1, **_unpadded(window))
+    return y
+
+
+def _attributes(window: Window) -> dict[str, Any]:
+    """Caffe's old pooling rounds the number of windows up and pads both sides as the front."""
+    if window.legacy is not LegacyPad.CAFFE_LEGACY_POOLING:
+        return window.attributes
+    pads = [*window.head, *window.head]
+    return window.attributes | {"pads": pads if any(pads) else None, "ceil_mode": 1}
+
+
+def _unpadded(window: Window) -> dict[str, Any]:
+    return window.attributes | {"pads": None}

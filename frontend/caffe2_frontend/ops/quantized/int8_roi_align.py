@@ -1,0 +1,167 @@
+"""RoIAlign over Int8 tensors: the weights of the four pixels around a sample are bytes too."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import add, div, mul, sub
+from caffe2_frontend.emit.int8_values import IMAGE, WIDE, asked, quantization, read_as, require_bytes, saturated
+from caffe2_frontend.emit.layout import channels_last
+from caffe2_frontend.emit.operand_checks import require_rank
+from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.interop.types import Quantization, TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.detection.boxes import columns
+from caffe2_frontend.ops.detection.roi_align import Pooling, image_numbers, read_pooling
+
+family = Family("int8_roi_align")
+
+_FLOAT: Final = ir.DataType.FLOAT
+_DOUBLE: Final = ir.DataType.DOUBLE
+_INT64: Final = ir.DataType.INT64
+# What stands for 1 in the weights of pixels.
+_ONE: Final = 255
+# The bits of gemmlowp's fixed point.
+_BITS: Final = 31
+
+
+@family.converts("Int8RoIAlign", expects={0: IMAGE, 1: TensorInfo(_FLOAT, (None, None))})
+def int8_roi_align(op: Op) -> Value:
+    """Regions one by one, as each has the samples that its size asks for."""
+    x, rois = require_bytes(op, op.input(0), "the image"), op.input(1)
+    require_rank(op, x, 4, "the image")
+    from_, to, how = quantization(op, x), asked(op), read_pooling(op)
+    if not channels_last(op, default="NHWC"):
+        op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
+    if _scale(from_, to, max(how.samples, 1) ** 2) >= 1:
+        op.unsupported("the operand's scale is too large for that of the result", code="invalid-argument")
+    height, width, channels = (size(op, x, axis) for axis in (1, 2, 3))
+    flat = reshape(op, x, [size(op, x, 0), product(op, [height, width]), channels])
+    limits = [squeeze(op, vector(op, [side]), [0]) for side in (height, width)]
+    # Four columns [regions, 1], and the image of each region.
+    x1, y1, x2, y2 = columns(op, rois, 4)
+    numbers = image_numbers(op, rois, 4)
+
+    def region(inside: Op, _: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
+        image, *corners = (inside.emit("Gather", v, steps[0], axis=0) for v in (numbers, y1, x1, y2, x2))
+        corners = [squeeze(inside, corner, [0]) for corner in corners]
+        pixels = inside.emit("Gather", flat, image, axis=0)
+        return [], [_region(inside, pixels, corners, limits, how, (from_, to))]
+
+    count = size(op, rois, 0)
+    _, (pooled,) = loop(op, count, None, [], region)
+    # Of no regions at all, a Loop's result has no shape of its own.
+    return read_as(reshape(op, pooled, [count, how.height, how.width, channels]), to)
+
+
+def _region(
+    op: Op,
+    pixels: Value,
+    corners: list[Value],
+    limits: list[Value],
+    how: Pooling,
+    kinds: tuple[Quantization, Quantization],
+) -> Value:
+    """The pooled features of one region, [height, width, C], of an image [H * W, C]."""
+    from_, to = kinds
+    offset = 0.5 if how.aligned else 0.0
+    y1, x1, y2, x2 = (sub(op, mul(op, v, how.scale), offset) for v in corners)
+    axes, counts = [], []
+    for start, end, bins, limit in ((y1, y2, how.height, limits[0]), (x1, x2, how.width, limits[1])):
+        side = sub(op, end, start)
+        if not how.aligned:
+            # A region that is empty is taken as one pixel wide.
+            side = op.emit("Max", side, op.const(1.0, np.float32))
+        part = div(op, side, float(bins))
+        count = op.const(how.samples, np.int64) if how.samples else cast(op, op.emit("Ceil", part), _INT64)
+        counts.append(count)
+        axes.append(_between(op, _places(op, start, part, bins, count), limit))
+    total = _summed(op, pixels, axes, limits[1])
+    grid = vector(
+        op, [how.height, unsqueeze(op, counts[0], [0]), how.width, unsqueeze(op, counts[1], [0]), size(op, pixels, 1)]
+    )
+    by_bin = op.emit("Reshape", total, grid, allowzero=1, shape=[how.height, None, how.width, None, None])
+    samples = mul(op, *counts)
+    total = op.emit("ReduceSum", by_bin, op.const([1, 3], np.int64), keepdims=0)
+    total = sub(op, cast(op, total, _INT64), mul(op, samples, _ONE * from_.zero_point))
+    return saturated(op, _multiplied(op, total, from_, to, how.samples**2 or samples), to, 0)
+
+
+def _places(op: Op, start: Value, part: Value, bins: int, count: Value) -> Value:
+    """Where the samples of a side are, [bins * count], a bin being ``part`` long."""
+    number = indices(op, unsqueeze(op, mul(op, count, bins), [0]))
+    within, of_bin = (cast(op, op.emit(kind, number, count), _FLOAT) for kind in ("Mod", "Div"))
+    begin = add(op, start, mul(op, of_bin, part))
+    return add(op, begin, div(op, mul(op, add(op, within, 0.5), part), cast(op, count, _FLOAT)))
+
+
+def _between(op: Op, place: Value, limit: Value) -> tuple[Value, Value, Value, Value, Value]:
+    """The pixels on both sides of places, their weights, and whether a place is on the image or a pixel around it."""
+    started = op.emit("GreaterOrEqual", place, op.const(-1.0, np.float32))
+    there = op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, _FLOAT)))
+    last = sub(op, limit, 1)
+    place = op.emit("Max", place, op.const(0.0, np.float32))
+    low = op.emit("Min", cast(op, place, _INT64), last)
+    high = op.emit("Min", add(op, low, 1), last)
+    # At the last pixel there is nothing between.
+    far = op.emit(
+        "Where", op.emit("Equal", low, last), op.const(0.0, np.float32), sub(op, place, cast(op, low, _FLOAT))
+    )
+    return low, high, sub(op, 1.0, far), far, there
+
+
+def _summed(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Value, Value]], width: Value) -> Value:
+    """The samples of rows and columns, [rows * columns, C]: four pixels each, by their weights."""
+    (y_low, y_high, y_near, y_far, y_there), (x_low, x_high, x_near, x_far, x_there) = axes
+    there = cast(op, op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0])), _FLOAT)
+    samples = []
+    for row, row_weight in ((y_low, y_near), (y_high, y_far)):
+        for column, column_weight in ((x_low, x_near), (x_high, x_far)):
+            weight = mul(op, unsqueeze(op, row_weight, [1]), unsqueeze(op, column_weight, [0]), float(_ONE))
+            weight = cast(op, op.emit("Round", mul(op, weight, there)), WIDE)
+            place = add(op, mul(op, unsqueeze(op, row, [1]), width), unsqueeze(op, column, [0]))
+            found = cast(op, op.emit("Gather", pixels, place, axis=0), WIDE)
+            samples.append(mul(op, found, unsqueeze(op, weight, [2])))
+    return add(op, *samples)
+
+
+def _scale(from_: Quantization, to: Quantization, samples: int) -> float:
+    return float(np.float32(from_.scale)) / (float(np.float32(to.scale)) * _ONE * samples)
+
+
+def _multiplied(op: Op, total: Value, from_: Quantization, to: Quantization, samples: Value | int) -> Value:
+    """The sums of that many samples in steps of the result: in gemmlowp's fixed point, which rounds twice."""
+    if isinstance(samples, int):
+        fraction, exponent = math.frexp(_scale(from_, to, samples))
+        number = round(math.ldexp(fraction, _BITS))
+        if number == 1 << _BITS:
+            number, exponent = number >> 1, exponent + 1
+        multiplier, power = op.const(number, np.int64), op.const(1 << -exponent, np.int64)
+    else:
+        multiplier, power = _fixed_point(op, from_, to, samples)
+    # ONNX divides integers towards zero; what is above zero, it rounds down.
+    above = (1 << 62) + (1 << (_BITS - 1))
+    whole = sub(op, div(op, add(op, mul(op, total, multiplier), above), 1 << _BITS), 1 << _BITS)
+    return div(op, add(op, whole, mul(op, op.emit("Sign", whole), div(op, power, 2))), power)
+
+
+def _fixed_point(op: Op, from_: Quantization, to: Quantization, samples: Value) -> tuple[Value, Value]:
+    """The multiplier, of 31 bits, and the power of two that it is divided by."""
+    divisor = mul(op, cast(op, samples, _DOUBLE), float(np.float32(to.scale)) * _ONE)
+    scale = div(op, float(np.float32(from_.scale)), divisor)
+    exponent = op.emit("Floor", div(op, op.emit("Log", scale), -math.log(2.0)))
+    # The logarithm is rounded: it may be at the wrong side of a power of two.
+    power = op.emit("Pow", op.const(2.0, np.float64), exponent)
+    for move, wrong, bound in ((2.0, "Less", 0.5), (0.5, "GreaterOrEqual", 1.0)):
+        off = op.emit(wrong, mul(op, scale, power), op.const(bound, np.float64))
+        power = op.emit("Where", off, mul(op, power, move), power)
+    multiplier = op.emit("Round", mul(op, scale, power, 2.0**_BITS))
+    full = op.emit("GreaterOrEqual", multiplier, op.const(2.0**_BITS, np.float64))
+    half = op.emit("Where", full, op.const(0.5, np.float64), op.const(1.0, np.float64))
+    return cast(op, mul(op, multiplier, half), _INT64), cast(op, mul(op, power, half), _INT64)

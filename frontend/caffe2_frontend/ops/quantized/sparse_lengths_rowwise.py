@@ -1,0 +1,146 @@
+"""Rows looked up in quantized embedding tables and reduced by segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank
+from caffe2_frontend.emit.segments import row_segments, scatter_rows, take_rows, vector_operand
+from caffe2_frontend.emit.shapes import cast, size
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.quantized.fused_rows import FusedRows, look_up
+from caffe2_frontend.ops.quantized.rowwise import EIGHT_BITS, scaled
+from caffe2_frontend.ops.sequence.segment_reduction import Reduction, Segments, reduce_rows, segments_by_lengths, weigh
+
+family = Family("sparse_lengths_rowwise")
+
+_FLOAT, _INT32, _INT64, _UINT8 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64, ir.DataType.UINT8
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """One of the operators: its operands are the table, a weight a row, the rows' indices, the lengths, and one more.
+
+    The last is scale and bias of a table without them in its rows (``rows`` is None), or the mapping of a pruned table.
+    """
+
+    reduction: Reduction
+    weighted: bool
+    rows: FusedRows | None
+    pruned: bool = False
+
+    @property
+    def indices(self) -> int:
+        """The position of the indices; the lengths follow, and then what is special."""
+        return 1 + self.weighted
+
+
+def _lookups() -> dict[str, Lookup]:
+    lookups: dict[str, Lookup] = {}
+    kinds: tuple[tuple[str, Reduction, bool], ...] = (
+        ("Sum", "Sum", False),
+        ("Mean", "Mean", False),
+        ("WeightedSum", "Sum", True),
+        ("WeightedMean", "Mean", True),
+    )
+    for kind, reduction, weighted in kinds:
+        lookups[f"SparseLengths{kind}8BitsRowwise"] = Lookup(reduction, weighted, None)
+        for rows in (FusedRows(2, ir.DataType.FLOAT16), FusedRows(4, ir.DataType.FLOAT16), EIGHT_BITS):
+            if kind != "WeightedMean":
+                lookups[f"SparseLengths{kind}Fused{rows.bits}BitRowwise"] = Lookup(reduction, weighted, rows)
+                lookups[f"SparseLengths{kind}{rows.bits}BitRowwiseSparse"] = Lookup(
+                    reduction, weighted, rows, pruned=True
+                )
+    return lookups
+
+
+LOOKUPS: Final = _lookups()
+
+
+def _operand(op: OpView, index: int) -> TensorInfo:
+    lookup = LOOKUPS[op.type]
+    if index == 0:
+        return TensorInfo(_UINT8, None if lookup.rows is None else (None, None))
+    if index < lookup.indices:
+        return TensorInfo(_FLOAT, (None,))
+    if index == lookup.indices:
+        return TensorInfo(_INT64, (None,))
+    return (
+        TensorInfo(_INT32, (None,)) if index == lookup.indices + 1 or lookup.pruned else TensorInfo(_FLOAT, (None, 2))
+    )
+
+
+@family.converts(*LOOKUPS, expects=_operand)
+def reduce_looked_up(op: Op) -> Value:
+    """A mean divides by the length, pruned rows among it."""
+    lookup = LOOKUPS[op.type]
+    table, indices = op.input(0), op.input(lookup.indices)
+    require_dtype(op, table, (_UINT8,), "data")
+    require_dtype(op, indices, INDICES, "indices")
+    require_rank(op, indices, 1, "indices")
+    weights = op.input(1) if lookup.weighted else None
+    segments = segments_by_lengths(op, vector_operand(op, lookup.indices + 1), indices)
+    if lookup.pruned:
+        indices, weights, segments = _without_pruned(op, op.input(lookup.indices + 2), indices, weights, segments)
+    if lookup.rows is not None:
+        require_rank(op, table, 2, "data")
+        rows = look_up(op, table, indices, lookup.rows)
+    else:
+        scale_bias = op.input(lookup.indices + 2)
+        require_rank(op, scale_bias, 2, "scale and bias")
+        require_equal(op, op.static_dim(scale_bias, 1), 2, "columns of scale and bias")
+        require_equal(
+            op, op.static_dim(scale_bias, 0), op.static_dim(table, 0), "rows of the table and of scale and bias"
+        )
+        rows = scaled(op, take_rows(op, table, indices), take_rows(op, scale_bias, indices))
+    return reduce_rows(op, rows if weights is None else weigh(op, rows, weights), segments, lookup.reduction)
+
+
+def _without_pruned(
+    op: Op, mapping: Value, indices: Value, weights: Value | None, segments: Segments
+) -> tuple[Value, Value | None, Segments]:
+    """Indices into a pruned table, mapped from those into the whole one; a mapping [0] is that nothing is pruned."""
+    mapping, indices = cast(op, mapping, _INT64), cast(op, indices, _INT64)
+    whole = op.emit(
+        "And",
+        op.emit("Equal", op.emit("Shape", mapping), op.const([1], np.int64)),
+        op.emit("Equal", op.emit("Slice", mapping, *(op.const([v], np.int64) for v in (0, 1))), op.const(0, np.int64)),
+    )
+    mapped = take_rows(op, mapping, op.emit("Where", whole, op.const(0, np.int64), indices))
+    rows = op.emit("Where", whole, indices, mapped)
+    kept = op.emit("GreaterOrEqual", rows, op.const(0, np.int64))
+    rows, ids = (op.emit("Compress", v, kept, axis=0) for v in (rows, segments.ids))
+    if weights is not None:
+        weights = op.emit("Compress", weights, kept, axis=0)
+    return rows, weights, Segments(ids, segments.count, segments.lengths)
+
+
+@family.converts(
+    "SparseLengthsSumSparseLookup",
+    expects={
+        0: TensorInfo(_INT64, (None,)),
+        1: TensorInfo(_INT32, (None,)),
+        2: TensorInfo(_INT32, (None,)),
+        3: TensorInfo(_FLOAT, (None,)),
+    },
+)
+def look_up_mapping(op: Op) -> tuple[Value, ...]:
+    """Indices through a mapping, without those that it maps to -1; lengths and weights follow."""
+    indices, lengths, mapping = op.input(0), vector_operand(op, 1), op.input(2)
+    require_dtype(op, indices, INDICES, "indices")
+    require_rank(op, indices, 1, "indices")
+    mapped = take_rows(op, mapping, indices)
+    kept = op.emit("Not", op.emit("Equal", mapped, op.const(-1, mapping)))
+    ids = row_segments(op, lengths, size(op, indices, 0))
+    counts = scatter_rows(op, cast(op, kept, _INT64), ids, size(op, lengths, 0), "add")
+    outputs = [op.emit("Compress", cast(op, mapped, op.dtype(indices)), kept, axis=0), cast(op, counts, _INT32)]
+    if op.has_input(3):
+        outputs.append(op.emit("Compress", op.input(3), kept, axis=0))
+    return tuple(outputs)

@@ -1,0 +1,64 @@
+"""CTC decoders: the labels that a sequence of probabilities stands for; label 0 is the blank."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.shapes import cast, indices, size, unsqueeze, vector
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.sequence.ctc_beam_search import beam_search
+
+family = Family("ctc")
+
+_INT32 = ir.DataType.INT32
+_OPERANDS = {0: TensorInfo(ir.DataType.FLOAT, (None,) * 3), 1: TensorInfo(_INT32, (None,))}
+
+
+def _running(op: Op, inputs: Value) -> Value:
+    """Which steps belong to the sequences, [T, N] bool."""
+    steps, batch = size(op, inputs, 0), size(op, inputs, 1)
+    number = unsqueeze(op, indices(op, steps), [1])
+    lengths = op.optional(1)
+    if lengths is None:
+        limit = vector(op, [steps])
+        return op.emit("Less", op.emit("Expand", number, vector(op, [steps, batch])), limit)
+    return op.emit("Less", number, cast(op, lengths, ir.DataType.INT64))
+
+
+@family.converts("CTCGreedyDecoder", expects=_OPERANDS)
+def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
+    """The most probable label of each step, without blanks; labels that follow themselves count once, or all."""
+    merge = op.args.flag("merge_repeated", default=True)
+    inputs = op.input(0)
+    labels = op.emit("Transpose", op.emit("ArgMax", inputs, axis=2, keepdims=0), perm=[1, 0])
+    kept = op.emit(
+        "And",
+        op.emit("Transpose", _running(op, inputs), perm=[1, 0]),
+        op.emit("Cast", labels, to=int(ir.DataType.BOOL)),
+    )
+    if merge:
+        shifted = op.emit("Pad", labels, op.const([0, 1, 0, -1], np.int64))
+        kept = op.emit("And", kept, op.emit("Not", op.emit("Equal", labels, shifted)))
+    counts = op.emit("ReduceSum", cast(op, kept, _INT32), op.const([1], np.int64), keepdims=0)
+    flat, mask = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (labels, kept))
+    return counts, cast(op, op.emit("Compress", flat, mask, axis=0), _INT32)
+
+
+@family.converts("CTCBeamSearchDecoder", expects=_OPERANDS)
+def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
+    """Lengths, labels and probabilities of the best prefixes of each sequence."""
+    width, count = op.args.integer("beam_width", default=10), op.args.integer("num_candidates", default=1)
+    threshold = op.args.number("prune_threshold", default=0.001)
+    if width <= 0 or count <= 0:
+        op.unsupported("beam_width and num_candidates have to be above 0", code="invalid-argument")
+    labels, lengths, probabilities = beam_search(op, op.input(0), _running(op, op.input(0)), width, count, threshold)
+    inside = op.emit("Less", indices(op, size(op, labels, 2)), unsqueeze(op, lengths, [2]))
+    flat, mask = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (labels, inside))
+    values = cast(op, op.emit("Compress", flat, mask, axis=0), _INT32)
+    flat_lengths, flat_probabilities = (
+        op.emit("Reshape", v, op.const([-1], np.int64)) for v in (lengths, probabilities)
+    )
+    return cast(op, flat_lengths, _INT32), values, flat_probabilities

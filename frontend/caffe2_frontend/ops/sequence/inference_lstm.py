@@ -1,0 +1,143 @@
+"""InferenceLSTM: an LSTM of several layers, of one direction or two, as one operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import add, mul
+from caffe2_frontend.emit.shapes import slice_axis, squeeze, transpose_matrix, unsqueeze
+from caffe2_frontend.emit.subgraphs import scan
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("inference_lstm")
+
+_GATES = 4
+# Caffe2 has the gates in the order input, forget, cell, output; ONNX wants input, output, forget, cell.
+_ONNX_ORDER = (0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class _Direction:
+    """One direction of a layer: its parameters, the biases None where there are none, and the states it starts with."""
+
+    input_weights: Value
+    hidden_weights: Value
+    input_bias: Value | None
+    hidden_bias: Value | None
+    hidden: Value
+    cell: Value
+    reverse: bool
+
+
+@dataclass(frozen=True)
+class _Result:
+    """[T, N, H], and the last states, [1, N, H]."""
+
+    output: Value
+    hidden: Value
+    cell: Value
+
+
+def _operand(op: OpView, index: int) -> TensorInfo:
+    if index < 3:
+        return TensorInfo(ir.DataType.FLOAT, (None,) * 3)
+    biases = op.args.flag("has_biases", default=True)
+    return TensorInfo(ir.DataType.FLOAT, (None,) if biases and (index - 3) % 4 > 1 else (None, None))
+
+
+@family.converts("InferenceLSTM", expects=_operand)
+def inference_lstm(op: Op) -> tuple[Value, Value, Value]:
+    """The output of the last layer, and the last states of every layer and direction.
+
+    ONNX's LSTM where the size of the states is known, else a Scan.
+    """
+    layers = op.args.integer("num_layers", default=1)
+    directions = 2 if op.args.flag("bidirectional", default=False) else 1
+    biases = op.args.flag("has_biases", default=True)
+    batch_first = op.args.flag("batch_first", default=False)
+    each = 4 if biases else 2
+    params = op.inputs[3:]
+    if layers <= 0 or len(params) != layers * directions * each:
+        op.unsupported(
+            f"{layers} layers of {directions} directions have {each} parameters each, {len(params)} are given",
+            code="invalid-operands",
+        )
+    x = op.emit("Transpose", op.input(0), perm=[1, 0, 2]) if batch_first else op.input(0)
+    results: list[_Result] = []
+    for layer in range(layers):
+        both = [
+            _direction(op, params[number * each :][:each], number, reverse=number % directions == 1)
+            for number in range(layer * directions, (layer + 1) * directions)
+        ]
+        here = [_run(op, x, direction) for direction in both]
+        x = op.emit("Concat", *(r.output for r in here), axis=2) if directions == 2 else here[0].output
+        results += here
+    output = op.emit("Transpose", x, perm=[1, 0, 2]) if batch_first else x
+    return (
+        output,
+        op.emit("Concat", *(r.hidden for r in results), axis=0),
+        op.emit("Concat", *(r.cell for r in results), axis=0),
+    )
+
+
+def _direction(op: Op, params: tuple[Value, ...], number: int, *, reverse: bool) -> _Direction:
+    hidden, cell = (slice_axis(op, op.input(i), 0, number, number + 1) for i in (1, 2))
+    input_bias, hidden_bias = params[2:] or (None, None)
+    return _Direction(params[0], params[1], input_bias, hidden_bias, hidden, cell, reverse)
+
+
+def _run(op: Op, x: Value, direction: _Direction) -> _Result:
+    units = op.static_dim(direction.hidden_weights, 1)
+    return _as_scan(op, x, direction) if units is None else _as_lstm(op, x, direction, units)
+
+
+def _as_lstm(op: Op, x: Value, direction: _Direction, units: int) -> _Result:
+    weights = [_in_onnx_order(op, w) for w in (direction.input_weights, direction.hidden_weights)]
+    bias = None
+    if direction.input_bias is not None and direction.hidden_bias is not None:
+        both = [_in_onnx_order(op, b) for b in (direction.input_bias, direction.hidden_bias)]
+        bias = op.emit("Concat", *both, axis=1)
+    output, hidden, cell = op.emit(
+        "LSTM",
+        x,
+        *weights,
+        bias,
+        None,
+        direction.hidden,
+        direction.cell,
+        outputs=3,
+        direction="reverse" if direction.reverse else "forward",
+        hidden_size=units,
+    )
+    return _Result(squeeze(op, output, [1]), hidden, cell)
+
+
+def _in_onnx_order(op: Op, param: Value) -> Value:
+    """A parameter with its gates in ONNX's order, and a leading dim for the direction."""
+    gates = op.emit("Split", param, axis=0, num_outputs=_GATES, outputs=_GATES)
+    return unsqueeze(op, op.emit("Concat", *(gates[i] for i in _ONNX_ORDER), axis=0), [0])
+
+
+def _as_scan(op: Op, x: Value, direction: _Direction) -> _Result:
+    steps = op.emit("MatMul", x, transpose_matrix(op, direction.input_weights))
+    for bias in (direction.input_bias, direction.hidden_bias):
+        steps = steps if bias is None else add(op, steps, bias)
+    weights = transpose_matrix(op, direction.hidden_weights)
+    initial = [squeeze(op, v, [0]) for v in (direction.hidden, direction.cell)]
+
+    def step(inside: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:
+        hidden, cell = states
+        gates = add(inside, rows[0], inside.emit("MatMul", hidden, weights))
+        i, f, g, o = inside.emit("Split", gates, axis=1, num_outputs=_GATES, outputs=_GATES)
+        i, f, o = (inside.emit("Sigmoid", v) for v in (i, f, o))
+        cell = add(inside, mul(inside, f, cell), mul(inside, i, inside.emit("Tanh", g)))
+        hidden = mul(inside, o, inside.emit("Tanh", cell))
+        return [hidden, cell], [hidden]
+
+    (hidden, cell), (output,) = scan(op, initial, [steps], step, reverse=direction.reverse)
+    return _Result(output, *(unsqueeze(op, v, [0]) for v in (hidden, cell)))

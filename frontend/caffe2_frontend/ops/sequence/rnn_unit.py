@@ -1,0 +1,68 @@
+"""The units inside recurrent cells: the arithmetic after the gates' matrix products."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.shapes import unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Expectation, Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("rnn_unit")
+
+
+def _unit_operand(states: int) -> Expectation:
+    def expected(op: OpView, index: int) -> TensorInfo:
+        lengths = states + 1 if op.args.flag("sequence_lengths", default=True) else None
+        if index == lengths:
+            return TensorInfo(ir.DataType.INT32, (None,))
+        return (
+            TensorInfo(ir.DataType.FLOAT, (1, None, None)) if index <= states else TensorInfo(ir.DataType.INT32, (1,))
+        )
+
+    return expected
+
+
+@family.converts("LSTMUnit", expects=_unit_operand(2))
+def lstm_unit(op: Op) -> tuple[Value, Value]:
+    """Gates in the order input, forget, output, candidate; a row past its length keeps its states, or drops them."""
+    h_prev, c_prev, gates = op.input(0), op.input(1), op.input(2)
+    forget_bias = op.args.number("forget_bias", default=0.0)
+    i, f, o, g = op.emit("Split", gates, axis=-1, num_outputs=4, outputs=4)
+    if forget_bias:
+        f = op.emit("Add", f, op.const(forget_bias, gates))
+    kept = op.emit("Mul", op.emit("Sigmoid", f), c_prev)
+    c = op.emit("Add", kept, op.emit("Mul", op.emit("Sigmoid", i), op.emit("Tanh", g)))
+    h = op.emit("Mul", op.emit("Sigmoid", o), op.emit("Tanh", c))
+    valid, drop = _valid(op, 3)
+    return _masked(op, valid, drop, h, h_prev), _masked(op, valid, drop, c, c_prev)
+
+
+@family.converts("GRUUnit", expects=_unit_operand(1))
+def gru_unit(op: Op) -> Value:
+    """Gates in the order reset (not used here), update, candidate."""
+    op.args.ignore("forget_bias")
+    h_prev, gates = op.input(0), op.input(1)
+    _, u, candidate = op.emit("Split", gates, axis=-1, num_outputs=3, outputs=3)
+    update = op.emit("Sigmoid", u)
+    rest = op.emit("Sub", op.const(1.0, gates), update)
+    h = op.emit("Add", op.emit("Mul", h_prev, update), op.emit("Mul", op.emit("Tanh", candidate), rest))
+    valid, drop = _valid(op, 2)
+    return _masked(op, valid, drop, h, h_prev)
+
+
+def _valid(op: Op, index: int) -> tuple[Value | None, bool]:
+    """Which rows have a step at this time, [N, 1] bool, None if all; and whether the others drop their states."""
+    drop = op.args.flag("drop_states", default=False)
+    if not op.args.flag("sequence_lengths", default=True):
+        return None, drop
+    lengths, timestep = op.input(index), op.input(index + 1)
+    return unsqueeze(op, op.emit("Less", timestep, lengths), [1]), drop
+
+
+def _masked(op: Op, valid: Value | None, drop: bool, new: Value, old: Value) -> Value:
+    if valid is None:
+        return new
+    return op.emit("Where", valid, new, op.const(0.0, new) if drop else old)

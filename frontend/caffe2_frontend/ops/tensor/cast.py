@@ -1,0 +1,64 @@
+"""Casts between element types."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import ArgumentError
+from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.interop.types import CAFFE2_TO_ONNX, TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("cast")
+
+_MAX_HALF: Final = 65504.0
+_FLOATING: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+_NARROW: Final = (ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.UINT16, ir.DataType.INT16)
+# Half and the old BYTE are no types that Caffe2's Cast makes.
+_TARGETS: Final = {k: v for k, v in CAFFE2_TO_ONNX.items() if k not in (TensorProto.FLOAT16, TensorProto.BYTE)}
+
+
+@family.converts("Cast")
+def cast_to(op: Op) -> Value:
+    """A float that becomes a narrow integer does so by way of int32, so that what does not fit wraps around."""
+    op.args.ignore("from_type")
+    x, to = op.input(0), _target(op)
+    source = op.dtype(x)
+    if source in (ir.DataType.FLOAT16, ir.DataType.STRING):
+        op.unsupported(f"Cast takes no {source.name}", code="invalid-operands")
+    if source in _FLOATING and to == ir.DataType.STRING:
+        op.unsupported("a float as text with six decimals: ONNX writes floats in another form")
+    # A boolean as text is 1 or 0.
+    if (source in _FLOATING and to in _NARROW) or (source == ir.DataType.BOOL and to == ir.DataType.STRING):
+        x = cast(op, x, ir.DataType.INT32)
+    return cast(op, x, to)
+
+
+@family.converts("FloatToHalf", expects={0: TensorInfo(ir.DataType.FLOAT)})
+def float_to_half(op: Op) -> Value:
+    """What is beyond the finite halves becomes infinite, or the greatest of them if ``clip``."""
+    x = op.input(0)
+    if op.args.flag("clip", default=False):
+        x = op.emit("Clip", x, *(op.const(bound, x) for bound in (-_MAX_HALF, _MAX_HALF)))
+    return cast(op, x, ir.DataType.FLOAT16)
+
+
+@family.converts("HalfToFloat", expects={0: TensorInfo(ir.DataType.FLOAT16)})
+def half_to_float(op: Op) -> Value:
+    return cast(op, op.input(0), ir.DataType.FLOAT)
+
+
+def _target(op: Op) -> ir.DataType:
+    """The argument ``to``: a number, or a name in any case."""
+    try:
+        number = op.args.integer("to", default=TensorProto.FLOAT)
+    except ArgumentError:
+        name = op.args.text("to").upper()
+        number = TensorProto.DataType.Value(name) if name in TensorProto.DataType.keys() else -1  # noqa: SIM118 - not a dict
+    if number not in _TARGETS:
+        op.unsupported(f"argument 'to' names no element type that Cast makes: {number}", code="invalid-argument")
+    return _TARGETS[number]

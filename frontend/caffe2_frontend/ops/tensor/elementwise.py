@@ -1,0 +1,192 @@
+"""Arithmetic, comparison and logic of two operands, and of many."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import mul, scalar
+from caffe2_frontend.emit.broadcast import operands, require_same_shape
+from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, require_dtype, takes
+from caffe2_frontend.emit.selection import select
+from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("elementwise")
+
+_ONNX_NAME: Final = {
+    "EQ": "Equal", "GT": "Greater", "GE": "GreaterOrEqual", "LT": "Less", "LE": "LessOrEqual",
+}  # fmt: skip
+_BOOLEAN: Final = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}
+_BOOL: Final = (ir.DataType.BOOL,)
+_COMPARED: Final = (*NUMBERS, *_BOOL)
+_BOOLS: Final = {0: TensorInfo(ir.DataType.BOOL), 1: TensorInfo(ir.DataType.BOOL)}
+
+
+@family.converts("Add", "Sub", "Mul", "Div")
+def arithmetic(op: Op) -> Value:
+    op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
+    return op.emit(op.type, *_operands(op, NUMBERS))
+
+
+@family.converts("EQ", "GT", "GE", "LT", "LE")
+def comparison(op: Op) -> Value:
+    """Booleans are ordered too: true is more than false."""
+    a, b = _operands(op, _COMPARED)
+    if op.type != "EQ" and op.dtype(a) == ir.DataType.BOOL:
+        a, b = (cast(op, v, ir.DataType.INT32) for v in (a, b))
+    return op.emit(_ONNX_NAME[op.type], a, b)
+
+
+@family.converts("And", "Or", "Xor", expects=_BOOLS)
+def logical(op: Op) -> Value:
+    return op.emit(op.type, *_operands(op, _BOOL))
+
+
+@family.converts("NE")
+def not_equal(op: Op) -> Value:
+    return op.emit("Not", op.emit("Equal", *_operands(op, _COMPARED)))
+
+
+@family.converts("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+def bitwise(op: Op) -> Value:
+    """Booleans are taken too."""
+    a, b = _operands(op, (*INDICES, *_BOOL))
+    boolean = op.dtype(a) == ir.DataType.BOOL
+    return op.emit(_BOOLEAN[op.type] if boolean else op.type, a, b)
+
+
+@family.converts("Not", expects=_BOOLS)
+def negation(op: Op) -> Value:
+    require_dtype(op, op.input(0), _BOOL, "the input")
+    return op.emit("Not", op.input(0))
+
+
+@family.converts("Pow", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)})
+def power(op: Op) -> Value:
+    """The exponent is an argument, or the second operand, of the base's shape unless ``broadcast``."""
+    require_dtype(op, op.input(0), REALS, "the base")
+    if not op.has_input(1):
+        op.args.ignore("broadcast", "axis", "axis_str", "order")
+        return op.emit("Pow", op.input(0), op.const(op.args.number("exponent"), op.input(0)))
+    op.args.ignore("exponent")
+    if not op.args.flag("broadcast", default=False):
+        if op.args.integer("axis", default=-1) != -1 or op.args.text("axis_str", default=""):
+            op.unsupported("an axis is given without broadcast", code="invalid-argument")
+        require_same_shape(op, op.inputs)
+    return op.emit("Pow", *operands(op))
+
+
+@family.converts("Mod", expects={0: TensorInfo(ir.DataType.INT64)})
+def modulo(op: Op) -> Value:
+    """The remainder has the dividend's sign, or the divisor's if ``sign_follow_divisor``."""
+    x, divisor = op.input(0), op.args.integer("divisor")
+    if divisor == 0:
+        op.unsupported("argument 'divisor' is 0", code="invalid-argument")
+    require_dtype(op, x, INDICES, "the input")
+    dtype = op.dtype(x)
+    truncated = None if op.args.flag("sign_follow_divisor", default=False) else 1
+    # An int32 dividend meets a divisor that may need 64 bits.
+    wide = dtype if np.can_cast(np.min_scalar_type(divisor), dtype.numpy()) else ir.DataType.INT64
+    return cast(op, op.emit("Mod", cast(op, x, wide), op.const(divisor, wide), fmod=truncated), dtype)
+
+
+@family.converts("Sum", "SumInt")
+def total(op: Op) -> Value:
+    """Integers are summed too, which ONNX's Sum does not do."""
+    return _total(op)
+
+
+@family.converts("SumRelu")
+def sum_relu(op: Op) -> Value:
+    return op.emit("Relu", _total(op))
+
+
+@family.converts("Mean")
+def mean(op: Op) -> Value:
+    count = len(op.inputs)
+    require_dtype(op, op.input(0), REALS, "the input")
+    return op.input(0) if count == 1 else mul(op, _total(op), float(np.float32(1 / count)))
+
+
+@family.converts("Max", "Min")
+def extreme(op: Op) -> Value:
+    require_same_shape(op, op.inputs)
+    require_dtype(op, op.input(0), REALS, "the input")
+    return op.emit(op.type, *op.inputs)
+
+
+def _weighted_operand(_: OpView, index: int) -> TensorInfo:
+    return TensorInfo(ir.DataType.FLOAT, (1,) if index % 2 else None)
+
+
+@family.converts("WeightedSum", expects=_weighted_operand)
+def weighted_sum(op: Op) -> Value:
+    """``X_0 * w_0 + X_1 * w_1 + ...``, the weights being tensors of one element; the shape is that of ``X_0``."""
+    op.args.ignore("grad_on_w")
+    require_dtype(op, op.input(0), REALS, "the input")
+    if len(op.inputs) % 2:
+        op.unsupported("an input has no weight", code="missing-input")
+    terms = zip(op.inputs[::2], op.inputs[1::2], strict=True)
+    return reduce(lambda a, b: op.emit("Add", a, b), (mul(op, x, scalar(op, w)) for x, w in terms))
+
+
+@family.converts("ScaleBlobs")
+@takes(REALS, 0)
+def scale_blobs(op: Op) -> tuple[Value, ...]:
+    """Every input times the same number, each its own output."""
+    scale = op.args.number("scale", default=1.0)
+    return tuple(mul(op, x, scale) for x in op.inputs)
+
+
+@family.converts("RowMul")
+def row_mul(op: Op) -> Value:
+    """Each row of the first operand times one element of the second, which may be of any shape."""
+    x, w = op.input(0), op.input(1)
+    require_dtype(op, x, REALS, "the input")
+    return mul(op, x, reshape(op, w, [-1, *[1] * (op.rank(x) - 1)]))
+
+
+@family.converts("Where", expects={0: TensorInfo(ir.DataType.BOOL)})
+@takes(_BOOL, 0)
+def where(op: Op) -> Value:
+    """Without ``broadcast_on_rows`` all shapes are the same; with it the condition has one element a row."""
+    condition, a, b = op.input(0), op.input(1), op.input(2)
+    require_same_shape(op, (a, b))
+    if op.args.flag("broadcast_on_rows", default=False):
+        return select(op, _rows(op, condition, a), a, b)
+    require_same_shape(op, (condition, a))
+    return select(op, condition, a, b)
+
+
+@family.converts("Conditional", expects={0: TensorInfo(ir.DataType.BOOL, (None,))})
+@takes(_BOOL, 0)
+def conditional(op: Op) -> Value:
+    """The condition chooses whole rows."""
+    condition, a, b = op.input(0), op.input(1), op.input(2)
+    require_same_shape(op, (a, b))
+    return select(op, _rows(op, condition, a), a, b)
+
+
+def _operands(op: Op, dtypes: Collection[ir.DataType]) -> tuple[Value, Value]:
+    require_dtype(op, op.input(0), dtypes, "the first operand")
+    return operands(op)
+
+
+def _total(op: Op) -> Value:
+    require_same_shape(op, op.inputs)
+    require_dtype(op, op.input(0), NUMBERS, "the input")
+    return reduce(lambda a, b: op.emit("Add", a, b), op.inputs)
+
+
+def _rows(op: Op, condition: Value, x: Value) -> Value:
+    if op.rank(condition) != 1 or op.rank(x) < 1:
+        op.unsupported("the condition must be a vector with one element a row", code="invalid-operands")
+    return unsqueeze(op, condition, range(1, op.rank(x)))

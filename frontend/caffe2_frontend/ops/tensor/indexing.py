@@ -1,0 +1,233 @@
+"""Taking elements by index, key, membership or mask."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_rank, require_rank_from
+from caffe2_frontend.emit.segments import ends, filled, starts, take_rows
+from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("indexing")
+
+_INDICES = TensorInfo(ir.DataType.INT32)
+_KEYS = TensorInfo(ir.DataType.INT32, (None,))
+_MASK = TensorInfo(ir.DataType.BOOL, (None,))
+_INT64 = ir.DataType.INT64
+
+
+@family.converts("Gather", "BatchGather", expects={1: _INDICES})
+def gather(op: Op) -> Value:
+    """With ``match_outer`` the indices have the data's dims before ``axis``: each outer place has its own indices."""
+    x, places = op.input(0), op.input(1)
+    require_dtype(op, places, INDICES, "indices")
+    # Whether negative indices count from the end or are an error.
+    op.args.ignore("wrap_indices")
+    axis = op.axis(1 if op.type == "BatchGather" else op.args.integer("axis", default=0), op.rank(x))
+    if not op.args.flag("match_outer", default=False):
+        if axis == 0:
+            return take_rows(op, x, cast(op, places, _INT64))
+        return op.emit("Gather", x, places, axis=axis)
+    if axis == 0 or op.rank(places) < axis:
+        op.unsupported(f"match_outer needs indices with dims before axis {axis}", code="invalid-argument")
+    places = unsqueeze(op, cast(op, places, _INT64), [op.rank(places)])
+    return op.emit("GatherND", x, places, batch_dims=axis)
+
+
+@family.converts("BooleanMask", expects={1: _MASK})
+def boolean_mask(op: Op) -> tuple[Value, Value | None]:
+    """The rows where the mask is true, and their indices (int64)."""
+    x, mask = op.input(0), op.input(1)
+    require_rank(op, mask, 1, "the mask")
+    require_rank_from(op, x, 1, "the data")
+    rows = op.emit("Compress", x, mask, axis=0, shape=[None, *op.shape(x)[1:]])
+    return rows, _where(op, mask) if op.wants(1) else None
+
+
+def _where(op: Op, mask: Value) -> Value:
+    """The places where a vector is true, [K] int64."""
+    return op.emit("Reshape", op.emit("NonZero", mask), op.const([-1], np.int64), shape=[None])
+
+
+@family.converts("BooleanMaskLengths", expects={0: _KEYS, 1: _MASK})
+def boolean_mask_lengths(op: Op) -> Value:
+    """How many elements of each segment the mask keeps."""
+    lengths, mask = op.input(0), op.input(1)
+    require_rank(op, lengths, 1, "the lengths")
+    require_rank(op, mask, 1, "the mask")
+    kept = op.emit("Concat", op.const([0], np.int64), cast(op, mask, _INT64), axis=0)
+    until = op.emit("CumSum", kept, op.const(0, np.int64))
+    wide = cast(op, lengths, _INT64)
+    first, behind = (op.emit("Gather", until, places(op, wide)) for places in (starts, ends))
+    return cast(op, op.emit("Sub", behind, first), op.dtype(lengths))
+
+
+def _unmask_operand(_: OpView, index: int) -> TensorInfo:
+    return TensorInfo(shape=(None,)) if index % 2 else _MASK
+
+
+@family.converts("BooleanUnmask", expects=_unmask_operand)
+def boolean_unmask(op: Op) -> Value:
+    """Operands are masks and the values for the places where each is true; of two true ones the first counts."""
+    masks, values = op.inputs[::2], op.inputs[1::2]
+    if not masks or len(masks) != len(values):
+        op.unsupported(f"{len(op.inputs)} operands are no pairs of mask and values", code="invalid-operands")
+    taken: Value | None = None
+    places = []
+    for mask in masks:
+        own = mask if taken is None else op.emit("And", mask, op.emit("Not", taken))
+        taken = mask if taken is None else op.emit("Or", taken, mask)
+        places.append(_where(op, own))
+    if len(masks) == 1:
+        return values[0]
+    order = op.emit("Concat", *places, axis=0)
+    return take_rows(op, op.emit("Concat", *values, axis=0), _inverse(op, order))
+
+
+def _inverse(op: Op, permutation: Value) -> Value:
+    """The permutation that undoes a permutation, both [N] int64."""
+    return op.emit("ScatterElements", permutation, permutation, indices(op, size(op, permutation, 0)), axis=0)
+
+
+@family.converts("Unique", expects={0: _KEYS})
+def unique(op: Op) -> tuple[Value, Value | None]:
+    """Distinct values in rising order, and for each element the place of its value among them (int32)."""
+    x = op.input(0)
+    require_dtype(op, x, INDICES, "the operand")
+    require_rank(op, x, 1, "the operand")
+    values, _, inverse, _ = op.emit("Unique", cast(op, x, _INT64), sorted=1, axis=0, outputs=4)
+    return cast(op, values, op.dtype(x)), cast(op, inverse, ir.DataType.INT32) if op.wants(1) else None
+
+
+@family.converts("FindDuplicateElements", expects={0: TensorInfo(shape=(None,))})
+def find_duplicate_elements(op: Op) -> Value:
+    """Indices (int64) of the elements that came before."""
+    x = op.input(0)
+    require_rank(op, x, 1, "the data")
+    if op.dtype(x) == ir.DataType.INT32:
+        x = cast(op, x, _INT64)
+    _, first, _, _ = op.emit("Unique", x, sorted=0, outputs=4)
+    again = op.emit("Expand", op.const([True]), op.emit("Shape", x))
+    fresh = op.emit("Expand", op.const([False]), op.emit("Shape", first))
+    return _where(op, op.emit("ScatterElements", again, first, fresh, axis=0))
+
+
+@family.converts("Find", expects={0: _INDICES, 1: _INDICES})
+def find(op: Op) -> Value:
+    """Where each of the second operand's values is last in the first one; ``missing_value`` where it is not."""
+    pool, wanted = op.input(0), op.input(1)
+    missing = op.args.integer("missing_value", default=-1)
+    dtype = op.dtype(pool)
+    require_dtype(op, pool, INDICES, "the pool")
+    flat = [reshape(op, cast(op, v, _INT64), [-1]) for v in (pool, wanted)]
+    _, _, groups, counts = op.emit("Unique", op.emit("Concat", *flat, axis=0), sorted=1, outputs=4)
+    split = op.emit("Shape", flat[0])
+    pooled, asked = op.emit("Split", groups, op.emit("Concat", split, op.emit("Shape", flat[1]), axis=0), outputs=2)
+    nowhere = filled(op, groups, [op.emit("Shape", counts)], -1)
+    last = op.emit("ScatterElements", nowhere, pooled, indices(op, size(op, pooled, 0)), axis=0, reduction="max")
+    found = op.emit("Gather", last, asked)
+    if missing != -1:
+        found = op.emit("Where", op.emit("Less", found, op.const(0, np.int64)), op.const(missing, np.int64), found)
+    return reshape(op, cast(op, found, dtype), sizes(op, wanted))
+
+
+@family.converts("IsMemberOf")
+def is_member_of(op: Op) -> Value:
+    """Which elements are among ``value``; none where ``dtype`` is another type than the operand's."""
+    x = op.input(0)
+    dtype = op.dtype(x)
+    declared = op.args.integer("dtype", default=TensorProto.UNDEFINED)
+    if dtype == ir.DataType.STRING:
+        values: list[str] | list[int] = list(op.args.texts("value", default=()))
+    else:
+        values = list(op.args.integers("value", default=()))
+    if not values or declared not in (TensorProto.UNDEFINED, _DECLARED[dtype]):
+        return op.emit("Expand", op.const(False), op.emit("Shape", x))  # noqa: FBT003 - the element
+    if len(values) == 1:
+        return op.emit("Equal", x, op.const(values[0], x))
+    table = op.const(sorted(set(values)), object if dtype == ir.DataType.STRING else x)
+    same = op.emit("Equal", unsqueeze(op, x, [op.rank(x)]), table)
+    last = op.const([op.rank(x)], np.int64)
+    most = op.emit("ReduceMax", op.emit("Cast", same, to=int(ir.DataType.UINT8)), last, keepdims=0)
+    return cast(op, most, ir.DataType.BOOL)
+
+
+_DECLARED = {
+    ir.DataType.INT32: TensorProto.INT32,
+    ir.DataType.INT64: TensorProto.INT64,
+    ir.DataType.BOOL: TensorProto.BOOL,
+    ir.DataType.STRING: TensorProto.STRING,
+}
+
+
+def _shards(op: Op, keys: Value, count: int) -> Value:
+    """The partition of each key: the key modulo their number, never negative."""
+    require_dtype(op, keys, INDICES, "the keys")
+    return op.emit("Mod", keys, op.const(count, keys))
+
+
+@family.converts("Partition", expects={0: _KEYS})
+def partition(op: Op) -> tuple[Value, ...]:
+    """Each partition has the keys that are its number modulo their count, and the same rows of the other operands.
+
+    With ``pack_first_input`` keys lose that remainder and are divided by the count.
+    """
+    count = op.output_count // len(op.inputs)
+    if count < 1 or op.output_count % len(op.inputs):
+        op.unsupported(f"{op.output_count} outputs are no multiple of {len(op.inputs)} inputs", code="invalid-argument")
+    keys = op.input(0)
+    require_rank_from(op, keys, 1, "the keys")
+    shards = _shards(op, keys, count)
+    rank = op.rank(keys)
+    rows = [keys, *op.inputs[1:]]
+    if op.args.integer("pack_first_input", default=0):
+        rows[0] = op.emit("Div", op.emit("Sub", keys, shards), op.const(count, keys))
+    if rank > 1:
+        shards = reshape(op, shards, [-1])
+        rows = [reshape(op, x, [product(op, sizes(op, x, 0, rank)), *sizes(op, x, rank)]) for x in rows]
+    outputs = []
+    for number in range(count):
+        mine = op.emit("Equal", shards, op.const(number, shards))
+        outputs += [op.emit("Compress", x, mine, axis=0, shape=[None, *op.shape(x)[1:]]) for x in rows]
+    return tuple(outputs)
+
+
+@family.converts("GatherByKey", expects={0: _KEYS})
+def gather_by_key(op: Op) -> Value:
+    """The inverse of Partition: rows in the order of the keys that they were partitioned by."""
+    keys, parts = op.input(0), op.inputs[1:]
+    require_rank(op, keys, 1, "the keys")
+    shards = _shards(op, keys, len(parts))
+    rows = parts[0] if len(parts) == 1 else op.emit("Concat", *parts, axis=0)
+    _, order = op.emit("TopK", shards, op.emit("Shape", shards), axis=0, largest=0, sorted=1, outputs=2)
+    return take_rows(op, rows, _inverse(op, order))
+
+
+@family.converts("KeySplit", expects={0: TensorInfo(_INT64)})
+def key_split(op: Op) -> tuple[Value, ...]:
+    """For each key below ``categorical_limit`` the places that have it (int32)."""
+    keys = op.input(0)
+    require_dtype(op, keys, [_INT64], "the keys")
+    limit = op.args.integer("categorical_limit", default=0)
+    if limit < 1 or limit != op.output_count:
+        op.unsupported(f"categorical_limit {limit} must be the number of outputs", code="invalid-argument")
+    flat = reshape(op, keys, [-1])
+    return tuple(
+        cast(op, _where(op, op.emit("Equal", flat, op.const(key, np.int64))), ir.DataType.INT32) for key in range(limit)
+    )
+
+
+@family.converts("QuantDecode")
+def quant_decode(op: Op) -> tuple[Value, ...]:
+    """Codes (uint8, uint16 or int32) are indices into a codebook, the first operand."""
+    codes = op.inputs[1:]
+    if not codes or len(codes) != op.output_count:
+        op.unsupported(f"{len(codes)} operands of codes for {op.output_count} outputs", code="invalid-operands")
+    book = reshape(op, op.input(0), [-1])
+    return tuple(op.emit("Gather", book, cast(op, code, ir.DataType.INT32)) for code in codes)

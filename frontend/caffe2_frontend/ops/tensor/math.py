@@ -1,0 +1,157 @@
+"""Functions of one value, element by element."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sqrt, square, sub
+from caffe2_frontend.emit.operand_checks import (
+    FLOATS,
+    NUMBERS,
+    REALS,
+    require_dtype,
+    require_equal,
+    require_rank,
+    require_rank_from,
+)
+from caffe2_frontend.emit.shapes import cast, reshape, sizes, unsqueeze, vector
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("math")
+
+_FLOAT: Final = {0: TensorInfo(ir.DataType.FLOAT)}
+
+
+@family.converts(
+    "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Reciprocal", "Sin", "Sinh",
+    "Tan", expects=_FLOAT,
+)  # fmt: skip
+@family.converts("Sqrt")
+def same_of_reals(op: Op) -> Value:
+    return op.emit(op.type, _real(op))
+
+
+@family.converts("Negative", "Sign")
+def same_of_numbers(op: Op) -> Value:
+    return op.emit("Neg" if op.type == "Negative" else op.type, _number(op))
+
+
+@family.converts("Sqr", expects=_FLOAT)
+def squared(op: Op) -> Value:
+    return square(op, _real(op))
+
+
+@family.converts("Cube")
+def cube(op: Op) -> Value:
+    x = _number(op)
+    return mul(op, x, x, x)
+
+
+@family.converts("Cbrt", expects=_FLOAT)
+def cube_root(op: Op) -> Value:
+    """The root of a negative number is negative."""
+    x = _real(op)
+    return mul(op, op.emit("Sign", x), binary(op, "Pow", op.emit("Abs", x), 1 / 3))
+
+
+@family.converts("Rsqrt", expects=_FLOAT)
+def reciprocal_root(op: Op) -> Value:
+    return op.emit("Reciprocal", sqrt(op, _real(op)))
+
+
+@family.converts("Log1p", expects=_FLOAT)
+def log_of_one_more(op: Op) -> Value:
+    """In doubles, so that the sum keeps what is small beside 1."""
+    x = _real(op)
+    return cast(op, op.emit("Log", add(op, cast(op, x, ir.DataType.DOUBLE), 1.0)), op.dtype(x))
+
+
+@family.converts("ReplaceNaN")
+def replace_nan(op: Op) -> Value:
+    x = op.input(0)
+    require_dtype(op, x, FLOATS, "the input")
+    return op.emit("Where", op.emit("IsNaN", x), op.const(op.args.number("value", default=0.0), x), x)
+
+
+@family.converts("IsNaN")
+def is_nan(op: Op) -> Value:
+    """The answer is 0 or 1, as uint8."""
+    return op.emit("Cast", op.emit("IsNaN", _real(op)), to=int(ir.DataType.UINT8))
+
+
+@family.converts("NanCheck", expects=_FLOAT)
+def nan_check(op: Op) -> Value:
+    """The first operand; Caffe2 stops where it is not finite, the others being printed then. ONNX goes on."""
+    return op.input(0)
+
+
+@family.converts("EnforceFinite")
+def enforce_finite(op: Op) -> tuple[Value, ...]:
+    """Nothing; Caffe2 stops where the operand is not finite. ONNX goes on."""
+    require_dtype(op, op.input(0), FLOATS, "the input")
+    return ()
+
+
+@family.converts("StumpFunc", expects=_FLOAT)
+def stump(op: Op) -> Value:
+    """One value above the threshold, another elsewhere."""
+    low, high = (op.const(op.args.number(name, default=0.0), np.float32) for name in ("low_value", "high_value"))
+    return op.emit("Where", _above(op), high, low)
+
+
+@family.converts("StumpFuncIndex", expects=_FLOAT)
+def stump_indices(op: Op) -> tuple[Value, Value]:
+    """The places of the elements that are not above the threshold, then of those that are, in the flattened operand."""
+    above = reshape(op, _above(op), [-1])
+    low, high = (reshape(op, op.emit("NonZero", v), [-1]) for v in (op.emit("Not", above), above))
+    return low, high
+
+
+def _real(op: Op) -> Value:
+    require_dtype(op, op.input(0), REALS, "the input")
+    return op.input(0)
+
+
+def _number(op: Op) -> Value:
+    require_dtype(op, op.input(0), NUMBERS, "the input")
+    return op.input(0)
+
+
+def _above(op: Op) -> Value:
+    return binary(op, "Greater", _real(op), op.args.number("threshold", default=0.0))
+
+
+@family.converts("SquareRootDivide", expects=_FLOAT)
+def square_root_divide(op: Op) -> Value:
+    """Each row over the square root of its scale; a row whose scale is 0 stays what it is."""
+    x, scale = op.input(0), op.input(1)
+    require_rank_from(op, x, 1, "the data")
+    require_rank(op, scale, 1, "the scale")
+    require_equal(op, op.static_dim(x, 0), op.static_dim(scale, 0), "rows and scales")
+    scale = cast(op, scale, ir.DataType.FLOAT)
+    scale = op.emit("Where", binary(op, "Equal", scale, 0), op.const(1.0, scale), scale)
+    return div(op, x, unsqueeze(op, sqrt(op, scale), range(1, op.rank(x))))
+
+
+@family.converts("SinusoidPositionEncoding", expects={0: TensorInfo(shape=(None, None))})
+def sinusoid_position_encoding(op: Op) -> Value:
+    """Sines of ``position / alpha**(k / size)`` for even k, cosines for odd k; all examples have those of the first."""
+    positions = op.input(0)
+    require_rank(op, positions, 2, "the positions")
+    count = op.args.integer("embedding_size", default=100)
+    alpha, amplitude = op.args.number("alpha", default=10000.0), op.args.number("amplitude", default=1.0)
+    first = op.emit("Gather", cast(op, positions, ir.DataType.FLOAT), op.const([0], np.int64), axis=1)
+    # A logarithmic range, its step taken from its ends as Caffe2 does: of position 0 all but the end is NaN.
+    low = op.emit("Log", first)
+    high = sub(op, low, float(np.log(alpha)) * (count - 1) / count)
+    step = div(op, sub(op, high, low), float(max(count - 1, 1)))
+    inner = add(op, low, mul(op, step, op.const(np.arange(count - 1), np.float32)))
+    angle = op.emit("Exp", op.emit("Concat", inner, high, axis=1))
+    phase = (np.arange(count) % 2) * (np.pi / 2)
+    row = mul(op, op.emit("Sin", add(op, angle, op.const(phase, np.float32))), amplitude)
+    return op.emit("Expand", unsqueeze(op, row, [1]), vector(op, [*sizes(op, positions), count]))

@@ -1,0 +1,171 @@
+"""Random fills: other numbers than Caffe2's, of the same distribution; the same ones every time if a seed is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_frontend.emit.arithmetic import add, binary, mul, scalar, sub
+from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Expectation, Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.tensor.fill import FillShape, fill_operand, fill_shape
+
+family = Family("random_fill")
+
+_INTEGERS: Final[Mapping[int, ir.DataType]] = {
+    TensorProto.INT32: ir.DataType.INT32,
+    TensorProto.INT64: ir.DataType.INT64,
+}
+
+
+def _bounded(dtype: ir.DataType) -> Expectation:
+    def expected(op: OpView, index: int) -> TensorInfo:
+        return TensorInfo(dtype, (1,)) if index else fill_operand(op, index)
+
+    return expected
+
+
+@family.converts("UniformFill", expects=_bounded(ir.DataType.FLOAT))
+def uniform(op: Op) -> Value:
+    """The bounds are arguments, or the second and third operand; crossed ones give a tensor without rows."""
+    shape = fill_shape(op)
+    if op.has_input(1):
+        first, last, shape = _bound_operands(op, shape)
+        return add(op, mul(op, _uniform(op, shape), sub(op, last, first)), first)
+    low, high = op.args.number("min", default=0.0), op.args.number("max", default=1.0)
+    _require_order(op, low, high)
+    return _uniform(op, shape, low, high)
+
+
+@family.converts("Float16UniformFill")
+def half_uniform(op: Op) -> Value:
+    low, high = op.args.number("min", default=0.0), op.args.number("max", default=1.0)
+    _require_order(op, low, high)
+    return cast(op, _uniform(op, fill_shape(op), low, high), ir.DataType.FLOAT16)
+
+
+@family.converts("UniformIntFill", expects=_bounded(ir.DataType.INT32))
+def uniform_int(op: Op) -> Value:
+    """Both bounds are among the numbers drawn."""
+    shape = fill_shape(op)
+    low: Value
+    high: Value
+    if op.has_input(1):
+        low, high, shape = _bound_operands(op, shape)
+    else:
+        bounds = op.args.integer("min", default=0), op.args.integer("max", default=1)
+        _require_order(op, *bounds)
+        low, high = (op.const(bound, np.int32) for bound in bounds)
+    # In doubles: a span of 2**32 numbers does not fit other types.
+    first, last = (cast(op, bound, ir.DataType.DOUBLE) for bound in (low, high))
+    span = add(op, sub(op, last, first), 1.0)
+    drawn = op.emit("Floor", mul(op, _uniform(op, shape, dtype=ir.DataType.DOUBLE), span))
+    return cast(op, op.emit("Min", add(op, drawn, first), last), ir.DataType.INT32)
+
+
+@family.converts("UniqueUniformFill", expects=fill_operand)
+def unique_uniform(op: Op) -> Value:
+    """Different numbers, drawn by giving every number of the range a random key and taking the greatest keys.
+
+    Numbers that the second operand holds have no chance.
+    """
+    shape = fill_shape(op)
+    low, high = op.args.integer("min"), op.args.integer("max")
+    _require_order(op, low, high)
+    dtype = _INTEGERS.get(op.args.integer("dtype", default=TensorProto.INT32))
+    if dtype is None:
+        op.unsupported("argument 'dtype' is neither INT32 nor INT64", code="invalid-argument")
+    count = high - low + 1
+    keys = _uniform(op, FillShape(op.const([count], np.int64), (count,)))
+    if op.has_input(1):
+        avoided = reshape(op, cast(op, op.input(1), ir.DataType.INT64), [-1])
+        place = sub(op, avoided, low)
+        inside = op.emit("And", binary(op, "GreaterOrEqual", place, 0), binary(op, "Less", place, count))
+        # Those outside of the range meet one key more, which is cut off again.
+        place = op.emit("Where", inside, place, op.const(count, np.int64))
+        keys = op.emit("Concat", keys, op.const([-1.0], np.float32), axis=0)
+        never = op.emit("Expand", op.const(-1.0, np.float32), op.emit("Shape", place))
+        keys = op.emit("ScatterElements", keys, place, never, axis=0)
+    wanted = op.emit("ReduceProd", shape.vector, keepdims=1, shape=[1])
+    _, chosen = op.emit("TopK", keys, wanted, outputs=2)
+    return shape.reshape(op, cast(op, add(op, chosen, low), dtype))
+
+
+@family.converts("GaussianFill", expects=fill_operand)
+def gaussian(op: Op) -> Value:
+    mean, std = op.args.number("mean", default=0.0), op.args.number("std", default=1.0)
+    if std < 0:
+        op.unsupported(f"the standard deviation {std} is negative", code="invalid-argument")
+    return _normal(op, fill_shape(op), mean, std)
+
+
+@family.converts("XavierFill", expects=fill_operand)
+def xavier(op: Op) -> Value:
+    """Uniform within the square root of three over the number of elements for each index of the first axis."""
+    shape = fill_shape(op)
+    return mul(op, _uniform(op, shape, -1.0, 1.0), _root(op, shape, 3.0, 0))
+
+
+@family.converts("MSRAFill", expects=fill_operand)
+def msra(op: Op) -> Value:
+    """Normal, the variance being two over the number of elements for each index of the second axis."""
+    shape = fill_shape(op)
+    return mul(op, _normal(op, shape, 0.0, 1.0), _root(op, shape, 2.0, 1))
+
+
+def _root(op: Op, shape: FillShape, numerator: float, axis: int) -> Value:
+    if shape.dims is not None and len(shape.dims) <= axis:
+        op.unsupported(f"the shape must have {axis + 1} dimensions at least", code="invalid-argument")
+    total = op.emit("ReduceProd", shape.vector, keepdims=0, shape=[])
+    own = op.emit("Gather", shape.vector, op.const(axis, np.int64), axis=0)
+    fan = op.emit("Div", *(cast(op, x, ir.DataType.FLOAT) for x in (total, own)))
+    return op.emit("Sqrt", binary(op, "Div", numerator, fan))
+
+
+def _bound_operands(op: Op, shape: FillShape) -> tuple[Value, Value, FillShape]:
+    given = [name for name in ("min", "max") if name in op.args]
+    if given:
+        op.unsupported(f"{given} are given both as arguments and as inputs", code="invalid-argument")
+    low, high = scalar(op, op.input(1)), scalar(op, op.input(2))
+    rows = cast(op, op.emit("LessOrEqual", low, high), ir.DataType.INT64)
+    first, rest = (
+        op.emit("Slice", shape.vector, *(op.const([v], np.int64) for v in ends)) for ends in ((0, 1), (1, 99))
+    )
+    dims = op.emit("Concat", op.emit("Mul", first, unsqueeze(op, rows, [0])), rest, axis=0)
+    return low, high, FillShape(dims, None if shape.dims is None else (None, *shape.dims[1:]))
+
+
+def _require_order(op: Op, low: float, high: float) -> None:
+    if low >= high:
+        op.unsupported(f"max ({high}) must be greater than min ({low})", code="invalid-argument")
+
+
+def _seed(op: Op) -> float | None:
+    device = op.view.proto.device_option
+    return float(device.random_seed) if device.HasField("random_seed") else None
+
+
+def _uniform(
+    op: Op, shape: FillShape, low: float = 0.0, high: float = 1.0, dtype: ir.DataType = ir.DataType.FLOAT
+) -> Value:
+    like = _like(op, shape, dtype)
+    return op.emit("RandomUniformLike", like, low=low, high=high, seed=_seed(op), shape=shape.dims)
+
+
+def _normal(op: Op, shape: FillShape, mean: float, std: float) -> Value:
+    if std == 0:  # no distribution, to some runtimes
+        return _like(op, shape, ir.DataType.FLOAT, mean)
+    like = _like(op, shape, ir.DataType.FLOAT)
+    return op.emit("RandomNormalLike", like, mean=mean, scale=std, seed=_seed(op), shape=shape.dims)
+
+
+def _like(op: Op, shape: FillShape, dtype: ir.DataType, value: float = 0.0) -> Value:
+    element = ir.tensor(np.array([value], dtype.numpy()))
+    return op.emit("ConstantOfShape", shape.vector, value=element, shape=shape.dims)

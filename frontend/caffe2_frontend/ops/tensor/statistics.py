@@ -1,0 +1,88 @@
+"""Moments, sums and norms of tensors, and scaling by norms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from caffe2_frontend.emit.arithmetic import mul, square, sub
+from caffe2_frontend.emit.layout import channels_last
+from caffe2_frontend.emit.moments import moments
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
+from caffe2_frontend.emit.shapes import unsqueeze
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("statistics")
+
+# Below this a norm counts as this.
+_SMALLEST_NORM = 1e-12
+
+
+def _but_channels(op: Op, x: Value) -> Value:
+    """The axes of ``x`` except the channels'."""
+    rank = op.rank(x)
+    channel = rank - 1 if channels_last(op) else 1
+    return op.const([axis for axis in range(rank) if axis != channel], np.int64)
+
+
+@family.converts("BatchMoments", "ChannelStats")
+def channel_moments(op: Op) -> tuple[Value, Value]:
+    """Mean, or sum, of the values and of their squares for each channel: the second is no variance."""
+    x = op.input(0)
+    axes = _but_channels(op, x)
+    reduce = "ReduceMean" if op.type == "BatchMoments" else "ReduceSum"
+    return op.emit(reduce, x, axes, keepdims=0), op.emit(reduce, square(op, x), axes, keepdims=0)
+
+
+@family.converts("ChannelBackpropStats")
+def channel_backprop_stats(op: Op) -> tuple[Value, Value]:
+    """The gradients of a batch normalization's scale and bias, from X, the saved moments and Y's gradient."""
+    x, mean, rstd, dy = op.inputs
+    axes = _but_channels(op, x)
+    mean, rstd = (unsqueeze(op, v, range(1, op.rank(x) - 1)) for v in (mean, rstd))
+    normal = mul(op, sub(op, x, mean), rstd)
+    return op.emit("ReduceSum", mul(op, normal, dy), axes, keepdims=0), op.emit("ReduceSum", dy, axes, keepdims=0)
+
+
+@family.converts("Moments")
+def mean_and_variance(op: Op) -> tuple[Value, Value]:
+    x = op.input(0)
+    rank = op.rank(x)
+    axes = sorted(op.args.integers("axes", default=())) or list(range(rank))
+    if any(not 0 <= axis < rank for axis in axes):
+        op.unsupported(f"axes {axes} are out of range for rank {rank}", code="invalid-argument")
+    return moments(op, x, axes, keepdims=op.args.flag("keepdims", default=True))
+
+
+@family.converts("LpNorm")
+def lp_norm(op: Op) -> Value:
+    """The sum, or mean, of absolute values or squares: without the root. One element."""
+    x = op.input(0)
+    p = op.args.integer("p", default=2)
+    if p not in (1, 2):
+        op.unsupported(f"p is {p}: it must be 1 or 2", code="invalid-argument")
+    powers = op.emit("Abs", x) if p == 1 else square(op, x)
+    average = op.args.flag("average", default=False)
+    total = op.emit("ReduceMean" if average else "ReduceSum", powers, keepdims=0)
+    return unsqueeze(op, total, [0])
+
+
+@family.converts("Normalize")
+def normalize(op: Op) -> Value:
+    """By the 2-norm, which counts as 1e-12 where it is less."""
+    x, axis = _vectors(op)
+    norm = op.emit("ReduceL2", x, op.const([axis], np.int64))
+    return op.emit("Div", x, op.emit("Max", norm, op.const(_SMALLEST_NORM, x)))
+
+
+@family.converts("NormalizeL1")
+def normalize_l1(op: Op) -> Value:
+    x, axis = _vectors(op)
+    return op.emit("LpNormalization", x, p=1, axis=axis)
+
+
+def _vectors(op: Op) -> tuple[Value, int]:
+    """The input, and the axis along which its vectors lie."""
+    x = op.input(0)
+    require_dtype(op, x, SINGLE, "the input")
+    return x, op.axis(op.args.integer("axis", default=-1), op.rank(x))

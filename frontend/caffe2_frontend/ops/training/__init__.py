@@ -1,0 +1,11 @@
+"""Converters of optimizers and learning-rate schedules."""
+
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.ops.training import (
+    learning_rate,
+    optimizer,
+    sparse_optimizer,
+    yellowfin,
+)
+
+FAMILIES: tuple[Family, ...] = (learning_rate.family, optimizer.family, sparse_optimizer.family, yellowfin.family)

@@ -1,0 +1,336 @@
+"""Optimizers on dense tensors: plain arithmetic on parameters, gradients and moments."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.shapes import cast, size, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Expectation, Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("optimizer")
+
+_FLOAT = ir.DataType.FLOAT
+_ONE = TensorInfo(_FLOAT, (1,))
+_ITERATION = TensorInfo(ir.DataType.INT64, (1,))
+
+
+def _operands(lr: int | None = None, iteration: int | None = None) -> Expectation:
+    """All operands are float tensors, but for a learning rate of one element and an iteration number."""
+
+    def expected(_: OpView, index: int) -> TensorInfo:
+        if index == iteration:
+            return _ITERATION
+        return _ONE if index == lr else TensorInfo(_FLOAT)
+
+    return expected
+
+
+@family.converts("Adagrad", expects=_operands(lr=3))
+def adagrad(op: Op) -> tuple[Value, ...]:
+    epsilon = op.args.number("epsilon", default=1e-5)
+    decay = op.args.number("decay", default=1.0)
+    weight_decay = op.args.number("weight_decay", default=0.0)
+    param, old, grad, lr = op.input(0), op.input(1), op.input(2), scalar(op, op.input(3))
+    grad = of_shape(op, grad, param)
+    if weight_decay:
+        grad = add(op, mul(op, param, weight_decay), grad)
+    old_moment = of_shape(op, old, param)
+    moment = add(op, old_moment if decay == 1.0 else mul(op, old_moment, decay), square(op, grad))
+    effective_lr = div(op, lr, add(op, sqrt(op, moment), epsilon))
+    update = mul(op, effective_lr, grad)
+    given = op.input(2)
+    return (
+        add(op, param, update),
+        of_shape(op, moment, old),
+        of_shape(op, effective_lr, given),
+        of_shape(op, update, given),
+    )
+
+
+def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tuple[Value, Value, Value]:
+    """How Adam corrects the bias of moments after an iteration: of both, of the first; and beta2 to its power.
+
+    They are computed in double, and the first two given as float scalars, the last as a double.
+    """
+    step = cast(op, add(op, scalar(op, iteration), 1), ir.DataType.DOUBLE)
+    power1, power2 = (op.emit("Pow", op.const(beta, np.float64), step) for beta in (beta1, beta2))
+    first = div(op, 1.0, sub(op, 1.0, power1))
+    both = mul(op, sqrt(op, sub(op, 1.0, power2)), first)
+    return cast(op, both, _FLOAT), cast(op, first, _FLOAT), power2
+
+
+@family.converts("Adam", expects=_operands(lr=4, iteration=5))
+def adam(op: Op) -> tuple[Value, ...]:
+    beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
+    epsilon = op.args.number("epsilon", default=1e-5)
+    param, lr = op.input(0), scalar(op, op.input(4))
+    moment1, moment2, grad = (of_shape(op, op.input(i), param) for i in (1, 2, 3))
+    correction, _, _ = adam_corrections(op, op.input(5), beta1, beta2)
+    moment1 = blend(op, moment1, grad, beta1)
+    moment2 = blend(op, moment2, square(op, grad), beta2)
+    step = div(op, mul(op, moment1, correction), add(op, sqrt(op, moment2), epsilon))
+    return (
+        add(op, param, mul(op, step, lr)),
+        of_shape(op, moment1, op.input(1)),
+        of_shape(op, moment2, op.input(2)),
+        of_shape(op, step, op.input(3)),
+    )
+
+
+@family.converts("DecayAdagrad", expects=_operands(lr=4, iteration=5))
+def decay_adagrad(op: Op) -> tuple[Value, ...]:
+    beta1 = op.args.number("beta1", default=0.9)
+    op.args.number("beta2", default=0.999)
+    epsilon = op.args.number("epsilon", default=1e-5)
+    weight_decay = op.args.number("weight_decay", default=0.0)
+    param, lr = op.input(0), scalar(op, op.input(4))
+    moment1, moment2, grad = (of_shape(op, op.input(i), param) for i in (1, 2, 3))
+    moment1 = blend(op, moment1, grad, beta1)
+    moment2 = add(op, moment2, square(op, grad))
+    corrected = moment1
+    if op.args.flag("bias_correction_first", default=True):
+        corrected = mul(op, moment1, adam_corrections(op, op.input(5), beta1, 0.0)[1])
+    step = add(op, div(op, corrected, add(op, sqrt(op, moment2), epsilon)), mul(op, param, weight_decay))
+    return (
+        add(op, param, mul(op, step, lr)),
+        of_shape(op, moment1, op.input(1)),
+        of_shape(op, moment2, op.input(2)),
+    )
+
+
+def adadelta_arguments(op: Op) -> tuple[float, float]:
+    """Epsilon and decay, checked."""
+    epsilon, decay = op.args.number("epsilon", default=1e-5), op.args.number("decay", default=0.95)
+    if epsilon < 0 or not 0 < decay < 1:
+        op.unsupported("epsilon has to be at least 0, and decay between 0 and 1", code="invalid-argument")
+    return epsilon, decay
+
+
+def adadelta_step(
+    op: Op, param: Value, moment: Value, delta: Value, grad: Value, lr: Value, epsilon: float, decay: float
+) -> tuple[Value, Value, Value]:
+    """Parameter, moment of gradients and moment of updates after a step."""
+    moment = blend(op, moment, square(op, grad), decay)
+    ratio = div(op, sqrt(op, add(op, delta, epsilon)), sqrt(op, add(op, moment, epsilon)))
+    step = mul(op, ratio, grad)
+    return add(op, param, mul(op, step, lr)), moment, blend(op, delta, square(op, step), decay)
+
+
+@family.converts("Adadelta", expects=_operands(lr=4))
+def adadelta(op: Op) -> tuple[Value, ...]:
+    epsilon, decay = adadelta_arguments(op)
+    param, lr = op.input(0), scalar(op, op.input(4))
+    moment, delta, grad = (of_shape(op, op.input(i), param) for i in (1, 2, 3))
+    new, moment, delta = adadelta_step(op, param, moment, delta, grad, lr, epsilon, decay)
+    return new, of_shape(op, moment, op.input(1)), of_shape(op, delta, op.input(2))
+
+
+def ftrl_alpha(op: Op, index: int) -> Value:
+    """One over alpha, which is an operand or an argument, as a scalar."""
+    if op.has_input(index):
+        if "alpha" in op.args:
+            op.unsupported("alpha is given as an input and as an argument", code="invalid-argument")
+        return op.emit("Reciprocal", scalar(op, op.input(index)))
+    return op.const(1.0 / op.args.number("alpha", default=0.005), np.float32)
+
+
+def ftrl_arguments(op: Op) -> tuple[float, float, float]:
+    """beta, lambda1 and lambda2."""
+    return (
+        op.args.number("beta", default=1.0),
+        op.args.number("lambda1", default=0.001),
+        op.args.number("lambda2", default=0.001),
+    )
+
+
+def ftrl_state(op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value) -> tuple[Value, Value]:
+    """The sums n and z after a step; in ``state`` they are side by side in the last dim."""
+    n, z = (op.emit("Gather", state, op.const(i, np.int64), axis=-1) for i in (0, 1))
+    new_n = add(op, n, square(op, grad))
+    sigma = mul(op, sub(op, sqrt(op, new_n), sqrt(op, n)), alpha_inverse)
+    return new_n, sub(op, add(op, z, grad), mul(op, sigma, param))
+
+
+def ftrl_scale(op: Op, n: Value, alpha_inverse: Value, beta: float, lambda2: float) -> Value:
+    """What a weight is divided by."""
+    return add(op, mul(op, add(op, sqrt(op, n), beta), alpha_inverse), lambda2)
+
+
+def ftrl_step(
+    op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value, arguments: tuple[float, float, float]
+) -> tuple[Value, Value]:
+    """Parameter and state after a step."""
+    beta, lambda1, lambda2 = arguments
+    n, z = ftrl_state(op, param, grad, state, alpha_inverse)
+    weight = div(op, sub(op, mul(op, op.emit("Sign", z), lambda1), z), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
+    beyond = op.emit("Greater", op.emit("Abs", z), op.const(lambda1, z))
+    return op.emit("Where", beyond, weight, op.const(0.0, z)), _pair(op, n, z)
+
+
+def _pair(op: Op, n: Value, z: Value) -> Value:
+    last = op.rank(n)
+    return op.emit("Concat", unsqueeze(op, n, [last]), unsqueeze(op, z, [last]), axis=-1)
+
+
+def _pairs_of(op: Op, state: Value, param: Value) -> Value:
+    """The state as pairs, one for each element of the parameter."""
+    if op.rank(state) == op.rank(param) + 1:
+        return state
+    return op.emit("Reshape", state, op.emit("Concat", op.emit("Shape", param), op.const([2], np.int64), axis=0))
+
+
+@family.converts("Ftrl", expects=_operands())
+def ftrl(op: Op) -> tuple[Value, Value]:
+    alpha_inverse, arguments = ftrl_alpha(op, 3), ftrl_arguments(op)
+    param, state = op.input(0), op.input(1)
+    grad = of_shape(op, op.input(2), param)
+    new, pairs = ftrl_step(op, param, grad, _pairs_of(op, state, param), alpha_inverse, arguments)
+    return new, of_shape(op, pairs, state)
+
+
+@family.converts("GFtrl", expects=_operands())
+def gftrl(op: Op) -> tuple[Value, Value]:
+    """Ftrl in which the weights that share their place in all dims but the first are 0 together."""
+    alpha_inverse, (beta, lambda1, lambda2) = ftrl_alpha(op, 3), ftrl_arguments(op)
+    grad, state = op.input(2), op.input(1)
+    param = of_shape(op, op.input(0), grad)
+    n, z = ftrl_state(op, param, grad, _pairs_of(op, state, grad), alpha_inverse)
+    norm = op.emit("ReduceL2", z, op.const([0], np.int64), keepdims=1)
+    rows = size(op, grad, 0)
+    if isinstance(rows, int):
+        limit = op.const(lambda1 * math.sqrt(rows), np.float32)
+    else:
+        limit = mul(op, sqrt(op, cast(op, rows, _FLOAT)), lambda1)
+    weight = div(op, mul(op, z, sub(op, div(op, limit, norm), 1.0)), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
+    new = op.emit("Where", op.emit("Greater", norm, limit), weight, op.const(0.0, z))
+    return of_shape(op, new, op.input(0)), of_shape(op, _pair(op, n, z), state)
+
+
+@family.converts("Lars", expects={i: TensorInfo(_FLOAT) if i < 2 else _ONE for i in range(5)})
+def lars(op: Op) -> Value:
+    offset, lr_min = op.args.number("offset", default=0.5), op.args.number("lr_min", default=0.02)
+    if offset < 0 or lr_min < 0:
+        op.unsupported("offset and lr_min have to be at least 0", code="invalid-argument")
+    norm, grad_norm = (sqrt(op, total(op, square(op, op.input(i)))) for i in (0, 1))
+    decay, trust, lr_max = (scalar(op, op.input(i)) for i in (2, 3, 4))
+    rate = div(op, trust, add(op, div(op, grad_norm, norm), decay, offset))
+    rate = op.emit("Where", op.emit("Greater", norm, op.const(0.0, norm)), rate, op.const(1.0, norm))
+    rate = op.emit("Max", op.emit("Min", rate, lr_max), op.const(lr_min, norm))
+    return unsqueeze(op, rate, [0])
+
+
+@family.converts("LearningRateAdaption", expects=_operands(lr=0))
+def learning_rate_adaption(op: Op) -> Value:
+    alpha = op.args.number("lr_alpha", default=0.01)
+    lr, grad = op.input(0), op.input(1)
+    effective = of_shape(op, op.input(2), grad)
+    agreement = mul(op, total(op, mul(op, grad, effective)), alpha)
+    if not op.args.flag("normalized_lr_adaption", default=True):
+        return sub(op, lr, agreement)
+    norms = [op.emit("Max", sqrt(op, total(op, square(op, v))), op.const(1e-12, np.float32)) for v in (grad, effective)]
+    return mul(op, lr, sub(op, 1.0, div(op, agreement, mul(op, *norms))))
+
+
+def momentum_arguments(op: Op) -> tuple[float, bool]:
+    """Momentum and nesterov."""
+    return op.args.number("momentum", default=0.0), op.args.flag("nesterov", default=False)
+
+
+def momentum_step(
+    op: Op, grad: Value, moment: Value, lr: Value, momentum: float, *, nesterov: bool
+) -> tuple[Value, Value]:
+    """The adjusted gradient and the momentum after a step."""
+    new = add(op, mul(op, grad, lr), mul(op, moment, momentum))
+    if not nesterov:
+        return new, new
+    return sub(op, mul(op, new, 1.0 + momentum), mul(op, moment, momentum)), new
+
+
+@family.converts("MomentumSGD", "MomentumSGDUpdate", expects=_operands(lr=2))
+def momentum_sgd(op: Op) -> tuple[Value, ...]:
+    momentum, nesterov = momentum_arguments(op)
+    grad, moment, lr = op.input(0), op.input(1), scalar(op, op.input(2))
+    adjusted, new = momentum_step(op, grad, of_shape(op, moment, grad), lr, momentum, nesterov=nesterov)
+    outputs = adjusted, of_shape(op, new, moment)
+    if op.type == "MomentumSGD":
+        return outputs
+    return *outputs, sub(op, op.input(3), of_shape(op, adjusted, op.input(3)))
+
+
+@family.converts("RmsProp", expects=_operands(lr=3))
+def rms_prop(op: Op) -> tuple[Value, ...]:
+    decay, momentum = op.args.number("decay", default=0.9), op.args.number("momentum", default=0.0)
+    epsilon = op.args.number("epsilon", default=1e-5)
+    grad, lr = op.input(0), scalar(op, op.input(3))
+    mean_squares, moment = (of_shape(op, op.input(i), grad) for i in (1, 2))
+    mean_squares = add(op, mean_squares, mul(op, sub(op, square(op, grad), mean_squares), 1.0 - decay))
+    step = div(op, mul(op, grad, lr), sqrt(op, add(op, mean_squares, epsilon)))
+    moment = add(op, mul(op, moment, momentum), step)
+    return moment, of_shape(op, mean_squares, op.input(1)), of_shape(op, moment, op.input(2))
+
+
+def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
+    """The learning rate for a sum of squared gradients, and how much of the old momentum is kept."""
+    momentum, beta = op.args.number("momentum", default=10.0), op.args.number("beta", default=0.1)
+    rate = mul(op, op.emit("Pow", add(op, squares, beta), op.const(-1.0 / 3.0, np.float32)), lr)
+    return rate, sub(op, 1.0, mul(op, square(op, rate), momentum))
+
+
+@family.converts("Storm", expects=_operands(lr=4))
+def storm(op: Op) -> tuple[Value, ...]:
+    param, lr = op.input(0), scalar(op, op.input(4))
+    moment, grad = (of_shape(op, op.input(i), param) for i in (1, 3))
+    squares = add(op, op.input(2), total(op, square(op, grad)))
+    rate, keep = storm_rates(op, scalar(op, squares), lr)
+    moment = add(op, grad, mul(op, sub(op, moment, grad), keep))
+    return add(op, param, mul(op, moment, rate)), of_shape(op, moment, op.input(1)), squares
+
+
+@family.converts("Wngrad", expects=_operands(lr=3))
+def wngrad(op: Op) -> tuple[Value, ...]:
+    epsilon = op.args.number("epsilon", default=1e-5)
+    param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(3))
+    grad = of_shape(op, op.input(2), param)
+    divisor = add(op, sequence, epsilon)
+    effective_lr = div(op, lr, divisor)
+    update = mul(op, grad, scalar(op, effective_lr))
+    new_sequence = add(op, sequence, div(op, total(op, square(op, grad)), divisor))
+    return add(op, param, update), new_sequence, effective_lr, of_shape(op, update, op.input(2))
+
+
+@family.converts("WeightScale", expects=_operands(iteration=1))
+def weight_scale(op: Op) -> Value:
+    """The weights scaled in the iterations that are multiples of stepsize, up to a bound."""
+    most = np.iinfo(np.int64).max
+    stepsize = op.args.integer("stepsize", default=int(most))
+    bound = op.args.integer("upper_bound_iter", default=int(most))
+    scale = op.args.number("scale", default=1.0)
+    if stepsize == 0:
+        op.unsupported("stepsize is 0", code="invalid-argument")
+    weights, iteration = op.input(0), add(op, scalar(op, op.input(1)), 1)
+    at_step = op.emit("Equal", op.emit("Mod", iteration, op.const(stepsize, np.int64)), op.const(0, np.int64))
+    due = op.emit("And", at_step, op.emit("Less", iteration, op.const(bound, np.int64)))
+    return mul(op, weights, op.emit("Where", due, op.const(scale, weights), op.const(1.0, weights)))
+
+
+@family.converts("CreateMutex")
+def create_mutex(op: Op) -> tuple[None]:
+    """A mutex is no tensor: nothing but AtomicIter reads it, and there it does not matter."""
+    op.args.ignore(*op.args)
+    return (None,)
+
+
+@family.converts("Iter", "AtomicIter", expects={0: _ITERATION, 1: _ITERATION})
+def iteration_number(op: Op) -> Value:
+    """The iteration number plus 1; Iter without an input counts on from its output, from 0 where that is new."""
+    if op.type == "AtomicIter":
+        return add(op, op.input(1), 1)
+    before = op.optional(0) or op.scope.find(op.view.outputs[0])
+    return op.const([1], np.int64) if before is None else add(op, before, 1)

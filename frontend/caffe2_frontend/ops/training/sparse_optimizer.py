@@ -1,0 +1,273 @@
+"""Optimizers on rows of tables: one gradient row for each index; an index that comes twice is updated twice."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.shapes import cast, unsqueeze
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Expectation, Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.training.optimizer import (
+    adadelta_arguments,
+    adadelta_step,
+    adam_corrections,
+    ftrl_alpha,
+    ftrl_arguments,
+    ftrl_step,
+    momentum_arguments,
+    momentum_step,
+    storm_rates,
+)
+from caffe2_frontend.ops.training.row_updates import flat_indices, rows_for, update_rows
+
+family = Family("sparse_optimizer")
+
+_FLOAT = ir.DataType.FLOAT
+
+
+def _operands(indices: int, lr: int | None = None, iteration: int | None = None) -> Expectation:
+    """All operands are float tensors, but for indices, a learning rate of one element and an iteration number."""
+
+    def expected(_: OpView, index: int) -> TensorInfo:
+        if index == indices:
+            return TensorInfo(ir.DataType.INT64, (None,))
+        if index == iteration:
+            return TensorInfo(ir.DataType.INT64, (1,))
+        return TensorInfo(_FLOAT, (1,) if index == lr else None)
+
+    return expected
+
+
+def _indices_and_rows(op: Op, indices: int, grad: int, table: Value) -> tuple[Value, Value]:
+    """The indices as a vector, and a gradient row for each."""
+    flat = flat_indices(op, op.input(indices))
+    return flat, rows_for(op, op.input(grad), flat, table)
+
+
+def _mean_square(op: Op, rows: Value) -> Value:
+    """The mean of the squares of each row, [n]."""
+    squares = square(op, rows)
+    rank = op.rank(rows)
+    return (
+        squares if rank == 1 else op.emit("ReduceMean", squares, op.const(list(range(1, rank)), np.int64), keepdims=0)
+    )
+
+
+def _column(op: Op, values: Value, rows: Value) -> Value:
+    """One value for each row, of as many dims as the rows."""
+    return unsqueeze(op, values, range(1, op.rank(rows)))
+
+
+def _vector(op: Op, x: Value) -> Value:
+    return x if op.rank(x) == 1 else op.emit("Reshape", x, op.const([-1], np.int64))
+
+
+@family.converts("SparseAdagrad", "RowWiseSparseAdagrad", expects=_operands(indices=2, lr=4))
+def sparse_adagrad(op: Op) -> tuple[Value, Value]:
+    """Rowwise: one moment a row, which grows by the mean of the squares."""
+    rowwise = op.type == "RowWiseSparseAdagrad"
+    epsilon = op.args.number("epsilon", default=1e-5)
+    weight_decay = op.args.number("weight_decay", default=0.0)
+    if not rowwise and op.args.number("decay", default=1.0) != 1.0:
+        op.unsupported("decay has to be 1", code="invalid-argument")
+    if rowwise:
+        op.args.ignore("decay", "counter_halflife")
+    param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4))
+    table = _vector(op, moments) if rowwise else of_shape(op, moments, param)
+    indices, grads = _indices_and_rows(op, 2, 3, param)
+
+    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        (row, moment), (grad,) = old, given
+        if weight_decay:
+            grad = add(inside, mul(inside, row, weight_decay), grad)
+        grown = add(inside, moment, _mean_square(inside, grad) if rowwise else square(inside, grad))
+        rate = div(inside, lr, add(inside, sqrt(inside, grown), epsilon))
+        if rowwise:
+            rate = _column(inside, rate, row)
+        return [add(inside, row, mul(inside, grad, rate)), grown], []
+
+    (new, new_moments), _ = update_rows(op, indices, [param, table], [grads], [], step)
+    return new, of_shape(op, new_moments, moments)
+
+
+@family.converts("SparseAdam", "RowWiseSparseAdam", expects=_operands(indices=3, lr=5, iteration=6))
+def sparse_adam(op: Op) -> tuple[Value, ...]:
+    """Rowwise: one second moment a row, of the mean of the squares; ``enableRAdam`` is not read there."""
+    rowwise = op.type == "RowWiseSparseAdam"
+    beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
+    epsilon = op.args.number("epsilon", default=1e-5)
+    rectified = not rowwise and op.args.flag("enableRAdam", default=False)
+    param, lr = op.input(0), scalar(op, op.input(5))
+    both, first, power2 = adam_corrections(op, op.input(6), beta1, beta2)
+    rectification = _rectification(op, power2, beta2) if rectified else None
+    moment1 = of_shape(op, op.input(1), param)
+    moment2 = _vector(op, op.input(2)) if rowwise else of_shape(op, op.input(2), param)
+    indices, grads = _indices_and_rows(op, 3, 4, param)
+
+    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        (row, m1, m2), (grad,) = old, given
+        m1 = blend(inside, m1, grad, beta1)
+        m2 = blend(inside, m2, _mean_square(inside, grad) if rowwise else square(inside, grad), beta2)
+        root = _column(inside, sqrt(inside, m2), row) if rowwise else sqrt(inside, m2)
+        change = div(inside, mul(inside, m1, both), add(inside, root, epsilon))
+        if rectification is not None:
+            enough, factor = rectification
+            change = inside.emit("Where", enough, mul(inside, change, factor), mul(inside, m1, first))
+        return [add(inside, row, mul(inside, change, lr)), m1, m2], [change]
+
+    tables, (changes,) = update_rows(op, indices, [param, moment1, moment2], [grads], [grads], step)
+    return (
+        tables[0],
+        of_shape(op, tables[1], op.input(1)),
+        of_shape(op, tables[2], op.input(2)),
+        of_shape(op, changes, op.input(4)),
+    )
+
+
+def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
+    """RAdam's: whether there have been steps enough to use the second moment, and by how much it counts."""
+    limit = 2.0 / (1.0 - beta2) - 1.0
+    step = cast(op, add(op, scalar(op, op.input(6)), 1), ir.DataType.DOUBLE)
+    length = sub(op, limit, div(op, mul(op, step, power2, 2.0), sub(op, 1.0, power2)))
+    square_of_factor = div(op, mul(op, sub(op, length, 4.0), sub(op, length, 2.0)), length)
+    scale = 1.0 / ((limit - 4.0) * (limit - 2.0)) * limit
+    factor = mul(op, sqrt(op, square_of_factor), math.sqrt(scale) if scale >= 0 else math.nan)
+    return op.emit("GreaterOrEqual", length, op.const(5.0, length)), cast(op, factor, _FLOAT)
+
+
+@family.converts("SparseAdadelta", expects=_operands(indices=3, lr=5))
+def sparse_adadelta(op: Op) -> tuple[Value, ...]:
+    epsilon, decay = adadelta_arguments(op)
+    param, lr = op.input(0), scalar(op, op.input(5))
+    moment, delta = (of_shape(op, op.input(i), param) for i in (1, 2))
+    indices, grads = _indices_and_rows(op, 3, 4, param)
+
+    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
+        return adadelta_step(inside, old[0], old[1], old[2], given[0], lr, epsilon, decay), []
+
+    tables, _ = update_rows(op, indices, [param, moment, delta], [grads], [], step)
+    return tables[0], of_shape(op, tables[1], op.input(1)), of_shape(op, tables[2], op.input(2))
+
+
+@family.converts("SparseFtrl", expects=_operands(indices=2))
+def sparse_ftrl(op: Op) -> tuple[Value, ...]:
+    alpha_inverse, arguments = ftrl_alpha(op, 4), ftrl_arguments(op)
+    param, state = op.input(0), op.input(1)
+    indices, grads = _indices_and_rows(op, 2, 3, param)
+
+    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
+        return ftrl_step(inside, old[0], given[0], old[1], alpha_inverse, arguments), []
+
+    return tuple(update_rows(op, indices, [param, state], [grads], [], step)[0])
+
+
+@family.converts("SparseMomentumSGDUpdate", expects=_operands(indices=4, lr=2))
+def sparse_momentum(op: Op) -> tuple[Value, ...]:
+    momentum, nesterov = momentum_arguments(op)
+    param, lr = op.input(3), scalar(op, op.input(2))
+    moments = of_shape(op, op.input(1), param)
+    indices, grads = _indices_and_rows(op, 4, 0, param)
+
+    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        adjusted, moment = momentum_step(inside, given[0], old[0], lr, momentum, nesterov=nesterov)
+        return [moment, sub(inside, old[1], adjusted)], [adjusted]
+
+    (new_moments, new), (adjusted,) = update_rows(op, indices, [moments, param], [grads], [grads], step)
+    return of_shape(op, adjusted, op.input(0)), of_shape(op, new_moments, op.input(1)), new
+
+
+@family.converts("SparseStorm", expects=_operands(indices=4, lr=5))
+def sparse_storm(op: Op) -> tuple[Value, ...]:
+    param, lr = op.input(0), scalar(op, op.input(5))
+    moments = of_shape(op, op.input(1), param)
+    indices, grads = _indices_and_rows(op, 4, 3, param)
+    squares = add(op, op.input(2), total(op, square(op, grads)))
+    rate, keep = storm_rates(op, scalar(op, squares), lr)
+
+    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
+        (row, moment), (grad,) = old, given
+        moment = add(inside, grad, mul(inside, sub(inside, moment, grad), keep))
+        return [add(inside, row, mul(inside, moment, rate)), moment], []
+
+    (new, new_moments), _ = update_rows(op, indices, [param, moments], [grads], [], step)
+    return new, of_shape(op, new_moments, op.input(1)), squares
+
+
+@family.converts("SparseWngrad", expects=_operands(indices=2, lr=4))
+def sparse_wngrad(op: Op) -> tuple[Value, Value]:
+    """The steps of an index that comes twice add up; unlike Wngrad, the sum of squares is divided without epsilon."""
+    epsilon = op.args.number("epsilon", default=1e-5)
+    param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(4))
+    indices, grads = _indices_and_rows(op, 2, 3, param)
+    steps = div(op, mul(op, grads, lr), scalar(op, add(op, sequence, epsilon)))
+    new = op.emit("ScatterND", param, unsqueeze(op, indices, [1]), steps, reduction="add")
+    return new, add(op, sequence, div(op, total(op, square(op, grads)), sequence))
+
+
+@family.converts("SparseLpRegularizer", expects={0: TensorInfo(_FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
+def sparse_lp_regularizer(op: Op) -> Value:
+    """P = 1 moves elements by lambda towards 0, and not past it; p = 2 scales them."""
+    p, strength = op.args.number("p", default=2.0), op.args.number("reg_lambda", default=1e-5)
+    if p not in (1.0, 2.0):
+        op.unsupported(f"p has to be 1 or 2, not {p:g}", code="invalid-argument")
+    if not 0 < strength < 1:
+        op.unsupported(f"reg_lambda has to be between 0 and 1, not {strength:g}", code="invalid-argument")
+
+    def step(inside: Op, old: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+        if p == 2.0:
+            return [mul(inside, old[0], 1.0 - strength)], []
+        return [inside.emit("Shrink", old[0], lambd=strength, bias=strength)], []
+
+    (new,), _ = update_rows(op, flat_indices(op, op.input(1)), [op.input(0)], [], [], step)
+    return new
+
+
+@family.converts("SparseNormalize", "Float16SparseNormalize", expects={1: TensorInfo(ir.DataType.INT64, (None,))})
+def sparse_normalize(op: Op) -> Value:
+    """Rows scaled to the norm given, or only those that are longer; the gradient, if there is one, is not used."""
+    norm, longer_only = op.args.number("norm", default=1.0), op.args.flag("use_max_norm", default=True)
+    if norm < 0:
+        op.unsupported("norm has to be at least 0", code="invalid-argument")
+    param, indices = op.input(0), flat_indices(op, op.input(1))
+    rows = cast(op, op.emit("Gather", param, indices, axis=0), _FLOAT)
+    axes = op.const(list(range(1, op.rank(param))), np.int64)
+    length = op.emit("ReduceL2", rows, axes, keepdims=1) if op.rank(param) > 1 else op.emit("Abs", rows)
+    factor = div(op, norm, add(op, length, 1e-12))
+    if longer_only:
+        factor = op.emit("Where", op.emit("Greater", length, op.const(norm, rows)), factor, op.const(1.0, rows))
+    scaled = cast(op, mul(op, rows, factor), op.dtype(param))
+    return op.emit("ScatterND", param, unsqueeze(op, indices, [1]), scaled)
+
+
+@family.converts(
+    "RowWiseCounter",
+    expects={
+        0: TensorInfo(ir.DataType.INT64),
+        1: TensorInfo(ir.DataType.DOUBLE),
+        2: TensorInfo(ir.DataType.INT64, (None,)),
+        3: TensorInfo(ir.DataType.INT64, (1,)),
+    },
+)
+def row_wise_counter(op: Op) -> tuple[Value, Value]:
+    """A count for each row that decays by half every counter_halflife iterations; none where that is not above 0."""
+    halflife = op.args.integer("counter_halflife", default=-1)
+    last, counts = op.input(0), op.input(1)
+    if halflife <= 0:
+        return last, counts
+    now = scalar(op, op.input(3))
+    indices = flat_indices(op, op.input(2))
+
+    def step(inside: Op, old: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+        before, count = old
+        passed = inside.emit("Max", sub(inside, now, before), inside.const(0, np.int64))
+        decay = inside.emit("Exp", mul(inside, cast(inside, passed, ir.DataType.DOUBLE), -math.log(2.0) / halflife))
+        return [inside.emit("Max", now, before), add(inside, mul(inside, decay, count), 1.0)], []
+
+    (new_last, new_counts), _ = update_rows(op, indices, [_vector(op, last), _vector(op, counts)], [], [], step)
+    return of_shape(op, new_last, last), of_shape(op, new_counts, counts)

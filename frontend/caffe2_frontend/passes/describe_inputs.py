@@ -1,0 +1,128 @@
+"""What is known of the net's inputs: what the caller says, and what their use tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.ssa import numbered
+from caffe2_frontend.interop.types import Dim, TensorInfo
+from caffe2_frontend.lowering.family import Expectation
+from caffe2_frontend.ops import expectations
+from caffe2_frontend.state import Export
+
+# A use this many operators away from the input still describes it.
+_REACH = 8
+# The outputs of these are as their first input.
+_TRANSPARENT = frozenset(
+    [
+        "Copy",
+        "CopyFromCPUInput",
+        "CopyCPUToGPU",
+        "CopyGPUToCPU",
+        "Alias",
+        "AliasWithName",
+        "StopGradient",
+        "Relu",
+        "Tanh",
+        "Sigmoid",
+    ]
+)
+
+
+class DescribeInputs:
+    """Give every input that the init net does not fill an element type and a shape with named dims.
+
+    What the caller leaves out follows from the operators that read the input: a sequence of a RecurrentNetwork has
+    three dims, lengths are int32. An input that nothing describes is float; its rank must then be given.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset({"inputs"})
+
+    def __call__(self, state: Export) -> Export:
+        """Complete ``state.inputs``, in the net's order."""
+        net = NetView(state.predict)
+        uses = _uses(net)
+        made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}
+        wanted = {*uses, *(blob for _, blob in state.outputs)}
+        inputs: dict[str, TensorInfo] = {}
+        findings: list[Diagnostic] = []
+        for name in net.external_inputs:
+            given = state.inputs.get(name)
+            if given is None and name in made:
+                continue
+            told = _told_by_use(name, uses, expectations(), _REACH)
+            info = (given or TensorInfo()).merged(told).merged(TensorInfo(ir.DataType.FLOAT))
+            if info.shape is None and info.onnx_type is None:
+                findings.append(_unknown_rank(name, Location(net.name), wanted=name in wanted))
+                if name not in wanted:
+                    continue
+            inputs[name] = replace(info, shape=_named(name, info.shape))
+        findings += _wrong_arguments(net)
+        return replace(state, inputs=inputs, findings=(*state.findings, *findings))
+
+
+def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
+    """Arguments that tell of operands and cannot be read; a converter might ask for ranks before it reads them."""
+    for place, op in numbered(net):
+        expected = None if op.proto.domain else expectations().get(op.type)
+        if expected is None:
+            continue
+        try:
+            for index in range(len(op.inputs)):
+                expected(op, index)
+        except ArgumentError as error:
+            yield Diagnostic("invalid-argument", str(error), Location(net.name, place, op.type, op.name))
+
+
+def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:
+    if not wanted:
+        reason = f"no operator reads input {name!r}, and its rank is unknown: it is left out"
+        return Diagnostic("unused-input", reason, place, Severity.NOTE)
+    hint = "give its shape: a list of dims, each a size, a name or None"
+    return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", place, hint=hint)
+
+
+def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
+    """Unknown dims get names: they are free, and two uses of one are equal."""
+    if shape is None:
+        return None
+    return tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(shape))
+
+
+def _uses(net: NetView) -> Mapping[str, list[tuple[OpView, int]]]:
+    uses: dict[str, list[tuple[OpView, int]]] = {}
+    for op in _all_ops(net):
+        for i, name in enumerate(op.inputs):
+            uses.setdefault(name, []).append((op, i))
+    return uses
+
+
+def _all_ops(net: NetView) -> Iterator[OpView]:
+    """Operators of the net and of the bodies in it, which see the net's blobs under the same names."""
+    for op in net.ops:
+        yield op
+        for arg in op.proto.arg:
+            if arg.HasField("n") and not arg.name.startswith("backward"):
+                yield from _all_ops(NetView(arg.n))
+
+
+def _told_by_use(
+    name: str, uses: Mapping[str, list[tuple[OpView, int]]], table: Mapping[str, Expectation], reach: int
+) -> TensorInfo:
+    told = TensorInfo()
+    for op, index in uses.get(name, ()):
+        expected = None if op.proto.domain else table.get(op.type)
+        if expected is not None:
+            with suppress(ArgumentError):  # a finding of its own
+                told = told.merged(expected(op, index))
+        if op.type in _TRANSPARENT and op.outputs and reach:
+            told = told.merged(_told_by_use(op.outputs[0], uses, table, reach - 1))
+    return told

@@ -1,0 +1,143 @@
+"""What Scan and Loop share: initial states, input sequences, and the step net as their body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.emit.shapes import Size, size, unsqueeze, vector
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.recurrent.spec import Link, RecurrentSpec
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A state after the loop: its initial row [1, N, D], the rows of all steps [T, N, D], the last row [1, N, D].
+
+    ``steps`` is None where nothing reads them, and the loop's form does not give them.
+    """
+
+    initial: Value
+    steps: Value | None
+    last: Value
+
+
+@dataclass(frozen=True)
+class Operands:
+    """What a loop starts from: the initial row of each state, and the sequences that it walks along, by name."""
+
+    initial: dict[str, Value]
+    sequences: dict[str, Value]
+    steps: Size
+
+
+def why_not_rowwise(spec: RecurrentSpec) -> str | None:
+    """What keeps the loop from passing one row of each state from step to step, None if nothing does."""
+    states = {state.blob for state in spec.states}
+    for link in spec.links:
+        if link.window != 1:
+            return f"link {link.internal!r} sees a window of {link.window} rows"
+        if link.offset < 0:
+            return f"link {link.internal!r} has the negative offset {link.offset}"
+    for link in spec.writes():
+        if link.external not in states:
+            return f"link {link.internal!r} writes to {link.external!r}, which is no state"
+        if link.offset != 1:
+            return f"link {link.internal!r} writes its state at offset {link.offset}"
+    for link in spec.reads():
+        if link.external in states and link.offset != 0:
+            return f"link {link.internal!r} reads its state at offset {link.offset}"
+    return None
+
+
+def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
+    """Initial states as rows, and the input sequences, from the operator's operands and the blobs it links to."""
+    first = op.input(0)
+    if op.rank(first) < 2:
+        op.unsupported(f"the input sequence has rank {op.rank(first)}, not T x N x ...", code="invalid-operands")
+    steps, batch = size(op, first, 0), size(op, first, 1)
+    initial = {state.blob: initial_row(op, op.input(state.initial), batch) for state in spec.states}
+    sequences = {link.internal: _sequence(op, link, steps) for link in spec.reads() if link.external not in initial}
+    if _reads(spec.step_net, spec.timestep):
+        sequences[spec.timestep] = _timesteps(op, steps)
+    return Operands(initial, sequences, steps)
+
+
+def lower_step(op: Op, spec: RecurrentSpec, rows: Mapping[str, Value], slices: Mapping[str, Value]) -> list[Value]:
+    """Lower the step net into a body; the value of each state after the step.
+
+    ``op`` emits into the body; ``rows`` are the states before the step, [1, N, D], ``slices`` what the step sees of
+    each sequence, [N, ...].
+    """
+    for link in spec.reads():
+        if link.external in rows:
+            op.scope.bind(link.internal, rows[link.external])
+    for name, row in slices.items():
+        op.scope.bind(name, unsqueeze(op, row, [0]))
+    op.lower_body(spec.step_net, op.scope, "step_net")
+    writers = {link.external: link.internal for link in spec.writes()}
+    after: list[Value] = []
+    for state in spec.states:
+        internal = writers.get(state.blob)
+        value: Value | None = rows[state.blob] if internal is None else op.scope.blobs.get(internal)
+        if value is None:
+            op.unsupported(f"state {state.blob!r} is linked to {internal!r}, which is no tensor", code="no-tensor")
+        after.append(_as_row(op, value, rows[state.blob]))
+    return after
+
+
+def _as_row(op: Op, value: Value, row: Value) -> Value:
+    """What is written through a link fills the state's row, whatever its own shape."""
+    return value if op.rank(value) == op.rank(row) else op.emit("Reshape", value, op.emit("Shape", row))
+
+
+def initial_row(op: Op, value: Value, batch: Size) -> Value:
+    """An initial state as [1, N, D]: a vector is every batch element's, a matrix is the row itself."""
+    rank = op.rank(value)
+    if not 1 <= rank <= 3:
+        op.unsupported(f"an initial state has rank 1 to 3, not {rank}", code="invalid-operands")
+    if rank == 1:
+        shape = [1, batch if isinstance(batch, int) else None, op.shape(value)[0]]
+        return op.emit("Expand", value, vector(op, [1, batch, size(op, value, 0)]), shape=shape)
+    if rank == 2:
+        return unsqueeze(op, value, [0])
+    rows = op.static_dim(value, 0)
+    if rows is not None and rows != 1:
+        op.unsupported(f"an initial state of {rows} rows")
+    return value
+
+
+def _sequence(op: Op, link: Link, steps: Size) -> Value:
+    """The rows of an outer blob that a link passes: row t + offset at step t."""
+    value = op.scope.find(link.external)
+    if value is None:
+        op.unsupported(f"link {link.internal!r} reads {link.external!r}, which has no value", code="undefined-blob")
+    if link.offset == 0 and link.external == op.view.inputs[0]:
+        return value
+    start = vector(op, [link.offset])
+    if isinstance(steps, int):
+        end = vector(op, [link.offset + steps])
+    else:
+        end = op.emit("Add", steps, start) if link.offset else steps
+    return op.emit("Slice", value, start, end, op.const([0], np.int64))
+
+
+def _timesteps(op: Op, steps: Size) -> Value:
+    """0 ... T - 1, int32."""
+    if isinstance(steps, int):
+        return op.const(np.arange(steps), np.int32)
+    limit = op.emit("Cast", op.emit("Squeeze", steps), to=int(ir.DataType.INT32))
+    return op.emit("Range", op.const(0, np.int32), limit, op.const(1, np.int32), shape=[None])
+
+
+def _reads(net: NetDef, name: str) -> bool:
+    """Whether an operator of the net, or of a net inside it, reads a blob."""
+    return any(
+        name in op.inputs or any(_reads(arg.n, name) for arg in op.proto.arg if arg.HasField("n"))
+        for op in NetView(net).ops
+    )

@@ -1,0 +1,121 @@
+"""RecurrentNetwork where one row of each state goes from step to step: a fused operator, a Scan or a Loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.emit.shapes import Size, slice_axis, squeeze
+from caffe2_frontend.emit.subgraphs import Body, branch, build_body, discard_body, emit_loop, emit_scan
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
+from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.interpret import Reading
+from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
+from caffe2_frontend.recurrent.merge_products import join_products
+from caffe2_frontend.recurrent.spec import RecurrentSpec, State
+from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
+from caffe2_frontend.state import Recurrent
+
+
+def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows]:
+    """Emit the recurrent net in the given form; the rows of each state, by its blob."""
+    operands = read_operands(op, spec)
+
+    def step(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        after = lower_step(
+            inside,
+            spec,
+            dict(zip(operands.initial, states, strict=True)),
+            dict(zip(operands.sequences, rows, strict=True)),
+        )
+        return after, [squeeze(inside, after[i], [0]) for i in stacked]
+
+    # A body's results that nobody reads are computed all the same.
+    stacked = [i for i, state in enumerate(spec.states) if _steps_are_read(op, spec, state)]
+    body = build_body(op, list(operands.initial.values()), list(operands.sequences.values()), step)
+    hoist_invariants(op, body)
+    if form in ("auto", "fused"):
+        try:
+            return _fused(op, spec, body, operands, form)
+        except NoMatchError as error:
+            if form == "fused":
+                op.unsupported(f"no LSTM, GRU or RNN operator: {error}", hint="ask for auto, scan or loop")
+            op.note(f"a Scan, and no LSTM, GRU or RNN operator: {error}")
+    gather_addends(body)
+    body = hoist_sequences(op, body)
+    join_products(op, body)
+    last, steps = _guarded(op, body, stacked, operands.steps, form)
+    rows = dict(zip(stacked, steps, strict=True))
+    return {
+        blob: Rows(value, rows.get(i), final)
+        for i, ((blob, value), final) in enumerate(zip(operands.initial.items(), last, strict=True))
+    }
+
+
+def _guarded(
+    op: Op, body: Body, stacked: Sequence[int], steps: Size, form: Recurrent
+) -> tuple[list[Value], list[Value]]:
+    """The loop; around it a branch for sequences of no steps: Scan takes none, and Loop forgets their shape."""
+
+    def run(inside: Op) -> list[Value]:
+        last, rows = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
+        return [*last, *rows]
+
+    def skip(inside: Op) -> list[Value]:
+        return [*body.initial, *(slice_axis(inside, body.initial[i], 0, 0, 0) for i in stacked)]
+
+    if isinstance(steps, int):
+        results = run(op) if steps else skip(op)
+    else:
+        some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
+        results = branch(op, some, run, skip)
+    count = len(body.initial)
+    for value, start in zip(results[count:], (body.initial[i] for i in stacked), strict=True):
+        length = op.shape(body.sequences[0])[0]
+        value.shape = None if start.shape is None else ir.Shape([length, *list(start.shape)[1:]])
+    return results[:count], results[count:]
+
+
+def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Recurrent) -> dict[str, Rows]:
+    """Emit fused operators. Raises NoMatchError, with nothing emitted, where none computes what the net does.
+
+    In the form ``auto`` also where one does, and is known to be slow.
+    """
+    times = frozenset(row for row, name in zip(body.rows, operands.sequences, strict=True) if name == spec.timestep)
+    reading = Reading(op, body, times)
+    reading.read()
+    cells = match_cells(reading)
+    sources = [projection(body, cell) for cell in cells]
+    if form == "auto" and any(cell.kind == "RNN" for cell in cells):
+        raise NoMatchError("it is an RNN, whose operator is two to four times slower than a Scan in onnxruntime")
+    for cell in cells:
+        hidden_size(cell)
+        _check_wanted(op, spec, cell)
+    results: dict[int, Fused] = {}
+    outputs: dict[Value, Value] = {}
+    for cell, source in zip(cells, sources, strict=True):
+        results |= emit_fused(op, body, cell, source, outputs, operands.steps)
+        hidden = results[cell.states[0]].steps
+        assert hidden is not None
+        outputs[cell.output] = hidden
+    discard_body(body)
+    return {
+        blob: Rows(initial, results[i].steps, results[i].last)
+        for i, (blob, initial) in enumerate(operands.initial.items())
+    }
+
+
+def _check_wanted(op: Op, spec: RecurrentSpec, cell: Cell) -> None:
+    """ONNX's LSTM does not give the cell state of every step."""
+    wanted = [state.blob for state in (spec.states[i] for i in cell.states[1:]) if _steps_are_read(op, spec, state)]
+    if wanted:
+        raise NoMatchError(f"the cell state of every step ({wanted[0]!r}) is read, which ONNX's LSTM does not give")
+
+
+def _steps_are_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
+    """Whether anything reads more of a state than its last row."""
+    aliases = (alias.blob for alias in spec.aliases if alias.source == state.blob and alias.offset != -1)
+    return any(op.is_read(name) for name in (state.blob, *aliases))
