@@ -31,7 +31,7 @@ from _measure import Spread, caffe2, ours, ratio, run, take_turns
 from caffe2_bridge import ConversionError
 from caffe2_frontend import convert
 from caffe2_frontend.interop.onnx_files import save_onnx
-from caffe2_frontend.state import Recurrent
+from caffe2_frontend.options import Recurrent
 
 FIRST: Final = Size(100, 16, 256, 512)
 MORE: Final = (FIRST, Size(20, 1, 64, 128), Size(500, 64, 128, 256))

@@ -14,10 +14,10 @@ from google.protobuf.message import Message
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import run_passes
 from caffe2_bridge.reroll import reroll as rolled_up
+from caffe2_frontend.options import Recurrent
 from caffe2_frontend.pipeline import EXPORT
 from caffe2_frontend.prepare import as_model, begin
 from caffe2_frontend.recurrent.stateful import carried_states, mark_states
-from caffe2_frontend.state import Recurrent
 
 
 def to_onnx(

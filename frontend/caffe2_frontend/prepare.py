@@ -18,7 +18,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
 from caffe2_frontend.interop.types import TensorInfo, tensor_info, type_info
 from caffe2_frontend.lowering.lower import count_reads
-from caffe2_frontend.state import WORKING_OPSET, Export, Recurrent
+from caffe2_frontend.options import Recurrent
+from caffe2_frontend.state import WORKING_OPSET, Export
 
 # What the mobile exporter fills inputs with: it says nothing of their shape.
 FAKE_SHAPE = (1, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import onnx
 import onnx_ir as ir
@@ -15,8 +15,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.trace import Traces
-
-Recurrent = Literal["auto", "fused", "scan", "loop"]
+from caffe2_frontend.options import Recurrent
 
 # Opset 20 is the oldest that has everything the converters emit (string operators came with 19 and 20), and every
 # onnxruntime since 1.17 runs it.

@@ -16,15 +16,14 @@ from caffe2_backend.lowering.op import (
     Emitted,
     Op,
     Outputs,
-    RefusedBodyError,
     TooNarrowError,
-    UnsupportedError,
 )
 from caffe2_backend.restore.operators import is_restored, restored_operators
 from caffe2_backend.state import Foreign
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.lowering.scope import Names
 
 # Attributes that name a node's origin or that older exporters left behind; they say nothing of what it computes.

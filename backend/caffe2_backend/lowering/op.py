@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, overload
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.diagnostics import BridgeError, Location
+from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef, TensorProto
+from caffe2_frontend.interop.operator_base import UnsupportedError
 
 if TYPE_CHECKING:
     from caffe2_backend.lowering.lower import Lowering
@@ -49,24 +50,12 @@ WIDER: Final = {
 }
 
 
-class UnsupportedError(BridgeError):
-    """A converter refuses its node: becomes a finding at the node's place, or the node is carried."""
-
-    def __init__(self, reason: str, hint: str = "", code: str = "unsupported") -> None:
-        super().__init__(reason)
-        self.reason, self.hint, self.code = reason, hint, code
-
-
 class TooNarrowError(Exception):
     """A converter wants operands of a wider type: it is called again with an :class:`Op` that gives them."""
 
     def __init__(self, dtype: ir.DataType) -> None:
         super().__init__(dtype)
         self.dtype = dtype
-
-
-class RefusedBodyError(UnsupportedError):
-    """A body of the node could not be converted: reported where it was found."""
 
 
 @dataclass

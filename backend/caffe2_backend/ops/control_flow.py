@@ -10,9 +10,10 @@ import onnx_ir as ir
 
 from caffe2_backend.lowering.carry import captured_values
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import Op, RefusedBodyError
+from caffe2_backend.lowering.op import Op
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend.interop.operator_base import RefusedBodyError
 
 family = Family("control")
 
@@ -99,7 +100,7 @@ def lowered_body(op: Op, graph: ir.Graph, name: str) -> list[OperatorDef]:
     for index, node in enumerate(graph):
         ops += op.lowering.node(node, op.location.enter(name, index, node.op_type, node.name or ""))
     if len(op.lowering.findings) > before:
-        raise RefusedBodyError("its body cannot be converted")
+        raise RefusedBodyError
     return ops
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import Size
 from caffe2_frontend.lowering.op import Op, Value
-
-if TYPE_CHECKING:
-    from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.lowering.scope import Scope
 
 # From the operator inside the body, the states and the slices of one step: the states after it, and what to stack.
 Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]

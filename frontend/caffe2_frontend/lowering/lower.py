@@ -14,13 +14,14 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.interop.embedded_onnx import convert_foreign
+from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.origin import blobs_of, is_plain
 from caffe2_frontend.lowering.family import Converter
-from caffe2_frontend.lowering.op import Op, Outputs, RefusedBodyError, UnsupportedError, Value
+from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.lowering.unsupported_ops import why_not
-from caffe2_frontend.state import Recurrent
+from caffe2_frontend.options import Recurrent
 
 # Arguments that choose an implementation, that tell compilers of sizes to expect, or that helpers add to every
 # operator: they cannot change what an operator computes that does not read them itself.
@@ -79,13 +80,13 @@ class Lowering:
             return
         try:
             self._convert(view, scope, here)
+        except RefusedBodyError:
+            self._report_unknown_inside(view, here)
         except UnsupportedError as error:
             if self.ranks_known or error.code != "needs-shape":
                 self.report(error.code, error.reason, here, error.hint)
         except ArgumentError as error:
             self.report("invalid-argument", str(error), here)
-        except RefusedBodyError:
-            self._report_unknown_inside(view, here)
         else:
             self.covered[view.type] = self.covered.get(view.type, 0) + 1
             return

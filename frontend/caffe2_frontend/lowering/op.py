@@ -3,47 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.diagnostics import BridgeError, Location, Severity
+from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.views import Args, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.operator_base import Array, OperatorBase, RefusedBodyError
 from caffe2_frontend.interop.origin import node_metadata
+from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.inference import ShapeMismatchError, infer_outputs
-
-if TYPE_CHECKING:
-    from caffe2_bridge.proto.caffe2_pb2 import NetDef
-    from caffe2_frontend.lowering.lower import Lowering
-    from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.lowering.scope import Scope
 
 Value = ir.Value
 Outputs = Value | tuple[Value | None, ...]
 
 
-class UnsupportedError(BridgeError):
-    """A converter refuses its operator: becomes a finding at the operator's place."""
-
-    def __init__(self, reason: str, hint: str = "", code: str = "unsupported") -> None:
-        super().__init__(reason)
-        self.reason, self.hint, self.code = reason, hint, code
-
-
-class RefusedBodyError(BridgeError):
-    """A body of the operator could not be converted: reported where it was found."""
-
-
-class Op:
+class Op(OperatorBase):
     """One operator under conversion.
 
     Converters read operands and arguments and emit nodes; they invent no names and change nothing.
     """
 
-    def __init__(self, view: OpView, scope: Scope, location: Location, lowering: Lowering) -> None:
+    shape_hint: ClassVar[str] = "give the shapes of the inputs"
+
+    def __init__(self, view: OpView, scope: Scope, location: Location, lowering: LoweringContext) -> None:
+        super().__init__(location, lowering)
         self.view = view
         self.scope = scope
-        self.location = location
         self.lowering = lowering
 
     @property
@@ -96,41 +85,13 @@ class Op:
 
     # What inference knows
 
-    def dtype(self, value: Value) -> ir.DataType:
-        """The element type of a value."""
-        if value.dtype is None:
-            self.needs_shape(f"the element type of {value.name!r} is unknown")
-        return value.dtype
+    def known(self, value: Value) -> Array | None:
+        """The contents of a parameter or constant, else None; records that the emitted nodes depend on them."""
+        if value.const_value is not None:
+            self.lowering.consulted.setdefault(value, None)
+        return super().known(value)
 
-    def rank(self, value: Value) -> int:
-        """The number of dims of a value; an unknown one is a finding."""
-        return len(self.shape(value))
-
-    def shape(self, value: Value) -> ir.Shape:
-        """The dims of a value, symbolic ones among them; an unknown rank is a finding."""
-        if value.shape is None:
-            self.needs_shape(f"the rank of {value.name or 'an operand'!r} is unknown")
-        return value.shape
-
-    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
-        """``axis`` counted from the front; one outside [-rank, rank) is a finding."""
-        if not -rank <= axis < rank:
-            self.unsupported(f"{what} {axis} is out of range for rank {rank}", code="invalid-argument")
-        return axis % rank if rank else 0
-
-    def static_dim(self, value: Value, axis: int) -> int | None:
-        """The size of a dim where it is known now."""
-        dim = self.shape(value)[axis]
-        return dim if isinstance(dim, int) else None
-
-    def known(self, value: Value) -> np.ndarray[Any, Any] | None:
-        """The contents of a value where they are known now (parameters and constants), else None."""
-        if value.const_value is None:
-            return None
-        self.lowering.consulted.setdefault(value, None)
-        return value.const_value.numpy()
-
-    def depends_on(self, value: Value, contents: np.ndarray[Any, Any]) -> None:
+    def depends_on(self, value: Value, contents: Array) -> None:
         """Note that what is emitted holds for these contents of a value alone, which follow from known dims."""
         self.lowering.consulted[value] = contents
 
@@ -207,20 +168,6 @@ class Op:
         self.lowering.net(net, scope, self.location.enter(name))
         if self.lowering.errors > before or scope.poisoned:
             raise RefusedBodyError
-
-    # Findings
-
-    def note(self, reason: str) -> None:
-        """Tell the user of a choice that the conversion made: a finding that stops nothing."""
-        self.lowering.report("note", reason, self.location, severity=Severity.NOTE)
-
-    def unsupported(self, reason: str, hint: str = "", code: str = "unsupported") -> NoReturn:
-        """Refuse the operator."""
-        raise UnsupportedError(reason, hint, code)
-
-    def needs_shape(self, reason: str) -> NoReturn:
-        """Refuse the operator for want of a rank or a concrete dim."""
-        self.unsupported(reason, "give the shapes of the inputs", code="needs-shape")
 
 
 def merge_shapes(inferred: ir.Shape | None, stated: Sequence[Any]) -> ir.Shape:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.shapes import Size, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, branch, build_body, discard_body, emit_loop, emit_scan
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.options import Recurrent
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
 from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.interpret import Reading
@@ -17,7 +18,6 @@ from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
 from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.spec import RecurrentSpec, State
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
-from caffe2_frontend.state import Recurrent
 
 
 def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows]:

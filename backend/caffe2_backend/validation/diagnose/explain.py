@@ -35,7 +35,7 @@ from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 from caffe2_frontend import to_onnx
-from caffe2_frontend.state import Recurrent
+from caffe2_frontend.options import Recurrent
 
 _FORMS: Final[tuple[Recurrent, ...]] = ("auto", "scan", "loop", "fused")
 _FLOATS: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)

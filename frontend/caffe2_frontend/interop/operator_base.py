@@ -1,0 +1,109 @@
+"""Queries and refusals that operators under conversion have in common, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NoReturn, Protocol
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import BridgeError, Location, Severity
+
+Array = np.ndarray[Any, Any]
+
+
+class UnsupportedError(BridgeError):
+    """A converter refuses its operator.
+
+    The lowering turns it into a Diagnostic at the operator's location, or carries the node unchanged.
+    """
+
+    def __init__(self, reason: str, hint: str = "", code: str = "unsupported") -> None:
+        super().__init__(reason)
+        self.reason, self.hint, self.code = reason, hint, code
+
+
+class RefusedBodyError(UnsupportedError):
+    """A body of the operator cannot be converted. The body's own diagnostics give the reasons."""
+
+    def __init__(self, reason: str = "a body cannot be converted") -> None:
+        super().__init__(reason, code="refused-body")
+
+
+class Reporter(Protocol):
+    """The part of a lowering that collects diagnostics."""
+
+    def report(
+        self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR
+    ) -> None:
+        """Add a diagnostic."""
+
+
+class OperatorBase:
+    """One operator under conversion: what is known of ONNX values, and how to refuse the operator.
+
+    The operator is a Caffe2 operator in the export and an ONNX node in the import; the values are ONNX values in both.
+    """
+
+    # What the user can do where a shape is unknown.
+    shape_hint: ClassVar[str] = ""
+    # ONNX accepts axis 0 and -1 of a scalar in some operators; Caffe2 does not.
+    allows_scalar_axis: ClassVar[bool] = False
+
+    def __init__(self, location: Location, reporter: Reporter) -> None:
+        self.location = location
+        self._reporter = reporter
+
+    # Queries
+
+    def dtype(self, value: ir.Value) -> ir.DataType:
+        """The element type of a value; refuses the operator where it is unknown."""
+        if value.dtype is None:
+            self.needs_shape(f"the element type of {value.name or 'an operand'!r} is unknown")
+        return value.dtype
+
+    def shape(self, value: ir.Value) -> ir.Shape:
+        """The dims of a value, symbolic ones included; refuses the operator where the rank is unknown."""
+        if value.shape is None:
+            self.needs_shape(f"the rank of {value.name or 'an operand'!r} is unknown")
+        return value.shape
+
+    def rank(self, value: ir.Value) -> int:
+        """The number of dims of a value; refuses the operator where it is unknown."""
+        return len(self.shape(value))
+
+    def static_shape(self, value: ir.Value) -> tuple[int, ...] | None:
+        """The dims of a value if all of them are known, else None."""
+        if value.shape is None or not value.shape.is_static():
+            return None
+        return tuple(value.shape.numpy())
+
+    def static_dim(self, value: ir.Value, axis: int) -> int | None:
+        """The size of a dim if it is known, else None; refuses the operator where the rank is unknown."""
+        dim = self.shape(value)[axis]
+        return dim if isinstance(dim, int) else None
+
+    def known(self, value: ir.Value) -> Array | None:
+        """The contents of a parameter or constant, None for a value that is computed at run time."""
+        return None if value.const_value is None else value.const_value.numpy()
+
+    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+        """``axis`` in [0, rank); refuses the operator where it is outside [-rank, rank)."""
+        limit = max(rank, 1) if self.allows_scalar_axis else rank
+        if not -rank <= axis < limit:
+            self.unsupported(f"{what} {axis} is out of range for rank {rank}", code="invalid-argument")
+        return axis % rank if rank else 0
+
+    # Diagnostics
+
+    def note(self, reason: str) -> None:
+        """Tell the user of a choice that the conversion made, without stopping it."""
+        self._reporter.report("note", reason, self.location, severity=Severity.NOTE)
+
+    def unsupported(self, reason: str, hint: str = "", code: str = "unsupported") -> NoReturn:
+        """Refuse the operator. Raises UnsupportedError."""
+        raise UnsupportedError(reason, hint, code)
+
+    def needs_shape(self, reason: str) -> NoReturn:
+        """Refuse the operator because an element type, a rank or a dim is unknown. Raises UnsupportedError."""
+        self.unsupported(reason, self.shape_hint, "needs-shape")

@@ -1,0 +1,50 @@
+"""The interface of a lowering that an operator under conversion uses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Protocol
+
+import onnx_ir as ir
+
+from caffe2_bridge.diagnostics import Location, Severity
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.operator_base import Array
+from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.options import Recurrent
+
+
+class LoweringContext(Protocol):
+    """What an :class:`~caffe2_frontend.lowering.op.Op` needs of the lowering that it is part of.
+
+    Attributes:
+        consulted: values on whose contents the nodes of the current operator depend, with the contents where the value
+            is no constant.
+        measured: values whose producing node the conversion of the current operator inspected.
+    """
+
+    consulted: dict[ir.Value, Array | None]
+    measured: set[ir.Value]
+
+    @property
+    def recurrent(self) -> Recurrent:
+        """The form of recurrent nets that the caller asks for."""
+        ...
+
+    @property
+    def read(self) -> Counter[str]:
+        """How often the operators of the net and the caller read each blob."""
+        ...
+
+    @property
+    def errors(self) -> int:
+        """How many diagnostics of this lowering are errors."""
+        ...
+
+    def net(self, net: NetDef, scope: Scope, place: Location) -> None:
+        """Lower the operators of ``net`` into ``scope``; ``place`` is the net's location."""
+
+    def report(
+        self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR
+    ) -> None:
+        """Add a diagnostic."""
