@@ -16,7 +16,7 @@ COMMANDS = {
         "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
     ),
     "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--device TEXT", "cuda:N"),
-    "show": ("MODEL", "--init", "Summarise"),
+    "show": ("MODEL", "--init", "Summarize"),
     "ops": ("--json", "by family"),
     "import": ("MODEL", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--format"),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),

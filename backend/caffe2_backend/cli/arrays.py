@@ -1,0 +1,32 @@
+"""Arrays in .npz files: inputs and outputs of runs."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from caffe2_bridge.diagnostics import NetFormatError
+
+
+def read_arrays(path: Path) -> dict[str, Any]:
+    """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text."""
+    from caffe2_frontend.interop.onnx_files import replacing
+
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            plain = array.astype(str) if array.dtype == object else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as part:
+                np.lib.format.write_array(part, np.ascontiguousarray(plain).reshape(plain.shape), allow_pickle=False)

@@ -1,0 +1,38 @@
+"""``caffe2-bridge check``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.console import progress
+from caffe2_backend.cli.errors import print_diagnostics, reports_errors
+from caffe2_bridge import load
+
+
+@click.command()
+@options.model
+@options.init
+@options.inputs
+@options.as_json("report")
+@reports_errors()
+def check(model: Path, init: Path | None, inputs: dict[str, Any], as_json: bool) -> None:
+    """Report everything in MODEL that does not convert to ONNX.
+
+    Exit code 0: covered, 1: findings, 2: usage.
+    """
+    from caffe2_frontend import check as check_net
+
+    with progress("checking"):
+        report = check_net(load(model, init), inputs=inputs)
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        print_diagnostics(report.findings)
+        total = sum(report.converted.values())
+        click.echo(f"{total} operators convert; {'covered' if report.covered else 'not covered'}")
+    sys.exit(0 if report.covered else 1)

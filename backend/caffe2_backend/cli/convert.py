@@ -1,0 +1,34 @@
+"""``caffe2-bridge convert``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.console import progress
+from caffe2_backend.cli.errors import reports_errors
+from caffe2_bridge import load, save
+from caffe2_bridge.files import FORMATS
+
+
+@click.command()
+@options.model
+@click.argument("target", metavar="OUT", type=options.PATH)
+@options.init
+@options.predictor
+@click.option(
+    "--format", "layout", type=click.Choice(FORMATS), default="pb", show_default=True,
+    help="pb and pbtxt: a folder with two nets; minidb: a database in a file; lmdb, leveldb: a database in a folder.",
+)  # fmt: skip
+@reports_errors()
+def convert(model: Path, target: Path, init: Path | None, predictor: str | None, layout: str) -> None:
+    """Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats.
+
+    OUT is replaced once the new model is complete.
+    """
+    with progress("converting"):
+        save(load(model, init, predictor=predictor), target, layout)
+    files = sorted(file for file in target.rglob("*") if file.is_file()) if target.is_dir() else [target]
+    click.echo(f"{target}: {layout}, {sum(file.stat().st_size for file in files):,} bytes")

@@ -1,0 +1,52 @@
+"""Error reporting of all commands: diagnostics on stderr, the exit code by the kind of command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, Final
+
+import click
+
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, OptionError
+
+FAILED: Final = 1
+COULD_NOT_RUN: Final = 2  # commands that compare exit with 1 for a disagreement
+
+
+def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: errors of the model go to stderr, one diagnostic a line, and end it with ``exit_code``.
+
+    An option with a value that does not exist is a usage error, exit code 2.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def wrapped(*args: Any, **kwargs: Any) -> None:
+            try:
+                command(*args, **kwargs)
+            except ConversionError as error:
+                print_diagnostics(error.findings)
+                sys.exit(exit_code)
+            except (BridgeError, OSError) as error:
+                if _is_usage(error):
+                    raise click.UsageError(str(error)) from None
+                click.echo(f"error: {error}", err=True)
+                sys.exit(exit_code)
+
+        return wrapped
+
+    return decorate
+
+
+def _is_usage(error: Exception) -> bool:
+    from caffe2_frontend.interop.types import InputSpecError
+
+    return isinstance(error, OptionError | InputSpecError)
+
+
+def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+    """Print diagnostics to stderr, one a line."""
+    for diagnostic in diagnostics:
+        click.echo(str(diagnostic), err=True)

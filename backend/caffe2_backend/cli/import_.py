@@ -1,0 +1,54 @@
+"""``caffe2-bridge import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.console import progress
+from caffe2_backend.cli.errors import reports_errors
+
+
+def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | dict[str, str] | None:
+    """Parse ``cuda:0`` for all operators, or ``NAME=cuda:0`` by input."""
+    pairs = [value.rpartition("=") for value in values]
+    named = {name: device for name, _, device in pairs if name}
+    if len(named) == len(pairs):
+        return named or None
+    if len(pairs) > 1:
+        raise click.BadParameter("give one device for all, or NAME=DEVICE for each: the two do not go together")
+    return pairs[0][2]
+
+
+@click.command(name="import")
+@options.model
+@click.option("-o", "--output", "target", required=True, type=options.PATH, help="The folder to write.")
+@click.option(
+    "--foreign", type=click.Choice(["error", "carry"]), default="error", show_default=True,
+    help="Operators that Caffe2 lacks: report an error, or carry them as ONNX operators.",
+)  # fmt: skip
+@click.option(
+    "--device", "devices", multiple=True, callback=_parse_placement, metavar="[NAME=]DEVICE",
+    help="cpu or cuda:N: where operators run; or, repeatable, where an input or parameter is.",
+)  # fmt: skip
+@click.option(
+    "--format", "form", type=click.Choice(["pb", "pbtxt", "minidb"]), default="pb", show_default=True,
+    help="The format of the nets.",
+)  # fmt: skip
+@reports_errors()
+def import_(model: Path, target: Path, foreign: Any, devices: Any, form: Any) -> None:
+    """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
+    from caffe2_backend.importer import convert
+    from caffe2_bridge import save
+
+    with progress("importing"):
+        converted, restored = convert(model, foreign=foreign, device=devices)
+        save(converted, target, format=form)
+    carried = sum(bool(op.domain) for op in converted.predict_net.op)
+    click.echo(
+        f"{target}: {len(converted.predict_net.op)} operators, {carried} carried as ONNX operators, "
+        f"{sum(restored.values())} restored from the Caffe2 net of an export"
+    )

@@ -1,0 +1,27 @@
+"""``caffe2-bridge ops``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from caffe2_backend.cli import options
+
+
+@click.command()
+@options.as_json("table")
+def ops(as_json: bool) -> None:
+    """List the Caffe2 operators that convert to ONNX, by family."""
+    from caffe2_frontend.ops import FAMILIES
+
+    rows = {family.name: sorted(family.converters) for family in sorted(FAMILIES, key=lambda f: f.name)}
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    table = Table("family", "Caffe2 operators", title=f"{sum(map(len, rows.values()))} operators", title_justify="left")
+    for name, types in rows.items():
+        table.add_row(name, ", ".join(types))
+    Console().print(table)

@@ -1,0 +1,64 @@
+"""Arguments and options that several commands share, each declared once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+PATH: Final = click.Path(path_type=Path)
+_INPUT: Final = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
+
+
+def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
+    """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``."""
+    described = {}
+    for value in values:
+        match = _INPUT.fullmatch(value)
+        if match is None:
+            raise click.BadParameter(f"{value!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
+        dims = match["dims"]
+        shape = None if dims is None else [_parse_dim(dim.strip()) for dim in dims.split(",") if dim.strip()]
+        described[match["name"]] = (match["dtype"], shape)
+    return described
+
+
+def _parse_dim(text: str) -> int | str | None:
+    if text in ("?", "*"):
+        return None
+    return int(text) if text.isdigit() else text
+
+
+model = click.argument("model", type=PATH)
+init = click.option("--init", type=PATH, help="The init net, if it is not in the folder of MODEL.")
+inputs = click.option(
+    "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",
+    help="Type and shape of an input; a dim is a size, a name or '?'. Repeatable.",
+)  # fmt: skip
+outputs = click.option(
+    "--output", "outputs", multiple=True, metavar="NAME", help="A blob to output, instead of the net's own. Repeatable."
+)
+device = click.option(
+    "--device", help="cpu (ignores device options) or cuda:N; by default operators run where the net says, else cpu."
+)
+predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
+recurrent = click.option(
+    "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop"]), default="auto", show_default=True,
+    help="The form of recurrent nets in the ONNX model.",
+)  # fmt: skip
+runtimes = click.option(
+    "--against", "runtimes", multiple=True, metavar="RUNTIME",
+    help="A runtime: caffe2, onnxruntime-cpu, onnxruntime-cuda, onnx-reference or workspace. Repeatable; the first is "
+    "the reference. Default: those of caffe2, onnxruntime-cpu and onnx-reference that are installed.",
+)  # fmt: skip
+random_weights = click.option(
+    "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."
+)
+
+
+def as_json(what: str) -> Callable[..., Any]:
+    """The option ``--json`` of a command that prints a report or a table."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print the {what} as JSON.")

@@ -1,0 +1,38 @@
+"""``caffe2-bridge run``."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import click
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.arrays import read_arrays, write_arrays
+from caffe2_backend.cli.console import progress
+from caffe2_backend.cli.errors import reports_errors
+from caffe2_bridge import load
+
+
+@click.command()
+@options.model
+@options.init
+@click.option("--inputs", "source", type=options.PATH, help="An .npz file with an array for each input.")
+@click.option("-o", "--outputs", "target", required=True, type=options.PATH, help="The .npz file to write.")
+@options.device
+@reports_errors()
+def run(model: Path, init: Path | None, source: Path | None, target: Path, device: str | None) -> None:
+    """Run MODEL once on onnxruntime."""
+    from caffe2_backend.runtime import Int8Tensor, Predictor
+
+    arrays = read_arrays(source) if source else {}
+    with progress("running"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loaded = str(model) if model.suffix == ".onnx" else load(model, init)
+        found = Predictor(loaded, device).run(arrays)
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
+    results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
+    write_arrays(target, results)
+    for name, array in results.items():
+        click.echo(f"{name}: {array.dtype}{list(array.shape)}")

@@ -1,0 +1,38 @@
+"""``caffe2-bridge show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.console import progress
+from caffe2_backend.cli.errors import reports_errors
+from caffe2_bridge import load
+
+
+@click.command()
+@options.model
+@options.init
+@options.predictor
+@click.option("--svg", type=options.PATH, help="Draw the net into this file instead (needs graphviz).")
+@reports_errors()
+def show(model: Path, init: Path | None, predictor: str | None, svg: Path | None) -> None:
+    """Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
+    from caffe2_backend.cli.summary import summarize
+
+    is_onnx = model.suffix == ".onnx"
+    if is_onnx and (init is not None or predictor is not None):
+        raise click.UsageError("--init and --predictor are for Caffe2 models")
+    loaded = model if is_onnx else load(model, init, predictor=predictor)
+    if svg is None:
+        for table in summarize(loaded):
+            Console().print(table)
+        return
+    from caffe2_backend.picture import draw
+
+    with progress("drawing"):
+        draw(loaded, svg)
+    click.echo(f"{svg}: {svg.stat().st_size:,} bytes")

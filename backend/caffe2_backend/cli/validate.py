@@ -1,0 +1,79 @@
+"""``caffe2-bridge validate``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.arrays import read_arrays
+from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_backend.cli.validation_tables import print_circumstances, print_report
+from caffe2_bridge.diagnostics import BridgeError
+
+
+@click.command()
+@options.model
+@options.init
+@click.option("--other", type=options.PATH, help="A second model to compare MODEL with.")
+@options.runtimes
+@click.option("--inputs", "source", type=options.PATH, help="An .npz file; without it inputs are synthesized.")
+@options.inputs
+@click.option("--every-blob", is_flag=True, help="Compare intermediate blobs, too.")
+@click.option(
+    "--matrix", is_flag=True, help="Compare every pair of runtimes; without --against, all that are installed."
+)
+@options.random_weights
+@click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
+@click.option("--repro", type=options.PATH, help="Write that operator with its inputs to this folder.")
+@click.option("--report", type=options.PATH, help="Write the report to this file, as a page of HTML.")
+@options.as_json("report")
+@click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
+@options.recurrent
+@click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
+@reports_errors(COULD_NOT_RUN)
+def validate(
+    model: Path, init: Path | None, other: Path | None, runtimes: tuple[str, ...], source: Path | None,
+    inputs: dict[str, Any], every_blob: bool, matrix: bool, lockstep: bool, repro: Path | None, report: Path | None,
+    as_json: bool, caffe2_python: str | None, **choices: Any,
+) -> None:  # fmt: skip
+    """Compare what runtimes compute for MODEL, and find where they disagree.
+
+    Exit code 0: they agree, 1: they disagree, 2: something could not run.
+    """
+    from caffe2_backend.validation import validate as run
+    from caffe2_backend.validation.runtimes import Runtime, present_runtimes
+    from caffe2_backend.validation.sides import read_model
+
+    chosen: list[str | Runtime] | None = list(runtimes) or None
+    if matrix and chosen is None:
+        chosen = list(present_runtimes(caffe2_python=caffe2_python))
+    read = read_model(model, init)
+    result = run(
+        read, read_arrays(source) if source else None, chosen, other=other, described=inputs,
+        every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
+        repro=None if repro is None else str(repro), caffe2_python=caffe2_python, **choices,
+    )  # fmt: skip
+    if report is not None:
+        from caffe2_backend.validation.render.page import write_page
+
+        write_page(result, report, _picture(model if model.suffix == ".onnx" else read, result))
+    if as_json:
+        click.echo(result.to_json())
+    else:
+        print_report(result)
+        print_circumstances(result)
+    sys.exit(result.exit_code)
+
+
+def _picture(model: Any, result: Any) -> str:
+    from caffe2_backend.validation.render.picture import error_picture
+
+    try:
+        return error_picture(model, result)
+    except BridgeError as error:  # without graphviz the page has no picture
+        click.echo(f"the page has no picture of the net: {error}", err=True)
+        return ""

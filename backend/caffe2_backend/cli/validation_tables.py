@@ -1,0 +1,51 @@
+"""A validation report on the terminal."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from caffe2_backend.validation.batch.matrix import cell
+from caffe2_backend.validation.report import ValidationReport
+
+
+def print_report(report: ValidationReport) -> None:
+    """Print every output, and the blobs that disagree, with the largest differences; then what the lockstep found."""
+    console = Console()
+    table = Table(
+        "runtime", "case", "output", "max abs", "max rel", "ulp", "", title=Text(f"{report.model}: {report.verdict}")
+    )
+    for entry in report.results:
+        found = entry.difference
+        if entry.is_output or not found.agrees:
+            mark = Text("agrees") if found.agrees else Text(found.reason, style="bold red")
+            numbers = (f"{found.max_abs:.1e}", f"{found.max_rel:.1e}", f"{found.max_ulp:.0f}")
+            table.add_row(entry.side, entry.case, Text(entry.name), *numbers, mark)
+    console.print(table)
+    if report.matrix:
+        console.print(_matrix(report))
+    for divergence in report.divergences:
+        console.print(Text(f"first to disagree: {divergence}"))
+    for fault in report.optimizations:
+        console.print(Text(str(fault)))
+
+
+def _matrix(report: ValidationReport) -> Table:
+    grid = Table("", *report.sides, title="largest difference")
+    for one in report.sides:
+        grid.add_row(one, *(cell(report.pairs[one, other]) for other in report.sides))
+    return grid
+
+
+def print_circumstances(report: ValidationReport) -> None:
+    """Print to stderr which weights were synthesized, which runtimes are missing, and what could not run."""
+    if report.random_weights:
+        click.echo(f"synthesized weights: {len(report.random_weights)} (seed {report.seed})", err=True)
+    for note in report.notes:
+        click.echo(f"note: {note}", err=True)
+    for name, reason in report.absent.items():
+        click.echo(f"missing: {name}: {reason}", err=True)
+    for failure in report.failures:
+        click.echo(f"could not run: {failure.side}, {failure.case}: {failure.reason}", err=True)
