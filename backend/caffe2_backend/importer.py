@@ -6,22 +6,23 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
-import onnx
-import onnx_ir as ir
-from google.protobuf.message import DecodeError
-
+from caffe2_backend.admission import OnnxModel, load_ir
 from caffe2_backend.pipeline import IMPORT
 from caffe2_backend.state import Foreign, Import, Placement
-from caffe2_bridge.diagnostics import NetFormatError, OptionError
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import run_passes
 
-OnnxModel = onnx.ModelProto | ir.Model | bytes | str | os.PathLike[str]
 
-
-def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Placement = None) -> Model:
+def to_netdef(
+    onnx_model: OnnxModel,
+    *,
+    foreign: Foreign = "error",
+    device: Placement = None,
+    base_dir: str | os.PathLike[str] | None = None,
+) -> Model:
     """Convert an ONNX model to a Caffe2 model whose external inputs and outputs are named as the graph's.
 
     Args:
@@ -33,6 +34,9 @@ def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Plac
             where single inputs and parameters are, by name: operators then run where their inputs are, inputs that are
             not named are on the host, and parameters that are not named where they are first read. Copies are put in
             where operands are elsewhere.
+        base_dir: the folder of the model's external data; None: the folder of the file, where ``onnx_model`` is a
+            path, and otherwise the model may have no external data (tensors of an onnx_ir model may have a folder
+            themselves). Files outside of the folder are not read, nor links that leave it.
 
     Returns:
         The model. Element types and shapes of its inputs stand in the net argument ``onnx_types``, which Caffe2 does
@@ -43,16 +47,20 @@ def to_netdef(onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Plac
         NetFormatError: what is given is no ONNX model.
         OptionError: an option has a value that does not exist, or ``device`` a name that the model does not have.
     """
-    return convert(onnx_model, foreign=foreign, device=device)[0]
+    return convert(onnx_model, foreign=foreign, device=device, base_dir=base_dir)[0]
 
 
 def convert(
-    onnx_model: OnnxModel, *, foreign: Foreign = "error", device: Placement = None
+    onnx_model: OnnxModel,
+    *,
+    foreign: Foreign = "error",
+    device: Placement = None,
+    base_dir: str | os.PathLike[str] | None = None,
 ) -> tuple[Model, Mapping[str, int]]:
     """:func:`to_netdef`, and how many operators of Caffe2 came back as themselves, by type."""
     if foreign not in get_args(Foreign):
         raise OptionError(f"foreign must be one of {', '.join(get_args(Foreign))}, not {foreign!r}")
-    state = run_passes(IMPORT, Import(_own_model(onnx_model), foreign, device))
+    state = run_passes(IMPORT, Import(load_ir(onnx_model, base_dir), foreign, device))
     assert state.net is not None  # LowerGraph makes it
     parameters = state.parameters
 
@@ -61,24 +69,3 @@ def convert(
 
     source = str(onnx_model) if isinstance(onnx_model, str | os.PathLike) else ""
     return Model(state.net, InitNet(parameters, serialized=serialized), source), state.restored
-
-
-def _own_model(model: OnnxModel) -> ir.Model:
-    """A model that the import may change: the graph is its own, weights are shared."""
-    if isinstance(model, ir.Model):
-        return model.clone()
-    if isinstance(model, str | os.PathLike):
-        try:
-            return ir.load(model)
-        except (DecodeError, ValueError) as error:
-            raise NetFormatError(f"not an ONNX model: {error}", str(model)) from None
-    if isinstance(model, bytes):
-        try:
-            model = onnx.ModelProto.FromString(model)
-        except DecodeError as error:
-            raise NetFormatError(f"not an ONNX model: {error}") from None
-    if not isinstance(model, onnx.ModelProto):
-        raise NetFormatError(f"expected an ONNX model, got {type(model).__name__}")
-    if not model.HasField("graph"):
-        raise NetFormatError("the ONNX model has no graph")
-    return ir.from_proto(model)

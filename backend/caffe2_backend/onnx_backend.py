@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ import onnx
 import onnx_ir as ir
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from caffe2_backend.importer import OnnxModel, to_netdef
+from caffe2_backend.admission import OnnxModel
+from caffe2_backend.importer import to_netdef
 from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
@@ -45,20 +47,29 @@ class Caffe2Rep(BackendRep):
         return outputs
 
 
-def prepare(model: OnnxModel, device: str = "CPU", **_: Any) -> Caffe2Rep:
+def prepare(
+    model: OnnxModel, device: str = "CPU", *, base_dir: str | os.PathLike[str] | None = None, **_: Any
+) -> Caffe2Rep:
     """Make a Caffe2 net of an ONNX model (what Caffe2 lacks is carried) and a session that runs it.
+
+    Args:
+        model: the model, as :func:`caffe2_backend.to_netdef` takes it.
+        device: ``CPU`` or ``CUDA:N``.
+        base_dir: the folder of the model's external data, as for :func:`caffe2_backend.to_netdef`.
 
     Raises ConversionError where the model cannot be converted, RunError where it cannot be run or there is no such
     device.
     """
-    caffe2 = to_netdef(model, foreign="carry")
+    caffe2 = to_netdef(model, foreign="carry", base_dir=base_dir)
     session = OnnxSession(to_onnx(caffe2).SerializeToString(), _device(device))
     return Caffe2Rep(caffe2, session, caffe2.inputs)
 
 
-def run_model(model: OnnxModel, inputs: Any, device: str = "CPU", **_: Any) -> tuple[Any, ...]:
+def run_model(
+    model: OnnxModel, inputs: Any, device: str = "CPU", *, base_dir: str | os.PathLike[str] | None = None, **_: Any
+) -> tuple[Any, ...]:
     """Prepare and run a model once; see :func:`prepare` and :meth:`Caffe2Rep.run`."""
-    return prepare(model, device).run(inputs)
+    return prepare(model, device, base_dir=base_dir).run(inputs)
 
 
 def run_node(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from caffe2_backend.passes.assign_devices import PlaceOnDevice
-from caffe2_backend.passes.check_files import CheckFiles
 from caffe2_backend.passes.convert_opset import ConvertOpset
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
@@ -18,7 +17,6 @@ from caffe2_backend.state import Import
 from caffe2_bridge.passes import Pass, RefuseFindings
 
 IMPORT: Final[tuple[Pass[Import], ...]] = (
-    CheckFiles(),
     RestoreOperators(),
     InlineFunctions(),
     ConvertOpset(),

@@ -313,10 +313,12 @@ def test_a_check_of_a_bad_net_ends_with_1(tmp_path: Path) -> None:
 
 def test_an_onnx_file_that_is_none(tmp_path: Path) -> None:
     path = written(tmp_path, HTML, "model.onnx")
-    for model in (path, tmp_path / "none.onnx"):
+    none = tmp_path / "none.onnx"
+    reasons = {path: f"error: {path}: not an ONNX model", none: f"error: [Errno 2] No such file or directory: '{none}'"}
+    for model, reason in reasons.items():
         result = call("run", model, "-o", tmp_path / "out.npz")
         assert result.exit_code == 1
-        assert result.stderr.startswith("error: onnxruntime cannot load the model")
+        assert result.stderr.startswith(reason)
     result = call("run", CHAR_RNN, "-o", tmp_path / "out.npz", "--device", "tpu")
     assert result.exit_code == 1
     assert not (tmp_path / "out.npz").exists()

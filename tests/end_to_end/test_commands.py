@@ -52,7 +52,7 @@ def test_export_with_nothing_but_a_target(small: Path, tmp_path: Path) -> None:
     result = call("export", small, "-o", target)
     assert result.stdout == f"{target}: {target.stat().st_size:,} bytes\n"
     assert result.stderr == ""
-    model = onnx.load(target)
+    model = onnx.load(target)  # noqa: TID251 - a file of the tests themselves
     onnx.checker.check_model(model, full_check=True)
     assert [v.name for v in model.graph.input] == ["x"]
     assert [v.name for v in model.graph.output] == ["y"]
@@ -64,7 +64,7 @@ def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> No
     target = tmp_path / "out.onnx"
     words = ["--input", "x=float32[N,3]", "--output", "t", "--output", "z", "--opset", "18"]
     call("export", small / "predict_net.pb", "--init", small / "init_net.pb", *words, "-o", target)
-    model = onnx.load(target)
+    model = onnx.load(target)  # noqa: TID251 - a file of the tests themselves
     assert dims(model.graph.input[0]) == ["N", 3]
     assert [v.name for v in model.graph.output] == ["t", "z"]
     assert dims(model.graph.output[0]) == ["N", 2]
@@ -77,14 +77,14 @@ def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> No
 )
 def test_what_can_be_said_of_an_input(small: Path, tmp_path: Path, text: str, expected: list[Any]) -> None:
     call("export", small, "-o", tmp_path / "out.onnx", "--input", text)
-    assert dims(onnx.load(tmp_path / "out.onnx").graph.input[0]) == expected
+    assert dims(onnx.load(tmp_path / "out.onnx").graph.input[0]) == expected  # noqa: TID251 - a file of the tests themselves
 
 
 @pytest.mark.parametrize(("form", "kind"), [("fused", "LSTM"), ("auto", None), ("scan", None), ("loop", None)])
 def test_export_of_each_form(tmp_path: Path, form: str, kind: str | None) -> None:
     target = tmp_path / "out.onnx"
     call("export", CHAR_RNN, "-o", target, "--recurrent", form)
-    types = {node.op_type for node in onnx.load(target).graph.node}
+    types = {node.op_type for node in onnx.load(target).graph.node}  # noqa: TID251 - a file of the tests themselves
     assert kind is None or kind in types
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.onnx"]
 

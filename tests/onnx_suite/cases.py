@@ -48,7 +48,7 @@ def folder_cases(folder: Path) -> Iterator[Case]:
     for path in sorted(folder.iterdir()):
         if not (path / "model.onnx").is_file():
             continue
-        model = onnx.load(path / "model.onnx")
+        model = onnx.load(path / "model.onnx")  # noqa: TID251 - a file of the tests themselves
         data = tuple(
             (_values(data_set, "input", model.graph.input), _values(data_set, "output", model.graph.output))
             for data_set in sorted(path.glob("test_data_set_*"))

@@ -12,6 +12,7 @@ from onnx_ir.passes import common
 
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
+from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
 # Where the definitions stand among the model's own functions until they are put in their places.
@@ -44,7 +45,7 @@ class ExpandFunctions:
 
 def _inferred(model: ir.Model) -> ir.Model:
     try:
-        inferred = onnx.shape_inference.infer_shapes(without_weights(model), data_prop=True)
+        inferred = infer_shapes(without_weights(model), data_prop=True)
     except onnx.shape_inference.InferenceError:  # of an optional output that is left out, among others
         return model
     return with_weights(inferred, model)

@@ -11,6 +11,7 @@ from onnx_ir.passes import common
 
 from caffe2_backend.restore.operators import reserved_names
 from caffe2_backend.state import Import
+from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
 
 # The first version of ONNX's file format in which initializers need not be inputs.
@@ -67,7 +68,7 @@ def infer(model: ir.Model) -> None:
     proto = without_weights(model)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
     try:
-        inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+        inferred = infer_shapes(proto, data_prop=True)
     except onnx.shape_inference.InferenceError:  # converters say at their node what is not known
         return
     known = dict(_described(inferred.graph))

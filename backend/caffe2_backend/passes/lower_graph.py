@@ -20,7 +20,7 @@ from caffe2_frontend.lowering.scope import Names
 class LowerGraph:
     """Convert every node, in order; what cannot be converted becomes findings, all of them at once."""
 
-    requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "constants", "shapes", "files"})
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "constants", "shapes"})
     ensures: ClassVar[frozenset[str]] = frozenset({"net"})
 
     def __call__(self, state: Import) -> Import:

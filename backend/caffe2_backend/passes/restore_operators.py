@@ -23,7 +23,7 @@ class RestoreOperators:
     Nodes that were changed since, or whose operands are others, stay and are converted as any others.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"files"})
+    requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset({"restored"})
 
     def __call__(self, state: Import) -> Import:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 import onnx
-from google.protobuf.message import DecodeError
 
+from caffe2_backend.admission import load_graph
 from caffe2_backend.picture.edges import Body, Flow, Operator
 from caffe2_backend.picture.sketch import Sketch, extent, shortened
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_frontend.interop.shape_inference import infer_shapes
 
 _TOLD: Final = (
     "kernel_shape",
@@ -32,16 +33,14 @@ _SHAPE_BYTES: Final = 1024  # larger tensors say nothing of shapes, and need not
 
 
 def read_onnx(path: Path) -> onnx.ModelProto:
-    """An ONNX model without its external data. Raises NetFormatError where the file holds none."""
+    """An ONNX model without its external data.
+
+    Raises NetFormatError where the file holds none, ConversionError where the model is malformed.
+    """
     try:
-        model = onnx.load(path, load_external_data=False)
+        return load_graph(path)
     except OSError as error:
         raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
-    except DecodeError as error:
-        raise NetFormatError(f"no ONNX model: {error}", str(path)) from None
-    if not model.HasField("graph"):
-        raise NetFormatError("no ONNX model: it has no graph", str(path))
-    return model
 
 
 def sketch_onnx(path: Path) -> Sketch:
@@ -112,7 +111,7 @@ def _extents(model: onnx.ModelProto) -> dict[str, str]:
     del graph.initializer[:]
     graph.initializer.extend(small)
     try:
-        inferred = onnx.shape_inference.infer_shapes(model)
+        inferred = infer_shapes(model)
     except onnx.shape_inference.InferenceError:  # a picture needs no shapes: what is wrong, a checker tells
         inferred = model
     return {

@@ -38,6 +38,7 @@ from caffe2_frontend.interop.origin import (
     part_of,
     read_origin,
 )
+from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
 from caffe2_frontend.interop.types import Quantization
 
@@ -269,7 +270,7 @@ def _inferred(model: ir.Model) -> dict[str, tuple[ir.DataType | None, Dims | Non
     """What ONNX infers from the graph's inputs and initializers, whatever the model says of other values."""
     proto = without_weights(model)
     _forget_types(proto.graph)
-    inferred = onnx.shape_inference.infer_shapes(proto, data_prop=True)
+    inferred = infer_shapes(proto, data_prop=True)
     found: dict[str, tuple[ir.DataType | None, Dims | None]] = {}
     for info in (*inferred.graph.value_info, *inferred.graph.output):
         kind = ir.serde.deserialize_type_proto_for_type(info.type) if info.type.WhichOneof("value") else None

@@ -39,6 +39,7 @@ class Predictor:
 
     Raises:
         NetFormatError, OSError: the model cannot be read.
+        ConversionError: an ONNX model is malformed, or names external data outside of its folder.
         RunError: there is no such device.
     """
 
@@ -62,10 +63,13 @@ class Predictor:
         if isinstance(model, Model):
             self._start(model)
             return
+        from caffe2_backend.admission import admit_file, load_proto
+
         if isinstance(model, str | PathLike):
+            admit_file(model)
             model = fspath(model)
-        elif not isinstance(model, bytes):
-            model = model.SerializeToString()
+        else:
+            model = load_proto(model).SerializeToString()
         self._session = Session(model, self.device or CPU, choices=choices)
         self.inputs, self.outputs = self._session.inputs, self._session.outputs
 

@@ -9,13 +9,13 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 
+from caffe2_backend.admission import load_proto
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.inputs.roles import find_roles
 from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_bridge import Model, load
-from caffe2_bridge.diagnostics import ConversionError, NetFormatError
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend import to_onnx
@@ -36,18 +36,13 @@ class Side:
 def read_model(model: ModelLike, init: str | Path | None = None) -> AnyModel:
     """A model: given, or read from what ``caffe2_bridge.load`` reads, or from an .onnx file.
 
-    Raises NetFormatError, OSError.
+    Raises NetFormatError, OSError, and ConversionError where an ONNX model is malformed or its external data missing.
     """
-    if not isinstance(model, str | Path):
+    if isinstance(model, Model):
         return model
-    if Path(model).suffix != ".onnx":
+    if isinstance(model, str | Path) and Path(model).suffix != ".onnx":
         return load(model, init)
-    try:
-        return onnx.load(str(model))
-    except (DecodeError, ValueError, RuntimeError, TypeError) as error:
-        raise NetFormatError(f"not an ONNX model: {error}", str(model)) from None
-    except onnx.checker.ValidationError as error:
-        raise NetFormatError(f"its external data cannot be read: {error}", str(model)) from None
+    return load_proto(model)
 
 
 class Forms:

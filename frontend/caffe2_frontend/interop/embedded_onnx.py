@@ -164,7 +164,7 @@ def _plain_attribute(name: str, arg: Argument) -> ir.Attr:
 
 def _spelled_out(name: str, kind: str, arg: Argument) -> ir.Attr:
     proto = onnx.AttributeProto(name=name)
-    if kind not in onnx.AttributeProto.AttributeType.keys():  # noqa: SIM118 - no dict
+    if kind == "GRAPH" or kind not in onnx.AttributeProto.AttributeType.keys():  # noqa: SIM118 - no dict
         raise ArgumentError(f"argument {arg.name!r}: there is no kind {kind!r}")
     number: Any = onnx.AttributeProto.AttributeType.Value(kind)
     proto.type = number
@@ -181,7 +181,16 @@ def _spelled_out(name: str, kind: str, arg: Argument) -> ir.Attr:
             proto.sparse_tensors.extend(_parsed(onnx.SparseTensorProto, data, arg.name) for data in arg.strings)
         case "TYPE_PROTOS":
             proto.type_protos.extend(_parsed(onnx.TypeProto, data, arg.name) for data in arg.strings)
+    for tensor in _tensors(proto):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            raise ArgumentError(f"argument {arg.name!r} names a file: tensors in nets must hold their values")
     return ir.from_proto(proto)
+
+
+def _tensors(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
+    yield from (attribute.t, *attribute.tensors)
+    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+        yield from (sparse.values, sparse.indices)
 
 
 def _graph(op: Op, net: NetDef, name: str, captured: Mapping[str, Value]) -> ir.Graph:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 # Initializers up to this size stay: shapes and the like, which inference and converters look into.
-_SMALL_TENSOR_BYTES = 1024
+SMALL_TENSOR_BYTES: Final = 1024
 
 
 def without_weights(model: ir.Model) -> onnx.ModelProto:
     """The model as a protobuf in which large initializers are inputs of their type and shape."""
     graph = model.graph
+    for value in graph.initializers.values():
+        # As a protobuf it would lose its folder, and be read from the working directory.
+        if isinstance(value.const_value, ir.ExternalTensor) and value.const_value.nbytes <= SMALL_TENSOR_BYTES:
+            value.const_value = in_memory(value.const_value)
     large = [
         v
         for v in graph.initializers.values()
-        if v.const_value is not None and v.const_value.nbytes > _SMALL_TENSOR_BYTES
+        if v.const_value is not None and v.const_value.nbytes > SMALL_TENSOR_BYTES
     ]
     for value in large:
         graph.initializers.pop(str(value.name))
@@ -26,6 +33,11 @@ def without_weights(model: ir.Model) -> onnx.ModelProto:
         for value in large:
             graph.inputs.remove(value)
             graph.register_initializer(value)
+
+
+def in_memory(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
+    """A tensor of the same values that needs no file."""
+    return ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype, shape=ir.Shape(tensor.shape), name=tensor.name)
 
 
 def without_made_up_names(shape: ir.Shape | None) -> ir.Shape | None:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
 from caffe2_frontend.state import Export
 
@@ -33,7 +34,7 @@ class CheckModel:
         proto = without_weights(model)
         findings = list(state.findings)
         try:
-            inferred = onnx.shape_inference.infer_shapes(proto, strict_mode=True, data_prop=True)
+            inferred = infer_shapes(proto, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
             # What the converters check one by one may still not go together.
             findings.append(Diagnostic("invalid-operands", str(error).strip(), Location(str(model.graph.name))))

@@ -219,7 +219,7 @@ def test_onnx_models(tmp_path: Path) -> None:
 def test_what_is_no_onnx_model(tmp_path: Path) -> None:
     for content in (b"", b"\xff\xff\xff", NetDef(name="net", op=[op("Exp", "x", "y")]).SerializeToString()):
         (tmp_path / "m.onnx").write_bytes(content)
-        with pytest.raises(c2.NetFormatError, match="no ONNX model"):
+        with pytest.raises(c2.NetFormatError, match="not an ONNX model"):
             sketch_onnx(tmp_path / "m.onnx")
     with pytest.raises(c2.NetFormatError, match="cannot be read: No such file"):
         sketch_onnx(tmp_path / "none.onnx")

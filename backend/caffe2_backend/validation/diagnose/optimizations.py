@@ -154,7 +154,7 @@ def _made(
         for name in (below, level):
             path = str(Path(folder) / f"{name}.onnx")
             runtime.but(optimization=name, optimized=path).load(side.model)
-            graphs.append([*_nodes(onnx.load(path).graph)])
+            graphs.append([*_nodes(onnx.ModelProto.FromString(Path(path).read_bytes()).graph)])
     before, after = ({(node.op_type, *node.output) for node in nodes} for nodes in graphs)
     new = [f"{n.op_type} {n.name or n.output[0]}" for n in graphs[1] if (n.op_type, *n.output) not in before]
     gone = Counter(node.op_type for node in graphs[0] if (node.op_type, *node.output) not in after)

@@ -9,6 +9,7 @@ import onnx
 
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
+from caffe2_frontend.interop.shape_inference import infer_shapes
 
 Dim: TypeAlias = int | str
 Shape: TypeAlias = Sequence[Dim]
@@ -30,7 +31,7 @@ class Dims:
         self._steps: set[str] = set()
         self._batch: set[str] = set()
         try:
-            inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+            inferred = infer_shapes(model, data_prop=True)
         except onnx.shape_inference.InferenceError:
             inferred = model
         self._graph(inferred.graph, {})

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import onnx
 
+from caffe2_backend.admission import load_proto
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Point
 from caffe2_backend.validation.runtimes import AnyModel, Value, find_runtime
@@ -51,7 +51,7 @@ def rerun(folder: str | Path) -> dict[str, Value]:
     part = Path(folder)
     runtime, output = (part / "runtime").read_text(encoding="utf-8").splitlines()
     net = part / "predict_net.pb"
-    model: AnyModel = Model.of(net.read_bytes()) if net.is_file() else onnx.load(str(part / "model.onnx"))
+    model: AnyModel = Model.of(net.read_bytes()) if net.is_file() else load_proto(part / "model.onnx")
     return find_runtime(runtime).load(model).run(_read(part / "inputs.npz"), [output])
 
 

@@ -1,0 +1,199 @@
+"""Load a model from outside: a path, bytes, a ModelProto or an onnx_ir model becomes one that is safe to read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.json_format import ParseError as JsonError
+from google.protobuf.message import DecodeError
+from google.protobuf.text_format import ParseError as TextError
+
+from caffe2_backend.admission.external_data import Extent, ExternalDataError, extent_of, is_external
+from caffe2_backend.admission.ir_models import admit_ir
+from caffe2_backend.admission.scopes import Scope, scopes_of
+from caffe2_backend.admission.structure import check_structure, orders_of, reorder, tensors_of
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, NetFormatError
+from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
+
+Folder = str | os.PathLike[str]
+OnnxModel = onnx.ModelProto | ir.Model | bytes | str | os.PathLike[str]
+_Found = tuple[onnx.TensorProto, Extent]
+_NOT_A_MODEL: Final = (DecodeError, JsonError, TextError, ValueError)
+
+
+def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
+    """An onnx_ir model of the caller's own; large weights of the main graph are read when they are used.
+
+    Args:
+        model: the model. It is not changed.
+        base_dir: the folder of its external data; None: the folder of the file, where ``model`` is a path, and
+            otherwise the model may have no external data, except for tensors of onnx_ir that have a folder themselves.
+
+    Raises:
+        ConversionError: the model's graphs are not well-formed (codes ``undefined-value``, ``duplicate-value``,
+            ``cyclic-graph``, ``malformed-model``, ``nesting``), it names external data outside of the folder, or that
+            is not there (``external-data``), or it has sparse tensors (``sparse-tensor``).
+        NetFormatError, OSError: ``model`` is not an ONNX model, or cannot be read.
+    """
+    if isinstance(model, ir.Model):
+        return admit_ir(model, _text(base_dir))
+    proto, scopes = _admitted(model)
+    _refuse(_sparse(scopes))
+    found = _external(scopes, _folder(model, base_dir))
+    if found and proto is model:
+        proto = _copy(proto)
+        scopes = scopes_of(proto)
+        found = _external(scopes, _folder(model, base_dir))
+    weights = list(proto.graph.initializer)
+    kept = {id(tensor) for tensor in weights}
+    folder = ""
+    for tensor, extent in found:
+        if id(tensor) in kept and extent.length > SMALL_TENSOR_BYTES:
+            _relocate(tensor, extent)
+            folder = extent.folder
+        else:
+            _inline(tensor, extent)
+    loaded = ir.from_proto(proto)
+    for value in loaded.graph.initializers.values():
+        if isinstance(value.const_value, ir.ExternalTensor):
+            value.const_value.base_dir = folder
+    return loaded
+
+
+def load_proto(model: onnx.ModelProto | bytes | Folder, base_dir: Folder | None = None) -> onnx.ModelProto:
+    """A ModelProto with all values in it; where nothing is amiss and none are external, the given one.
+
+    Arguments and errors are those of :func:`load_ir`; sparse tensors are accepted.
+    """
+    proto, scopes = _admitted(model)
+    found = _external(scopes, _folder(model, base_dir))
+    if found and proto is model:
+        proto = _copy(proto)
+        found = _external(scopes_of(proto), _folder(model, base_dir))
+    for tensor, extent in found:
+        _inline(tensor, extent)
+    return proto
+
+
+def load_graph(path: Folder) -> onnx.ModelProto:
+    """A ModelProto whose external data is not read, and need not be there. Raises as :func:`load_ir`."""
+    return _admitted(path)[0]
+
+
+def admit_file(path: Folder) -> None:
+    """Check a file that another library is to read, with its external data. Raises as :func:`load_ir`."""
+    _external(_admitted(path)[1], _folder(path, None))
+
+
+def _admitted(model: onnx.ModelProto | bytes | Folder) -> tuple[onnx.ModelProto, list[Scope]]:
+    """A model with well-formed graphs in topological order; the given one where it is that."""
+    proto = _parsed(model)
+    scopes = scopes_of(proto)
+    _refuse(check_structure(proto, scopes))
+    orders, cycles = orders_of(scopes)
+    _refuse(cycles)
+    if orders and proto is model:
+        proto = _copy(proto)
+        scopes = scopes_of(proto)
+        orders, _ = orders_of(scopes)
+    if orders:
+        reorder(scopes, orders)
+        scopes = scopes_of(proto)
+    return proto, scopes
+
+
+def _parsed(model: onnx.ModelProto | bytes | Folder) -> onnx.ModelProto:
+    source = _source(model)
+    try:
+        if isinstance(model, bytes):
+            proto = onnx.ModelProto.FromString(model)
+        elif isinstance(model, str | os.PathLike):
+            proto = onnx.load(model, load_external_data=False)  # noqa: TID251 - the one reader of files
+        else:
+            proto = model
+    except _NOT_A_MODEL as error:
+        raise NetFormatError(f"not an ONNX model: {error}", source) from None
+    if not isinstance(proto, onnx.ModelProto):
+        raise NetFormatError(f"expected an ONNX model, got {type(proto).__name__}", source)
+    if not proto.HasField("graph"):
+        raise NetFormatError("not an ONNX model: it has no graph", source)
+    return proto
+
+
+def _external(scopes: Sequence[Scope], folder: str | None) -> list[_Found]:
+    """The external tensors of a model, and where their values are. Raises ConversionError."""
+    found, faults = [], []
+    for scope in scopes:
+        for tensor, what, location in tensors_of(scope):
+            if is_external(tensor):
+                try:
+                    found.append((tensor, extent_of(tensor, folder)))
+                except ExternalDataError as error:
+                    faults.append(_fault(what, error, location))
+    _refuse(faults)
+    return found
+
+
+def _fault(what: str, error: ExternalDataError, location: Location) -> Diagnostic:
+    return Diagnostic("external-data", f"external data of {what}: {error}", location, hint=error.hint)
+
+
+def _sparse(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
+    for scope in scopes:
+        if isinstance(scope.proto, onnx.GraphProto) and scope.proto.sparse_initializer:
+            name = scope.proto.sparse_initializer[0].values.name
+            yield Diagnostic("sparse-tensor", f"initializer {name!r} must not be sparse", scope.location)
+        for index, node in enumerate(scope.nodes):
+            for attribute in node.attribute:
+                if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                    reason = f"attribute {attribute.name!r} must not be sparse"
+                    yield Diagnostic("sparse-tensor", reason, scope.at(index), hint="store it as a dense tensor")
+
+
+def _inline(tensor: onnx.TensorProto, extent: Extent) -> None:
+    """Put the values into the tensor."""
+    try:
+        data = extent.read()
+    except ExternalDataError as error:  # what was there a moment ago
+        raise ConversionError([_fault(f"tensor {tensor.name!r}", error, Location())]) from None
+    tensor.ClearField("data_location")
+    del tensor.external_data[:]
+    tensor.raw_data = data
+
+
+def _relocate(tensor: onnx.TensorProto, extent: Extent) -> None:
+    """Name the file itself, without the links on the way to it."""
+    del tensor.external_data[:]
+    for key in ("location", "offset", "length"):
+        tensor.external_data.add(key=key, value=str(getattr(extent, key)))
+
+
+def _folder(model: onnx.ModelProto | bytes | Folder, base_dir: Folder | None) -> str | None:
+    if base_dir is None and isinstance(model, str | os.PathLike):
+        return str(Path(model).parent)
+    return _text(base_dir)
+
+
+def _text(folder: Folder | None) -> str | None:
+    return None if folder is None else os.fspath(folder) or os.curdir
+
+
+def _source(model: onnx.ModelProto | bytes | Folder) -> str:
+    return os.fspath(model) if isinstance(model, str | os.PathLike) else ""
+
+
+def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
+    copied = onnx.ModelProto()
+    copied.CopyFrom(proto)
+    return copied
+
+
+def _refuse(findings: Iterator[Diagnostic] | Sequence[Diagnostic]) -> None:
+    found = tuple(findings)
+    if found:
+        raise ConversionError(found)

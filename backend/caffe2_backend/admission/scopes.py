@@ -1,0 +1,101 @@
+"""Graphs of a model, with the bodies inside them, enumerated without recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import onnx
+
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+
+# The deepest nesting of bodies that a model may have: protobuf's parsers, ONNX's and onnxruntime's among them, accept
+# messages 100 deep, and a body is three.
+MAX_NESTING: Final = 30
+# The longest chain of function calls: readers follow them recursively.
+MAX_CALLS: Final = 64
+
+
+@dataclass(eq=False)
+class Scope:
+    """A graph, a function, or a body.
+
+    Attributes:
+        proto: what holds the nodes.
+        location: where it is, for diagnostics.
+        depth: the number of enclosing graphs.
+        root: the outermost graph or function that encloses it; None where it is itself that.
+        parent: the enclosing scope, and ``node`` the index of the node there whose attribute it is; None for the
+            default value of a function's attribute.
+    """
+
+    proto: onnx.GraphProto | onnx.FunctionProto
+    location: Location
+    depth: int = 0
+    root: Scope | None = None
+    parent: Scope | None = None
+    node: int | None = None
+    nodes: Sequence[onnx.NodeProto] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # A list, since the messages of a repeated field are looked up anew at every access.
+        self.nodes = list(self.proto.node)
+
+    def at(self, index: int) -> Location:
+        """The location of one of its nodes."""
+        node = self.nodes[index]
+        return replace(self.location, index=index, op_type=node.op_type, op_name=node.name)
+
+
+def scopes_of(model: onnx.ModelProto) -> list[Scope]:
+    """The graph, the functions, training graphs, and all bodies in them, each after what encloses it.
+
+    Raises ConversionError where they are nested too deeply.
+    """
+    roots = [Scope(model.graph, Location(model.graph.name or "graph"))]
+    roots += [Scope(function, Location(function.name or "function")) for function in model.functions]
+    for training in model.training_info:
+        roots += [Scope(graph, Location(graph.name or "training")) for graph in _training_graphs(training)]
+    found: list[Scope] = []
+    waiting = roots[::-1]
+    while waiting:
+        scope = waiting.pop()
+        found.append(scope)
+        bodies = list(_bodies(scope))
+        if bodies and scope.depth == MAX_NESTING:
+            raise too_deep(bodies[0].location)
+        waiting += reversed(bodies)
+    return found
+
+
+def too_deep(location: Location) -> ConversionError:
+    """The error for bodies that are nested too deeply."""
+    return ConversionError([Diagnostic("nesting", f"bodies must not be nested deeper than {MAX_NESTING}", location)])
+
+
+def attributes_of(scope: Scope) -> Iterator[tuple[int | None, onnx.AttributeProto]]:
+    """The attributes of all nodes of a scope, with the node's index; None: the default of a function's attribute."""
+    for index, node in enumerate(scope.nodes):
+        for attribute in node.attribute:
+            yield index, attribute
+    if isinstance(scope.proto, onnx.FunctionProto):
+        for attribute in scope.proto.attribute_proto:
+            yield None, attribute
+
+
+def _training_graphs(training: onnx.TrainingInfoProto) -> Iterator[onnx.GraphProto]:
+    if training.HasField("initialization"):
+        yield training.initialization
+    if training.HasField("algorithm"):
+        yield training.algorithm
+
+
+def _bodies(scope: Scope) -> Iterator[Scope]:
+    """Bodies in whichever field of an attribute they are, whatever its type says: readers differ in what they trust."""
+    for index, attribute in attributes_of(scope):
+        graphs = [attribute.g] if attribute.HasField("g") else []
+        for graph in (*graphs, *attribute.graphs):
+            location = scope.location if index is None else scope.at(index)
+            root = scope.root or scope
+            yield Scope(graph, location.enter(attribute.name), scope.depth + 1, root, scope, index)

@@ -1,0 +1,264 @@
+"""Well-formedness of the graphs of a model.
+
+ONNX's native shape inference, checker and converters rely on what is checked here: some of them end the process
+otherwise.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+
+from caffe2_backend.admission.scopes import MAX_CALLS, Scope, attributes_of
+from caffe2_bridge.diagnostics import Diagnostic, Location
+
+_Function = tuple[str, str, str]
+# The attributes of ONNX's own operators that are bodies.
+_BODIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",), "SequenceMap": ("body",),
+}  # fmt: skip
+_DOMAINS: Final = ("", "ai.onnx")
+# The field that holds the value of an attribute of a type whose value is a message.
+_FIELDS: Final = {
+    onnx.AttributeProto.GRAPH: "g", onnx.AttributeProto.TENSOR: "t",
+    onnx.AttributeProto.SPARSE_TENSOR: "sparse_tensor", onnx.AttributeProto.TYPE_PROTO: "tp",
+}  # fmt: skip
+
+
+def check_structure(model: onnx.ModelProto, scopes: Sequence[Scope]) -> list[Diagnostic]:
+    """The errors in the graphs of a model, except for the order of the nodes (see :func:`orders_of`)."""
+    found: list[Diagnostic] = []
+    for scope in scopes:
+        found += _check_nodes(scope)
+        found += _check_tensors(scope)
+        found += _check_definitions(scope)
+    found += _check_uses(scopes)
+    found += _check_calls(model, scopes)
+    return found
+
+
+def orders_of(scopes: Sequence[Scope]) -> tuple[dict[Scope, list[int]], list[Diagnostic]]:
+    """For each scope whose nodes are not in topological order, a stable order that is; and errors for cycles."""
+    captured = _captured(scopes)
+    orders, found = {}, []
+    for scope in scopes:
+        reads = [{*node.input, *captured[scope][index]} for index, node in enumerate(scope.nodes)]
+        order = _sorted(scope, reads)
+        if len(order) < len(scope.nodes):
+            first = min(set(range(len(scope.nodes))).difference(order))
+            found.append(Diagnostic("cyclic-graph", "the node depends on its own outputs", scope.at(first)))
+        elif order != list(range(len(order))):
+            orders[scope] = order
+    return orders, found
+
+
+def reorder(scopes: Sequence[Scope], orders: Mapping[Scope, list[int]]) -> None:
+    """Put nodes in the given orders, in place; bodies first, since to reorder nodes is to copy them."""
+    for scope in reversed(scopes):
+        if scope in orders:
+            ordered = onnx.GraphProto(node=[scope.nodes[index] for index in orders[scope]])
+            del scope.proto.node[:]
+            scope.proto.node.extend(ordered.node)
+
+
+def tensors_of(scope: Scope) -> Iterator[tuple[onnx.TensorProto, str, Location]]:
+    """Every tensor of a scope itself, not of the bodies in it, with what it is and where."""
+    if isinstance(scope.proto, onnx.GraphProto):
+        for tensor in scope.proto.initializer:
+            yield tensor, f"initializer {tensor.name!r}", scope.location
+        for sparse in scope.proto.sparse_initializer:
+            for tensor in (sparse.values, sparse.indices):
+                yield tensor, f"sparse initializer {sparse.values.name!r}", scope.location
+    for index, attribute in attributes_of(scope):
+        location = scope.location if index is None else scope.at(index)
+        # In whichever field they are, whatever the attribute's type says: readers differ in what they trust.
+        tensors = [attribute.t] if attribute.HasField("t") else []
+        sparses = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+        for sparse in (*sparses, *attribute.sparse_tensors):
+            tensors += [sparse.values, sparse.indices]
+        for tensor in (*tensors, *attribute.tensors):
+            yield tensor, f"attribute {attribute.name!r}", location
+
+
+def _check_nodes(scope: Scope) -> Iterator[Diagnostic]:
+    in_function = isinstance((scope.root or scope).proto, onnx.FunctionProto)
+    for index, node in enumerate(scope.nodes):
+        reasons = ["the node has no operator type"] if not node.op_type else []
+        texts = (node.op_type, node.domain, node.name, *node.input, *node.output, *(a.name for a in node.attribute))
+        # Protobuf gives what is not UTF-8 as bytes.
+        reasons += [f"name {text!r} is not UTF-8" for text in texts if isinstance(text, bytes)]
+        counts = Counter(attribute.name for attribute in node.attribute)
+        reasons += [f"attribute {name!r} is given {count} times" for name, count in counts.items() if count > 1]
+        for attribute in node.attribute:
+            reasons += _attribute_faults(attribute, in_function=in_function)
+        if node.domain in _DOMAINS:
+            graphs = {a.name for a in node.attribute if a.type == onnx.AttributeProto.GRAPH}
+            bodies = _BODIES.get(node.op_type, ())
+            reasons += [f"attribute {name!r} must be a graph" for name in bodies if name not in graphs]
+        for reason in reasons:
+            yield Diagnostic("malformed-model", reason, scope.at(index))
+
+
+def _attribute_faults(attribute: onnx.AttributeProto, *, in_function: bool) -> Iterator[str]:
+    if not attribute.name:
+        yield "an attribute has no name"
+    if attribute.type == onnx.AttributeProto.UNDEFINED:
+        yield f"attribute {attribute.name!r} has no type"
+    if attribute.ref_attr_name:
+        if not in_function:
+            yield f"attribute {attribute.name!r} refers to an attribute of a function, and the node is not in one"
+    elif attribute.type in _FIELDS and not attribute.HasField(_FIELDS[attribute.type]):
+        yield f"attribute {attribute.name!r} has no value"
+
+
+def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
+    for tensor, what, location in tensors_of(scope):
+        try:
+            typed = ir.DataType(tensor.data_type) is not ir.DataType.UNDEFINED
+        except ValueError:
+            typed = False
+        if not typed:
+            yield Diagnostic("malformed-model", f"{what} has unknown element type {tensor.data_type}", location)
+        if any(dim < 0 for dim in tensor.dims):
+            yield Diagnostic("malformed-model", f"{what} has a negative dim: {list(tensor.dims)}", location)
+
+
+def _inputs(scope: Scope) -> list[str]:
+    """The names that exist before the first node runs, an initializer that is also an input once."""
+    proto = scope.proto
+    if isinstance(proto, onnx.FunctionProto):
+        return list(proto.input)
+    return [value.name for value in proto.input]
+
+
+def _initializers(scope: Scope) -> list[str]:
+    proto = scope.proto
+    if isinstance(proto, onnx.FunctionProto):
+        return []
+    return [tensor.name for tensor in proto.initializer] + [s.values.name for s in proto.sparse_initializer]
+
+
+def _outputs(scope: Scope) -> list[str]:
+    proto = scope.proto
+    return list(proto.output) if isinstance(proto, onnx.FunctionProto) else [value.name for value in proto.output]
+
+
+def _made(scope: Scope) -> list[str]:
+    return [name for node in scope.nodes for name in node.output if name]
+
+
+def _check_definitions(scope: Scope) -> Iterator[Diagnostic]:
+    """Each name is defined once; an initializer may give the default value of an input."""
+    inputs, initializers = _inputs(scope), _initializers(scope)
+    for name in (*inputs, *initializers, *_outputs(scope)):
+        if isinstance(name, bytes):
+            yield Diagnostic("malformed-model", f"name {name!r} is not UTF-8", scope.location)
+    for what, names in (("input", inputs), ("initializer", initializers)):
+        if "" in names:
+            yield Diagnostic("malformed-model", f"an {what} has no name", scope.location)
+        for name, count in Counter(filter(None, names)).items():
+            if count > 1:
+                yield Diagnostic("duplicate-value", f"{what} {name!r} is defined {count} times", scope.location)
+    defined = {*inputs, *initializers}
+    for index, node in enumerate(scope.nodes):
+        for name in filter(None, node.output):
+            if name in defined:
+                yield Diagnostic("duplicate-value", f"output {name!r} is already defined", scope.at(index))
+            defined.add(name)
+
+
+def _captured(scopes: Sequence[Scope]) -> dict[Scope, dict[int, set[str]]]:
+    """For each scope and node, the names that bodies of the node read from outside of themselves."""
+    captured: dict[Scope, dict[int, set[str]]] = {scope: defaultdict(set) for scope in scopes}
+    for scope in reversed(scopes):  # bodies before what encloses them
+        if scope.parent is not None and scope.node is not None:
+            read = {*_outputs(scope), *(name for node in scope.nodes for name in node.input)}
+            read.update(*captured[scope].values())
+            outer = read.difference(_inputs(scope), _initializers(scope), _made(scope), ("",))
+            captured[scope.parent][scope.node] |= outer
+    return captured
+
+
+def _check_uses(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
+    """Every name that a node or an output reads is defined in its graph or in one that encloses it."""
+    defined: dict[Scope, set[str]] = {}
+    for scope in scopes:
+        defined[scope] = {*_inputs(scope), *_initializers(scope), *_made(scope)}
+        visible = [defined[outer] for outer in _enclosing(scope, scopes[0])]
+        for index, node in enumerate(scope.nodes):
+            for name in dict.fromkeys(filter(None, node.input)):
+                if not any(name in names for names in visible):
+                    yield Diagnostic("undefined-value", f"input {name!r} is not defined", scope.at(index))
+        for name in _outputs(scope):
+            if not any(name in names for names in visible):
+                yield Diagnostic("undefined-value", f"output {name!r} is not defined", scope.location)
+
+
+def _enclosing(scope: Scope, main: Scope) -> Iterator[Scope]:
+    """The scope, and those whose values it sees; training graphs see those of the model's graph."""
+    at: Scope | None = scope
+    while at is not None:
+        yield at
+        if at.parent is None and at is not main and isinstance(at.proto, onnx.GraphProto):
+            yield main
+        at = at.parent
+
+
+def _sorted(scope: Scope, reads: Sequence[set[str]]) -> list[int]:
+    """Indices of the nodes in topological order, of those that are ready the first first; those of cycles are left out.
+
+    Kahn's algorithm.
+    """
+    producer = {name: index for index, node in enumerate(scope.nodes) for name in node.output if name}
+    users: dict[int, list[int]] = defaultdict(list)
+    missing = [0] * len(reads)
+    for index, names in enumerate(reads):
+        needed = {producer[name] for name in names if name in producer}
+        missing[index] = len(needed)
+        for other in needed:
+            users[other].append(index)
+    ready = [index for index, count in enumerate(missing) if not count]
+    order = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for user in users[index]:
+            missing[user] -= 1
+            if not missing[user]:
+                heapq.heappush(ready, user)
+    return order
+
+
+def _check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
+    """Functions are defined once, and call each other without cycles and not through too many levels."""
+    by_name: dict[_Function, onnx.FunctionProto] = {}
+    for function in model.functions:
+        key = (_domain(function.domain), function.name, function.overload)
+        if key in by_name:
+            yield Diagnostic("duplicate-value", f"function {function.name!r} is defined twice", Location(function.name))
+        by_name[key] = function
+    calls: dict[_Function, set[_Function]] = {key: set() for key in by_name}
+    for scope in scopes:
+        root = (scope.root or scope).proto
+        if isinstance(root, onnx.FunctionProto):
+            called = {(_domain(node.domain), node.op_type, node.overload) for node in scope.nodes}
+            calls[_domain(root.domain), root.name, root.overload] |= called.intersection(by_name)
+    # In each round the functions that call no others of those that are left.
+    for _ in range(MAX_CALLS):
+        leaves = [key for key, called in calls.items() if not called.intersection(calls)]
+        if not leaves:
+            break
+        for key in leaves:
+            del calls[key]
+    for _, name, _ in calls:
+        reason = f"function {name!r} calls itself, or through more than {MAX_CALLS} levels of others"
+        yield Diagnostic("nesting", reason, Location(name))
+
+
+def _domain(domain: str) -> str:
+    return "" if domain in _DOMAINS else domain
