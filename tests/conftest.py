@@ -2,6 +2,8 @@
 
 Where it is absent, such a test is skipped and says why. The environment variable ``CAFFE2_BRIDGE_REQUIRE``
 (``torch,oracle``) names markers whose tests must run: a skip of theirs is then a failure, whatever skipped them.
+
+Passes are held to their kind in all tests (``CAFFE2_BRIDGE_VERIFY_PASSES``).
 """
 
 from __future__ import annotations
@@ -41,6 +43,9 @@ def missing_gpu() -> str:
     found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
     return "" if found else "no CUDA device"
 
+
+# Read by the pass runner, also that of processes which tests start.
+os.environ["CAFFE2_BRIDGE_VERIFY_PASSES"] = "1"
 
 NEEDS: Final[Mapping[str, Callable[[], str]]] = {
     "oracle": cache(missing_oracle),

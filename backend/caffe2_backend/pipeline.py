@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from typing import Final
 
-from caffe2_backend.passes.assign_devices import PlaceOnDevice
-from caffe2_backend.passes.convert_opset import ConvertOpset
+from caffe2_backend.passes.assign_devices import AssignDevices
+from caffe2_backend.passes.convert_opset import ConvertOpset, RelabelOpset
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
 from caffe2_backend.passes.fold_constants import FoldConstants
 from caffe2_backend.passes.lower_graph import LowerGraph
-from caffe2_backend.passes.reinfer_shapes import ForgetClaims
+from caffe2_backend.passes.reinfer_shapes import ReinferShapes
 from caffe2_backend.passes.remove_sequences import RemoveSequences
 from caffe2_backend.passes.restore_operators import RestoreOperators
 from caffe2_backend.state import Import
-from caffe2_bridge.passes import Pass, RefuseFindings
+from caffe2_bridge.passes import Pass, RaiseErrors
 
 IMPORT: Final[tuple[Pass[Import], ...]] = (
     RestoreOperators(),
     InlineFunctions(),
+    RelabelOpset(),
     ConvertOpset(),
-    RefuseFindings(),
-    ForgetClaims(),
+    RaiseErrors(),
+    ReinferShapes(),
     ExpandFunctions(),
     FoldConstants(),
     LiftConstants(),
     InferShapes(),
     RemoveSequences(),
     LowerGraph(),
-    RefuseFindings(),
-    PlaceOnDevice(),
+    RaiseErrors(),
+    AssignDevices(),
 )

@@ -1,49 +1,87 @@
-"""The pass runner that both directions share.
+"""Passes and the pass runner that both directions share.
 
-A pass is an object with one verb, its call: it takes a state and returns a new one. What must hold before it and what
-holds after it are named facts, so that the order of a pipeline is stated by the passes and not by comments.
+A pass is an object with one verb, its call. There are two kinds: a :class:`FunctionalPass` returns the next state and
+leaves the given one unchanged; an :class:`InPlacePass` changes what the state owns and returns nothing. What must hold
+before a pass and what holds after it are named facts, so that the order of a pipeline is stated by the passes and not
+by comments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol, TypeVar
+import logging
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
+
+logger = logging.getLogger(__name__)
+
+# Set (to anything but the empty string), the runner holds functional passes to leaving their state unchanged.
+VERIFY_VARIABLE: Final = "CAFFE2_BRIDGE_VERIFY_PASSES"
 
 S = TypeVar("S")
 
 
-class Pass(Protocol[S]):
-    """One step of a pipeline over states of type ``S``."""
+class FunctionalPass(ABC, Generic[S]):
+    """A step of a pipeline over states of type ``S`` that changes nothing it is given.
 
-    requires: ClassVar[frozenset[str]]
-    ensures: ClassVar[frozenset[str]]
+    ``requires`` names the facts that must hold before the pass, ``ensures`` those that hold after it.
+    """
 
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
     def __call__(self, state: S) -> S:
-        """The state after this pass; the given one is left as it was."""
+        """Return the state after this pass. The given one, and every graph and net in it, stays unchanged."""
+
+
+class InPlacePass(ABC, Generic[S]):
+    """A step of a pipeline over states of type ``S`` that changes what the state owns.
+
+    ``requires`` names the facts that must hold before the pass, ``ensures`` those that hold after it.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset()
+    ensures: ClassVar[frozenset[str]] = frozenset()
+
+    @abstractmethod
+    def __call__(self, state: S) -> None:
+        """Change what ``state`` owns in place."""
+
+
+Pass: TypeAlias = FunctionalPass[S] | InPlacePass[S]
 
 
 class Reported(Protocol):
-    """A state that carries what was found on the way."""
+    """A state that carries the diagnostics reported so far."""
 
     @property
     def findings(self) -> Sequence[Diagnostic]:
-        """What was found, in net order."""
+        """The diagnostics, in net order."""
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A state that can tell cheaply whether it was changed."""
+
+    def fingerprint(self) -> Hashable:
+        """A value that differs after a change of the state or of what it refers to, other than weights."""
         ...
 
 
 R = TypeVar("R", bound=Reported)
 
 
-class RefuseFindings:
-    """Where findings become an error: raise ConversionError with all of them where one is an error."""
-
-    requires: ClassVar[frozenset[str]] = frozenset()
-    ensures: ClassVar[frozenset[str]] = frozenset()
+class RaiseErrors(FunctionalPass[R]):
+    """Raise ConversionError with every diagnostic if one of them is an error; otherwise pass the state on."""
 
     def __call__(self, state: R) -> R:
-        """The same state, if it has no errors."""
+        """Return the same state, if no error was reported."""
         if any(finding.severity is Severity.ERROR for finding in state.findings):
             raise ConversionError(state.findings)
         return state
@@ -53,6 +91,10 @@ class PassOrderError(Exception):
     """A pipeline runs a pass before what it requires holds: a fault of the pipeline, never of the user's model."""
 
 
+class PassContractError(Exception):
+    """A functional pass changed its state, or an in-place pass returned one: a fault of the pass."""
+
+
 def run_passes(
     passes: Sequence[Pass[S]],
     state: S,
@@ -60,7 +102,10 @@ def run_passes(
     verify: Mapping[str, Callable[[S], None]] | None = None,
     dump: Callable[[str, S], Any] | None = None,
 ) -> S:
-    """Run ``passes`` in order.
+    """Run ``passes`` in order and return the last state.
+
+    Each pass is logged with its duration at DEBUG. Where the environment variable ``CAFFE2_BRIDGE_VERIFY_PASSES`` is
+    set and the state is :class:`Fingerprinted`, a functional pass that changes its state raises PassContractError.
 
     Args:
         passes: the pipeline.
@@ -79,7 +124,7 @@ def run_passes(
         if missing:
             raise PassOrderError(f"{name} requires {', '.join(sorted(missing))}, which no pass before it ensures")
         try:
-            state = step(state)
+            state = _timed(step, state)
             for fact in sorted(step.ensures):
                 if verify and fact in verify:
                     verify[fact](state)
@@ -93,3 +138,34 @@ def run_passes(
         if dump:
             dump(name, state)
     return state
+
+
+def _timed(step: Pass[S], state: S) -> S:
+    start = time.perf_counter()
+    after = _checked(step, state) if os.environ.get(VERIFY_VARIABLE) else _applied(step, state)
+    logger.debug("%s took %.1f ms", type(step).__name__, 1e3 * (time.perf_counter() - start))
+    return after
+
+
+def _applied(step: Pass[S], state: S) -> S:
+    if isinstance(step, FunctionalPass):
+        return step(state)
+    step(state)
+    return state
+
+
+def _checked(step: Pass[S], state: S) -> S:
+    """The state after a pass, if the pass does what its kind promises. Raises PassContractError otherwise."""
+    name = type(step).__name__
+    if isinstance(step, InPlacePass):
+        returned: object = cast("Callable[[S], object]", step)(state)
+        if returned is not None:
+            raise PassContractError(f"in-place pass {name} returned a {type(returned).__name__}")
+        return state
+    before = state.fingerprint() if isinstance(state, Fingerprinted) else None
+    after = step(state)
+    if after is None:
+        raise PassContractError(f"functional pass {name} returned no state")
+    if isinstance(state, Fingerprinted) and state.fingerprint() != before:
+        raise PassContractError(f"functional pass {name} changed the state that it was given")
+    return after

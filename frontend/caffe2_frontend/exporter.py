@@ -91,7 +91,7 @@ def convert(
     start = begin(loaded, inputs=given, outputs=outputs, opset=opset, recurrent=recurrent)
     with _collector_paused():
         model = run_passes(EXPORT, start).model
-    assert model is not None  # RefuseFindings raised otherwise
+    assert model is not None  # RaiseErrors raised otherwise
     if stateful:
         mark_states(model, states, [blob for _, blob in start.outputs])
     return model

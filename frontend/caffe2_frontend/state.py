@@ -1,8 +1,8 @@
-"""What travels through the export pipeline."""
+"""The state of the export pipeline."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,7 @@ from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of ver
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.trace import Traces
 from caffe2_frontend.options import Recurrent
@@ -32,7 +33,10 @@ def ir_version(opset: int) -> int:
 
 @dataclass(frozen=True)
 class Export:
-    """The state of one export. Passes return a new one; nets and weights are shared by reference, never changed.
+    """The state of one export.
+
+    Nets and weights are shared by reference, never changed. The export owns ``model`` and ``traces``, which in-place
+    passes change; functional passes return a new state.
 
     ``inputs`` describes what the caller said of the net's inputs, then what is known of all of them. ``outputs`` are
     pairs of the graph output's name and the blob behind it, in the net's order. The graph is built in
@@ -59,3 +63,8 @@ class Export:
         if self.model is None:
             raise RuntimeError("the net has not been lowered yet")
         return self.model.graph
+
+    def fingerprint(self) -> Hashable:
+        """A value that differs after a change of the nets, the model or the diagnostics; weights are not read."""
+        model = None if self.model is None else model_fingerprint(self.model)
+        return self.predict.SerializeToString(deterministic=True), tuple(self.inputs.items()), self.findings, model

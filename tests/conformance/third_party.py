@@ -275,12 +275,12 @@ class _Trial:
 
     def _described(self) -> dict[str, tuple[str, int | None]]:
         """What the conversion reads off the net about inputs."""
-        from caffe2_frontend.passes.convert_to_ssa import RenameToSsa
+        from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
         from caffe2_frontend.passes.describe_inputs import DescribeInputs
         from caffe2_frontend.prepare import begin
 
         try:
-            state = run_passes((RenameToSsa(), DescribeInputs()), begin(Model(self.predict, self.model.init)))
+            state = run_passes((ConvertToSsa(), DescribeInputs()), begin(Model(self.predict, self.model.init)))
         except BridgeError:
             return {}
         return {

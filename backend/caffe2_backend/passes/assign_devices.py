@@ -1,4 +1,4 @@
-"""Operators on the devices that were asked for."""
+"""Assign operators and parameters to devices, and insert copies between devices."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from caffe2_backend.state import Import
 from caffe2_bridge.devices import HOST, Device, as_device, follow_inputs, insert_copies
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
-class PlaceOnDevice:
-    """Give operators and parameters their devices, and copy what lives elsewhere.
+class AssignDevices(FunctionalPass[Import]):
+    """Assign devices to operators and parameters, and insert copies of operands that are on another device.
 
-    Asked for one GPU: what has a version for it runs there, and inputs come on the host. Asked by input: operators run
-    where their inputs are. Parameters that are not named are where they are first read.
+    With one GPU for the whole net, every operator with a CUDA kernel runs there, and inputs are on the host. With
+    devices by input, operators run where their inputs are. Parameters without a device of their own are where they are
+    first read.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"net"})
     ensures: ClassVar[frozenset[str]] = frozenset({"placed"})
 
     def __call__(self, state: Import) -> Import:
-        """The state with a new net, where a GPU was asked for. Raises BridgeError where there is no such device."""
+        """Return the state with a new net, if a GPU was asked for. Raises OptionError for an unknown name."""
         if state.device is None or state.net is None:
             return state
         if isinstance(state.device, Mapping):

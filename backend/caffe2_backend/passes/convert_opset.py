@@ -1,7 +1,8 @@
-"""One opset for all models."""
+"""Convert a model of an earlier opset to the working opset."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -13,12 +14,15 @@ import onnx_ir as ir
 from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_bridge.passes import FunctionalPass, InPlacePass
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
-# What ONNX's converters raise where they cannot convert a model.
+logger = logging.getLogger(__name__)
+
 _SECOND_SCAN = 9
 _SECOND_RESIZE = 11
-_PLACE = "coordinate_transformation_mode"
+_COORDINATES = "coordinate_transformation_mode"
+# What ONNX's converters raise where they cannot convert a model.
 _FAILURES = (
     onnx.version_converter.ConvertError,
     RuntimeError,
@@ -29,34 +33,54 @@ _FAILURES = (
 )
 
 
-class ConvertOpset:
-    """Bring a model of an older opset to the working opset, with ONNX's converter; a later one stays as it is.
-
-    A model that cannot be converted is a finding, or, where operators may be carried, travels as it is.
-    """
+class RelabelOpset(InPlacePass[Import]):
+    """Declare the working opset for a model of an earlier one, if none of its operators has changed since."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"relabeled"})
+
+    def __call__(self, state: Import) -> None:
+        """Change the model's opset import."""
+        model = state.model
+        version = _opset(model)
+        if version < WORKING_OPSET and not any(_has_changed(node, version) for node in _nodes(model.graph)):
+            model.graph.opset_imports[""] = WORKING_OPSET
+
+
+class ConvertOpset(FunctionalPass[Import]):
+    """Convert a model of an earlier opset to the working opset, with ONNX's converter; a later one stays unchanged.
+
+    A model that cannot be converted is reported, or, where operators may be carried, travels unchanged.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined", "relabeled"})
     ensures: ClassVar[frozenset[str]] = frozenset({"opset"})
 
     def __call__(self, state: Import) -> Import:
-        """Convert, unless nothing in the model has changed its meaning since."""
-        model = state.model
-        version = model.opset_imports.get("", model.opset_imports.get("ai.onnx", WORKING_OPSET))
+        """Return the state with a converted model, if the model's opset is earlier than the working opset."""
+        version = _opset(state.model)
         if version >= WORKING_OPSET:
             return state
-        if not any(_has_changed(node, version) for node in _nodes(model.graph)):
-            model.graph.opset_imports[""] = WORKING_OPSET
-            return state
         try:
-            converted = _converted(model, version)
+            converted = _converted(state.model, version)
         except _FAILURES as error:
             if state.foreign == "carry":
+                logger.debug("operators are carried in opset %d, which cannot be converted", version, exc_info=True)
                 return replace(state, lowers=False)
-            reason = f"the model cannot be converted from opset {version} to {WORKING_OPSET}: {_first_line(error)}"
-            return replace(state, findings=(*state.findings, Diagnostic("opset", reason, Location(_name(model)))))
+            return replace(state, findings=(*state.findings, _failed(state.model, version, error)))
         if version < _SECOND_RESIZE:
-            _say_how_it_was_resized(converted.graph)
+            _set_legacy_resize_attributes(converted.graph)
         return replace(state, model=converted)
+
+
+def _opset(model: ir.Model) -> int:
+    return model.opset_imports.get("", model.opset_imports.get("ai.onnx", WORKING_OPSET))
+
+
+def _failed(model: ir.Model, version: int, error: Exception) -> Diagnostic:
+    reason = f"the model cannot be converted from opset {version} to {WORKING_OPSET}: {_first_line(error)}"
+    hint = f"export the model with opset {WORKING_OPSET} or later where it was made, or carry its operators: "
+    return Diagnostic("opset", reason, Location(_name(model)), hint=hint + "--foreign carry, or foreign='carry'")
 
 
 def _converted(model: ir.Model, version: int) -> ir.Model:
@@ -68,11 +92,11 @@ def _converted(model: ir.Model, version: int) -> ir.Model:
     return converted
 
 
-def _say_how_it_was_resized(graph: ir.Graph) -> None:
-    """Write what Resize and Upsample did before they had attributes for it, which ONNX's converter leaves out."""
+def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
+    """Set the attributes for what Resize and Upsample did before they had them, which ONNX's converter omits."""
     for node in _nodes(graph):
         if node.op_type == "Resize" and not node.domain:
-            node.attributes.setdefault(_PLACE, ir.AttrString(_PLACE, "asymmetric"))
+            node.attributes.setdefault(_COORDINATES, ir.AttrString(_COORDINATES, "asymmetric"))
             node.attributes.setdefault("nearest_mode", ir.AttrString("nearest_mode", "floor"))
 
 

@@ -1,7 +1,8 @@
-"""ONNX operators that ONNX itself defines by others."""
+"""Expand ONNX operators that ONNX defines as functions of others."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, Final
@@ -12,24 +13,27 @@ from onnx_ir.passes import common
 
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
+from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
-# Where the definitions stand among the model's own functions until they are put in their places.
+logger = logging.getLogger(__name__)
+
+# The domain of the definitions among the model's functions, until they are inlined.
 _DOMAIN: Final = "caffe2_bridge.definitions"
 
 
-class ExpandFunctions:
-    """Replace operators that have no conversion by ONNX's own definition of them, where there is one.
+class ExpandFunctions(FunctionalPass[Import]):
+    """Replace operators without a converter by ONNX's own function definition of them, if it has one.
 
-    Carried operators are not: they travel whole.
+    Where operators may be carried, nothing is expanded: they travel whole.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset"})
     ensures: ClassVar[frozenset[str]] = frozenset({"expanded"})
 
     def __call__(self, state: Import) -> Import:
-        """The state with a new model, where something was expanded."""
+        """Return the state with a new model, if an operator was expanded."""
         if state.foreign == "carry":
             return state
         model = state.model
@@ -37,17 +41,20 @@ class ExpandFunctions:
         while any(_defined_by_others(model.graph, version)):
             model = _inferred(model)  # definitions depend on the types of values
             if not _define(model, version):
-                break  # ONNX has no definition for these types
+                logger.debug("ONNX has no function definition for the types of the operators without a converter")
+                break
             common.InlinePass()(model)
             model.graph.opset_imports.pop(_DOMAIN)
         return replace(state, model=model)
 
 
 def _inferred(model: ir.Model) -> ir.Model:
+    """A copy of the model with inferred types."""
     try:
         inferred = infer_shapes(without_weights(model), data_prop=True)
     except onnx.shape_inference.InferenceError:  # of an optional output that is left out, among others
-        return model
+        logger.debug("types not inferred", exc_info=True)
+        return model.clone()
     return with_weights(inferred, model)
 
 
@@ -68,7 +75,7 @@ def _schema(node: ir.Node, version: int) -> Any:  # onnx's own annotations lack 
 
 
 def _define(model: ir.Model, version: int) -> int:
-    """Make nodes that ONNX defines by others calls of functions of the model's own; how many there were."""
+    """Replace nodes that ONNX defines as functions by calls of functions of the model. Return how many there were."""
     count = 0
     for node in list(_defined_by_others(model.graph, version)):
         schema = _schema(node, version)
@@ -88,7 +95,7 @@ def _define(model: ir.Model, version: int) -> int:
 
 
 def _call(node: ir.Node, body: onnx.FunctionProto, schema: Any) -> None:
-    """Put a call of ``body`` in the place of a node, with the outputs that the node gives alone."""
+    """Replace a node by a call of ``body``, with only the outputs that the node has."""
     wanted = [i for i, value in enumerate(node.outputs) if value.name]
     names = [body.output[i] for i in wanted]
     del body.output[:]

@@ -1,7 +1,8 @@
-"""One graph, its constants in one place, and what is known of its values."""
+"""Inline functions, lift constants to initializers, and infer types and shapes."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import ClassVar, Final
 
@@ -11,56 +12,55 @@ from onnx_ir.passes import common
 
 from caffe2_backend.restore.operators import reserved_names
 from caffe2_backend.state import Import
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
+
+logger = logging.getLogger(__name__)
 
 # The first version of ONNX's file format in which initializers need not be inputs.
 _SEPARATE_INITIALIZERS: Final = 4
 
 
-class InlineFunctions:
-    """Put the bodies of the model's own functions where they are called; initializers are no inputs."""
+class InlineFunctions(InPlacePass[Import]):
+    """Inline the model's functions, and remove initializers from the graph's inputs."""
 
-    requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset({"inlined"})
 
-    def __call__(self, state: Import) -> Import:
-        """Inline; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Inline the functions of the model."""
         if state.model.functions:
             common.InlinePass()(state.model)
         common.RemoveInitializersFromInputsPass()(state.model)
         if state.model.ir_version is None or state.model.ir_version < _SEPARATE_INITIALIZERS:
             state.model.ir_version = _SEPARATE_INITIALIZERS
-        return state
 
 
-class LiftConstants:
-    """Make parameters of all constants, those of bodies too."""
+class LiftConstants(InPlacePass[Import]):
+    """Make initializers of the main graph of all constants, those of bodies too."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined"})
     ensures: ClassVar[frozenset[str]] = frozenset({"constants"})
 
-    def __call__(self, state: Import) -> Import:
-        """Lift; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Lift the constants of the model."""
         _give_out_by_nodes(state.model)
         _name_apart(state.model)
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
         common.LiftSubgraphInitializersToMainGraphPass()(state.model)
-        return state
 
 
-class InferShapes:
-    """Infer types and shapes, without the weights: a model of any size passes."""
+class InferShapes(InPlacePass[Import]):
+    """Infer types and shapes without reading the weights."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"constants"})
     ensures: ClassVar[frozenset[str]] = frozenset({"shapes"})
 
-    def __call__(self, state: Import) -> Import:
-        """Infer; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Infer the types and shapes of the model's values."""
         infer(state.model)
         while type_formals(state.model):
             infer(state.model)
-        return state
 
 
 def infer(model: ir.Model) -> None:
@@ -69,7 +69,8 @@ def infer(model: ir.Model) -> None:
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
     try:
         inferred = infer_shapes(proto, data_prop=True)
-    except onnx.shape_inference.InferenceError:  # converters say at their node what is not known
+    except onnx.shape_inference.InferenceError:  # converters report at their node what is unknown
+        logger.debug("shapes not inferred", exc_info=True)
         return
     known = dict(_described(inferred.graph))
     for graph in model.graphs():

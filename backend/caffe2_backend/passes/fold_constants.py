@@ -1,4 +1,4 @@
-"""What follows from constants and known shapes, computed now: axes and sizes, which Caffe2 takes as arguments."""
+"""Fold constants and known shapes, so that axes and sizes can become arguments of Caffe2 operators."""
 
 from __future__ import annotations
 
@@ -11,56 +11,59 @@ import onnx_ir as ir
 
 from caffe2_backend.passes.flatten import type_formals
 from caffe2_backend.state import Import
+from caffe2_bridge.passes import InPlacePass
+
+logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1024  # of what is computed: shapes, lists of axes, conditions; weights stay as they are
 
 
-class FoldConstants:
-    """Compute what small constants and known shapes determine, and choose the branch of an If whose condition is known.
+class FoldConstants(InPlacePass[Import]):
+    """Fold what small constants and known shapes determine, and select the branch of an If with a constant condition.
 
     Operands that Caffe2 takes as arguments are often such: a list of axes in a scripted body is an Unsqueeze of a
-    constant. Carried models stay as they are.
+    constant. Where operators may be carried, the model stays unchanged.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "expanded"})
     ensures: ClassVar[frozenset[str]] = frozenset({"folded"})
 
-    def __call__(self, state: Import) -> Import:
-        """Fold; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Fold the constants of the model."""
         if state.foreign == "carry":
-            return state
+            logger.debug("constants not folded: operators may be carried")
+            return
         _fold(state.model)
         while type_formals(state.model):
             _fold(state.model)
-        return state
 
 
 def _fold(model: ir.Model) -> None:
     from onnxscript.optimizer import fold_constants
 
-    with (
-        _quiet(),
-        contextlib.suppress(RuntimeError),
-    ):  # a node that is not as ONNX has it: its converter says what is wrong
-        fold_constants(
-            model,
-            onnx_shape_inference=True,
-            input_size_limit=_LARGEST,
-            output_size_limit=_LARGEST,
-            should_fold=_is_of_tensors,
-        )
+    with _quiet():
+        try:
+            fold_constants(
+                model,
+                onnx_shape_inference=True,
+                input_size_limit=_LARGEST,
+                output_size_limit=_LARGEST,
+                should_fold=_is_of_tensors,
+            )
+        except RuntimeError:  # of an invalid node: its converter reports what is wrong
+            logger.debug("constant folding stopped", exc_info=True)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What the folder leaves as it is, is no news: the converters say what is wrong with it, if anything is."""
-    logger = logging.getLogger("onnxscript")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Silence the folder's warnings of what it leaves unfolded: the converters report what is wrong with it."""
+    folder = logging.getLogger("onnxscript")
+    level = folder.level
+    folder.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        folder.setLevel(level)
 
 
 def _is_of_tensors(node: ir.Node) -> bool | None:

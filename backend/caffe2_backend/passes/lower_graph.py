@@ -1,4 +1,4 @@
-"""From an ONNX graph to a Caffe2 net."""
+"""Lower an ONNX graph to a Caffe2 net."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from caffe2_backend.restore.operators import DOMAIN, reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.types import Quantization
 from caffe2_frontend.lowering.scope import Names
 
 
-class LowerGraph:
-    """Convert every node, in order; what cannot be converted becomes findings, all of them at once."""
+class LowerGraph(FunctionalPass[Import]):
+    """Convert every node in order, and report all that cannot be converted at once."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "constants", "shapes"})
     ensures: ClassVar[frozenset[str]] = frozenset({"net"})
 
     def __call__(self, state: Import) -> Import:
-        """Build the net and its parameters."""
+        """Return the state with the net and its parameters."""
         model = state.model
         graph = model.graph
         names = Names({*value_names(model), *reserved_names(graph)})

@@ -1,4 +1,4 @@
-"""What a file says of the values between its inputs and outputs, as far as nothing tells better."""
+"""Infer the shapes of intermediate values again, ignoring those that the file declares."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from typing import ClassVar
 
 from caffe2_backend.passes.flatten import infer
 from caffe2_backend.state import Import
+from caffe2_bridge.passes import InPlacePass
 
 
-class ForgetClaims:
-    """Shapes that follow from the inputs take the place of those that the file gives for values in between.
+class ReinferShapes(InPlacePass[Import]):
+    """Replace the declared shapes of intermediate values by those that follow from the inputs.
 
-    Exporters leave sizes of their example inputs there, where the inputs have open dims. What graphs and bodies declare
-    to give stays.
+    Exporters leave the sizes of their example inputs there, although the inputs have symbolic dims. The declared shapes
+    of outputs of graphs and bodies stay, and those of values whose shape cannot be inferred.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset"})
     ensures: ClassVar[frozenset[str]] = frozenset({"shapes inferred"})
 
-    def __call__(self, state: Import) -> Import:
-        """Infer anew; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Infer the shapes of the model's values again."""
         kept = {value for graph in state.model.graphs() for value in graph.outputs}
         values = [
             value
@@ -29,11 +30,10 @@ class ForgetClaims:
             for value in node.outputs
             if value.shape is not None and value not in kept
         ]
-        claims = [value.shape for value in values]
+        declared = [value.shape for value in values]
         for value in values:
             value.shape = None
         infer(state.model)
-        for value, claim in zip(values, claims, strict=True):
+        for value, shape in zip(values, declared, strict=True):
             if value.shape is None:
-                value.shape = claim
-        return state
+                value.shape = shape

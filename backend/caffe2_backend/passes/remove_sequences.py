@@ -1,7 +1,8 @@
-"""Sequences of tensors, which Caffe2 has not, as tensors."""
+"""Replace sequences of tensors, which Caffe2 does not have, by tensors."""
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar, Final
 
 import onnx_ir as ir
@@ -10,30 +11,33 @@ from caffe2_backend.lowering.lower import value_names
 from caffe2_backend.passes.flatten import infer
 from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.lowering.scope import Names
+
+logger = logging.getLogger(__name__)
 
 _MAKERS: Final = frozenset({"SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SplitToSequence"})
 _READERS: Final = frozenset({"ConcatFromSequence", "SequenceAt", "SequenceLength"})
 
 
-class RemoveSequences:
+class RemoveSequences(InPlacePass[Import]):
     """Replace sequences by the values that they hold, or by a tensor that has an axis for them.
 
-    A sequence to which each round of a loop adds becomes a stacked output of the loop; one that a round also reads, and
-    that is not empty at first, a tensor that grows. What remains a sequence is found later, as an operator that Caffe2
-    lacks. Carried models keep theirs.
+    A sequence to which each iteration of a loop adds becomes a scan output of the loop; one that an iteration also
+    reads, and that is not empty at first, a tensor that grows. The lowering reports what remains a sequence as an
+    operator that Caffe2 lacks. Where operators may be carried, sequences stay.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"constants", "shapes"})
     ensures: ClassVar[frozenset[str]] = frozenset({"tensors"})
 
-    def __call__(self, state: Import) -> Import:
-        """Replace; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Replace the sequences of the model."""
         model = state.model
         if state.foreign == "carry" or not any(
             node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(model.graph)
         ):
-            return state
+            return
         names = Names(value_names(model))
         for loops in (False, True):  # what stands in loops has its rank from what is read of sequences
             _Remover(model.graph, names, loops=loops).run()
@@ -41,7 +45,6 @@ class RemoveSequences:
             infer(model)
         if _rank_loops(model):
             infer(model)
-        return state
 
 
 def _forget_shapes(model: ir.Model) -> None:

@@ -1,9 +1,9 @@
-"""Operators that came from Caffe2 as themselves."""
+"""Restore the Caffe2 operators that an exported model was converted from."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -12,33 +12,39 @@ from caffe2_backend.lowering.carry import captured_values
 from caffe2_backend.restore.match import Match, counted, find_operators
 from caffe2_backend.restore.operators import DOMAIN, restored_node
 from caffe2_backend.state import WORKING_OPSET, Import
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.fingerprint import bodies
 from caffe2_frontend.interop.origin import blobs_of
 from caffe2_frontend.interop.types import Quantization
 
+logger = logging.getLogger(__name__)
 
-class RestoreOperators:
-    """Put one node with the operator's definition in place of the nodes that the export made of it.
 
-    Nodes that were changed since, or whose operands are others, stay and are converted as any others.
+class RestoreOperators(InPlacePass[Import]):
+    """Replace the nodes that the export made of an operator by one node with the operator's definition.
+
+    Nodes that were changed since, or whose operands were replaced, stay and are converted as any others.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset({"restored"})
 
-    def __call__(self, state: Import) -> Import:
-        """Restore; the model is this import's own, and is changed in place."""
+    def __call__(self, state: Import) -> None:
+        """Restore the operators of the model; counts them in ``restored``, and notes Int8 tensors in ``quantized``."""
         if state.findings:
-            return state
+            logger.debug("operators not restored: errors were reported before")
+            return
         model = state.model
         found = find_operators(model)
         if not found or (state.foreign == "carry" and _may_stay_old(model, found)):
-            return state
+            logger.debug("operators not restored: %s", "the opset may stay" if found else "no operator was recognized")
+            return
         restoring = _Restoring(model.graph)
         for match in found:
             restoring.put(match)
         restoring.finish(found)
-        return replace(state, restored=counted(found), quantized=restoring.quantized)
+        state.restored.update(counted(found))
+        state.quantized.update(restoring.quantized)
 
 
 def _may_stay_old(model: ir.Model, found: Sequence[Match]) -> bool:

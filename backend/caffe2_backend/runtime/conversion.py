@@ -13,7 +13,7 @@ from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
-from caffe2_bridge.passes import run_passes
+from caffe2_bridge.passes import FunctionalPass, run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 if TYPE_CHECKING:
@@ -85,10 +85,9 @@ def needs_sizes(error: ConversionError) -> bool:
     return any(finding.code == NEEDS_SHAPE for finding in error.findings)
 
 
-class _Understood:
+class _Understood(FunctionalPass["Export"]):
     """Stands for the passes that ran before: those that follow require what these ensure."""
 
-    requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset({"ssa", "inputs", "graph"})
 
     def __call__(self, state: Export) -> Export:

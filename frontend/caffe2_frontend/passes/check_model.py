@@ -1,55 +1,62 @@
-"""The last word on a model: ONNX's own checker, with full shape inference."""
+"""Run onnx.checker, and complete the shapes of the outputs by ONNX's shape inference."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
 from typing import ClassVar
 
 import onnx
 import onnx_ir as ir
 
-from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.embedded_onnx import is_foreign
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
 from caffe2_frontend.state import Export
 
+logger = logging.getLogger(__name__)
 
-class CheckModel:
-    """Infer all types and shapes with ONNX and check the model against ONNX's own rules.
 
-    Weights are left out of what ONNX reads, so that a model of any size is checked in little memory. A net that carries
-    ONNX operators brings the types of their outputs with it, and may use domains that ONNX knows nothing of: it stays
-    as it is.
+class CheckModel(InPlacePass[Export]):
+    """Infer all types and shapes with ONNX, complete those of the outputs, and check the model against ONNX's rules.
+
+    ONNX reads the model without its weights, so that a model of any size is checked in little memory. A net that
+    carries ONNX operators brings the types of their outputs with it, and may use domains that ONNX does not know: its
+    model is not checked.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
     ensures: ClassVar[frozenset[str]] = frozenset({"checked"})
 
-    def __call__(self, state: Export) -> Export:
-        """Complete the shapes of the model's values; the findings are the outputs whose rank stays unknown."""
+    def __call__(self, state: Export) -> None:
+        """Complete and check the model. Raises ConversionError where it is invalid or an output's rank is unknown."""
         model = state.model
         if model is None or is_foreign(state.predict):
-            return state
+            logger.debug("model not checked: the net carries ONNX operators")
+            return
         proto = without_weights(model)
-        findings = list(state.findings)
         try:
             inferred = infer_shapes(proto, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
             # What the converters check one by one may still not go together.
-            findings.append(Diagnostic("invalid-operands", str(error).strip(), Location(str(model.graph.name))))
-            return replace(state, findings=tuple(findings))
+            reason = f"ONNX's shape inference rejects the model: {str(error).strip()}"
+            found = Diagnostic("invalid-operands", reason, Location(str(model.graph.name)))
+            raise ConversionError([*state.findings, found]) from None
         known = {info.name: info for info in (*inferred.graph.output, *inferred.graph.value_info)}
         for value in model.graph.outputs:
             _complete(value, known.get(str(value.name)))
-            if value.shape is None:
-                reason = f"the rank of output {value.name!r} is unknown"
-                place = Location(str(model.graph.name))
-                findings.append(Diagnostic("needs-shape", reason, place, hint="give the shapes of the inputs"))
-        if len(findings) == len(state.findings):
-            # Strict inference of the whole model is what a full check does beyond this one.
-            onnx.checker.check_model(_with_shapes(proto, model))
-        return replace(state, findings=tuple(findings))
+        unknown = [_unknown_rank(value, model) for value in model.graph.outputs if value.shape is None]
+        if unknown:
+            raise ConversionError([*state.findings, *unknown])
+        # Strict inference of the whole model is what a full check does beyond this one.
+        onnx.checker.check_model(_with_shapes(proto, model))
+
+
+def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
+    reason = f"the rank of output {output.name!r} is unknown"
+    hint = "give the shapes of the inputs: --input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
+    return Diagnostic("needs-shape", reason, Location(str(model.graph.name)), hint=hint)
 
 
 def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:

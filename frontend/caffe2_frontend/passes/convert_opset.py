@@ -1,7 +1,8 @@
-"""The opset that the caller asked for."""
+"""Convert the model to the opset that the caller asked for."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,36 +12,41 @@ import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 from caffe2_frontend.state import Export
+
+logger = logging.getLogger(__name__)
 
 # What the converters and the checker raise where the opset cannot express the model.
 _FAILURES = (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError)
 
 
-class ConvertOpset:
-    """Convert the model from the working opset to another, with ONNX's converters; what they cannot do is a finding."""
+class ConvertOpset(FunctionalPass[Export]):
+    """Convert the model from the working opset to another with ONNX's converters, and report what they cannot do."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
     ensures: ClassVar[frozenset[str]] = frozenset({"opset"})
 
     def __call__(self, state: Export) -> Export:
-        """Convert, unless the working opset is what is wanted."""
+        """Return the state with a converted model, unless the caller wants the working opset."""
         if state.opset == state.working_opset or state.model is None:
             return state
         try:
             model = _converted(state.model, state.opset, state.working_opset)
             onnx.checker.check_model(without_weights(model), full_check=True)
         except _FAILURES as error:
+            logger.debug("opset %d cannot express the model", state.opset, exc_info=True)
             return _refused(state, _first_line(error))
         return replace(state, model=model)
 
 
 def _converted(model: ir.Model, opset: int, working_opset: int) -> ir.Model:
-    """Later opsets by onnxscript's converter, the better kept one; earlier ones by ONNX's, which alone knows them."""
+    """A converted copy: by onnxscript's converter to later opsets, by ONNX's to earlier ones, which it alone knows."""
     if opset > working_opset:
         from onnxscript import version_converter
 
+        model = model.clone()
         version_converter.convert_version(model, opset, fallback=False)
     else:
         model = with_weights(onnx.version_converter.convert_version(without_weights(model), opset), model)
@@ -55,7 +61,8 @@ def _opset_id(version: int) -> onnx.OperatorSetIdProto:
 def _refused(state: Export, why: str) -> Export:
     reason = f"the model cannot be converted from opset {state.working_opset} to {state.opset}: {why}"
     place = Location(str(state.graph.name))
-    hint = f"ask for {'an earlier' if state.opset > state.working_opset else 'a later'} opset"
+    other = "an earlier" if state.opset > state.working_opset else "a later"
+    hint = f"choose {other} opset: --opset {state.working_opset}, or opset={state.working_opset}"
     return replace(state, findings=(*state.findings, Diagnostic("opset", reason, place, hint=hint)))
 
 

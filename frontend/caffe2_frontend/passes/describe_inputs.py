@@ -1,4 +1,4 @@
-"""What is known of the net's inputs: what the caller says, and what their use tells."""
+"""Infer types and shapes of the net's inputs from the caller's description and from the operators that read them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.interop.types import Dim, TensorInfo
 from caffe2_frontend.lowering.family import Expectation
@@ -36,18 +37,17 @@ _TRANSPARENT = frozenset(
 )
 
 
-class DescribeInputs:
+class DescribeInputs(FunctionalPass[Export]):
     """Give every input that the init net does not fill an element type and a shape with named dims.
 
     What the caller leaves out follows from the operators that read the input: a sequence of a RecurrentNetwork has
     three dims, lengths are int32. An input that nothing describes is float; its rank must then be given.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset()
     ensures: ClassVar[frozenset[str]] = frozenset({"inputs"})
 
     def __call__(self, state: Export) -> Export:
-        """Complete ``state.inputs``, in the net's order."""
+        """Return the state with complete ``inputs``, in the net's order."""
         net = NetView(state.predict)
         uses = _uses(net)
         made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}

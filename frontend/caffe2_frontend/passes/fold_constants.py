@@ -1,4 +1,4 @@
-"""Arithmetic on weights, done once: nodes whose operands are all constants become constants."""
+"""Fold constants: replace nodes whose operands are all constants by constants."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.state import Export
 
-# These give no more than they take: what they give may be stored.
+# The results of these are no larger than their operands: they may be stored.
 _FOLDABLE: Final = frozenset({
     "Add", "Cast", "Concat", "Flatten", "Gather", "Identity", "Mul", "Neg", "Reshape", "Shape", "Slice", "Split",
     "Squeeze", "Sub", "Transpose", "Unsqueeze",
@@ -19,17 +20,17 @@ _FOLDABLE: Final = frozenset({
 Array = np.ndarray[Any, Any]
 
 
-class FoldConstants:
+class FoldConstants(InPlacePass[Export]):
     """Replace nodes on constants alone by constants, computed when the model is written.
 
-    So weights that are transposed, cut or reordered for ONNX are never in memory all at once.
+    Weights that are transposed, sliced or reordered for ONNX are thus never in memory all at once.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
     ensures: ClassVar[frozenset[str]] = frozenset({"folded"})
 
-    def __call__(self, state: Export) -> Export:
-        """Fold; the model's graph is this export's own, and is changed in place."""
+    def __call__(self, state: Export) -> None:
+        """Fold the constants of the model's graph."""
         graph = state.graph
         results = set(graph.outputs)
         for node in list(graph):
@@ -41,7 +42,6 @@ class FoldConstants:
                 ir.convenience.replace_all_uses_with(value, constant)
                 graph.register_initializer(constant)
             graph.remove(node, safe=True)
-        return state
 
 
 def _is_foldable(node: ir.Node) -> bool:
@@ -56,7 +56,7 @@ def _is_foldable(node: ir.Node) -> bool:
 
 
 def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
-    """The outputs as tensors that run the node when they are asked for."""
+    """The outputs as lazy tensors that run the node when they are read."""
     inputs = [value.const_value for value in node.inputs if value is not None and value.const_value is not None]
     proto = ir.serde.serialize_node(node)
     names = [str(value.name) for value in node.inputs if value is not None]

@@ -1,4 +1,4 @@
-"""From a Caffe2 net to an ONNX graph."""
+"""Lower a Caffe2 net to an ONNX graph."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.emit.subgraphs import settle_rank
 from caffe2_frontend.interop.origin import node_metadata
@@ -23,14 +24,14 @@ from caffe2_frontend.ops import converters
 from caffe2_frontend.state import Export, ir_version
 
 
-class LowerNet:
-    """Convert every operator, in order; what cannot be converted becomes findings, all of them at once."""
+class LowerNet(FunctionalPass[Export]):
+    """Convert every operator in order, and report all that cannot be converted at once."""
 
     requires: ClassVar[frozenset[str]] = frozenset({"ssa", "inputs"})
     ensures: ClassVar[frozenset[str]] = frozenset({"graph"})
 
     def __call__(self, state: Export) -> Export:
-        """Build the ONNX model, unless findings say that it cannot be."""
+        """Return the state with the ONNX model, or without one if an error was reported."""
         net = NetView(state.predict)
         outputs = [name for name, _ in state.outputs]
         names = Names(_blob_names(net, state))

@@ -1,13 +1,17 @@
-"""Recurrent operators that run backwards: a reversed sequence, an operator along it, and its result reversed again."""
+"""Merge recurrent operators with reversed copies of their sequence into reverse or bidirectional operators."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import onnx_ir as ir
 
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.state import Export
+
+logger = logging.getLogger(__name__)
 
 _KINDS: Final = ("LSTM", "GRU", "RNN")
 # X, W, R, B, lengths, initial h, initial c.
@@ -26,18 +30,18 @@ class _Backward:
     reversed_result: ir.Value
 
 
-class MergeDirections:
-    """Give such an operator the direction ``reverse``, and join it with one along the same sequence in the other.
+class MergeDirections(InPlacePass[Export]):
+    """Give an operator between two reversals the direction ``reverse``, and join it with a forward one if possible.
 
     Rows shorter than the sequence are reversed within their length by both: ONNX's operator as its definition says,
     Caffe2's ReversePackedSegs (ONNX's ReverseSequence) before and after the operator.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"graph", "clean"})
+    requires: ClassVar[frozenset[str]] = frozenset({"graph", "deduplicated", "pruned"})
     ensures: ClassVar[frozenset[str]] = frozenset({"directions"})
 
-    def __call__(self, state: Export) -> Export:
-        """Rewrite; the model's graph is this export's own, and is changed in place."""
+    def __call__(self, state: Export) -> None:
+        """Rewrite the model's graph."""
         graph = state.graph
         forward: dict[tuple[object, ...], ir.Node] = {}
         backward: dict[tuple[object, ...], ir.Node] = {}
@@ -45,14 +49,15 @@ class MergeDirections:
             if node.op_type not in _KINDS:
                 continue
             found = _backward(node)
-            if found is not None:
+            if found is None:
+                logger.debug("%s %r left unchanged: it is not between two reversals", node.op_type, node.name)
+            else:
                 node.replace_input_with(0, found.x)
                 node.attributes["direction"] = ir.AttrString("direction", "reverse")
                 ir.convenience.replace_all_uses_with(found.reversed_result, found.result, replace_graph_outputs=True)
             (backward if found else forward)[_key(node)] = node
         for key in forward.keys() & backward.keys():
             _join(graph, forward[key], backward[key])
-        return replace(state)
 
 
 def _backward(node: ir.Node) -> _Backward | None:
@@ -108,7 +113,7 @@ def _key(node: ir.Node) -> tuple[object, ...]:
 
 
 def _join(graph: ir.Graph, first: ir.Node, second: ir.Node) -> None:
-    """One bidirectional operator in place of two."""
+    """Replace two operators by one bidirectional operator."""
     inputs = list(first.inputs)
     new: list[ir.Node] = []
     for i in _STACKED_INPUTS:

@@ -1,7 +1,8 @@
-"""Definitions of the net's operators, on the nodes that they became."""
+"""Record the definition of each Caffe2 operator in the metadata of the ONNX nodes that it was converted to."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
 from caffe2_bridge.ssa.effects import BODIES
@@ -32,6 +34,8 @@ from caffe2_frontend.lowering.lower import count_reads
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.state import Export
 
+logger = logging.getLogger(__name__)
+
 Blobs = Mapping[str, ir.Value | None]
 
 # Nodes that operators share with others, such as the measuring of a dim, are few.
@@ -46,22 +50,21 @@ _LOOK_BACK: Final = frozenset({"RecurrentNetwork"})
 _MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
 
 
-class RecordOrigins:
-    """Write beside the nodes of each operator what the way back needs to make the operator of them again.
+class RecordOrigins(InPlacePass[Export]):
+    """Write into the nodes of each operator what the import needs to restore the operator from them.
 
-    Operators of which no node is left, or whose operands were changed into others (weights that were repacked), have no
-    origin: their nodes are converted back one by one.
+    Operators of which no node is left, or whose operands were replaced (repacked weights), get no origin: the import
+    converts their nodes one by one.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"graph", "clean", "folded", "pruned", "opset", "sunk"})
+    requires: ClassVar[frozenset[str]] = frozenset({"graph", "folded", "pruned", "opset", "sunk"})
     ensures: ClassVar[frozenset[str]] = frozenset({"origins"})
 
-    def __call__(self, state: Export) -> Export:
-        """Write; the model's graph is this export's own, and its nodes are given metadata in place."""
+    def __call__(self, state: Export) -> None:
+        """Write the metadata of the model's nodes."""
         recorder = _Recorder(state)
         for trace in state.traces.ops:
             recorder.record(trace)
-        return state
 
 
 class _Recorder:
@@ -113,7 +116,7 @@ class _Recorder:
             try:
                 self._write(trace, _Reads(self, trace, reads, values), outputs)
             except OpenRegionError:
-                return
+                logger.debug("no origin recorded for %s: its nodes are not a closed region", trace.location)
 
     def _write(self, trace: Trace, reads: _Reads, outputs: list[ir.Value | None]) -> None:
         roots: dict[ir.Node, int] = {}

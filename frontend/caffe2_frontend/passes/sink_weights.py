@@ -1,4 +1,4 @@
-"""Weights that only one branch reads, kept in that branch."""
+"""Sink weights that only one branch of an If reads into that branch."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.state import Export
 
 
-class SinkWeights:
+class SinkWeights(InPlacePass[Export]):
     """Move the initializers that only one branch of an If reads into that branch.
 
     onnxruntime packs a constant matrix ahead of time where it is at most one graph further out than the product: that
     makes the steps of a loop inside a branch twice as fast.
     """
 
-    requires: ClassVar[frozenset[str]] = frozenset({"graph", "clean"})
+    requires: ClassVar[frozenset[str]] = frozenset({"graph", "pruned"})
     ensures: ClassVar[frozenset[str]] = frozenset({"sunk"})
 
-    def __call__(self, state: Export) -> Export:
-        """Move them; the model's graph is this export's own, and is changed in place."""
+    def __call__(self, state: Export) -> None:
+        """Move the initializers."""
         graph = state.graph
         for node in graph:
             for attr in node.attributes.values() if node.op_type == "If" else ():
@@ -31,7 +32,6 @@ class SinkWeights:
                     if all(use.node in inside for use in value.uses()) and not value.is_graph_output():
                         graph.initializers.pop(str(value.name))
                         branch.register_initializer(value)
-        return state
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:

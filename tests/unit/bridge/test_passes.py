@@ -1,24 +1,26 @@
 from __future__ import annotations
 
+import logging
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pytest
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.passes import PassOrderError, run_passes
+from caffe2_bridge.passes import FunctionalPass, InPlacePass, PassContractError, PassOrderError, run_passes
 
 State = tuple[str, ...]
 
 
-class First:
-    requires: ClassVar[frozenset[str]] = frozenset()
+class First(FunctionalPass[State]):
     ensures: ClassVar[frozenset[str]] = frozenset({"one"})
 
     def __call__(self, state: State) -> State:
         return (*state, "first")
 
 
-class Second:
+class Second(FunctionalPass[State]):
     requires: ClassVar[frozenset[str]] = frozenset({"one"})
     ensures: ClassVar[frozenset[str]] = frozenset({"two"})
 
@@ -80,3 +82,71 @@ def test_dumps_see_every_state() -> None:
     seen: list[tuple[str, State]] = []
     run_passes([First(), Second()], (), dump=lambda name, state: seen.append((name, state)))
     assert seen == [("First", ("first",)), ("Second", ("first", "second"))]
+
+
+@dataclass
+class Box:
+    items: list[str] = field(default_factory=list)
+
+    def fingerprint(self) -> Hashable:
+        return tuple(self.items)
+
+
+class Append(InPlacePass[Box]):
+    ensures: ClassVar[frozenset[str]] = frozenset({"appended"})
+
+    def __call__(self, state: Box) -> None:
+        state.items.append("one")
+
+
+class Copy(FunctionalPass[Box]):
+    def __call__(self, state: Box) -> Box:
+        return Box([*state.items, "copied"])
+
+
+class SecretlyInPlace(FunctionalPass[Box]):
+    def __call__(self, state: Box) -> Box:
+        state.items.append("two")
+        return state
+
+
+class ReturnsAState(InPlacePass[Box]):
+    def __call__(self, state: Box) -> Box:  # type: ignore[override] # what the runner must find
+        return state
+
+
+class ReturnsNothing(FunctionalPass[Box]):
+    def __call__(self, state: Box) -> None:  # type: ignore[override] # what the runner must find
+        pass
+
+
+def test_an_in_place_pass_changes_the_state_that_it_is_given() -> None:
+    box = Box()
+    after = run_passes([Append(), Copy(), Append()], box)
+    assert box.items == ["one"]
+    assert after.items == ["one", "copied", "one"]
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (SecretlyInPlace(), "functional pass SecretlyInPlace changed the state"),
+        (ReturnsAState(), "in-place pass ReturnsAState returned a Box"),
+        (ReturnsNothing(), "functional pass ReturnsNothing returned no state"),
+    ],
+)
+def test_passes_are_held_to_their_kind(step: FunctionalPass[Box] | InPlacePass[Box], message: str) -> None:
+    with pytest.raises(PassContractError, match=message):
+        run_passes([Append(), step], Box())
+
+
+def test_contracts_are_checked_only_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY_PASSES")
+    assert run_passes([SecretlyInPlace()], Box()).items == ["two"]
+
+
+def test_every_pass_is_logged_with_its_duration(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "caffe2_bridge.passes"):
+        run_passes([Append(), Copy()], Box())
+    assert [message.split(" took ")[0] for message in caplog.messages] == ["Append", "Copy"]
+    assert all(message.endswith(" ms") for message in caplog.messages)

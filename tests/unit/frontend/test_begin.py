@@ -16,7 +16,7 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.passes import PassOrderError, run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
-from caffe2_frontend.passes.convert_to_ssa import RenameToSsa
+from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.pipeline import EXPORT, UNDERSTAND
 from caffe2_frontend.prepare import begin
@@ -137,7 +137,7 @@ def test_the_order_of_the_passes_is_stated() -> None:
         assert step.requires <= held
         held |= step.ensures
     assert EXPORT[: len(UNDERSTAND)] == UNDERSTAND
-    assert {"ssa", "inputs", "graph", "folded", "clean", "opset", "checked"} <= held
+    assert {"ssa", "inputs", "graph", "folded", "deduplicated", "pruned", "opset", "checked"} <= held
     with pytest.raises(PassOrderError, match="LowerNet requires inputs, ssa"):
         run_passes([LowerNet()], begin(NetDef()))
 
@@ -148,7 +148,7 @@ def test_renaming_leaves_faults_for_the_lowering() -> None:
         operator("RecurrentNetwork", ["p"], ["y"], step_net="op {"),
     ]  # fmt: skip
     net = NetDef(op=ops, external_input=["x"], external_output=["p"])
-    renamed = RenameToSsa()(begin(net)).predict
+    renamed = ConvertToSsa()(begin(net)).predict
     assert [list(op.input) for op in renamed.op] == [["p"], ["x"], ["a"], ["p"]]
     assert list(renamed.op[1].output) == ["a", "a"]
     assert list(renamed.op[0].output) == ["a_1"]

@@ -23,7 +23,7 @@ from caffe2_bridge.passes import run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import check
 from caffe2_frontend.interop.types import TensorInfo
-from caffe2_frontend.passes.convert_to_ssa import RenameToSsa
+from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
 from caffe2_frontend.passes.describe_inputs import DescribeInputs
 from caffe2_frontend.prepare import begin
 
@@ -255,7 +255,7 @@ def _start(net: Model, described: Described, given: Mapping[str, Any], seed: int
 
 def _infos(net: Model, described: Described) -> Mapping[str, TensorInfo]:
     try:
-        state = run_passes((RenameToSsa(), DescribeInputs()), begin(net, inputs=dict(described)))
+        state = run_passes((ConvertToSsa(), DescribeInputs()), begin(net, inputs=dict(described)))
     except (ConversionError, ValueError):
         return {}
     return state.inputs

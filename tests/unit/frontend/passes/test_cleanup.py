@@ -12,7 +12,8 @@ import pytest
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.passes.eliminate_dead_code import CleanUp
+from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
+from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
 from caffe2_frontend.state import Export
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'
@@ -20,7 +21,9 @@ HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'
 
 def cleaned(text: str) -> onnx.ModelProto:
     model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
-    state = CleanUp()(Export(NetDef(), InitNet(), model=model))
+    state = Export(NetDef(), InitNet(), model=model)
+    EliminateRedundancy()(state)
+    EliminateDeadCode()(state)
     assert state.model is not None
     proto = ir.to_proto(state.model)
     onnx.checker.check_model(proto, full_check=True)

@@ -1,0 +1,60 @@
+"""Eliminate identities and common subexpressions."""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+
+import onnx_ir as ir
+from onnx_ir.passes import common
+
+from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.state import Export
+
+logger = logging.getLogger(__name__)
+
+
+class EliminateRedundancy(InPlacePass[Export]):
+    """Remove Identity nodes and nodes that compute what another node computes, in bodies too."""
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"deduplicated"})
+
+    def __call__(self, state: Export) -> None:
+        """Simplify the model; ``state.traces`` follows the values that are replaced."""
+        model = state.model
+        if model is None:
+            return
+        with state.traces.followed():
+            for graph in list(model.graphs()):
+                _remove_identities(graph)
+            if is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
+                logger.debug("common subexpressions kept: the net carries ONNX operators")
+            else:
+                common.CommonSubexpressionEliminationPass()(model)
+
+
+def _remove_identities(graph: ir.Graph) -> None:
+    """Readers of an Identity read its operand.
+
+    An output of the graph stays under its name; where a node of the same graph makes the operand, and it is no output
+    too, that node makes the output itself. (onnx_ir's own pass does this to operands of outer graphs as well, which
+    takes them away from there.)
+    """
+    own = {value for node in graph for value in node.outputs}
+    for node in list(graph):
+        if node.op_type != "Identity" or node.domain != "" or node.inputs[0] is None:
+            continue
+        source, target = node.inputs[0], node.outputs[0]
+        if target.is_graph_output():
+            if source not in own or source.is_graph_output():
+                continue
+            name = target.name
+            source.type, source.shape = source.type or target.type, source.shape or target.shape
+            ir.convenience.replace_all_uses_with(target, source, replace_graph_outputs=True)
+            graph.remove(node, safe=True)
+            source.name = name
+        else:
+            ir.convenience.replace_all_uses_with(target, source)
+            graph.remove(node, safe=True)
