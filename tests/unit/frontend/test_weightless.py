@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import onnx_ir as ir
+import pytest
 from cells import fills
 from conformance.recording import operator
 
@@ -43,3 +46,17 @@ def test_made_up_names_go() -> None:
     shape = without_made_up_names(ir.Shape(["unk__3", "T", 4, None]))
     assert shape == ir.Shape([None, "T", 4, None])
     assert without_made_up_names(None) is None
+
+
+def test_small_external_tensors_are_read_from_their_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder, value in ((own, 1), (other, 2)):
+        folder.mkdir()
+        (folder / "b.bin").write_bytes(np.full(40, value, np.float32).tobytes())
+    monkeypatch.chdir(other)
+    source = model()
+    tensor = ir.ExternalTensor("b.bin", 0, 160, ir.DataType.FLOAT, shape=ir.Shape([40]), name="b", base_dir=own)
+    source.graph.initializers["b"].const_value = tensor
+    found = with_weights(without_weights(source), source).graph.initializers["b"].const_value
+    assert found is not None
+    np.testing.assert_array_equal(found.numpy(), np.ones(40, np.float32))
