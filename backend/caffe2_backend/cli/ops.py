@@ -17,7 +17,7 @@ def ops(as_json: bool) -> None:
     """List the Caffe2 operators that convert to ONNX, by family."""
     from caffe2_frontend.ops import FAMILIES
 
-    rows = {family.name: sorted(family.converters) for family in sorted(FAMILIES, key=lambda f: f.name)}
+    rows = {family.name: sorted(family.handlers) for family in sorted(FAMILIES, key=lambda f: f.name)}
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from caffe2_backend.lowering.family import Converter, Family, merge
+from caffe2_backend.lowering.family import Converter, Family
 from caffe2_backend.ops import control_flow, nn, tensor
 from caffe2_backend.recurrent import cells, scan
+from caffe2_bridge.registry import merge
 
 FAMILIES: tuple[Family, ...] = (
     cells.family,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
+from caffe2_bridge import registry
 from caffe2_bridge.gradients.forward import Forward
 
 Maker = Callable[[Forward], None]
@@ -24,22 +25,20 @@ class Rule:
     copies_arguments: bool = True
     copies_all: bool = True
 
+    def __str__(self) -> str:
+        return str(getattr(self.make, "__qualname__", self.make))
 
-@dataclass
-class Family:
+
+class Family(registry.Family[Rule]):
     """A named set of gradient makers, one file each."""
 
-    name: str
-    rules: dict[str, Rule] = field(default_factory=dict)
-
     def differentiates(
-        self, *types: str, copies_arguments: bool = True, copies_all: bool = True
+        self, *op_types: str, copies_arguments: bool = True, copies_all: bool = True
     ) -> Callable[[Maker], Maker]:
         """Register a maker for operator types."""
 
         def register(make: Maker) -> Maker:
-            for op_type in types:
-                self._add(op_type, Rule(make, copies_arguments, copies_all))
+            self.add(Rule(make, copies_arguments, copies_all), *op_types)
             return make
 
         return register
@@ -53,28 +52,15 @@ class Family:
         """
         inputs, outputs = ([_Operand.parse(text) for text in side.split()] for side in pattern.split("->"))
         for op_type, gradient in (*((name, f"{name}Gradient") for name in types), *others.items()):
-            self._add(op_type, Rule(_Pattern(gradient, inputs, outputs)))
+            self.add(Rule(_Pattern(gradient, inputs, outputs)), op_type)
 
     def constant(self, *types: str) -> None:
         """Register operator types through which no gradient flows."""
-        for op_type in types:
-            self._add(op_type, Rule(lambda _: None))
-
-    def _add(self, op_type: str, rule: Rule) -> None:
-        if op_type in self.rules:
-            raise ValueError(f"family {self.name!r} has two gradients for {op_type}")
-        self.rules[op_type] = rule
+        self.add(Rule(_no_gradient), *types)
 
 
-def merge(families: Iterable[Family]) -> dict[str, Rule]:
-    """One table of all families; a type that two of them differentiate is an error."""
-    rules: dict[str, Rule] = {}
-    for family in families:
-        twice = rules.keys() & family.rules.keys()
-        if twice:
-            raise ValueError(f"family {family.name!r} differentiates {', '.join(sorted(twice))} a second time")
-        rules |= family.rules
-    return rules
+def _no_gradient(_: Forward) -> None:
+    """Make nothing."""
 
 
 _OPERAND: Final = re.compile(r"(d?)([XY])(\d*)([*?]?)")
@@ -94,7 +80,7 @@ class _Operand:
     def parse(cls, text: str) -> _Operand:
         found = _OPERAND.fullmatch(text)
         if not found:
-            raise ValueError(f"{text!r} is no operand of a pattern")
+            raise ValueError(f"{text!r} is not an operand of a pattern")
         gradient, kind, index, how = found.groups()
         return cls(bool(gradient), kind == "X", int(index or 0), how == "*", how == "?")
 
@@ -115,6 +101,9 @@ class _Pattern:
     type: str
     inputs: list[_Operand]
     outputs: list[_Operand]
+
+    def __str__(self) -> str:
+        return f"a pattern of {self.type}"
 
     def __call__(self, op: Forward) -> None:
         inputs, outputs = (

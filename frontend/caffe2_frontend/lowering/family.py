@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from caffe2_bridge import registry
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.op import Op, Outputs
@@ -13,49 +14,39 @@ Converter = Callable[[Op], Outputs]
 Expectation = Callable[[OpView, int], TensorInfo]
 
 
-@dataclass
-class Family:
-    """A named set of converters, one file each.
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How an operator type is converted.
 
-    ``expectations`` say what an operator's use of a blob tells about a blob that nothing else describes.
+    ``expects`` infers, from an operator and the index of one of its operands, what is known of that operand; it
+    describes inputs of the net that the caller does not describe.
     """
 
-    name: str
-    converters: dict[str, Converter] = field(default_factory=dict)
-    expectations: dict[str, Expectation] = field(default_factory=dict)
+    convert: Converter
+    expects: Expectation | None = None
+
+    def __str__(self) -> str:
+        return self.convert.__qualname__
+
+
+class Family(registry.Family[Conversion]):
+    """A named set of converters, one file each."""
 
     def converts(
-        self, *types: str, expects: Expectation | Mapping[int, TensorInfo] | None = None
+        self, *op_types: str, expects: Expectation | Mapping[int, TensorInfo] | None = None
     ) -> Callable[[Converter], Converter]:
         """Register a converter for operator types.
 
-        ``expects`` describes operands by position, or by a function of the operator and the position.
+        ``expects`` describes operands by index, or by a function of the operator and the index.
         """
+        expectation = _by_index(expects) if isinstance(expects, Mapping) else expects
 
         def register(function: Converter) -> Converter:
-            for op_type in types:
-                if op_type in self.converters:
-                    raise ValueError(f"family {self.name!r} has two converters for {op_type}")
-                self.converters[op_type] = function
-                if expects is not None:
-                    self.expectations[op_type] = expects if callable(expects) else _by_position(expects)
+            self.add(Conversion(function, expectation), *op_types)
             return function
 
         return register
 
 
-def _by_position(expected: Mapping[int, TensorInfo]) -> Expectation:
+def _by_index(expected: Mapping[int, TensorInfo]) -> Expectation:
     return lambda _, index: expected.get(index, TensorInfo())
-
-
-def merge(families: tuple[Family, ...]) -> tuple[dict[str, Converter], dict[str, Expectation]]:
-    """One table of all families; a type that two of them convert is an error."""
-    converters: dict[str, Converter] = {}
-    expectations: dict[str, Expectation] = {}
-    for family in families:
-        twice = converters.keys() & family.converters.keys()
-        if twice:
-            raise ValueError(f"family {family.name!r} converts {', '.join(sorted(twice))} a second time")
-        converters |= family.converters
-        expectations |= family.expectations
-    return converters, expectations

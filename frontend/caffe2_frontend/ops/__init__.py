@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from caffe2_frontend.lowering.family import Converter, Expectation, Family, merge
+from caffe2_bridge.registry import merge
+from caffe2_frontend.lowering.family import Converter, Expectation, Family
 from caffe2_frontend.ops import control_flow, detection, feature, nn, quantized, sequence, tensor, training
 from caffe2_frontend.recurrent import network
 
@@ -20,7 +21,9 @@ FAMILIES: tuple[Family, ...] = (
     *training.FAMILIES,
 )
 
-_CONVERTERS, _EXPECTATIONS = merge(FAMILIES)
+_CONVERSIONS = merge(FAMILIES)
+_CONVERTERS = {op_type: known.convert for op_type, known in _CONVERSIONS.items()}
+_EXPECTATIONS = {op_type: known.expects for op_type, known in _CONVERSIONS.items() if known.expects is not None}
 
 
 def converters() -> Mapping[str, Converter]:
@@ -29,5 +32,5 @@ def converters() -> Mapping[str, Converter]:
 
 
 def expectations() -> Mapping[str, Expectation]:
-    """For operator types, what their use of a blob tells about it."""
+    """For operator types, what is known of a blob that they read."""
     return _EXPECTATIONS

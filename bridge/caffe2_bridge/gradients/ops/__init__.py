@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from caffe2_bridge.gradients.family import Family, Rule, merge
+from caffe2_bridge.gradients.family import Family, Rule
 from caffe2_bridge.gradients.ops import nn, sequence, tensor
+from caffe2_bridge.registry import merge
 
 FAMILIES: tuple[Family, ...] = (*nn.FAMILIES, *sequence.FAMILIES, *tensor.FAMILIES)
 
