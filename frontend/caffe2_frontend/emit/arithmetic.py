@@ -54,6 +54,11 @@ def blend(op: Op, old: Value, new: Value, keep: float) -> Value:
     return add(op, mul(op, old, keep), mul(op, new, 1.0 - keep))
 
 
+def negative_log(op: Op, x: Value, floor: float) -> Value:
+    """``-log(max(x, floor))``: finite where a probability is 0."""
+    return op.emit("Neg", op.emit("Log", binary(op, "Max", x, floor)))
+
+
 def total(op: Op, x: Value) -> Value:
     """The sum of all elements, a scalar."""
     return op.emit("ReduceSum", x, keepdims=0, shape=[])

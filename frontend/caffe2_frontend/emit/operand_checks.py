@@ -45,6 +45,14 @@ def require_equal(op: Op, first: int | None, second: int | None, what: str) -> N
         op.unsupported(f"{what}: {first} and {second} must be the same", code="invalid-operands")
 
 
+def require_groups(op: Op, count: int | None, group: int, what: str) -> None:
+    """Refuse the argument ``group`` unless it is positive and divides the number of ``what``, where that is known."""
+    if group < 1:
+        op.unsupported(f"group must be positive, not {group}", code="invalid-operands")
+    if count is not None and count % group:
+        op.unsupported(f"the number of {what} ({count}) must be a multiple of group ({group})", code="invalid-operands")
+
+
 def takes(dtypes: Collection[ir.DataType], *positions: int) -> Callable[[Converter], Converter]:
     """A converter whose operands at these positions, where they are given, must be of one of these element types."""
 

@@ -1,9 +1,10 @@
-"""ONNX's Where for every element type."""
+"""Selection by conditions: ONNX's Where for every element type, and the indices at which a mask is true."""
 
 from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import cast
@@ -11,6 +12,11 @@ from caffe2_frontend.lowering.op import Op, Value
 
 # Runtimes have no Where for these.
 _NARROW: Final = (ir.DataType.INT16, ir.DataType.UINT16)
+
+
+def true_indices(op: Op, mask: Value) -> Value:
+    """The indices at which ``mask`` [N] is true, in ascending order, int64 [K]."""
+    return op.emit("Reshape", op.emit("NonZero", mask), op.const([-1], np.int64), shape=[None])
 
 
 def select(op: Op, condition: Value, a: Value, b: Value) -> Value:

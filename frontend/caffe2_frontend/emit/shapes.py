@@ -107,6 +107,27 @@ def squeeze(op: Op, x: Value, axes: Sequence[int]) -> Value:
     return op.emit("Squeeze", x, op.const(list(axes), np.int64)) if axes else x
 
 
+def broadcast_over_rows(op: Op, values: Value, x: Value) -> Value:
+    """``values`` [N] as [N, 1, ...], which broadcasts over the rows of ``x`` [N, ...]."""
+    return unsqueeze(op, values, range(1, op.rank(x)))
+
+
+def broadcast_over_channels(op: Op, values: Value, x: Value) -> Value:
+    """``values`` [C] as [C, 1, ...], which broadcasts over the channels of ``x`` [N, C, ...]."""
+    return unsqueeze(op, values, range(1, op.rank(x) - 1))
+
+
+def as_vector(op: Op, x: Value) -> Value:
+    """All elements of ``x``, as a vector."""
+    return x if op.rank(x) == 1 else reshape(op, x, [-1])
+
+
+def concat_flat(op: Op, values: Sequence[Value]) -> Value:
+    """The elements of all values, one value after another, as a vector."""
+    flat = [reshape(op, value, [-1]) for value in values]
+    return flat[0] if len(flat) == 1 else op.emit("Concat", *flat, axis=0)
+
+
 def flatten(op: Op, x: Value, axis: int) -> Value:
     """``x`` as a matrix: the dims before ``axis`` are its rows, the others its columns."""
     return x if op.rank(x) == 2 and axis == 1 else op.emit("Flatten", x, axis=axis)

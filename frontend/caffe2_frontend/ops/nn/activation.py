@@ -1,4 +1,4 @@
-"""Activations: one value in, one value out, element by element; softmax and dropout beside them."""
+"""Activation functions, dropout and clipping, element by element; and softmax."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, div, mul, of_shape, scalar
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_rank_from
-from caffe2_frontend.emit.shapes import known_size, reshape, unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, broadcast_over_channels, known_size, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -22,6 +22,7 @@ _X: Final = {0: TensorInfo(ir.DataType.FLOAT)}
 
 
 def _input(op: Op) -> Value:
+    """Return the first operand, which must be float or float16."""
     x = op.input(0)
     require_dtype(op, x, SINGLE, "the input")
     return x
@@ -29,7 +30,10 @@ def _input(op: Op) -> Value:
 
 @family.converts("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", expects=_X)
 def same_name(op: Op) -> Value:
-    """Softplus of large values is finite, where real Caffe2 overflows."""
+    """Relu | Sigmoid | Tanh | Softplus | Softsign(X) -> Y.
+
+    Softplus of large values is finite, where Caffe2's overflows.
+    """
     return op.emit(op.type, _input(op))
 
 
@@ -44,82 +48,96 @@ _ATTRIBUTES: Final = {
 
 
 @family.converts(*_ATTRIBUTES, expects=_X)
-def same_name_with_numbers(op: Op) -> Value:
+def attributes_from_arguments(op: Op) -> Value:
+    """Elu(X; alpha=1.0) | HardSigmoid(X; alpha=0.2, beta=0.5) | LeakyRelu(X; alpha=0.01) -> Y.
+
+    Selu(X; alpha=1.67326..., scale=1.05070...) -> Y, and ThresholdedRelu(X; alpha=1.0) -> Y.
+    """
     numbers: dict[str, Any] = {
         a: op.args.number(name, default=default) for a, (name, default) in _ATTRIBUTES[op.type].items()
     }
     if op.type == "Selu" and numbers["gamma"] <= 1.0:
-        op.unsupported(f"scale is {numbers['gamma']}, not larger than 1", code="invalid-argument")
+        op.unsupported(f"scale must be greater than 1, not {numbers['gamma']}", code="invalid-argument")
     y: Value = op.emit(op.type, _input(op), **numbers)
     return y
 
 
 @family.converts("Gelu", expects=_X)
 def gelu(op: Op) -> Value:
+    """Gelu(X; fast_gelu=0) -> Y."""
     fast = op.args.flag("fast_gelu", default=False)
     return op.emit("Gelu", _input(op), approximate="tanh" if fast else None)
 
 
 @family.converts("Mish", expects=_X)
 def mish(op: Op) -> Value:
+    """Mish(X) -> Y."""
     x = op.input(0)
     require_dtype(op, x, (*SINGLE, ir.DataType.DOUBLE), "the input")
     if op.dtype(x) != ir.DataType.DOUBLE:
         return op.emit("Mish", x)
-    # Of doubles there is no kernel.
+    # onnxruntime has no float64 kernel for Mish: x * tanh(softplus(x)).
     softplus = op.emit("Log", add(op, op.emit("Exp", x), 1.0))
     return mul(op, x, op.emit("Tanh", softplus))
 
 
 @family.converts("Swish", expects=_X)
 def swish(op: Op) -> Value:
+    """Swish(X) -> Y."""
     x = _input(op)
     return mul(op, x, op.emit("Sigmoid", x))
 
 
 @family.converts("Clip", expects=_X)
 def clip(op: Op) -> Value:
+    """Clip(X; min, max) -> Y. Either bound may be left out."""
     x = _input(op)
     return op.emit("Clip", x, *_limits(op, x))
 
 
 @family.converts("ReluN", expects=_X)
 def relu_n(op: Op) -> Value:
+    """ReluN(X; n=6.0) -> Y."""
     x = _input(op)
     n = op.args.number("n", default=6.0)
     if n <= 0:
-        op.unsupported(f"n is {n}, not positive", code="invalid-argument")
+        op.unsupported(f"n must be positive, not {n}", code="invalid-argument")
     return op.emit("Clip", x, op.const(0.0, x), op.const(n, x))
 
 
 @family.converts("Logit", expects=_X)
 def logit(op: Op) -> Value:
-    """``log(x / (1 - x))``, with ``x`` clipped to lie ``eps`` inside of 0 and 1."""
+    """Logit(X; eps=1e-6) -> Y: ``log(x / (1 - x))``, with ``x`` clipped to [eps, 1 - eps]."""
     x = _input(op)
     eps = op.args.number("eps", default=1e-6)
     if not 0 < eps < 0.5:
-        op.unsupported(f"eps {eps} does not lie between 0 and 0.5", code="invalid-argument")
+        op.unsupported(f"eps must be between 0 and 0.5 (exclusive), not {eps}", code="invalid-argument")
     x = op.emit("Clip", x, op.const(eps, x), op.const(np.float32(1) - np.float32(eps), x))
     return op.emit("Log", div(op, x, op.emit("Sub", op.const(1.0, x), x)))
 
 
 @family.converts("PRelu", expects=_X)
 def prelu(op: Op) -> Value:
-    """One slope for all, or one a channel."""
+    """PRelu(X, slope; order="NCHW") -> Y.
+
+    The slope holds one element, or one per channel.
+    """
     op.args.ignore("alpha")
     x, slope = _input(op), op.input(1)
     last = channels_last(op)
     require_rank_from(op, x, 1 if last else 2, "the input")
     if known_size(op, slope) != 1:
         require_equal(op, known_size(op, slope), op.static_dim(x, -1 if last else 1), "slopes and channels")
-    if op.rank(slope) != 1:
-        slope = reshape(op, slope, [-1])
-    return op.emit("PRelu", x, slope if last else unsqueeze(op, slope, range(1, op.rank(x) - 1)))
+    slope = as_vector(op, slope)
+    return op.emit("PRelu", x, slope if last else broadcast_over_channels(op, slope, x))
 
 
 @family.converts("Glu", expects=_X)
 def gated_linear_unit(op: Op) -> Value:
-    """The first half along ``dim``, times the sigmoid of the second."""
+    """Glu(X; dim=-1) -> Y.
+
+    The first half along ``dim``, times the sigmoid of the second half.
+    """
     x = _input(op)
     rank = op.rank(x)
     dim = op.args.integer("dim", default=-1)
@@ -127,14 +145,17 @@ def gated_linear_unit(op: Op) -> Value:
     if not 0 <= axis < rank:
         op.unsupported(f"dim {dim} is out of range for rank {rank}", code="invalid-argument")
     if (op.static_dim(x, axis) or 0) % 2:
-        op.unsupported(f"dim {dim} of size {op.static_dim(x, axis)} has no halves", code="invalid-operands")
+        op.unsupported(f"the size of dim {dim} must be even, not {op.static_dim(x, axis)}", code="invalid-operands")
     value, gate = op.emit("Split", x, axis=axis, num_outputs=2, outputs=2)
     return mul(op, value, op.emit("Sigmoid", gate))
 
 
 @family.converts("Softmax", expects=_X)
 def softmax(op: Op) -> Value:
-    """Over all dims from ``axis`` on together."""
+    """Softmax(X; axis=1) -> Y.
+
+    The dims from ``axis`` on are normalized together, as one: ONNX's Softmax (since opset 13) takes a single axis.
+    """
     x = _input(op)
     rank = op.rank(x)
     axis = op.axis(op.args.integer("axis", default=1), rank)
@@ -145,15 +166,22 @@ def softmax(op: Op) -> Value:
 
 @family.converts("Dropout", expects=_X)
 def dropout(op: Op) -> tuple[Value, Value | None]:
-    """In test there is no mask: an output listed for it is no tensor. In training other elements than Caffe2's drop."""
+    """Dropout(X; ratio=0.5, is_test) -> Y[, mask].
+
+    With is_test=1 Caffe2 leaves the mask unset: reading it is an error. In training the elements that are dropped
+    differ from Caffe2's, because the random generators do.
+    """
     x = _input(op)
     ratio = _ratio(op)
     if op.args.flag("is_test"):
         return x, None
     if op.output_count != 2:
-        op.unsupported("in training the mask is an output", code="invalid-operands")
-    device = op.view.proto.device_option
-    seed = device.random_seed if device.HasField("random_seed") else None
+        op.unsupported(
+            f"Dropout must have two outputs in training (Y and mask), not {op.output_count}",
+            hint="set is_test=1 to export for inference",
+            code="invalid-operands",
+        )
+    seed = None if op.view.random_seed is None else int(op.view.random_seed)
     training = op.const(1, np.bool_)
     y, mask = op.emit("Dropout", x, op.const(ratio, np.float32), training, seed=seed, outputs=2)
     return y, mask
@@ -161,7 +189,10 @@ def dropout(op: Op) -> tuple[Value, Value | None]:
 
 @family.converts("DropoutGrad", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.BOOL)})
 def dropout_grad(op: Op) -> Value:
-    """The gradient where the mask is set, scaled as the values were; zeros elsewhere."""
+    """DropoutGrad(dY, mask; ratio=0.5, is_test) -> dX.
+
+    The gradient is scaled by ``1 / (1 - ratio)`` where the mask is set, and 0 elsewhere.
+    """
     dy = _input(op)
     ratio = _ratio(op)
     if op.args.flag("is_test"):
@@ -172,7 +203,10 @@ def dropout_grad(op: Op) -> Value:
 
 @family.converts("EnsureClipped", expects=_X)
 def ensure_clipped(op: Op) -> Value:
-    """With indices (and a gradient, of which nothing is used) only the rows listed are clipped."""
+    """EnsureClipped(param[, indices, grad]; min, max) -> param.
+
+    With indices only the rows that they name are clipped. The gradient must be given along with them, and is not used.
+    """
     x = op.input(0)
     require_dtype(op, x, (ir.DataType.FLOAT,), "the parameter")
     limits = _limits(op, x)
@@ -188,14 +222,15 @@ def ensure_clipped(op: Op) -> Value:
     "ClipTensorByScaling", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT, ())}
 )
 def clip_by_scaling(op: Op) -> Value:
-    """Scaled by the threshold over the second operand, a norm, where that is larger than the threshold.
+    """ClipTensorByScaling(X, norm[, factor]; threshold=0.0) -> Y.
 
-    A third operand is multiplied with the threshold.
+    Y is ``X * limit / norm`` where the norm is larger than the limit, else X; the limit is the threshold times the
+    factor.
     """
     x, norm, factor = op.input(0), scalar(op, op.input(1)), op.optional(2)
     threshold = op.args.number("threshold", default=0.0)
     if threshold <= 0:
-        op.unsupported("the threshold must be positive", code="invalid-argument")
+        op.unsupported(f"threshold must be positive, not {threshold}", code="invalid-argument")
     limit = op.const(threshold, x)
     if factor is not None:
         limit = mul(op, limit, scalar(op, factor))
@@ -204,13 +239,14 @@ def clip_by_scaling(op: Op) -> Value:
 
 
 def _limits(op: Op, x: Value) -> tuple[Value | None, Value | None]:
-    """The values between which ``min`` and ``max`` clip; none where they are not given."""
+    """Return ``min`` and ``max`` as constants of the type of ``x``; None for one that is not given."""
     lower, upper = (op.const(op.args.number(name), x) if name in op.args else None for name in ("min", "max"))
     return lower, upper
 
 
 def _ratio(op: Op) -> float:
+    """Return the argument ``ratio``, which must be in [0, 1)."""
     ratio = op.args.number("ratio", default=0.5)
     if not 0 <= ratio < 1:
-        op.unsupported(f"ratio is {ratio}: 0 or more and less than 1 is expected", code="invalid-argument")
+        op.unsupported(f"ratio must be at least 0 and less than 1, not {ratio}", code="invalid-argument")
     return ratio

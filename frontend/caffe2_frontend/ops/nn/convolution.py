@@ -1,4 +1,8 @@
-"""Convolutions: shared weights, transposed, deformed; weights of each place; and the columns that they are made of."""
+"""Convolutions: ordinary, transposed, deformable and locally connected; and the conversion of images to columns.
+
+<window> in a signature stands for the arguments that emit.window reads: kernel | kernel_h, kernel_w | kernels, and
+likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and legacy_pad=0.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
-from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_rank
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
 from caffe2_frontend.emit.window import (
     LegacyPad,
@@ -31,7 +35,10 @@ family = Family("convolution")
 
 
 def _ranks(weight: int, bias: int, *before: int) -> Expectation:
-    """Ranks of X, of ``before``, of the weight and of the bias, each counted from the image's spatial dims."""
+    """Describe operands X, ``before``, weight and bias by their ranks.
+
+    ``weight`` and ``bias`` say how many times the spatial dims count in their ranks.
+    """
 
     def expected(op: OpView, index: int) -> TensorInfo:
         rank = image_rank(op)
@@ -45,6 +52,10 @@ def _ranks(weight: int, bias: int, *before: int) -> Expectation:
 
 @family.converts("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", expects=_ranks(1, 0))
 def convolution(op: Op) -> Value:
+    """Conv | Conv1D | Conv2D | Conv3D | ConvRelu(X, W[, b]; <window>, group=1, order="NCHW") -> Y.
+
+    The weight is [M, C / group, *kernel], or [M, *kernel, C / group] with order="NHWC".
+    """
     op.args.ignore("force_algo_fwd", "force_algo_dgrad", "force_algo_wgrad", "freeze_bias")
     x, w = op.input(0), op.input(1)
     group = op.args.integer("group", default=1)
@@ -60,13 +71,20 @@ def convolution(op: Op) -> Value:
 
 @family.converts("DeformConv", expects=_ranks(1, 0, 4))
 def deformable_convolution(op: Op) -> Value:
-    """The offsets are the second operand, before the weight."""
+    """DeformConv(X, offset, W[, b]; <window>, group=1, deformable_group=1, order="NCHW") -> Y.
+
+    The offset stands before the weight; in ONNX after it.
+    """
     x, offset, w = op.input(0), op.input(1), op.input(2)
     group = op.args.integer("group", default=1)
     offset_group = op.args.integer("deformable_group", default=1)
     window = read_window(op, op.rank(x), exact=True)
     if window.channels_last or window.legacy is not LegacyPad.NOTSET:
-        op.unsupported("only the order NCHW with given pads is defined", code="invalid-argument")
+        op.unsupported(
+            "order must be NCHW and legacy_pad must be 0",
+            hint="convert X with NHWC2NCHW and set pads",
+            code="invalid-argument",
+        )
     _check_weight(op, window, w, x, group, op.optional(3))
     attributes = window.attributes | {"group": group, "offset_group": offset_group}
     y: Value = op.emit("DeformConv", x, w, offset, op.optional(3), **attributes)
@@ -75,7 +93,11 @@ def deformable_convolution(op: Op) -> Value:
 
 @family.converts("ConvTranspose", expects=_ranks(1, 0))
 def transposed_convolution(op: Op) -> Value:
-    """Pads crop the image that results, ``adj`` adds to its tail; legacy pads are no pads."""
+    """ConvTranspose(X, W[, b]; <window>, adj=0, group=1, order="NCHW") -> Y.
+
+    Pads crop the resulting image, and ``adj`` (adj_h, adj_w | adjs) adds to its end: ONNX's output_padding. Caffe2 adds
+    no padding for legacy_pad VALID and SAME, so auto_pad is not set.
+    """
     op.args.ignore("no_gradient_to_input")
     x, w = op.input(0), op.input(1)
     group = op.args.integer("group", default=1)
@@ -84,17 +106,18 @@ def transposed_convolution(op: Op) -> Value:
     window = read_window(op, 4, dilated=False, exact=True)
     if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):
         op.unsupported(
-            f"adj {adj} does not lie between 0 and the stride, which for real Caffe2 is undefined",
+            f"adj must be at least 0 and less than the stride {list(window.stride)}, not {adj}",
             code="invalid-argument",
         )
     if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING or min(*window.head, *window.tail) < 0:
-        op.unsupported("negative or Caffe's legacy pads are not defined", code="invalid-argument")
+        op.unsupported(
+            "pads must not be negative, and legacy_pad must not be 3 (CAFFE_LEGACY_POOLING)", code="invalid-argument"
+        )
     x, w = (move_first(op, v, when=window.channels_last) for v in (x, w))
     _check_kernel(op, window, w)
     channels, filters, bias = op.static_dim(w, 0), op.static_dim(w, 1), op.optional(2)
     require_equal(op, op.static_dim(x, 1), channels, "channels of the image and of the weight")
-    if group < 1 or (channels is not None and channels % group):
-        op.unsupported(f"{channels} channels do not divide into {group} groups", code="invalid-operands")
+    require_groups(op, channels, group, "channels")
     if bias is not None:
         require_rank(op, bias, 1, "the bias")
         require_equal(op, filters and filters * group, op.static_dim(bias, 0), "filters and biases")
@@ -105,42 +128,49 @@ def transposed_convolution(op: Op) -> Value:
 
 @family.converts("LC", "LC1D", "LC2D", "LC3D", expects=_ranks(2, 1))
 def locally_connected(op: Op) -> Value:
-    """A convolution whose weight [*out, M, C, *kernel] and bias [*out, M] belong to a place of the output.
+    """LC | LC1D | LC2D | LC3D(X, W[, b]; <window>, group=1, order="NCHW") -> Y.
 
-    Computed as one matrix product a place: of its weight, and of the columns under the window there.
+    A convolution with weights of its own at each output position: W is [*out, M, C, *kernel], b is [*out, M]. Computed
+    as one matrix product per position, of its weight and the column of pixels that the window covers there.
     """
     x, w, bias = op.input(0), op.input(1), op.optional(2)
     rank = op.rank(x)
     window = read_window(op, rank, exact=True)
     dims = rank - 2
     if op.args.integer("group", default=1) != 1 and not window.channels_last:
-        op.unsupported("groups are not defined: real Caffe2 gives them too little memory")
+        # Caffe2 allocates too little memory for more than one group.
+        op.unsupported("group must be 1", hint="split X along the channels and use one LC per group")
     require_rank(op, w, rank + dims, "the weight")
     if window.channels_last:
         if dims != 2:
-            op.unsupported("NHWC is defined for two spatial dims", code="invalid-argument")
+            op.unsupported(
+                f"order NHWC requires two spatial dims, not {dims}",
+                hint="convert X with NHWC2NCHW",
+                code="invalid-argument",
+            )
         x, w = move_first(op, x), op.emit("Transpose", w, perm=[0, 1, 2, 5, 3, 4])
     n, m = size(op, x, 0), size(op, w, dims)
-    places = sizes(op, w, 0, dims)
+    positions = sizes(op, w, 0, dims)
     depth = product(op, [size(op, w, dims + 1), *window.kernel])
-    # For each of the places P, [M, K] @ [K, N].
-    area = product(op, places)
+    # With P output positions and K pixels under the window: [P, M, K] @ [P, K, N] -> [P, M, N].
+    area = product(op, positions)
     columns = _columns(op, window, x)
     require_equal(op, op.static_dim(x, 1), op.static_dim(w, dims + 1), "channels of the image and of the weight")
-    for place in range(dims):
-        require_equal(
-            op, op.static_dim(columns, place + 2), op.static_dim(w, place), "places of the window and weights"
-        )
+    for dim in range(dims):
+        require_equal(op, op.static_dim(columns, dim + 2), op.static_dim(w, dim), "output positions and weights")
     columns = reshape(op, columns, [n, depth, area])
     y = op.emit("MatMul", reshape(op, w, [area, m, depth]), op.emit("Transpose", columns, perm=[2, 1, 0]))
-    y = op.emit("Transpose", reshape(op, y, [*places, m, n]), perm=[dims + 1, *range(dims + 1)])
+    y = op.emit("Transpose", reshape(op, y, [*positions, m, n]), perm=[dims + 1, *range(dims + 1)])
     y = y if bias is None else op.emit("Add", y, bias)
     return y if window.channels_last else move_first(op, y)
 
 
 @family.converts("Im2Col", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4)})
 def image_to_columns(op: Op) -> Value:
-    """NCHW: [N, C * kernel_h * kernel_w, ...]; NHWC: [N, ..., kernel_h * kernel_w * C]."""
+    """Im2Col(X; kernel, dilation=1, stride=1, pad=0, order="NCHW") -> columns.
+
+    The columns are [N, C * kernel_h * kernel_w, ...] for NCHW, [N, ..., kernel_h * kernel_w * C] for NHWC.
+    """
     x = op.input(0)
     require_rank(op, x, 4, "the image")
     window = _square_window(op)
@@ -160,7 +190,10 @@ def image_to_columns(op: Op) -> Value:
     "Col2Im", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.FLOAT, (None,) * 4)}
 )
 def columns_to_image(op: Op) -> Value:
-    """The second operand gives the image's sizes alone."""
+    """Col2Im(columns, X; kernel, dilation=1, stride=1, pad=0, order="NCHW") -> Y.
+
+    Of the second operand only the spatial sizes are used.
+    """
     columns, like = op.input(0), op.input(1)
     for value, what in ((columns, "the columns"), (like, "the image")):
         require_rank(op, value, 4, what)
@@ -185,14 +218,14 @@ def columns_to_image(op: Op) -> Value:
 
 
 def _channels_outside(op: Op, columns: Value, area: int) -> Value:
-    """[N, H, W, area * C] as [N, C * area, H, W]."""
+    """Transpose columns [N, H, W, area * C] to [N, C * area, H, W]."""
     n, h, w = sizes(op, columns, 0, 3)
     split = op.emit("Transpose", reshape(op, columns, [n, h, w, area, -1]), perm=[0, 4, 3, 1, 2])
     return reshape(op, split, [n, product(op, [size(op, split, 1), area]), h, w])
 
 
 def _square_window(op: Op) -> Window:
-    """The window of Im2Col and Col2Im, whose pads are all the same and whose sizes are one or one a dim."""
+    """Read the window of Im2Col and Col2Im: one pad for all sides, other sizes shared or per dim."""
     names = ("kernel", "dilation", "stride")
     pairs = []
     for name in names:
@@ -200,15 +233,17 @@ def _square_window(op: Op) -> Window:
         pairs.append(tuple(op.args.integer(f"{name}_{side}", default=both) for side in "hw"))
     pad = op.args.integer("pad", default=0)
     if min(map(min, pairs)) < 1 or pad < 0:
-        op.unsupported("kernel, dilation and stride must be positive, pad not negative", code="invalid-argument")
+        op.unsupported(
+            "kernel, dilation and stride must be positive, and pad must not be negative", code="invalid-argument"
+        )
     kernel, dilation, stride = pairs
     return Window(kernel, stride, dilation, (pad, pad), (pad, pad), LegacyPad.NOTSET, channels_last(op))
 
 
 def _columns(op: Op, window: Window, x: Value) -> Value:
-    """What the window sees at each place: [N * C, product of the kernel, *out], of an image [N, C, ...].
+    """Return the pixels under the window at each output position: [N * C, product of the kernel, *out].
 
-    A convolution of each channel with kernels that each pick one pixel.
+    ``x`` is [N, C, ...]. Computed as a convolution of each channel with one-hot kernels, each of which picks one pixel.
     """
     x, attributes = _padded(op, window, x)
     planes = reshape(op, x, [product(op, sizes(op, x, 0, 2)), 1, *sizes(op, x, 2)])
@@ -219,15 +254,15 @@ def _columns(op: Op, window: Window, x: Value) -> Value:
 
 
 def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
-    """The image with those pads that ONNX cannot express, and the attributes for the others."""
+    """Apply those pads to the image that ONNX cannot express; return it with the attributes for the others."""
     if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
         if set(window.dilation) != {1}:
-            op.unsupported("Caffe's legacy pads go with no dilation", code="invalid-argument")
+            op.unsupported("dilation must be 1 with legacy_pad 3 (CAFFE_LEGACY_POOLING)", code="invalid-argument")
         return caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
     check_fits(op, window, x)
     if min(*window.head, *window.tail) >= 0:
         return cut_gaps(op, window, x), window.attributes
-    # Negative pads cut pixels off.
+    # Negative pads crop the image.
     for axis, (head, tail) in enumerate(zip(window.head, window.tail, strict=True), 2):
         if min(head, tail) < 0:
             x = slice_axis(op, x, axis, max(-head, 0), min(tail, 0) or np.iinfo(np.int64).max)
@@ -236,12 +271,11 @@ def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
 
 
 def _check_weight(op: Op, window: Window, w: Value, x: Value, group: int, bias: Value | None) -> None:
-    """The weight [M, C / group, *kernel] and the bias [M] fit the window and the image [N, C, ...]."""
+    """Require a weight [M, C / group, *kernel] and a bias [M] that fit the window and the image [N, C, ...]."""
     require_dtype(op, x, SINGLE, "the image")
     _check_kernel(op, window, w)
     filters, depth = op.static_dim(w, 0), op.static_dim(w, 1)
-    if group < 1 or (filters is not None and filters % group):
-        op.unsupported(f"{filters} filters do not divide into {group} groups", code="invalid-operands")
+    require_groups(op, filters, group, "filters")
     channels = None if depth is None else depth * group
     require_equal(op, op.static_dim(x, 1), channels, "channels of the image and of the weight")
     if bias is not None:
@@ -250,9 +284,11 @@ def _check_weight(op: Op, window: Window, w: Value, x: Value, group: int, bias: 
 
 
 def _check_kernel(op: Op, window: Window, w: Value) -> None:
-    """The weight [.., .., *kernel] has the window's sizes."""
+    """Require that the weight [.., .., *kernel] has the window's kernel sizes."""
     kernel: Sequence[Any] = op.shape(w)[2:]
     if len(kernel) != len(window.kernel):
-        op.unsupported(f"a weight of rank {op.rank(w)} for {len(window.kernel)} spatial dims", code="invalid-operands")
+        op.unsupported(
+            f"the weight must have {len(window.kernel)} spatial dims, not {len(kernel)}", code="invalid-operands"
+        )
     for given, k in zip(kernel, window.kernel, strict=True):
         require_equal(op, given if isinstance(given, int) else None, k, "kernel sizes of the weight and the arguments")

@@ -1,6 +1,6 @@
 """Distances and similarities between the rows of two tensors.
 
-A row is what belongs to one index of the first axis; a scalar is one row. The result is a vector.
+A row is a slice along the first axis; a scalar counts as one row. The result is a vector with one element per row.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ _FLOATS: Final = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FL
 @family.converts("SquaredL2Distance", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def squared_l2_distance(op: Op) -> Value:
-    """Half of the sum of squares."""
+    """SquaredL2Distance(X, Y) -> Z: half of the sum of squares."""
     return mul(op, rowwise(op, "ReduceSum", square(op, _difference(op))), 0.5)
 
 
 @family.converts("L1Distance", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def l1_distance(op: Op) -> Value:
+    """L1Distance(X, Y) -> Z."""
     return rowwise(op, "ReduceSum", op.emit("Abs", _difference(op)))
 
 
 @family.converts("DotProduct", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def dot_product(op: Op) -> Value:
+    """DotProduct(X, Y) -> Z."""
     require_same_shape(op, op.inputs)
     return _dot(op, op.input(0), op.input(1))
 
@@ -47,6 +49,7 @@ def dot_product(op: Op) -> Value:
 @family.converts("CosineSimilarity", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def cosine_similarity(op: Op) -> Value:
+    """CosineSimilarity(X, Y) -> Z. Squared norms count as 1e-12 at least."""
     require_same_shape(op, op.inputs)
     x, y = op.input(0), op.input(1)
     norms = (sqrt(op, binary(op, "Max", _dot(op, v, v), 1e-12)) for v in (x, y))
@@ -56,9 +59,10 @@ def cosine_similarity(op: Op) -> Value:
 @family.converts("DotProductWithPadding", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def dot_product_with_padding(op: Op) -> Value:
-    """The shorter rows are made as long as the others by ``pad_value``, or are repeated if ``replicate``.
+    """DotProductWithPadding(X, Y; pad_value=0.0, replicate=0) -> Z.
 
-    What of the longer rows is left after the last whole repetition does not count.
+    The shorter rows are padded with ``pad_value`` to the length of the others, or are repeated if ``replicate``; then
+    the elements of the longer rows beyond the last full repetition do not count.
     """
     pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
     rows = [op.emit("Flatten", v, axis=1) if op.rank(v) != 2 else v for v in (op.input(0), op.input(1))]
@@ -67,25 +71,25 @@ def dot_product_with_padding(op: Op) -> Value:
     if replicate:
         times = [div(op, longest, length) for length in lengths]
         shortest = op.emit("Min", *lengths)
+        # A whole number of repetitions of the shorter rows.
         used = mul(op, shortest, div(op, longest, shortest))
-        rows = [op.emit("Tile", v, _after_one(op, n)) for v, n in zip(rows, times, strict=True)]
-        return _dot(op, *(op.emit("Slice", v, _zero(op), used, op.const([1], np.int64)) for v in rows))
+        rows = [op.emit("Tile", v, _repeats(op, n)) for v, n in zip(rows, times, strict=True)]
+        return _dot(op, *(op.emit("Slice", v, op.const([0], np.int64), used, op.const([1], np.int64)) for v in rows))
     gaps = [op.emit("Concat", op.const([0, 0, 0], np.int64), sub(op, longest, n), axis=0) for n in lengths]
     return _dot(op, *(op.emit("Pad", v, gap, op.const(pad, v)) for v, gap in zip(rows, gaps, strict=True)))
 
 
-def _after_one(op: Op, times: Value) -> Value:
+def _repeats(op: Op, times: Value) -> Value:
+    """Return the ``repeats`` of a Tile that repeats columns only: [1, times]."""
     return op.emit("Concat", op.const([1], np.int64), times, axis=0)
 
 
-def _zero(op: Op) -> Value:
-    return op.const([0], np.int64)
-
-
 def _difference(op: Op) -> Value:
+    """Return the first operand minus the second, of the same shape."""
     require_same_shape(op, op.inputs)
     return sub(op, op.input(0), op.input(1))
 
 
 def _dot(op: Op, x: Value, y: Value) -> Value:
+    """Return the dot products of the rows of two tensors [N, ...], [N]."""
     return rowwise(op, "ReduceSum", mul(op, x, y))

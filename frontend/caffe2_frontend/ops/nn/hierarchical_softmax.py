@@ -1,4 +1,10 @@
-"""Hierarchical softmax: a word's probability is the product of those of the choices on the way to it."""
+"""Hierarchical softmax: the probability of a word is the product of the probabilities of the choices on its path.
+
+The inner nodes of a tree have softmax classifiers of their own: node (index, length) owns the rows
+``index ... index + length - 1`` of W and b, one row per class. One Gemm computes the scores of all rows; a Gather
+arranges them as [N, nodes, width], where shorter nodes are padded with -inf, so that one Softmax normalizes all
+nodes. Paths become constant tables of positions in that arrangement.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.wire.read import WireError
-from caffe2_frontend.emit.arithmetic import add, binary, mul
+from caffe2_frontend.emit.arithmetic import add, binary, mul, negative_log
 from caffe2_frontend.emit.operand_checks import takes
 from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -20,9 +26,10 @@ from caffe2_frontend.ops.nn.softmax_tree import Choice, Step, read_choices, read
 
 family = Family("hierarchical_softmax")
 
-_LEAST: Final = 1e-20
-# Classes of all nodes, padded to the widest one: what has more is no tree.
-_MOST: Final = 1 << 26
+# Probabilities count as this at least, before their logarithm is taken.
+_MIN_PROBABILITY: Final = 1e-20
+# The size of the padded class matrix beyond which the message is taken for corrupt.
+_MAX_CLASSES: Final = 1 << 26
 _FLOAT: Final = (ir.DataType.FLOAT,)
 _WEIGHTS: Final = {
     0: TensorInfo(ir.DataType.FLOAT, (None, None)),
@@ -35,10 +42,12 @@ _Tree = TypeVar("_Tree")
 
 @dataclass(frozen=True)
 class _Nodes:
-    """All nodes of a tree side by side.
+    """All nodes of a tree, arranged as a padded matrix of classes.
 
-    ``rows`` [nodes, width] are the rows of the weights, padded with 0; ``real`` says which are no padding. ``number``
-    gives a node's place by (index, length).
+    Attributes:
+        rows: [nodes, width]: the row of the weights of each class; 0 for padding.
+        real: [nodes, width]: false for padding.
+        number: the index of a node by its (index, length).
     """
 
     rows: np.ndarray[tuple[int, int], np.dtype[np.int64]]
@@ -46,8 +55,9 @@ class _Nodes:
     number: dict[tuple[int, int], int]
 
     @classmethod
-    def of(cls, places: Sequence[Step | Choice]) -> _Nodes:
-        nodes = list(dict.fromkeys((place.index, place.length) for place in places))
+    def of(cls, classes: Sequence[Step | Choice]) -> _Nodes:
+        """Collect the distinct nodes of steps or choices, in the order of their first occurrence."""
+        nodes = list(dict.fromkeys((each.index, each.length) for each in classes))
         column = np.arange(max(length for _, length in nodes))
         index, length = np.array(nodes, np.int64).T[:, :, None]
         real = column < length
@@ -55,71 +65,85 @@ class _Nodes:
 
     @property
     def width(self) -> int:
+        """The number of classes of the widest node."""
         return self.rows.shape[1]
 
-    def at(self, place: Step | Choice) -> int:
-        """The place of a choice among those of all nodes."""
-        return self.number[place.index, place.length] * self.width + place.target
+    def at(self, each: Step | Choice) -> int:
+        """Return the index of a class in the flattened [nodes, width] matrix."""
+        return self.number[each.index, each.length] * self.width + each.target
 
 
 @family.converts("HSoftmax", expects=_WEIGHTS)
 @takes(_FLOAT, 0, 1, 2)
 def h_softmax(op: Op) -> tuple[Value, Value | None]:
-    """The loss of each row's label; then, on the way to it, each node's scores and probabilities, one after another."""
+    """HSoftmax(X, W, b, labels; hierarchy) -> loss, intermediate.
+
+    The loss of a row is the sum of -log p over the steps on the path to its label. The intermediate output holds, for
+    each node on that path, its scores and then its probabilities, concatenated over all nodes and rows.
+    """
     paths = _read(op, "hierarchy", read_paths)
     steps = [step for path in paths.values() for step in path]
     if not steps:
-        op.unsupported("argument 'hierarchy' has no paths", code="invalid-argument")
+        op.unsupported(
+            "the HierarchyProto in argument 'hierarchy' must have at least one path", code="invalid-argument"
+        )
     count = len({(step.index, step.length) for step in steps})
-    if max(step.length for step in steps) * count > _MOST or any(not _is_sound(step) for step in steps):
-        op.unsupported("argument 'hierarchy' has a step that its node does not have", code="invalid-argument")
+    if max(step.length for step in steps) * count > _MAX_CLASSES or any(not _is_valid(step) for step in steps):
+        op.unsupported(
+            "every step in argument 'hierarchy' must have an index and a target within its node",
+            code="invalid-argument",
+        )
     nodes = _Nodes.of(steps)
     scores, probabilities = _softmax(op, nodes)
     depth = max(map(len, paths.values()))
-    labels = _word_positions(op, list(paths), reshape(op, cast(op, op.input(3), ir.DataType.INT64), [-1]))
-    # Beyond the end of a path: a place behind the last one, where the probability is 1.
-    places = np.full((len(paths), depth), nodes.rows.size, np.int64)
-    for own, path in zip(places, paths.values(), strict=True):
-        own[: len(path)] = [nodes.at(step) for step in path]
+    labels = _word_indices(op, list(paths), reshape(op, cast(op, op.input(3), ir.DataType.INT64), [-1]))
+    # [words, depth]: the classes on each path. Shorter paths end in an extra column, whose probability is 1.
+    columns = np.full((len(paths), depth), nodes.rows.size, np.int64)
+    for row, path in zip(columns, paths.values(), strict=True):
+        row[: len(path)] = [nodes.at(step) for step in path]
     flat = _with_column(op, reshape(op, probabilities, [-1, nodes.rows.size]), 1.0)
-    chosen = op.emit("GatherElements", flat, op.emit("Gather", op.const(places), labels, axis=0), axis=1)
-    losses = op.emit("Neg", op.emit("Log", binary(op, "Max", chosen, _LEAST)))
+    chosen = op.emit("GatherElements", flat, op.emit("Gather", op.const(columns), labels, axis=0), axis=1)
+    losses = negative_log(op, chosen, _MIN_PROBABILITY)
     loss = op.emit("ReduceSum", losses, op.const([1], np.int64), keepdims=0)
     if not op.wants(1):
         return loss, None
-    visited = op.emit("Gather", op.const(places // nodes.width), labels, axis=0)
+    visited = op.emit("Gather", op.const(columns // nodes.width), labels, axis=0)
     return loss, _intermediate(op, nodes, visited, depth, scores, probabilities)
 
 
 @family.converts("HSoftmaxSearch", expects=_WEIGHTS)
 @takes(_FLOAT, 0, 1, 2)
 def h_softmax_search(op: Op) -> tuple[Value, Value]:
-    """The best choices of all nodes, words and inner ones, by the negative logarithm of their probability.
+    """HSoftmaxSearch(X, W, b; tree, topN=5, beam=0.01) -> names, scores.
 
-    What a node gives a probability below ``exp(-beam)`` does not count, nor what is below it. Places without a choice
-    hold an empty name and 0.
+    The best ``topN`` among the choices of all nodes, words and inner ones, by the sum of -log p on their paths. A
+    choice is dropped, with all that is below it, when its own -log p exceeds ``beam``. Missing results have an empty
+    name and the score 0.
     """
     choices = _read(op, "tree", read_choices)
     count, beam = op.args.integer("topN", default=5), op.args.number("beam", default=0.01)
     if not choices:
-        op.unsupported("the tree has no nodes", code="invalid-argument")
+        op.unsupported(
+            "the TreeProto in argument 'tree' must have at least one node with children", code="invalid-argument"
+        )
     nodes = _Nodes.of(choices)
     _, probabilities = _softmax(op, nodes)
-    costs = op.emit("Neg", op.emit("Log", binary(op, "Max", probabilities, _LEAST)))
+    costs = negative_log(op, probabilities, _MIN_PROBABILITY)
     costs = _with_column(op, reshape(op, costs, [-1, nodes.rows.size]), 0.0)
     depth = 1 + max(len(choice.above) for choice in choices)
-    # A choice and those above it; then a place behind the last one, where the cost is 0.
-    places = np.full((len(choices), depth), nodes.rows.size, np.int64)
-    for own, choice in zip(places, choices, strict=True):
-        way = [*(choices[i] for i in choice.above), choice]
-        own[: len(way)] = [nodes.at(step) for step in way]
-    ways = op.emit("Gather", costs, op.const(places), axis=1)
+    # [choices, depth]: each choice and those above it. Shorter paths end in an extra column, whose cost is 0.
+    columns = np.full((len(choices), depth), nodes.rows.size, np.int64)
+    for row, choice in zip(columns, choices, strict=True):
+        path = [*(choices[i] for i in choice.above), choice]
+        row[: len(path)] = [nodes.at(step) for step in path]
+    path_costs = op.emit("Gather", costs, op.const(columns), axis=1)
     last = op.const([2], np.int64)
-    total, worst = (op.emit(kind, ways, last, keepdims=0) for kind in ("ReduceSum", "ReduceMax"))
+    total, worst = (op.emit(kind, path_costs, last, keepdims=0) for kind in ("ReduceSum", "ReduceMax"))
     total = op.emit("Where", binary(op, "Greater", worst, beam), op.const(np.inf, total), total)
     names = [choice.name for choice in choices] + [""] * max(count - len(choices), 0)
     for _ in range(len(choices), len(names)):
         total = _with_column(op, total, np.inf)
+    # TopK needs ``count`` candidates: missing ones are nameless and cost infinitely much.
     best, which = op.emit("TopK", total, op.const([count], np.int64), axis=1, largest=0, outputs=2)
     found = op.emit("Gather", op.const(np.array(names, object)), which, axis=0)
     none = op.emit("IsInf", best)
@@ -128,20 +152,21 @@ def h_softmax_search(op: Op) -> tuple[Value, Value]:
 
 
 def _read(op: Op, name: str, read: Callable[[bytes], _Tree]) -> _Tree:
-    """A message in a string argument."""
+    """Decode the message in a string argument."""
     raw = op.args.raw(name)
     try:
         return read(raw.s if raw is not None else b"")
     except WireError as error:
-        op.unsupported(f"argument {name!r} holds no tree: {error}", code="invalid-argument")
+        op.unsupported(f"argument {name!r} must hold a serialized tree: {error}", code="invalid-argument")
 
 
-def _is_sound(step: Step) -> bool:
+def _is_valid(step: Step) -> bool:
+    """Return whether the step's target is one of its node's classes."""
     return step.index >= 0 and 0 <= step.target < step.length
 
 
-def _word_positions(op: Op, words: list[int], labels: Value) -> Value:
-    """Where the labels stand among the words."""
+def _word_indices(op: Op, words: list[int], labels: Value) -> Value:
+    """Return the indices of the labels [N] in ``words``."""
     if words == list(range(len(words))):
         return labels
     same = op.emit("Equal", unsqueeze(op, labels, [1]), op.const(words, np.int64))
@@ -149,7 +174,7 @@ def _word_positions(op: Op, words: list[int], labels: Value) -> Value:
 
 
 def _softmax(op: Op, nodes: _Nodes) -> tuple[Value, Value]:
-    """The scores and the probabilities of each row in all nodes, [N, nodes, width]; padding has -inf and 0."""
+    """Return scores and probabilities of each row in all nodes, [N, nodes, width]; -inf and 0 for padding."""
     x, weight, bias = op.input(0), op.input(1), op.input(2)
     scores = op.emit("Gather", op.emit("Gemm", x, weight, bias, transB=1), op.const(nodes.rows), axis=1)
     scores = add(op, scores, op.const(np.where(nodes.real, 0, -np.inf), np.float32))
@@ -157,10 +182,10 @@ def _softmax(op: Op, nodes: _Nodes) -> tuple[Value, Value]:
 
 
 def _intermediate(op: Op, nodes: _Nodes, visited: Value, depth: int, scores: Value, probabilities: Value) -> Value:
-    """Scores and probabilities of the nodes ``visited`` [N, depth], without padding, as one vector."""
+    """Return scores and probabilities of the ``visited`` nodes [N, depth] as one vector, without padding."""
     width = nodes.width
     column = add(op, unsqueeze(op, mul(op, visited, width), [2]), op.const(np.arange(width)))
-    # Beyond the end of a path there is no node; what is read there instead is left out.
+    # Beyond the end of a path there is no node: read the last class instead, and drop it below.
     column = binary(op, "Min", column, nodes.rows.size - 1)
     column = reshape(op, column, [-1, depth * width])
     pairs = []
@@ -175,6 +200,6 @@ def _intermediate(op: Op, nodes: _Nodes, visited: Value, depth: int, scores: Val
 
 
 def _with_column(op: Op, x: Value, value: float) -> Value:
-    """A matrix with one column more, of one value."""
+    """Append a column that holds ``value`` to a matrix."""
     pads = op.const([0, 0, 0, 1], np.int64)
     return op.emit("Pad", x, pads, op.const(value, x))

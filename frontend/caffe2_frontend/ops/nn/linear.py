@@ -1,4 +1,4 @@
-"""Matrix products."""
+"""Matrix products: fully connected layers, (batched) products, and products with factored matrices."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ family = Family("linear")
 
 
 def _fc_operand(op: OpView, index: int) -> TensorInfo:
+    """Describe operands by their ranks: X has axis + 1 dims, W has axis_w + 1, b has one."""
     if index == 0:
         axis = op.args.integer("axis", default=1)
         return TensorInfo(shape=(None,) * (axis + 1) if axis >= 0 else None)
@@ -37,7 +38,11 @@ def _fc_operand(op: OpView, index: int) -> TensorInfo:
 @family.converts("FC", "FCTransposed", expects=_fc_operand)
 @takes(REALS, 0, 1, 2)
 def fully_connected(op: Op) -> Value:
-    """The dims of X from ``axis`` on are one dim, W (from ``axis_w`` on likewise) is O x I, or I x O if transposed."""
+    """FC | FCTransposed(X, W, b; axis=1, axis_w=1) -> Y.
+
+    The dims of X from ``axis`` on count as one, K; those of W from ``axis_w`` on likewise. W is [M, K], or [K, M] if
+    transposed; Y keeps the dims of X before ``axis``, where Gemm takes matrices only.
+    """
     x, w, b = op.input(0), op.input(1), op.input(2)
     op.args.ignore("freeze_bias")
     rank = op.rank(x)
@@ -56,9 +61,10 @@ def fully_connected(op: Op) -> Value:
 @family.converts("MatMul")
 @takes(REALS, 0, 1)
 def matmul(op: Op) -> Value:
-    """Both operands are flattened to matrices at ``axis_a`` and ``axis_b``.
+    """MatMul(A, B[, shape_like]; axis_a=1, axis_b=1, trans_a=0, trans_b=0) -> C.
 
-    The result is a matrix, or has the shape of a third operand.
+    Both operands are flattened to matrices at ``axis_a`` and ``axis_b``. The result is a matrix, or has the shape of
+    the third operand.
     """
     a, b = (
         flatten(op, v, op.axis(op.args.integer(name, default=1), op.rank(v), name))
@@ -75,9 +81,10 @@ def matmul(op: Op) -> Value:
 @family.converts("BatchMatMul")
 @takes(REALS, 0, 1)
 def batch_matmul(op: Op) -> Value:
-    """Batches must agree unless ``broadcast``; vectors are rows or columns as in NumPy's matmul.
+    """BatchMatMul(A, B; trans_a=0, trans_b=0, broadcast=0) -> C.
 
-    A transposition leaves a vector as it is, and the product of two vectors is a vector of one element.
+    Batch dims must agree unless ``broadcast``. Vectors are rows or columns as in NumPy's matmul; transposing one has no
+    effect, and the product of two vectors is a vector of one element.
     """
     op.args.ignore("use_scratch")
     broadcast = op.args.flag("broadcast", default=False)
@@ -88,21 +95,25 @@ def batch_matmul(op: Op) -> Value:
     if op.rank(a) == 1 and op.rank(b) == 1:
         return reshape(op, op.emit("MatMul", a, b), [1])
     if broadcast and op.rank(a) > 1 and op.rank(b) > 1:
-        a, b = _emptied(op, a, b)
+        a, b = _expand_to_empty(op, a, b)
     elif not broadcast:
         _require_same_batch(op, a, b)
     return op.emit("MatMul", a, b)
 
 
 def _require_same_batch(op: Op, a: Value, b: Value) -> None:
+    """Refuse batch dims that are known to differ."""
     for dim_a, dim_b in zip(reversed(op.shape(a)[:-2]), reversed(op.shape(b)[:-2]), strict=False):
         if isinstance(dim_a, int) and isinstance(dim_b, int) and dim_a != dim_b:
-            reason = f"batches differ: {op.shape(a)} and {op.shape(b)}"
+            reason = f"the batch dims of A {op.shape(a)} and B {op.shape(b)} must be equal"
             op.unsupported(reason, "set broadcast=1", code="invalid-operands")
 
 
-def _emptied(op: Op, a: Value, b: Value) -> tuple[Value, Value]:
-    """Both operands, without batches where a batch dim of the other is 0: runtimes do not broadcast 1 to 0."""
+def _expand_to_empty(op: Op, a: Value, b: Value) -> tuple[Value, Value]:
+    """Expand both operands to an empty batch where a batch dim of the other is 0.
+
+    Runtimes do not broadcast a dim of 1 to one of 0 in MatMul.
+    """
     rank = max(op.rank(a), op.rank(b))
     batches = [[*[1] * (rank - op.rank(v)), *op.shape(v)[:-2]] for v in (a, b)]
     if all(isinstance(d, int) and d > 0 for batch in batches for d in batch):
@@ -122,6 +133,7 @@ def _emptied(op: Op, a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _swap_last(op: Op, x: Value) -> Value:
+    """Transpose the last two dims; a vector is returned unchanged."""
     rank = op.rank(x)
     if rank < 2:
         return x
@@ -131,7 +143,10 @@ def _swap_last(op: Op, x: Value) -> Value:
 @family.converts("ElementwiseLinear", expects={1: TensorInfo(shape=(None,)), 2: TensorInfo(shape=(None,))})
 @takes(REALS, 0, 1, 2)
 def elementwise_linear(op: Op) -> Value:
-    """``Y = X * w + b``, with w and b as long as the dims of X from ``axis`` on; Y is X's shape."""
+    """ElementwiseLinear(X, w, b; axis=1) -> Y: ``Y = X * w + b``.
+
+    ``w`` and ``b`` hold one element for each index of the dims of X from ``axis`` on.
+    """
     x, w, b = op.input(0), op.input(1), op.input(2)
     rank = op.rank(x)
     axis = op.axis(op.args.integer("axis", default=1), rank)
@@ -144,9 +159,10 @@ def elementwise_linear(op: Op) -> Value:
 @family.converts("ConcatBatchMatMulBatchGatherOp")
 @takes(REALS, 1)
 def pairwise_products(op: Op) -> Value:
-    """All dot products between the rows that the operands have for one example, those that the indices choose.
+    """ConcatBatchMatMulBatchGatherOp(indices, X0, X1, ...) -> Y.
 
-    The operands after the indices are [N, D] each; the products of K of them are numbered as a K x K matrix is.
+    The K operands X are [N, D]. For each example the K x K matrix of their dot products is computed, flattened, and the
+    elements at the indices are returned.
     """
     rows = op.emit("Concat", *(unsqueeze(op, x, [1]) for x in op.inputs[1:]), axis=1)
     products = op.emit("MatMul", rows, _swap_last(op, rows))
@@ -156,14 +172,19 @@ def pairwise_products(op: Op) -> Value:
 @family.converts("TT")
 @takes(REALS, 0, 1, 2)
 def tensor_train(op: Op) -> Value:
-    """A matrix product whose matrix is given by its cores, one behind the other in a vector, the last core first.
+    """TT(X, b, cores; inp_sizes, out_sizes, tt_ranks) -> Y.
 
+    ``Y = X @ W + b`` with W in tensor-train format: its cores lie one behind the other in a vector, the last one first.
     Core i is a matrix of ``inp_sizes[i] * tt_ranks[i + 1]`` rows and ``tt_ranks[i] * out_sizes[i]`` columns.
     """
     x, bias, cores = op.input(0), op.input(1), op.input(2)
     inputs, outputs, ranks = (op.args.integers(name) for name in ("inp_sizes", "out_sizes", "tt_ranks"))
     if len(inputs) != len(outputs) or len(ranks) != len(inputs) + 1:
-        op.unsupported("inp_sizes, out_sizes and tt_ranks do not fit each other", code="invalid-argument")
+        op.unsupported(
+            "inp_sizes and out_sizes must have equally many elements, and tt_ranks one more", code="invalid-argument"
+        )
+    # Contract one core after the other, from the last. Each transposition moves the core's output dim to the front, so
+    # that the next core's input dim and rank are the last dims of y.
     y, start = x, 0
     for i in reversed(range(len(inputs))):
         rows, columns = inputs[i] * ranks[i + 1], ranks[i] * outputs[i]

@@ -1,4 +1,4 @@
-"""Metrics: accuracies and average precision of predictions."""
+"""Metrics of predictions: accuracies and average precision."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ _LABELS = TensorInfo(ir.DataType.INT32, (None,))
 
 @family.converts("Accuracy", expects={0: _SCORES, 1: _LABELS})
 def accuracy(op: Op) -> Value:
-    """A row counts where fewer than top_k classes come before its label; of equal scores, the first is before."""
+    """Accuracy(scores, labels; top_k=1) -> accuracy.
+
+    A row counts if fewer than ``top_k`` classes precede its label's: those with a higher score, and of equal scores
+    those with a lower index.
+    """
     top_k = op.args.integer("top_k", default=1)
     scores, labels = op.input(0), op.input(1)
     label = unsqueeze(op, cast(op, labels, ir.DataType.INT64), [1])
@@ -29,13 +33,16 @@ def accuracy(op: Op) -> Value:
     tied = op.emit("And", op.emit("Equal", scores, own), op.emit("Less", classes, label))
     ahead = cast(op, op.emit("Or", op.emit("Greater", scores, own), tied), ir.DataType.INT64)
     before = op.emit("ReduceSum", ahead, op.const([1], np.int64), keepdims=0)
-    right = cast(op, op.emit("Less", before, op.const(top_k, np.int64)), _FLOAT)
-    return div(op, op.emit("ReduceSum", right, keepdims=0), cast(op, op.emit("Size", labels), _FLOAT))
+    correct = cast(op, op.emit("Less", before, op.const(top_k, np.int64)), _FLOAT)
+    return div(op, op.emit("ReduceSum", correct, keepdims=0), cast(op, op.emit("Size", labels), _FLOAT))
 
 
 @family.converts("MultiClassAccuracy", expects={0: _SCORES, 1: _LABELS})
 def multi_class_accuracy(op: Op) -> tuple[Value, Value]:
-    """For each class, how many of its rows are predicted as it is, and how many rows it has."""
+    """MultiClassAccuracy(scores, labels) -> accuracies, amounts.
+
+    Both [classes]: the share of each class's rows whose highest score is that class, and the number of those rows.
+    """
     scores, labels = op.input(0), cast(op, op.input(1), ir.DataType.INT64)
     best = op.emit("ArgMax", scores, axis=1, keepdims=0)
     classes = op.emit("Shape", scores, start=1, end=2)
@@ -47,17 +54,21 @@ def multi_class_accuracy(op: Op) -> tuple[Value, Value]:
             op.emit("Expand", op.const([1.0], np.float32), op.emit("Shape", labels), shape=op.shape(labels)),
         )
     ]
-    right, amounts = counts
-    rate = op.emit("Div", right, op.emit("Max", amounts, op.const([1.0], np.float32)))
+    correct, amounts = counts
+    rate = op.emit("Div", correct, op.emit("Max", amounts, op.const([1.0], np.float32)))
     return rate, cast(op, amounts, ir.DataType.INT32)
 
 
 @family.converts("APMeter", expects={0: _SCORES, 1: TensorInfo(ir.DataType.INT32, (None, None))})
 def average_precision(op: Op) -> Value:
-    """Of the last buffer_size rows. Caffe2's operator goes on with the rows of earlier runs, ONNX's cannot."""
+    """APMeter(scores, labels; buffer_size=1000) -> average_precision.
+
+    Computed per class over the last ``buffer_size`` rows: the mean of the precision at the rank of each positive row.
+    Caffe2 keeps the rows of earlier runs in the buffer; an ONNX model has no state, and sees those of this run only.
+    """
     buffer = op.args.integer("buffer_size", default=1000)
     if buffer <= 0:
-        op.unsupported("buffer_size has to be above 0", code="invalid-argument")
+        op.unsupported(f"buffer_size must be positive, not {buffer}", code="invalid-argument")
     scores, labels = (slice_axis(op, op.input(i), 0, -buffer, np.iinfo(np.int64).max) for i in (0, 1))
     rows = size_vector(op, scores, 0)
     _, order = op.emit("TopK", scores, rows, axis=0, largest=1, sorted=1, outputs=2)

@@ -9,8 +9,19 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, square, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.moments import inverse_deviation, moments
-from caffe2_frontend.emit.operand_checks import require_equal
-from caffe2_frontend.emit.shapes import cast, known_size, product, quotient, reshape, size, sizes, squeeze, unsqueeze
+from caffe2_frontend.emit.operand_checks import require_equal, require_groups
+from caffe2_frontend.emit.shapes import (
+    as_vector,
+    broadcast_over_channels,
+    cast,
+    known_size,
+    product,
+    quotient,
+    reshape,
+    size,
+    sizes,
+    squeeze,
+)
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -19,22 +30,24 @@ family = Family("normalization")
 
 
 def _operand(_: OpView, index: int) -> TensorInfo:
-    """The input is float of any rank; what belongs to its channels or columns are vectors."""
+    """Describe X as float of any rank, and the operands per channel or column as float vectors."""
     return TensorInfo(ir.DataType.FLOAT, (None,) if index else None)
 
 
 @family.converts("SpatialBN", expects=_operand)
 def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
-    """In training the moments are the batch's, and more outputs tell them.
+    """SpatialBN(X, scale, bias, mean, var[, sums, sumsq]; is_test=0, epsilon=1e-5, momentum=0.9, ...) -> Y[, ...].
 
-    Running moments weigh the old ones with ``momentum``; the running variance takes the batch's unbiased one, the
-    others the biased. The moments saved are the mean and the inverse deviation. With ``num_batches`` the sums of
-    values and squares over several batches of this size are two more operands.
+    In training X is normalized by the moments of the batch, and four more outputs are running_mean, running_var,
+    saved_mean and saved_inv_std. The running moments become ``momentum * old + (1 - momentum) * new``, with the
+    unbiased variance of the batch as the new one; normalization and the saved moments use the biased one. With
+    ``num_batches`` (1) the operands sums and sumsq hold the sums of values and squares over that many batches of this
+    size. ``order`` is "NCHW" by default.
     """
     x = op.input(0)
     last = channels_last(op)
     if op.rank(x) < 2:
-        op.unsupported(f"rank {op.rank(x)}: batch and channels are needed", code="invalid-operands")
+        op.unsupported(f"X must have at least rank 2 (batch and channels), not {op.rank(x)}", code="invalid-operands")
     x = move_first(op, x, when=last)
     scale, bias, mean, var = (_per_channel(op, x, i) for i in range(1, 5))
     epsilon = op.args.number("epsilon", default=1e-5)
@@ -42,9 +55,15 @@ def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     batches = op.args.integer("num_batches", default=1)
     test = op.args.flag("is_test", default=False)
     if epsilon <= 0 or not 0 <= momentum <= 1:
-        op.unsupported("epsilon must be positive and momentum between 0 and 1", code="invalid-argument")
+        op.unsupported(
+            f"epsilon must be positive ({epsilon}) and momentum between 0 and 1 ({momentum})", code="invalid-argument"
+        )
     if op.output_count != (1 if test else 5):
-        op.unsupported(f"{op.output_count} outputs: one in test, five in training", code="invalid-operands")
+        op.unsupported(
+            f"SpatialBN must have one output with is_test=1 and five with is_test=0, not {op.output_count}",
+            hint="set is_test=1 to export for inference",
+            code="invalid-operands",
+        )
     if test:
         y = op.emit("BatchNormalization", x, scale, bias, mean, var, epsilon=epsilon)
         return move_last(op, y, when=last)
@@ -52,21 +71,24 @@ def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     count = div(op, mul(op, elements, float(batches)), channels)
     batch_mean, batch_var = _batch_moments(op, x, batches, count)
     rstd = inverse_deviation(op, batch_var, epsilon)
-    y = _affine(op, sub(op, x, _spread(op, batch_mean, op.rank(x))), mul(op, scale, rstd), bias)
+    y = _affine(op, sub(op, x, broadcast_over_channels(op, batch_mean, x)), mul(op, scale, rstd), bias)
     unbiased = mul(op, batch_var, div(op, count, sub(op, count, 1.0)))
     results = [blend(op, mean, batch_mean, momentum), blend(op, var, unbiased, momentum), batch_mean, rstd]
     if not op.static_dim(x, 0):
-        # An empty batch leaves the running moments as they are and saves zeros.
-        none = op.const(0.0, x)
-        some = op.emit("Greater", count, none)
-        kept = (mean, var, none, none)
-        results = [op.emit("Where", some, new, old) for new, old in zip(results, kept, strict=True)]
+        # An empty batch leaves the running moments unchanged, and saves zeros.
+        zero = op.const(0.0, x)
+        nonempty = op.emit("Greater", count, zero)
+        kept = (mean, var, zero, zero)
+        results = [op.emit("Where", nonempty, new, old) for new, old in zip(results, kept, strict=True)]
     return (move_last(op, y, when=last), *results)
 
 
 @family.converts("InstanceNorm", expects=_operand)
 def instance_norm(op: Op) -> Value | tuple[Value, ...]:
-    """More outputs: the mean and the inverse deviation, [N, C]."""
+    """InstanceNorm(X, scale, bias; epsilon=1e-5, order="NCHW") -> Y[, mean, inv_std].
+
+    The moments are [N, C].
+    """
     x = op.input(0)
     last = channels_last(op)
     x = move_first(op, x, when=last)
@@ -81,7 +103,10 @@ def instance_norm(op: Op) -> Value | tuple[Value, ...]:
 
 @family.converts("GroupNorm", expects=_operand)
 def group_norm(op: Op) -> Value | tuple[Value, ...]:
-    """Scale and bias belong to channels, not to groups. More outputs: the mean and the inverse deviation, [N, G]."""
+    """GroupNorm(X, scale, bias; group=32, epsilon=1e-5, order="NCHW") -> Y[, mean, inv_std].
+
+    Scale and bias have one element per channel, not per group. The moments are [N, group].
+    """
     op.args.ignore("is_test")
     x = op.input(0)
     last = channels_last(op)
@@ -89,9 +114,9 @@ def group_norm(op: Op) -> Value | tuple[Value, ...]:
     group = op.args.integer("group", default=32)
     epsilon = op.args.number("epsilon", default=1e-5)
     channels = op.static_dim(op.input(1), 0) if op.static_dim(x, 1) is None else op.static_dim(x, 1)
-    if group < 1 or (channels is not None and channels % group):
-        op.unsupported(f"{channels} channels do not divide into {group} groups", code="invalid-operands")
+    require_groups(op, channels, group, "channels")
     n, inside = size(op, x, 0), quotient(op, product(op, sizes(op, x, 1)), group)
+    # A group is an instance of one channel: normalize [N, G, C / G * ...], then scale and shift the channels.
     groups = reshape(op, x, [n, group, inside])
     ones, zeros = (op.const(np.full(group, v), x) for v in (1.0, 0.0))
     y = op.emit("InstanceNormalization", groups, ones, zeros, epsilon=epsilon)
@@ -102,17 +127,21 @@ def group_norm(op: Op) -> Value | tuple[Value, ...]:
 
 @family.converts("LayerNorm", "C10LayerNorm_DontUseThisOpYet", expects=_operand)
 def layer_norm(op: Op) -> tuple[Value, Value, Value]:
-    """The moments are [*dims before axis, 1], the second of them the deviation, not its inverse."""
+    """LayerNorm(X[, scale, bias]; axis=1, epsilon=1e-5, elementwise_affine=0) -> Y, mean, std.
+
+    C10LayerNorm_DontUseThisOpYet is the same. The moments are [*dims before axis, 1], the second being the standard
+    deviation, where ONNX's is its inverse.
+    """
     x = op.input(0)
     rank = op.rank(x)
     axis = op.axis(op.args.integer("axis", default=1), rank)
     epsilon = op.args.number("epsilon", default=1e-5)
     affine = op.args.flag("elementwise_affine", default=False)
     if rank < 2:
-        op.unsupported("the rank must be 2 at least", code="invalid-operands")
+        op.unsupported(f"X must have at least rank 2, not {rank}", code="invalid-operands")
     scale, bias = (_as_tail(op, op.input(i), x, axis) for i in (1, 2)) if affine else (op.const([1.0], x), None)
     if op.dtype(x) == ir.DataType.DOUBLE:
-        # No kernel takes doubles.
+        # onnxruntime has no float64 kernel for LayerNormalization.
         mean, var = moments(op, x, range(axis, rank))
         inverse = inverse_deviation(op, var, epsilon)
         y = mul(op, sub(op, x, mean), inverse, scale)
@@ -125,7 +154,10 @@ def layer_norm(op: Op) -> tuple[Value, Value, Value]:
 
 @family.converts("RMSNorm", expects=_operand)
 def rms_norm(op: Op) -> tuple[Value, Value]:
-    """The second output, of the dims before ``axis``, is the inverse of the root mean square."""
+    """RMSNorm(X, gamma, beta; axis=1, eps=0.0) -> Y, rrms.
+
+    The second output, of the dims before ``axis``, is the reciprocal of the root mean square.
+    """
     x = op.input(0)
     rank = op.rank(x)
     axis = op.axis(op.args.integer("axis", default=1), rank)
@@ -140,32 +172,38 @@ def rms_norm(op: Op) -> tuple[Value, Value]:
 
 @family.converts("LRN", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4)})
 def local_response(op: Op) -> Value | tuple[Value, Value]:
-    """The second output is what the input is divided by, before the power ``beta``."""
+    """LRN(X; size, alpha=0.0, beta=0.0, bias=1.0, order="NCHW") -> Y[, scale].
+
+    The second output is what X is divided by, before it is raised to ``beta``.
+    """
     x = op.input(0)
     last = channels_last(op)
     width = op.args.integer("size", default=0)
     alpha, beta = (op.args.number(name, default=0.0) for name in ("alpha", "beta"))
     bias = op.args.number("bias", default=1.0)
     if width < 1 or op.rank(x) != 4:
-        op.unsupported("the size must be positive and the rank 4", code="invalid-operands")
+        reason = f"size must be positive ({width}), and X must have rank 4 ({op.rank(x)})"
+        op.unsupported(reason, code="invalid-operands")
     x = move_first(op, x, when=last)
     if width % 2 and op.output_count == 1:
         y = op.emit("LRN", x, size=width, alpha=alpha, beta=beta, bias=bias)
         return move_last(op, y, when=last)
-    # The mean of the squares over neighbouring channels, as a pooling of images [N, 1, C, H * W].
+    # ONNX's LRN has no second output, and no even size. Compute the mean of squares over neighbouring channels as a
+    # pooling of images [N, 1, C, H * W].
     n, c, *image = sizes(op, x)
     planes = reshape(op, square(op, x), [n, 1, c, product(op, image)])
-    ahead = (width - 1) // 2
-    near = op.emit(
-        "AveragePool", planes, kernel_shape=[width, 1], pads=[ahead, 0, width - 1 - ahead, 0], count_include_pad=1
+    before = (width - 1) // 2
+    local_mean = op.emit(
+        "AveragePool", planes, kernel_shape=[width, 1], pads=[before, 0, width - 1 - before, 0], count_include_pad=1
     )
-    scale = add(op, mul(op, of_shape(op, near, x), alpha), bias)
+    scale = add(op, mul(op, of_shape(op, local_mean, x), alpha), bias)
     y = mul(op, x, op.emit("Pow", scale, op.const(-beta, x)))
     return move_last(op, y, when=last), move_last(op, scale, when=last)
 
 
 @family.converts("AffineChannel", expects=_operand)
 def affine_channel(op: Op) -> Value:
+    """AffineChannel(X, scale, bias; order="NCHW", is_learnable) -> Y."""
     op.args.ignore("is_learnable")
     x, scale, bias = op.input(0), op.input(1), op.input(2)
     if channels_last(op):
@@ -174,29 +212,23 @@ def affine_channel(op: Op) -> Value:
 
 
 def _affine(op: Op, x: Value, scale: Value, bias: Value) -> Value:
-    """``x`` [N, C, ...] with each channel scaled and shifted."""
-    rank = op.rank(x)
-    return add(op, mul(op, x, _spread(op, scale, rank)), _spread(op, bias, rank))
-
-
-def _spread(op: Op, v: Value, rank: int) -> Value:
-    """A vector of channels, so that it broadcasts over images [N, C, ...] of a rank."""
-    return unsqueeze(op, v, range(1, rank - 1))
+    """Scale and shift each channel of ``x`` [N, C, ...]."""
+    return add(op, mul(op, x, broadcast_over_channels(op, scale, x)), broadcast_over_channels(op, bias, x))
 
 
 def _per_channel(op: Op, x: Value, index: int) -> Value:
-    """Operand ``index``, which holds one value for each channel of ``x`` [N, C, ...], as a vector."""
+    """Return operand ``index``, which holds one element per channel of ``x`` [N, C, ...], as a vector."""
     v = op.input(index)
     require_equal(op, known_size(op, v), op.static_dim(x, 1), f"elements of input {index} and channels")
-    return v if op.rank(v) == 1 else reshape(op, v, [-1])
+    return as_vector(op, v)
 
 
 def _as_tail(op: Op, v: Value, x: Value, axis: int) -> Value:
-    """As many values as ``x`` has in its dims from ``axis`` on, in those dims."""
+    """Reshape ``v`` to the dims of ``x`` from ``axis`` on."""
     tail = op.shape(x)[axis:]
     elements = product(op, sizes(op, x, axis)) if all(isinstance(d, int) for d in tail) else None
     require_equal(
-        op, known_size(op, v), elements if isinstance(elements, int) else None, "elements a layer and weights"
+        op, known_size(op, v), elements if isinstance(elements, int) else None, "elements per layer and weights"
     )
     if op.rank(v) == len(tail) and (len(tail) == 1 or list(op.shape(v)) == list(tail)):
         return v
@@ -204,7 +236,7 @@ def _as_tail(op: Op, v: Value, x: Value, axis: int) -> Value:
 
 
 def _batch_moments(op: Op, x: Value, batches: int, count: Value) -> tuple[Value, Value]:
-    """Mean and variance of each channel."""
+    """Return mean and variance [C] of the batch, or of the sums over ``batches`` batches of ``count`` elements."""
     if batches <= 1:
         return moments(op, x, [0, *range(2, op.rank(x))], keepdims=False)
     mean, power = (div(op, op.input(i), count) for i in (5, 6))
@@ -212,5 +244,6 @@ def _batch_moments(op: Op, x: Value, batches: int, count: Value) -> tuple[Value,
 
 
 def _saved(op: Op, x: Value, axes: range | list[int], epsilon: float) -> tuple[Value, Value]:
+    """Return mean and inverse standard deviation along ``axes``."""
     mean, var = moments(op, x, axes, keepdims=False)
     return mean, inverse_deviation(op, var, epsilon)

@@ -1,4 +1,8 @@
-"""Pooling: the largest, the mean or the p-norm of what a moving window holds."""
+"""Pooling: the maximum, the mean or the p-norm of a moving window.
+
+<window> in a signature stands for the arguments that emit.window reads: kernel | kernel_h, kernel_w | kernels, and
+likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads), legacy_pad=0 and global_pooling=0.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +26,14 @@ _LOWEST = float(np.finfo(np.float32).min)
 
 
 def _image(op: OpView, _: int) -> TensorInfo:
+    """Describe the image as float, of the rank that the window's arguments imply."""
     rank = image_rank(op)
     return TensorInfo(ir.DataType.FLOAT, None if rank is None else (None,) * rank)
 
 
 @family.converts("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", expects=_image)
 def max_pool(op: Op) -> Value:
+    """MaxPool | MaxPool1D | MaxPool2D | MaxPool3D(X; <window>, order="NCHW") -> Y."""
     op.args.ignore("count_include_pad")
     x, window = _prepared(op)
     if not window.kernel:
@@ -41,7 +47,11 @@ def max_pool(op: Op) -> Value:
 
 @family.converts("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", expects=_image)
 def average_pool(op: Op) -> Value:
-    """Where pads count, a window of Caffe's old pooling is divided by its whole size, however far it reaches out."""
+    """AveragePool | AveragePool1D | AveragePool2D | AveragePool3D(X; <window>, count_include_pad=0, order="NCHW") -> Y.
+
+    With count_include_pad and legacy_pad CAFFE_LEGACY_POOLING a window is divided by its full size, even where it
+    exceeds the padded image.
+    """
     count_pads = op.args.flag("count_include_pad", default=False)
     x, window = _prepared(op)
     if not window.kernel:
@@ -49,6 +59,7 @@ def average_pool(op: Op) -> Value:
     elif window.may_start_outside or (count_pads and window.legacy is LegacyPad.CAFFE_LEGACY_POOLING):
         y = _mean_with_pads(op, window, x)
         if not count_pads:
+            # The mean of ones is the share of each window that is not padding.
             ones = op.emit("Expand", op.const(1.0, x), vector(op, [1, 1, *sizes(op, x, 2)]))
             y = op.emit("Div", y, _mean_with_pads(op, window, ones))
     else:
@@ -58,35 +69,40 @@ def average_pool(op: Op) -> Value:
 
 @family.converts("LpPool", expects=_image)
 def lp_pool(op: Op) -> Value:
-    """``p`` need not be an integer: then the 1-norm of the powers is taken, and its root."""
+    """LpPool(X; <window>, p=2.0, order="NCHW") -> Y.
+
+    ONNX requires an integer ``p``. For others the powers ``|x| ** p`` are pooled with p=1, and the root is taken after.
+    """
     p = op.args.number("p", default=2.0)
     x, window = _prepared(op)
     if window.may_start_outside:
         x = caffe_pads(op, window, x, 0.0)
-    whole = p.is_integer() and p >= 1
-    if not whole:
+    integer = p.is_integer() and p >= 1
+    if not integer:
         x = op.emit("Pow", op.emit("Abs", x), op.const(p, x))
-    attributes: dict[str, Any] = {"p": int(p) if whole else 1}
+    attributes: dict[str, Any] = {"p": int(p) if integer else 1}
     if not window.kernel:
         y = op.emit("GlobalLpPool", x, **attributes)
     else:
         attributes |= _unpadded(window) if window.may_start_outside else _attributes(window)
         y = op.emit("LpPool", x, **attributes)
-    if not whole:
+    if not integer:
         y = op.emit("Pow", y, op.const(1.0 / p, x))
     return move_last(op, y, when=window.channels_last)
 
 
 def _prepared(op: Op) -> tuple[Value, Window]:
-    """The image, channels first, and the window over it."""
+    """Return the image, channels first, and the window over it."""
     x = op.input(0)
     require_dtype(op, x, SINGLE, "the image")
     window = read_window(op, op.rank(x), whole=True)
     if set(window.dilation) - {1}:
-        op.unsupported("pooling has no dilation", code="invalid-argument")
+        op.unsupported("dilation must be 1: Caffe2's pooling does not support it", code="invalid-argument")
     for k, *pads in zip(window.kernel, window.head, window.tail, strict=True):
         if max(pads) >= k or min(pads) < 0:
-            op.unsupported(f"pads {pads} are not smaller than the kernel, {k}", code="invalid-argument")
+            op.unsupported(
+                f"pads must be at least 0 and less than the kernel size ({k}), not {pads}", code="invalid-argument"
+            )
     x = move_first(op, x, when=window.channels_last)
     if window.kernel:
         check_fits(op, window, x)
@@ -94,13 +110,17 @@ def _prepared(op: Op) -> tuple[Value, Window]:
 
 
 def _mean_with_pads(op: Op, window: Window, x: Value) -> Value:
+    """Return the mean of each window of the image padded with zeros, pads counted."""
     padded = caffe_pads(op, window, x, 0.0)
     y: Value = op.emit("AveragePool", padded, count_include_pad=1, **_unpadded(window))
     return y
 
 
 def _attributes(window: Window) -> dict[str, Any]:
-    """Caffe's old pooling rounds the number of windows up and pads both sides as the front."""
+    """Return the attributes of ONNX's operator for a window.
+
+    With CAFFE_LEGACY_POOLING the number of windows is rounded up, and the head's pads serve for both sides.
+    """
     if window.legacy is not LegacyPad.CAFFE_LEGACY_POOLING:
         return window.attributes
     pads = [*window.head, *window.head]
@@ -108,4 +128,5 @@ def _attributes(window: Window) -> dict[str, Any]:
 
 
 def _unpadded(window: Window) -> dict[str, Any]:
+    """Return the attributes of ONNX's operator for a window over an image that is padded already."""
     return window.attributes | {"pads": None}

@@ -1,4 +1,8 @@
-"""Losses of the order within sessions: every pair of elements of a session is compared."""
+"""Ranking losses: every pair of elements of a session is compared.
+
+A session is a segment of the scores. Sessions are processed by a Loop, which appends the results to vectors that it
+carries: a Loop's scan outputs would need equal lengths, and runtimes disagree on the shape of stacked scalars.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import binary, div, mul, sub
+from caffe2_frontend.emit.arithmetic import binary, div, mul, sub, total
 from caffe2_frontend.emit.operand_checks import require_rank, takes
-from caffe2_frontend.emit.shapes import cast, indices, reshape, size, size_vector, unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, cast, indices, size, size_vector, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -26,8 +30,11 @@ _OPERANDS: Final = {0: _SCORES, 1: _SCORES, 2: TensorInfo(ir.DataType.INT32, (No
 @family.converts("PairWiseLoss", expects=_OPERANDS)
 @takes(_FLOAT, 0, 1)
 def pair_wise_loss(op: Op) -> Value:
-    """One loss a session; without lengths all elements are one session, and none where there are no elements."""
-    x, labels = (reshape(op, v, [-1]) if op.rank(v) != 1 else v for v in (op.input(0), op.input(1)))
+    """PairWiseLoss(X, label[, lengths]) -> loss.
+
+    One loss per session; without lengths all elements are one session, and an empty one has no loss.
+    """
+    x, labels = (as_vector(op, v) for v in (op.input(0), op.input(1)))
     if not op.has_input(2):
         loss = unsqueeze(op, _pair_loss(op, x, labels), [0])
         return op.emit("Slice", loss, op.const([0], np.int64), size_vector(op, x, 0), shape=[None])
@@ -37,98 +44,114 @@ def pair_wise_loss(op: Op) -> Value:
         start, losses = states
         end = _end(body, start, lengths, rows[0])
         loss = _pair_loss(body, *(_slice(body, v, start, end) for v in (x, labels)))
-        return [_go(body), end, _append(body, losses, unsqueeze(body, loss, [0]))], []
+        return [_true(body), end, _append(body, losses, unsqueeze(body, loss, [0]))], []
 
-    states = [op.const([0], np.int64), _none(op)]
-    (_, losses), _ = loop(op, size(op, lengths, 0), _go(op), states, session)
+    states = [op.const([0], np.int64), _empty(op)]
+    (_, losses), _ = loop(op, size(op, lengths, 0), _true(op), states, session)
     return losses
 
 
 @family.converts("LambdaRankNdcg", expects=_OPERANDS)
 @takes(_FLOAT, 0, 1)
 def lambda_rank_ndcg(op: Op) -> tuple[Value, Value]:
-    """One loss a session, and what its gradient is by each score."""
+    """LambdaRankNdcg(y, r, lengths; use_ndcg_as_loss=0, use_idcg_normalization=1, use_exp_gain=1) -> loss, dy.
+
+    One loss per session, and its gradient with respect to each score. (C. Burges, "From RankNet to LambdaRank to
+    LambdaMART", 2010.)
+    """
     y, ratings, lengths = op.input(0), op.input(1), cast(op, op.input(2), ir.DataType.INT64)
     require_rank(op, y, 1, "the scores")
 
     def session(body: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:
-        start, losses, slopes = states
+        start, losses, gradients = states
         end = _end(body, start, lengths, rows[0])
-        loss, slope = _lambda_rank(body, *(_slice(body, v, start, end) for v in (y, ratings)))
-        appended = _append(body, losses, unsqueeze(body, loss, [0])), _append(body, slopes, slope)
-        return [_go(body), end, *appended], []
+        loss, gradient = _lambda_rank(body, *(_slice(body, v, start, end) for v in (y, ratings)))
+        appended = _append(body, losses, unsqueeze(body, loss, [0])), _append(body, gradients, gradient)
+        return [_true(body), end, *appended], []
 
-    states = [op.const([0], np.int64), _none(op), _none(op)]
-    (_, losses, slopes), _ = loop(op, size(op, lengths, 0), _go(op), states, session)
-    return losses, slopes
-
-
-# Results of sessions are appended to one vector: what runtimes make of a Loop's stacked scalars differs.
+    states = [op.const([0], np.int64), _empty(op), _empty(op)]
+    (_, losses, gradients), _ = loop(op, size(op, lengths, 0), _true(op), states, session)
+    return losses, gradients
 
 
-def _none(op: Op) -> Value:
-    """A vector without elements, which is to grow."""
-    none = op.emit("Identity", op.const(np.zeros(0, np.float32)))
-    none.shape = ir.Shape([None])
-    return none
+def _empty(op: Op) -> Value:
+    """Return an empty float vector of unknown length, the initial state of a growing one."""
+    empty = op.emit("Identity", op.const(np.zeros(0, np.float32)))
+    empty.shape = ir.Shape([None])
+    return empty
 
 
 def _append(op: Op, values: Value, more: Value) -> Value:
+    """Append a vector to another."""
     return op.emit("Concat", values, more, axis=0, shape=[None])
 
 
-def _go(op: Op) -> Value:
-    """Go on, always."""
+def _true(op: Op) -> Value:
+    """Return the condition of a Loop that always continues."""
     return op.const(np.array(True))  # noqa: FBT003 - the value of a constant
 
 
 def _end(op: Op, start: Value, lengths: Value, session: Value) -> Value:
+    """Return the end of a session that begins at ``start``, [1]."""
     return op.emit("Add", start, op.emit("Gather", lengths, unsqueeze(op, session, [0]), axis=0))
 
 
 def _slice(op: Op, x: Value, start: Value, end: Value) -> Value:
+    """Return the elements of ``x`` from ``start`` up to ``end``."""
     return op.emit("Slice", x, start, end, shape=[None])
 
 
 def _pair_loss(op: Op, x: Value, labels: Value) -> Value:
-    """The mean over pairs of different labels: how far the higher label has not the higher score."""
+    """Return the mean logistic loss over the pairs with different labels, a scalar.
+
+    For a pair (i, j) it is ``softplus(-sign(l_i - l_j) * (x_i - x_j))``: small if the higher label has the higher
+    score.
+    """
     order = _differences(op, labels)
-    # Each pair appears twice here, and its loss is the same both times.
+    # The matrix holds each pair twice, with the same loss: the mean is not affected.
     loss = op.emit("Softplus", op.emit("Neg", mul(op, op.emit("Sign", order), _differences(op, x))))
     counts = binary(op, "GreaterOrEqual", op.emit("Abs", order), float(np.finfo(np.float32).eps))
     counts = cast(op, counts, ir.DataType.FLOAT)
-    total, pairs = (op.emit("ReduceSum", v, keepdims=0, shape=[]) for v in (mul(op, loss, counts), counts))
-    return div(op, total, binary(op, "Max", pairs, 1.0))
+    summed, pairs = total(op, mul(op, loss, counts)), total(op, counts)
+    return div(op, summed, binary(op, "Max", pairs, 1.0))
 
 
 def _lambda_rank(op: Op, y: Value, ratings: Value) -> tuple[Value, Value]:
-    """The loss of one session, a scalar, and its gradient."""
+    """Return the loss of one session, a scalar, and its gradient [N].
+
+    The weight of a pair is how much the DCG would change if its two elements were swapped:
+    ``|gain_i - gain_j| * |discount_i - discount_j|``, over the ideal DCG. The loss is the weighted logistic loss of all
+    pairs, or ``1 - NDCG``; the gradient is that of the logistic loss in both cases.
+    """
     as_ndcg = op.args.flag("use_ndcg_as_loss", default=False)
     exponential = op.args.flag("use_exp_gain", default=True) or not as_ndcg
     gain = op.emit("Exp", mul(op, ratings, math.log(2))) if exponential else ratings
     discount = _discounts(op, y)
-    best, reached = (
-        op.emit("ReduceSum", mul(op, gain, d), keepdims=0, shape=[]) for d in (_discounts(op, ratings), discount)
-    )
+    ideal_dcg, dcg = (total(op, mul(op, gain, d)) for d in (_discounts(op, ratings), discount))
     weight = op.emit("Abs", mul(op, _differences(op, gain), _differences(op, discount)))
     if op.args.flag("use_idcg_normalization", default=True):
-        whole = binary(op, "Max", best, 1e-5)
-        weight = div(op, weight, whole)
+        norm = binary(op, "Max", ideal_dcg, 1e-5)
+        weight = div(op, weight, norm)
     else:
-        whole = op.const(1.0, best)
+        norm = op.const(1.0, ideal_dcg)
     order = op.emit("Sign", _differences(op, ratings))
-    wrong = op.emit("Neg", mul(op, order, _differences(op, y)))
+    # How far each pair is ordered wrongly; negative where it is ordered right.
+    margin = op.emit("Neg", mul(op, order, _differences(op, y)))
     if as_ndcg:
-        loss = div(op, sub(op, best, reached), whole)
+        loss = div(op, sub(op, ideal_dcg, dcg), norm)
     else:
-        loss = op.emit("ReduceSum", mul(op, weight, op.emit("Softplus", wrong)), keepdims=0, shape=[])
-    pulls = mul(op, weight, order, op.emit("Sigmoid", wrong))
-    slope = op.emit("Neg", op.emit("ReduceSum", pulls, op.const([1], np.int64), keepdims=0))
-    return loss, slope
+        loss = total(op, mul(op, weight, op.emit("Softplus", margin)))
+    lambdas = mul(op, weight, order, op.emit("Sigmoid", margin))
+    gradient = op.emit("Neg", op.emit("ReduceSum", lambdas, op.const([1], np.int64), keepdims=0))
+    return loss, gradient
 
 
 def _discounts(op: Op, values: Value) -> Value:
-    """``1 / log2(2 + rank)`` of each element, the greatest having rank 0 and the earlier of equal ones the lower."""
+    """Return ``1 / log2(2 + rank)`` for each element [N].
+
+    The maximum has rank 0, and of equal elements the first has the lower rank: TopK sorts so, and the discounts are
+    scattered back to the elements' positions.
+    """
     count = op.emit("Shape", values)
     _, order = op.emit("TopK", values, count, outputs=2)
     ranks = cast(op, indices(op, count), ir.DataType.FLOAT)
@@ -137,5 +160,5 @@ def _discounts(op: Op, values: Value) -> Value:
 
 
 def _differences(op: Op, x: Value) -> Value:
-    """Each element less each other, [N, N]."""
+    """Return ``x_i - x_j`` for all pairs, [N, N]."""
     return sub(op, unsqueeze(op, x, [1]), unsqueeze(op, x, [0]))

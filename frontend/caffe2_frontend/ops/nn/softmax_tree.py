@@ -1,4 +1,4 @@
-"""The trees of a hierarchical softmax, as operators carry them: serialized messages in a string argument."""
+"""The trees of a hierarchical softmax: serialized messages in a string argument."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROOT, _CHILDREN, _WORDS, _OFFSET, _NAME = 1, 1, 2, 3, 4
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One choice on the way to a word: which of the ``length`` classes that begin at row ``index`` of the weights."""
+    """A choice on the path to a word: class ``target`` of the ``length`` classes from row ``index`` of W."""
 
     index: int
     length: int
@@ -26,7 +26,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One class of a node: its name, where it stands, and those above it (positions in the list of all choices)."""
+    """One class of a node.
+
+    Attributes:
+        name: the name of the child node, or the decimal id of the word.
+        index: the row of the weights of the node's first class.
+        length: the number of the node's classes.
+        target: the index of this class among them.
+        above: the choices that lead to the node, from the root, as indices in the list of all choices.
+    """
 
     name: str
     index: int
@@ -36,16 +44,16 @@ class Choice:
 
 
 def read_paths(data: bytes) -> dict[int, tuple[Step, ...]]:
-    """The way to each word of a serialized HierarchyProto. Raises WireError."""
+    """Read the path to each word, by ascending id, from a serialized HierarchyProto. Raises WireError."""
     paths = {}
     for path in wire.payloads(Span.of(data), _PATHS):
-        steps = (Step(*(_number(step, field) for field in _STEP)) for step in wire.payloads(path, _STEPS))
-        paths[_number(path, _WORD)] = tuple(steps)
+        steps = (Step(*(_integer(step, field) for field in _STEP)) for step in wire.payloads(path, _STEPS))
+        paths[_integer(path, _WORD)] = tuple(steps)
     return dict(sorted(paths.items()))
 
 
 def read_choices(data: bytes) -> list[Choice]:
-    """All choices of a serialized TreeProto, those of a node before those of its children. Raises WireError."""
+    """Read all choices of a serialized TreeProto, parents before children. Raises WireError."""
     choices: list[Choice] = []
     pending: list[tuple[Span, tuple[int, ...]]] = [(root, ()) for root in wire.payloads(Span.of(data), _ROOT)[-1:]]
     while pending:
@@ -53,17 +61,19 @@ def read_choices(data: bytes) -> list[Choice]:
         children = wire.payloads(node, _CHILDREN)
         names = [_text(child, _NAME) for child in children]
         names += map(str, wire.varints(node, _WORDS).tolist())
-        offset, first = _number(node, _OFFSET), len(choices)
+        offset, first = _integer(node, _OFFSET), len(choices)
         choices += [Choice(name, offset, len(names), i, above) for i, name in enumerate(names)]
         pending += [(child, (*above, first + i)) for i, child in enumerate(children)]
     return choices
 
 
-def _number(span: Span, field: int) -> int:
+def _integer(span: Span, field: int) -> int:
+    """Return the last integer of a field; 0 if it is missing."""
     values = wire.varints(span, field)
     return int(values[-1]) if values.size else 0
 
 
 def _text(span: Span, field: int) -> str:
+    """Return the last string of a field; an empty one if it is missing."""
     texts = wire.payloads(span, field)
     return texts[-1].tobytes().decode(errors="replace") if texts else ""
