@@ -14,7 +14,7 @@ import time
 
 from conformance.oracle import find_oracle
 from google.protobuf import text_format
-from unit.bridge.gradients.caffe2_gradients import ask
+from support.gradients.caffe2_gradients import ask
 
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cells import fills
 from click.testing import CliRunner, Result
 from conformance.recording import operator
+from support.cells import fills
+from support.paths import ROOT
 
 from caffe2_backend.cli.commands import main
 from caffe2_bridge import ConversionError
@@ -18,7 +19,6 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check, to_onnx
 
 OLD = b"what was there"
-ROOT = Path(__file__).resolve().parents[2]
 CHAR_RNN = ROOT / "models" / "char_rnn"
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.paths import MODELS
 
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 
-MODELS = Path(__file__).resolve().parent.parent / "golden" / "models"
 SHARED = ("seq_lengths",)
 
 

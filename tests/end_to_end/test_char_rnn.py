@@ -6,19 +6,18 @@ import importlib.util
 import json
 import sys
 from functools import cache
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from netdef_interpreter import sigmoid
+from support.netdef_interpreter import sigmoid
+from support.paths import ROOT
 
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
 from caffe2_frontend import to_onnx
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "models" / "char_rnn"
 FORMS = ("auto", "fused", "scan", "loop")
 Array = np.ndarray[Any, Any]

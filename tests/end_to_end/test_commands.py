@@ -12,15 +12,14 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from cells import fills
 from click.testing import CliRunner, Result
 from conformance.recording import operator
+from support.cells import fills
+from support.paths import CHAR_RNN
 
 import caffe2_bridge as c2
 from caffe2_backend.cli.commands import main
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-
-CHAR_RNN = Path(__file__).resolve().parents[2] / "models" / "char_rnn"
 
 
 def call(*words: object, code: int = 0) -> Result:

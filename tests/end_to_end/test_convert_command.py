@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from support.paths import CHAR_RNN
 
 import caffe2_bridge as c2
 from caffe2_backend.cli.commands import main
 
-CHAR_RNN = Path(__file__).parents[2] / "models" / "char_rnn"
 needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")
 FORMATS = ["pb", "pbtxt", "minidb", "lmdb", pytest.param("leveldb", marks=needs_plyvel)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +10,13 @@ import onnx
 import pytest
 from conformance.corpus import Case, find_cases, read_case
 from conformance.oracle import OracleRun, run_oracle
+from support.paths import GOLDEN
 
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
-
-GOLDEN: Final = Path(__file__).parents[1] / "golden"
 
 
 def _cases() -> dict[str, Case]:

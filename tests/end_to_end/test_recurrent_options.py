@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.paths import MODELS, ROOT
 
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
@@ -16,9 +17,6 @@ from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent import fused
 from caffe2_frontend.recurrent.match import Columns
 from caffe2_frontend.recurrent.stateful import STATES_KEY, NoStatesError
-
-MODELS = Path(__file__).resolve().parent.parent / "golden" / "models"
-ROOT = MODELS.parents[2]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from support.paths import GOLDEN
 
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
@@ -13,7 +12,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.reroll import reroll
 from caffe2_frontend import to_onnx
 
-FOLDER = Path(__file__).resolve().parent.parent / "golden" / "recorded" / "models" / "unrolled_lstm"
+FOLDER = GOLDEN / "recorded" / "models" / "unrolled_lstm"
 OUTPUTS = ["lstm/hidden_state_concat", "timestep_3/lstm/hidden_state", "timestep_3/lstm/cell_state"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conformance.corpus import find_cases, read_case
 from conformance.recording import operator
+from support.paths import CHAR_RNN, MODELS
 
 from caffe2_backend import Predictor, Workspace
 from caffe2_backend.runtime import Choices, DeviceTensor, make_plan
@@ -19,8 +20,6 @@ from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 
 pytestmark = pytest.mark.gpu
-MODELS: Final = Path(__file__).resolve().parents[1] / "golden" / "models"
-CHAR_RNN: Final = MODELS.parents[2] / "models" / "char_rnn"
 FORWARD: Final = sorted(
     path.parent.name
     for path in MODELS.glob("*/model.json")

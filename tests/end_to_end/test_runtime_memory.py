@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 import pytest
+from support.paths import CHAR_RNN
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import Choices
 from caffe2_bridge import load
 
-CHAR_RNN: Final = Path(__file__).resolve().parents[2] / "models" / "char_rnn"
 LONGEST: Final = 40
 WARM: Final = 1_000
 

@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from conformance.oracle import find_oracle
+from support.paths import CHAR_RNN
 
 from caffe2_bridge import load, save
 
 HERE: Final = Path(__file__).resolve().parent
-CHAR_RNN: Final = HERE.parents[1] / "models" / "char_rnn"
 IMPORTS: Final = {
     "from caffe2.proto import": "from caffe2_bridge.proto import",
     "from caffe2.python.predictor import": "from caffe2_backend import",

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
+from support.paths import ROOT
 
 from caffe2_backend.cli.commands import main
 from caffe2_backend.validation import validate
@@ -16,7 +17,6 @@ from caffe2_backend.validation.lockstep import lockstep
 from caffe2_bridge import RunError, load, save
 from caffe2_frontend import to_onnx
 
-ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "tests" / "golden" / "models"
 HERE = ("workspace", "onnxruntime-cpu", "onnx-reference")
 

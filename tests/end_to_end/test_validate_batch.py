@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.paths import MODELS
 
 from caffe2_backend.cli.commands import main
 from caffe2_backend.validation.batch import batch
 from caffe2_backend.validation.batch.batch import find_models, run_batch
 
-MODELS = Path(__file__).parents[1] / "golden" / "models"
 AGAINST = ("workspace", "onnxruntime-cpu")
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 import onnx
 import pytest
-from unit.backend.validate.faults import MODELS, with_weight
+from support.paths import MODELS
+from support.validation.faults import with_weight
 
 from caffe2_backend.picture import sketch_model
 from caffe2_backend.validation import ValidationReport, validate

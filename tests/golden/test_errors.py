@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pytest
+from support.paths import GOLDEN
 
 from caffe2_bridge import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 
-GOLDEN: Final = Path(__file__).resolve().parent
 # Refusals that depend on the contents of an operand: an exported model cannot look before it runs.
 DEPENDS_ON_CONTENTS: Final = {
     "DepthSplit": "the sizes are an operand",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from property.device_runs import DEVICES, KINDS, POOL, Blob, nets, run, start, whole_nets, without_devices
+from support.devices.device_runs import DEVICES, KINDS, POOL, Blob, nets, run, start, whole_nets, without_devices
 
 from caffe2_bridge.devices import (
     HOST,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from property.device_runs import POOL, Blob, mix, run, start, whole_nets, without_devices
+from support.devices.device_runs import POOL, Blob, mix, run, start, whole_nets, without_devices
 
 from caffe2_bridge.devices import HOST
 from caffe2_bridge.diagnostics import ConversionError

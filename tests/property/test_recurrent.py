@@ -9,7 +9,7 @@ import numpy as np
 from conformance.recording import operator
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from netdef_interpreter import run_net
+from support.netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

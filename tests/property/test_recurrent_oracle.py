@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import cells
 import numpy as np
 import pytest
-from cells import Recurrent
 from conformance.oracle import OracleRun, run_oracle
-from netdef_interpreter import run_net
+from support import cells
+from support.cells import Recurrent
+from support.netdef_interpreter import run_net
 
 CELLS: dict[str, Recurrent] = {
     "LSTM": cells.lstm(forget="argument"),

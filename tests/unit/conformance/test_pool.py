@@ -6,7 +6,7 @@ from pathlib import Path
 from conformance.check import Status, Task
 from conformance.corpus import CaseRef
 from conformance.pool import Pool
-from fragile_checker import FragileChecker
+from support.fragile_checker import FragileChecker
 
 
 def tasks(*ids: str) -> list[Task]:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from unit.backend.admission.models import (
+from support.admission.models import (
     SECRET,
     external,
     function,

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
-from unit.backend.admission.models import FLOAT, call, function, graph, model, nested, node, value, written
+from support.admission.models import FLOAT, call, function, graph, model, nested, node, value, written
 
 from caffe2_backend import Predictor, run_model, to_netdef, validate
 from caffe2_backend.admission import load_graph, load_ir, load_proto
@@ -178,7 +178,7 @@ def test_objects_of_onnx_ir() -> None:
 
 UNTYPED = """
 import sys
-from unit.backend.admission.models import call, graph, model, node
+from support.admission.models import call, graph, model, node
 from caffe2_backend import to_netdef
 from caffe2_bridge.diagnostics import BridgeError
 for foreign in ("error", "carry"):

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conformance.recording import operator
+from support.paths import CHAR_RNN
 
 from caffe2_backend import Predictor
 from caffe2_backend.runtime import Choices, DeviceTensor, Int8Tensor
@@ -15,7 +16,6 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef
 from caffe2_frontend import to_onnx
 
-CHAR_RNN = Path(__file__).resolve().parents[4] / "models" / "char_rnn"
 INIT = NetDef(name="init", op=[operator("GivenTensorFill", [], ["w"], shape=[2], values=[2.0, 3.0])])
 NET = NetDef(name="p", op=[operator("Mul", ["x", "w"], ["y"])], external_input=["x", "w"], external_output=["y"])
 X = np.ones((3, 2), np.float32)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from support.paths import ROOT
+
 import caffe2_bridge as c2
 
-PAGE = Path(__file__).parents[4] / "docs" / "building.md"
+PAGE = ROOT / "docs" / "building.md"
 
 
 def test_its_code_runs(tmp_path: Path) -> None:

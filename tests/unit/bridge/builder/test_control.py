@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from conformance.corpus import find_cases, read_case
 from conformance.executors import OnnxRuntime
 from conformance.oracle import OracleRun, run_oracle
+from support.paths import ROOT
 
 from caffe2_bridge.builder import Blob, BuildError, Net, add_if_op, add_while_op
 from caffe2_bridge.diagnostics import BridgeError
@@ -21,7 +21,6 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from caffe2_bridge.ssa import check_dataflow
 from caffe2_frontend import to_onnx
 
-ROOT = Path(__file__).parents[4]
 X = np.array([[1.0, -2.0], [0.5, 3.0]], np.float32)
 TRUE, FALSE = np.array([True]), np.array([False])
 

@@ -15,6 +15,7 @@ import onnx
 import pytest
 from conformance.executors import OnnxRuntime
 from conformance.oracle import OracleRun, run_oracle
+from support.paths import ROOT
 
 import caffe2_bridge as c2
 from caffe2_bridge.builder import AttentionType, Net
@@ -22,7 +23,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
-MODELS = Path(__file__).parents[4] / "models"
+MODELS = ROOT / "models"
 RNG = np.random.default_rng(20)
 T, N, S = 6, 3, 5
 LENGTHS = np.array([6, 2, 4], np.int32)

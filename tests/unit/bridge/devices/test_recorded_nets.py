@@ -5,13 +5,13 @@ It has no GPU here: once the copies are in place, those between devices become p
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 from conformance.corpus import Case, CaseRef, find_cases, read_case
 from conformance.oracle import OracleRun, run_oracle
+from support.paths import GOLDEN
 
 from caffe2_bridge.devices import Device, follow_inputs, fuse_copies, insert_copies
 from caffe2_bridge.devices.infer import StepNets
@@ -19,7 +19,6 @@ from caffe2_bridge.devices.operand_sides import GRADIENT
 from caffe2_bridge.graph_edit import remove_dead_end_ops
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-GOLDEN: Final = Path(__file__).parents[3] / "golden"
 GPU: Final = Device("cuda", 1)
 BETWEEN: Final = {"CopyCPUToGPU", "CopyGPUToCPU"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from unit.bridge.gradients.caffe2_gradients import gradient, net, operator, read_cases
+from support.gradients.caffe2_gradients import gradient, net, operator, read_cases
 
 from caffe2_bridge.gradients import GradientError, SparseGradient, add_gradient_operators, get_backward_pass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -211,7 +211,7 @@ def test_a_gradient_handed_on_under_the_sums_name_is_refused() -> None:
 
 
 class TestWhereRealCaffe2IsWrong:
-    """The same nets run, and are compared with finite differences, in test_gradients_run."""
+    """The same nets run, and are compared with finite differences, in test_gradients_oracle."""
 
     def test_gradient_in_several_steps_stays_together(self) -> None:
         source = make_net(("Pow", ["x"], ["a"]), ("Pow", ["x"], ["b"]), ("Mul", ["a", "b"], ["y"]), exponent=2.0)

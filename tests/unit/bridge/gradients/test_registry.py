@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from unit.bridge.gradients.caffe2_gradients import gradient, operator, read_cases
+from support.gradients.caffe2_gradients import gradient, operator, read_cases
+from support.paths import GOLDEN
 
 from caffe2_bridge import BridgeError
 from caffe2_bridge.gradients import GradientError, SparseGradient, get_gradient_for_op
@@ -17,7 +17,7 @@ from caffe2_bridge.gradients.ops import FAMILIES, rules
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_bridge.registry import merge
 
-_GOLDEN: Final = Path(__file__).parents[3] / "golden" / "gradients.jsonl"
+_GOLDEN: Final = GOLDEN / "gradients.jsonl"
 
 
 def _by_type() -> dict[str, list[dict[str, Any]]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import cells
 import numpy as np
 import onnx
 import pytest
-from cells import Recurrent
 from conformance.recording import operator
-from netdef_interpreter import run_net
+from support import cells
+from support.cells import Recurrent
+from support.netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_frontend import to_onnx

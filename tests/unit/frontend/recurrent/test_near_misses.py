@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import cells
 import numpy as np
 import pytest
-from cells import Recurrent
 from conformance.recording import operator
-from netdef_interpreter import run_net
+from support import cells
+from support.cells import Recurrent
+from support.netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError, Severity

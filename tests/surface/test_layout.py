@@ -1,0 +1,27 @@
+"""The tests mirror the packages: every folder of tests/unit is a room, and helpers live in tests/support alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from support.paths import ROOT
+
+UNIT: Final = ROOT / "tests" / "unit"
+PACKAGES: Final = {name: ROOT / name / f"caffe2_{name}" for name in ("bridge", "frontend", "backend")}
+
+
+def folders(root: Path) -> set[Path]:
+    """The folders below one that hold Python files of their own, relative to it."""
+    return {file.parent.relative_to(root) for file in root.rglob("*.py")}
+
+
+def test_every_folder_of_unit_tests_is_a_room() -> None:
+    rooms = {Path(name) / room for name, package in PACKAGES.items() for room in folders(package)}
+    rooms.add(Path("conformance"))  # tests/conformance, the tools
+    assert folders(UNIT) - rooms == set()
+
+
+def test_unit_tests_hold_tests_alone() -> None:
+    tests = [file for folder in ("unit", "property", "surface") for file in (UNIT.parent / folder).rglob("*.py")]
+    assert [str(file) for file in tests if not file.name.startswith("test_")] == []

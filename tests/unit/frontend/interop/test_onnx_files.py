@@ -1,0 +1,149 @@
+"""Writing ONNX files: the same bytes' worth as protobuf's own, in pieces, all or nothing."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from conformance.recording import operator
+from onnx import numpy_helper
+from support.cells import fills
+
+from caffe2_backend.runtime.sessions import Session
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import convert
+from caffe2_frontend.interop.onnx_files import replacing, save_onnx
+
+WEIGHTS = {"w": np.arange(3000, dtype=np.float32).reshape(50, 60), "b": np.linspace(0, 1, 50, dtype=np.float32)}
+
+
+def model() -> ir.Model:
+    ops = [operator("FC", ["x", "w", "b"], ["z"]), operator("Copy", ["z"], ["y"])]
+    init = fills(WEIGHTS)
+    init.op.append(operator("GivenTensorStringFill", [], ["s"], shape=[2], values=["a", "b\u00e9"]))
+    net = NetDef(name="n", op=ops, external_input=["x", "s"], external_output=["y", "s"])
+    return convert(net, init)
+
+
+def test_a_streamed_file_is_the_protobuf(tmp_path: Path) -> None:
+    converted = model()
+    wanted = ir.to_proto(converted)
+    assert save_onnx(converted, tmp_path / "m.onnx") == [tmp_path / "m.onnx"]
+    streamed = onnx.load(tmp_path / "m.onnx")  # noqa: TID251 - a file of the tests themselves
+    ours, theirs = ({t.name: t for t in m.graph.initializer} for m in (streamed, wanted))
+    assert ours.keys() == theirs.keys()
+    for name, tensor in theirs.items():
+        assert (ours[name].data_type, ours[name].dims) == (tensor.data_type, tensor.dims)
+        np.testing.assert_array_equal(numpy_helper.to_array(ours[name]), numpy_helper.to_array(tensor))
+    for m in (streamed, wanted):
+        del m.graph.initializer[:]
+        del m.graph.value_info[:]
+    assert streamed == wanted
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+
+
+def test_the_model_can_be_written_again(tmp_path: Path) -> None:
+    converted = model()
+    for name in ("a", "b"):
+        save_onnx(converted, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(3, 2), (), (0, 4)])
+def test_every_element_type(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    tensor = ir.tensor(array, name="w")
+    w = ir.Value(name="w", type=ir.TensorType(tensor.dtype), shape=ir.Shape(shape), const_value=tensor)
+    node = ir.Node("", "Identity", [w], num_outputs=1)
+    (y,) = node.outputs
+    y.name, y.type, y.shape = "y", w.type, w.shape
+    graph = ir.Graph([], [y], nodes=[node], initializers=[w], opset_imports={"": 20}, name="g")
+    save_onnx(ir.Model(graph, ir_version=9), tmp_path / "m.onnx")
+    (result,) = Session(str(tmp_path / "m.onnx")).run({}).values()
+    assert result.dtype == array.dtype
+    np.testing.assert_array_equal(result, array)
+
+
+def test_above_the_limit_weights_lie_beside_the_model(tmp_path: Path) -> None:
+    target = tmp_path / "m.onnx"
+    whole = tmp_path / "whole.onnx"
+    save_onnx(model(), whole)
+    assert save_onnx(model(), target, limit=5000) == [target, tmp_path / "m.onnx.data"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data", "whole.onnx"]
+    assert target.stat().st_size < 5000 < (tmp_path / "m.onnx.data").stat().st_size
+    onnx.checker.check_model(str(target), full_check=True)
+    x = np.ones((2, 60), np.float32)
+    a, b = (Session(str(path)).run({"x": x}) for path in (whole, target))
+    np.testing.assert_array_equal(a["y"], b["y"])
+    assert b["s"].tolist() == ["a", "b\u00e9"]
+
+
+class DiskFullError(OSError):
+    pass
+
+
+def failing(converted: ir.Model) -> ir.Model:
+    """The model with one weight that cannot be read."""
+
+    def load() -> ir.TensorProtocol:
+        raise DiskFullError
+
+    value = converted.graph.initializers["w"]
+    assert value.const_value is not None
+    value.const_value = ir.LazyTensor(load, value.const_value.dtype, value.const_value.shape, name="w")
+    return converted
+
+
+@pytest.mark.parametrize("limit", [1 << 30, 100])
+def test_a_failure_leaves_what_was_there(tmp_path: Path, limit: int) -> None:
+    old = {"m.onnx": b"old model", "m.onnx.data": b"old weights"}
+    for name, content in old.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DiskFullError):
+        save_onnx(failing(model()), tmp_path / "m.onnx", limit=limit)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
+
+
+@pytest.mark.parametrize("before", [{}, {"m.onnx.data": b"old weights"}])
+def test_a_failure_of_the_last_step_brings_the_weights_back(tmp_path: Path, before: dict[str, bytes]) -> None:
+    (tmp_path / "m.onnx").mkdir()
+    (tmp_path / "m.onnx" / "inside").touch()
+    for name, content in before.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(OSError, match=r"m\.onnx"):
+        save_onnx(model(), tmp_path / "m.onnx", limit=100)
+    assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    for limit in (1 << 30, 100):
+        with pytest.raises(FileNotFoundError) as raised:
+            save_onnx(model(), tmp_path / "none" / "m.onnx", limit=limit)
+        assert raised.value.filename == str(tmp_path / "none" / "m.onnx")
+
+
+def test_the_new_file_has_the_usual_permissions(tmp_path: Path) -> None:
+    save_onnx(model(), tmp_path / "m.onnx")
+    (tmp_path / "plain").touch()
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("m.onnx", "plain")]
+    assert modes[0] == modes[1]
+
+
+def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    with replacing(target) as file:
+        file.write(b"new")
+        assert not target.exists()
+    assert target.read_bytes() == b"new"
+    with pytest.raises(ZeroDivisionError), replacing(target) as file:
+        file.write(bytes(1 // 0))
+    assert target.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [target]
