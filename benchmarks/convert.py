@@ -198,8 +198,7 @@ def once(folder: str, how: str) -> None:
     """The process that exports once, from the files to a file, or from nets in memory to a model in memory."""
     answers = _worker.own_stdout()
     import caffe2_bridge as c2
-    from caffe2_frontend import convert, to_onnx
-    from caffe2_frontend.interop.onnx_files import save_onnx
+    from caffe2_frontend import ExportOptions, convert, save_onnx, to_onnx
 
     inputs = given_inputs(folder)
     imported = _worker.resident()
@@ -208,7 +207,11 @@ def once(folder: str, how: str) -> None:
         _worker.measure(answers, lambda: to_onnx(predict, init, inputs=inputs), imported)
     else:
         _worker.measure(
-            answers, lambda: save_onnx(convert(c2.load(folder), inputs=inputs), Path(folder, "ours.onnx")), imported
+            answers,
+            lambda: save_onnx(
+                convert(c2.load(folder), options=ExportOptions(inputs=inputs)), Path(folder, "ours.onnx")
+            ),
+            imported,
         )
 
 

@@ -29,9 +29,7 @@ from _cells import CELLS, Array, Cell, Size, sample, torch_weights
 from _measure import Spread, caffe2, ours, ratio, run, take_turns
 
 from caffe2_bridge import ConversionError
-from caffe2_frontend import convert
-from caffe2_frontend.interop.onnx_files import save_onnx
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
 
 FIRST: Final = Size(100, 16, 256, 512)
 MORE: Final = (FIRST, Size(20, 1, 64, 128), Size(500, 64, 128, 256))
@@ -86,7 +84,7 @@ def compare(cell: Cell, size: Size, folder: Path, threads: int, repeats: int) ->
     init = given.init_net()
     for form in get_args(Recurrent):
         try:
-            model = convert(given.net, init, inputs=inputs, recurrent=form)
+            model = convert(given.net, init, ExportOptions(inputs=inputs, recurrent=form))
         except ConversionError as error:
             print(f"  {form}: {error.findings[0].reason}")
             continue

@@ -15,11 +15,10 @@ from rich.table import Table
 
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
-from caffe2_frontend import convert
-from caffe2_frontend.interop.onnx_files import save_onnx
+from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
 
 FOLDER = Path(__file__).resolve().parent.parent / "models" / "char_rnn"
-FORMS = ("fused", "scan")
+FORMS: tuple[Recurrent, ...] = ("fused", "scan")
 RTOL, ATOL = 1e-3, 1e-4
 REPEATS = 20
 
@@ -31,7 +30,7 @@ def export(folder: Path) -> dict[str, Session]:
     sessions = {}
     for form in FORMS:
         path = folder / f"char_rnn_{form}.onnx"
-        save_onnx(convert(c2.load(FOLDER), recurrent=form), path)
+        save_onnx(convert(c2.load(FOLDER), options=ExportOptions(recurrent=form)), path)
         console.print(f"exported {form}: {path.stat().st_size:,} bytes")
         sessions[form] = Session(str(path), threads=2)
     return sessions

@@ -23,7 +23,7 @@ from caffe2_backend.runtime.values import Array, Int8Tensor
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
-from caffe2_frontend.ops import converters
+from caffe2_frontend import supported_operators
 
 __all__ = [
     "Blobs",
@@ -242,7 +242,7 @@ def RunOperatorsOnce(operators: Iterable[Message | bytes]) -> bool:
 
 def RegisteredOperators() -> list[str]:
     """The operator types that can be run."""
-    return sorted(converters())
+    return sorted(op_type for types in supported_operators().values() for op_type in types)
 
 
 def NumCudaDevices() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from google.protobuf.message import Message
@@ -14,6 +14,9 @@ from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.netdef.parameters import Arrays, Parameter
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+# The shape of the fill that Caffe2's mobile exporter writes for each input, whatever the shape of the input is.
+PLACEHOLDER_SHAPE: Final = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +101,12 @@ def placeholder_names(predict_net: NetDef, parameters: Mapping[str, Parameter]) 
     names = []
     for name in external:
         parameter = parameters.get(name)
-        if parameter is None or parameter.shape != (1, 1) or parameter.dtype != np.float32 or parameter.load().any():
+        if (
+            parameter is None
+            or parameter.shape != PLACEHOLDER_SHAPE
+            or parameter.dtype != np.float32
+            or parameter.load().any()
+        ):
             break
         names.append(name)
     if external and not names and all(name in parameters for name in external) and predict_net.op:

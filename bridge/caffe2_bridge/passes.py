@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
@@ -99,6 +99,7 @@ def run_passes(
     passes: Sequence[Pass[S]],
     state: S,
     *,
+    held: Iterable[str] = (),
     verify: Mapping[str, Callable[[S], None]] | None = None,
     dump: Callable[[str, S], Any] | None = None,
 ) -> S:
@@ -110,17 +111,18 @@ def run_passes(
     Args:
         passes: the pipeline.
         state: what the first pass gets.
+        held: facts that hold of ``state`` already, because an earlier pipeline ensured them.
         verify: for a fact's name, a function that raises where the fact does not hold of a state; called after each
             pass that ensures the fact.
         dump: called with each pass's name and the state after it.
 
     An exception of a pass surfaces untouched, with a note that names the pass and those before it.
     """
-    held: set[str] = set()
+    facts = set(held)
     done: list[str] = []
     for step in passes:
         name = type(step).__name__
-        missing = step.requires - held
+        missing = step.requires - facts
         if missing:
             raise PassOrderError(f"{name} requires {', '.join(sorted(missing))}, which no pass before it ensures")
         try:
@@ -133,7 +135,7 @@ def run_passes(
         except Exception as error:
             error.add_note(f"in pass {name}, after {', '.join(done) or 'none'}")
             raise
-        held |= step.ensures
+        facts |= step.ensures
         done.append(name)
         if dump:
             dump(name, state)

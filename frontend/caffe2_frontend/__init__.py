@@ -1,6 +1,37 @@
-"""Caffe2 nets to ONNX."""
+"""Caffe2 nets to ONNX.
 
+:func:`to_onnx` converts a net, :func:`check` reports what keeps it from being converted, and :func:`save_onnx` writes a
+model. The conversion can be interrupted between its halves: :func:`analyze` and :func:`finish`.
+"""
+
+from caffe2_bridge.diagnostics import ConversionError, NetFormatError, OptionError
 from caffe2_frontend.checker import Report, check
 from caffe2_frontend.exporter import convert, to_onnx
+from caffe2_frontend.interop.onnx_files import save_onnx
+from caffe2_frontend.interop.types import InputSpecError, TensorInfo
+from caffe2_frontend.ops import supported_operators
+from caffe2_frontend.options import ExportOptions, Recurrent
+from caffe2_frontend.pipeline import analyze, describe_inputs, finish
+from caffe2_frontend.recurrent.stateful import NoStatesError
+from caffe2_frontend.state import Export
 
-__all__ = ["Report", "check", "convert", "to_onnx"]
+__all__ = [
+    "ConversionError",
+    "Export",
+    "ExportOptions",
+    "InputSpecError",
+    "NetFormatError",
+    "NoStatesError",
+    "OptionError",
+    "Recurrent",
+    "Report",
+    "TensorInfo",
+    "analyze",
+    "check",
+    "convert",
+    "describe_inputs",
+    "finish",
+    "save_onnx",
+    "supported_operators",
+    "to_onnx",
+]

@@ -1,26 +1,27 @@
-"""The check: everything that keeps a net from being converted, with nothing converted."""
+"""The public check: every reason why a net does not convert."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Severity
 from caffe2_bridge.model import Model
-from caffe2_bridge.passes import run_passes
-from caffe2_frontend.pipeline import UNDERSTAND
-from caffe2_frontend.prepare import begin
+from caffe2_frontend.options import DEFAULTS, ExportOptions
+from caffe2_frontend.pipeline import analyze
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found.
+    """The result of a check.
 
-    ``findings`` are in net order; ``converted`` counts the operators, by type, that convert, those of bodies too.
+    Attributes:
+        findings: the diagnostics, in net order.
+        converted: how many operators convert, by type, including those in bodies.
     """
 
     findings: tuple[Diagnostic, ...]
@@ -46,7 +47,22 @@ def check(
     init_net: Message | bytes | None = None,
     *,
     inputs: Mapping[str, Any] | None = None,
+    options: ExportOptions = DEFAULTS,
 ) -> Report:
-    """Find everything that keeps a net from being converted; the arguments are those of ``to_onnx``."""
-    state = run_passes(UNDERSTAND, begin(predict_net, init_net, inputs=inputs))
+    """Report every reason why a net does not convert, without converting it.
+
+    Args:
+        predict_net: a NetDef (this project's or Caffe2's own class, or its bytes), a PlanDef, or a loaded model.
+        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        inputs: what is known of the net's inputs, as for ``to_onnx``; added to those in ``options``.
+        options: the other options of the export that is to be checked.
+
+    Raises:
+        NetFormatError: an argument is not a net.
+        OptionError: an option has a value that is not supported, or names a blob that the net does not have.
+        InputSpecError: the description of an input is not ``(dtype, shape)``.
+    """
+    if inputs:
+        options = replace(options, inputs={**options.inputs, **inputs})
+    state = analyze(predict_net, init_net, options)
     return Report(state.findings, state.covered)

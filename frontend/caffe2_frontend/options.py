@@ -2,6 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import onnx
+
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Recurrent = Literal["auto", "fused", "scan", "loop"]
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of :func:`caffe2_frontend.to_onnx`, validated when they are constructed.
+
+    Args:
+        inputs: for each input, ``(dtype, shape)`` or a TensorInfo; dims are ints, names (symbolic) or None (unknown).
+        outputs: the blobs to output; None for the net's own.
+        opset: the ONNX opset of the result; None for the default.
+        recurrent: the form of recurrent nets.
+        stateful: whether initial and last states of recurrent nets become inputs and outputs.
+        reroll: whether nets that were unrolled over time become loops again.
+
+    Attributes:
+        described: ``inputs``, each as a TensorInfo.
+
+    Raises:
+        OptionError: ``recurrent`` or ``opset`` is outside of what is supported.
+        InputSpecError: the description of an input has another form.
+    """
+
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    outputs: Sequence[str] | None = None
+    opset: int | None = None
+    recurrent: Recurrent = "auto"
+    stateful: bool = False
+    reroll: bool = False
+    described: Mapping[str, TensorInfo] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        forms = get_args(Recurrent)
+        if self.recurrent not in forms:
+            raise OptionError(f"recurrent must be one of {', '.join(forms)}, not {self.recurrent!r}")
+        newest = onnx.defs.onnx_opset_version()
+        if self.opset is not None and not 1 <= self.opset <= newest:
+            raise OptionError(f"opset must be from 1 to {newest} with the installed onnx, not {self.opset}")
+        described = {name: tensor_info(name, spec) for name, spec in self.inputs.items()}
+        object.__setattr__(self, "described", described)
+
+
+DEFAULTS = ExportOptions()

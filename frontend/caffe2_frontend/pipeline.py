@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
-from caffe2_bridge.passes import Pass, RaiseErrors
+import onnx_ir as ir
+from google.protobuf.message import Message
+
+from caffe2_bridge.model import Model
+from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.options import DEFAULTS, ExportOptions
 from caffe2_frontend.passes.check_model import CheckModel
 from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
@@ -15,18 +24,24 @@ from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.merge_directions import MergeDirections
 from caffe2_frontend.passes.record_origins import RecordOrigins
+from caffe2_frontend.passes.record_states import RecordStates
 from caffe2_frontend.passes.sink_weights import SinkWeights
+from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
 
-# Everything that can be wrong with a net is reported here: the check ends with it.
-UNDERSTAND: Final[tuple[Pass[Export], ...]] = (
+# The element types and shapes of the inputs.
+DESCRIPTION: Final[tuple[Pass[Export], ...]] = (
     ConvertToSsa(),
     DescribeInputs(),
+)
+
+# Every diagnostic of a net is reported here: the check ends with it.
+ANALYSIS: Final[tuple[Pass[Export], ...]] = (
+    *DESCRIPTION,
     LowerNet(),
 )
 
-EXPORT: Final[tuple[Pass[Export], ...]] = (
-    *UNDERSTAND,
+COMPLETION: Final[tuple[Pass[Export], ...]] = (
     RaiseErrors(),
     EliminateRedundancy(),
     EliminateDeadCode(),
@@ -38,4 +53,73 @@ EXPORT: Final[tuple[Pass[Export], ...]] = (
     CheckModel(),
     SinkWeights(),
     RecordOrigins(),
+    RecordStates(),
 )
+
+EXPORT: Final[tuple[Pass[Export], ...]] = (*ANALYSIS, *COMPLETION)
+
+_ANALYZED: Final = frozenset[str]().union(*(step.ensures for step in ANALYSIS))
+
+
+def describe_inputs(
+    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
+) -> Mapping[str, TensorInfo]:
+    """What is known of each input of a net, from the options, from the net, and from how operators read the input.
+
+    Raises:
+        NetFormatError: an argument is not a net.
+        OptionError: an option names a blob that the net does not have.
+        ConversionError: a plan cannot be converted to one net.
+    """
+    return run_passes(DESCRIPTION, prepare(predict_net, init_net, options)).inputs
+
+
+def analyze(
+    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
+) -> Export:
+    """Run the first half of an export, which reports every diagnostic.
+
+    Args:
+        predict_net: a NetDef, its bytes, a PlanDef, or a loaded model.
+        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        options: the options of the export.
+
+    Returns:
+        The state of the export: its ``findings``, and its ``model`` unless one of them is an error.
+        :func:`finish` completes the model.
+
+    Raises:
+        NetFormatError: an argument is not a net.
+        OptionError: an option names a blob that the net does not have.
+        ConversionError: a plan cannot be converted to one net.
+    """
+    state = prepare(predict_net, init_net, options)
+    with _collector_paused():
+        return run_passes(ANALYSIS, state)
+
+
+def finish(export: Export) -> ir.Model:
+    """Run the second half of an export. The state that :func:`analyze` returned must not be used afterwards.
+
+    Returns:
+        The checked model; its weights are read from where they are stored when they are accessed.
+
+    Raises:
+        ConversionError: the net cannot be converted; holds every diagnostic, in net order.
+    """
+    with _collector_paused():
+        model = run_passes(COMPLETION, export, held=_ANALYZED).model
+    assert model is not None  # RaiseErrors raised otherwise
+    return model
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Pause Python's cycle collector: it would traverse the growing graph repeatedly, and none of it is garbage yet."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

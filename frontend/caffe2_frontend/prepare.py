@@ -1,91 +1,65 @@
-"""The start of an export: which nets, which of their blobs are inputs, which are asked for."""
+"""The initial state of an export: the nets, with their inputs and outputs declared."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
 
-import onnx
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
 from caffe2_bridge.init.init_net import InitNet
-from caffe2_bridge.model import Model
+from caffe2_bridge.model import PLACEHOLDER_SHAPE, Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
+from caffe2_bridge.reroll import reroll
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
-from caffe2_frontend.interop.types import TensorInfo, tensor_info, type_info
-from caffe2_frontend.lowering.lower import count_reads
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend.interop.types import TensorInfo, type_info
+from caffe2_frontend.lowering.reads import count_reads
+from caffe2_frontend.options import ExportOptions
+from caffe2_frontend.recurrent.stateful import CarriedState, carried_states
 from caffe2_frontend.state import WORKING_OPSET, Export
 
-# What the mobile exporter fills inputs with: it says nothing of their shape.
-FAKE_SHAPE = (1, 1)
 
+def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
+    """The state before the first pass; the arguments are those of :func:`caffe2_frontend.to_onnx`.
 
-def begin(
-    predict_net: Message | bytes | Model,
-    init_net: Message | bytes | None = None,
-    *,
-    inputs: Mapping[str, Any] | None = None,
-    outputs: Sequence[str] | None = None,
-    opset: int | None = None,
-    recurrent: Recurrent = "auto",
-) -> Export:
-    """The state before the first pass; the arguments are those of :func:`caffe2_frontend.to_onnx`."""
-    if recurrent not in get_args(Recurrent):
-        raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {recurrent!r}")
-    newest = onnx.defs.onnx_opset_version()
-    if opset is not None and not 1 <= opset <= newest:
-        raise OptionError(f"there is no opset {opset}: this onnx knows 1 to {newest}")
-    model = as_model(predict_net, init_net)
-    given = {name: tensor_info(name, spec) for name, spec in (inputs or {}).items()}
-    told = {name: type_info(known) for name, known in read_input_types(model.predict_net).items()}
-    for name, how in read_input_quantization(model.predict_net).items():
-        told[name] = replace(told[name], quantization=how)
-    given |= {name: given[name].merged(info) for name, info in told.items() if name in given}
-    carried = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
+    Raises:
+        NetFormatError: an argument is not a net.
+        OptionError: an option names a blob that the net does not have.
+        ConversionError: a plan cannot be converted to one net.
+    """
+    model = _as_model(predict_net, init_net)
+    if options.reroll:
+        model = reroll(model)
+    states = carried_states(model) if options.stateful else []
+    outputs = _wanted_outputs(model, options, states)
+    stored = _stored_infos(model.predict_net)
+    given = {**{state.initial: state.info for state in states}, **options.described}
+    given = {name: info.merged(stored.get(name, TensorInfo())) for name, info in given.items()}
     init = model.init.with_inputs(given)
-    net = _outlined(model.predict_net, init, given, outputs)
-    findings = list(init.findings)
-    for name, placeholder in init.placeholders.items():
-        if name not in given and name in net.external_input:
-            reason = f"the init net fills input {name!r} too, with a sample of it: its values are not used"
-            findings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING))
-            shape = None if placeholder.shape == FAKE_SHAPE else (None,) * len(placeholder.shape)
-            given[name] = TensorInfo(None, shape)
-    for name, info in told.items():
-        if name not in init.parameters and name in net.external_input:
-            given.setdefault(name, info)
-    view = NetView(net)
-    working = _working_opset(model.predict_net, carried)
+    net = _declare_blobs(model.predict_net, init, given, outputs)
+    inputs, warnings = _describe_declared(net, init, given, stored)
+    opsets = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
+    working = _working_opset(model.predict_net, opsets)
+    declared = NetView(net).external_outputs
     return Export(
         net,
         init,
-        inputs=given,
-        outputs=tuple((name, name) for name in view.external_outputs),
-        recurrent=recurrent,
-        opset=working if opset is None else opset,
+        options,
+        inputs=inputs,
+        outputs=tuple((name, name) for name in declared),
+        states={state.initial: declared.index(state.last) for state in states},
+        opset=working if options.opset is None else options.opset,
         working_opset=working,
-        domains={domain: version for domain, version in carried.items() if domain},
-        findings=tuple(findings),
+        domains={domain: version for domain, version in opsets.items() if domain},
+        findings=(*init.findings, *warnings),
     )
 
 
-def _working_opset(net: NetDef, carried: Mapping[str, int]) -> int:
-    """The opset of the graph: that of the ONNX operators in the net, where all that it mixes exists in it."""
-    version = carried.get("", WORKING_OPSET)
-    if version < WORKING_OPSET and not all(op.domain for op in net.op):
-        raise OptionError(
-            f"the net's ONNX operators are of opset {version}, and its Caffe2 operators need {WORKING_OPSET} or later"
-        )
-    return version
-
-
-def as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | None = None) -> Model:
-    """What is to be converted, as a model; a plan becomes one net. Raises NetFormatError, or ConversionError."""
+def _as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | None) -> Model:
+    """The nets as a model; a plan becomes one net."""
     if isinstance(predict_net, Model):
         return predict_net
     if isinstance(predict_net, Message) and type(predict_net).DESCRIPTOR.name == "PlanDef":
@@ -93,11 +67,60 @@ def as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | N
     return Model.of(predict_net, init_net)
 
 
-def _outlined(predict: NetDef, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> NetDef:
-    """The net with its inputs and outputs spelled out.
+def _wanted_outputs(model: Model, options: ExportOptions, states: Sequence[CarriedState]) -> Sequence[str] | None:
+    """The outputs that the caller asks for, followed by the last rows of carried states; None for the net's own."""
+    if not states:
+        return options.outputs
+    wanted = model.outputs if options.outputs is None else options.outputs
+    return [*wanted, *(state.last for state in states)]
 
-    Inputs are the declared ones (where none are declared, what is read and never made), the blobs that the init net
-    makes, and those that the caller describes. Outputs without a declaration are what is written and never read.
+
+def _stored_infos(net: NetDef) -> dict[str, TensorInfo]:
+    """The types of inputs that an import stored in the net."""
+    infos = {name: type_info(known) for name, known in read_input_types(net).items()}
+    for name, how in read_input_quantization(net).items():
+        infos[name] = replace(infos[name], quantization=how)
+    return infos
+
+
+def _describe_declared(
+    net: NetDef, init: InitNet, given: Mapping[str, TensorInfo], stored: Mapping[str, TensorInfo]
+) -> tuple[dict[str, TensorInfo], list[Diagnostic]]:
+    """What is known of the inputs: from the caller, from samples in the init net, and from an import."""
+    inputs, warnings = dict(given), []
+    for name, placeholder in init.placeholders.items():
+        if name not in inputs and name in net.external_input:
+            reason = f"the init net also fills input {name!r}, with a sample: the values are ignored"
+            warnings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING))
+            shape = None if placeholder.shape == PLACEHOLDER_SHAPE else (None,) * len(placeholder.shape)
+            inputs[name] = TensorInfo(None, shape)
+    for name, info in stored.items():
+        if name not in init.parameters and name in net.external_input:
+            inputs.setdefault(name, info)
+    return inputs, warnings
+
+
+def _working_opset(net: NetDef, opsets: Mapping[str, int]) -> int:
+    """The opset in which the graph is built: that of the ONNX operators in the net, if there are any.
+
+    Raises OptionError where the net's Caffe2 operators need a later one.
+    """
+    version = opsets.get("", WORKING_OPSET)
+    if version < WORKING_OPSET and not all(op.domain for op in net.op):
+        raise OptionError(
+            f"the net's ONNX operators are of opset {version}, and its Caffe2 operators need {WORKING_OPSET} or later"
+        )
+    return version
+
+
+def _declare_blobs(
+    predict: NetDef, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None
+) -> NetDef:
+    """A copy of the net that declares all its inputs and outputs.
+
+    Inputs are the declared ones (without a declaration, blobs that are read before they are written), the blobs that
+    the init net fills, and those that the caller describes. Without a declaration, blobs that are written and never
+    read are outputs.
     """
     net = NetDef()
     net.CopyFrom(predict)
@@ -105,8 +128,8 @@ def _outlined(predict: NetDef, init: InitNet, given: Mapping[str, TensorInfo], o
     read = set(count_reads(predict))
     written = {name for op in view.ops for name in op.outputs}
     declared = view.external_inputs or tuple(_read_first(view))
-    made = [*init.parameters, *(name for op in init.rest for name in op.outputs)]
-    known = dict.fromkeys([*declared, *made, *given])
+    filled = [*init.parameters, *(name for op in init.rest for name in op.outputs)]
+    known = dict.fromkeys([*declared, *filled, *given])
     unread = [name for name in given if name not in declared and name not in read]
     if unread:
         raise OptionError(f"no operator reads input {', '.join(map(repr, unread))}")

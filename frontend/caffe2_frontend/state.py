@@ -1,4 +1,4 @@
-"""The state of the export pipeline."""
+"""The state of an export, which its passes transform."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.trace import Traces
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend.options import DEFAULTS, ExportOptions
 
 # Opset 20 is the oldest that has everything the converters emit (string operators came with 19 and 20), and every
 # onnxruntime since 1.17 runs it.
@@ -38,17 +38,29 @@ class Export:
     Nets and weights are shared by reference, never changed. The export owns ``model`` and ``traces``, which in-place
     passes change; functional passes return a new state.
 
-    ``inputs`` describes what the caller said of the net's inputs, then what is known of all of them. ``outputs`` are
-    pairs of the graph output's name and the blob behind it, in the net's order. The graph is built in
-    ``working_opset``, and with the versions of other ``domains`` where the net carries ONNX operators. ``traces`` say
-    which values are each operator's.
+    Attributes:
+        predict: the net, with its inputs and outputs declared.
+        init: the parameters, and the operators of the init net that are not fills.
+        options: the options of the caller.
+        inputs: what is known of the net's inputs; complete once they are described.
+        outputs: pairs of a graph output's name and its blob, in the net's order.
+        states: for the initial value of each carried state, an input, the index of the graph output that feeds it in
+            the next call; empty unless the export is stateful.
+        opset: the opset of the result.
+        working_opset: the opset in which the graph is built.
+        domains: the versions of other ONNX domains, where the net carries ONNX operators.
+        model: the ONNX model, once the net is lowered without errors.
+        findings: the diagnostics so far, in net order.
+        covered: how many operators were converted, by type.
+        traces: the values that belong to each operator.
     """
 
     predict: NetDef
     init: InitNet
+    options: ExportOptions = DEFAULTS
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
-    recurrent: Recurrent = "auto"
+    states: Mapping[str, int] = field(default_factory=dict)
     opset: int = WORKING_OPSET
     working_opset: int = WORKING_OPSET
     domains: Mapping[str, int] = field(default_factory=dict)
@@ -59,7 +71,7 @@ class Export:
 
     @property
     def graph(self) -> ir.Graph:
-        """The ONNX graph; there is one once the net was lowered."""
+        """The ONNX graph. Raises RuntimeError before the net is lowered."""
         if self.model is None:
             raise RuntimeError("the net has not been lowered yet")
         return self.model.graph

@@ -31,7 +31,6 @@ from caffe2_backend.validation.inputs.synthesize import Start, StuckError
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Severity
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.model import Model
-from caffe2_bridge.passes import run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from conformance.check import NEEDS_SHAPE
 from conformance.compare import mismatches
@@ -275,17 +274,15 @@ class _Trial:
 
     def _described(self) -> dict[str, tuple[str, int | None]]:
         """What the conversion reads off the net about inputs."""
-        from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
-        from caffe2_frontend.passes.describe_inputs import DescribeInputs
-        from caffe2_frontend.prepare import begin
+        from caffe2_frontend import describe_inputs
 
         try:
-            state = run_passes((ConvertToSsa(), DescribeInputs()), begin(Model(self.predict, self.model.init)))
+            inputs = describe_inputs(Model(self.predict, self.model.init))
         except BridgeError:
             return {}
         return {
             name: (info.dtype.numpy().name, None if info.shape is None else len(info.shape))
-            for name, info in state.inputs.items()
+            for name, info in inputs.items()
             if info.dtype is not None and info.dtype.name != "STRING"
         }
 

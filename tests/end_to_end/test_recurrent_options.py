@@ -12,11 +12,11 @@ from support.paths import MODELS, ROOT
 import caffe2_bridge as c2
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.validation.certify import certify
-from caffe2_frontend import convert, to_onnx
+from caffe2_frontend import ExportOptions, NoStatesError, convert, to_onnx
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent import fused
 from caffe2_frontend.recurrent.match import Columns
-from caffe2_frontend.recurrent.stateful import STATES_KEY, NoStatesError
+from caffe2_frontend.recurrent.stateful import STATES_KEY
 
 
 @pytest.mark.parametrize(
@@ -87,4 +87,4 @@ def test_two_calls_with_the_states_carried_are_one(form: str) -> None:
 
 def test_a_net_without_states_is_not_stateful() -> None:
     with pytest.raises(NoStatesError, match="no recurrent state"):
-        convert(c2.load(MODELS / "control_if_else"), stateful=True)
+        convert(c2.load(MODELS / "control_if_else"), options=ExportOptions(stateful=True))

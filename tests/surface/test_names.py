@@ -10,7 +10,6 @@ import caffe2_backend
 import caffe2_bridge
 import caffe2_frontend
 from caffe2_backend.runtime.sessions import Session
-from caffe2_frontend.interop.onnx_files import save_onnx
 
 BRIDGE = {
     "BridgeError", "ConversionError", "Diagnostic", "InitNet", "Location", "Model", "NetFormatError", "Parameter",
@@ -18,7 +17,11 @@ BRIDGE = {
     "get_output_producers", "get_producer_map", "get_ssa", "get_undefined_blobs", "load", "load_init_net", "proto",
     "read_init", "save", "ssa_rewrite",
 }  # fmt: skip
-FRONTEND = {"Report", "check", "convert", "to_onnx"}
+FRONTEND = {
+    "ConversionError", "Export", "ExportOptions", "InputSpecError", "NetFormatError", "NoStatesError", "OptionError",
+    "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs", "finish", "save_onnx",
+    "supported_operators", "to_onnx",
+}  # fmt: skip
 
 
 def parameters(function: object) -> dict[str, str]:
@@ -57,7 +60,7 @@ def test_the_signatures() -> None:
     assert given.items() >= known.items()
     assert all(kind == "*" for name, kind in given.items() if name not in known)
     assert parameters(caffe2_frontend.check).items() >= {"predict_net": "", "init_net": ""}.items()
-    assert list(parameters(save_onnx))[:2] == ["model", "path"]
+    assert list(parameters(caffe2_frontend.save_onnx)) == ["model", "path", "external_data_above"]
     assert list(parameters(Session))[:2] == ["model", "device"]
 
 

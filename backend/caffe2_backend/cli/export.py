@@ -33,14 +33,14 @@ def export(
     model: Path, init: Path | None, target: Path, certify: bool, outputs: tuple[str, ...], **choices: Any
 ) -> None:
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
-    from caffe2_frontend import convert
-    from caffe2_frontend.interop.onnx_files import save_onnx
+    from caffe2_frontend import ExportOptions, convert, save_onnx
 
     loaded = load(model, init)
     if certify:
         _certify(loaded)
     with progress("exporting"):
-        written = save_onnx(convert(loaded, outputs=outputs or None, **choices), target)
+        converted = convert(loaded, options=ExportOptions(outputs=outputs or None, **choices))
+        written = save_onnx(converted, target)
     for path in written:
         click.echo(f"{path}: {path.stat().st_size:,} bytes")
 

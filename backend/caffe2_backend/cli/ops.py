@@ -15,9 +15,9 @@ from caffe2_backend.cli import options
 @options.as_json("table")
 def ops(as_json: bool) -> None:
     """List the Caffe2 operators that convert to ONNX, by family."""
-    from caffe2_frontend.ops import FAMILIES
+    from caffe2_frontend import supported_operators
 
-    rows = {family.name: sorted(family.handlers) for family in sorted(FAMILIES, key=lambda f: f.name)}
+    rows = supported_operators()
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -23,8 +23,8 @@ from caffe2_backend.state import Foreign
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
-from caffe2_frontend.lowering.scope import Names
 
 # Attributes that name a node's origin or that older exporters left behind; they say nothing of what it computes.
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})

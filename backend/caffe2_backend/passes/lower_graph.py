@@ -14,8 +14,8 @@ from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization
-from caffe2_frontend.lowering.scope import Names
 
 
 class LowerGraph(FunctionalPass[Import]):

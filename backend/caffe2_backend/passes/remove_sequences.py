@@ -12,7 +12,7 @@ from caffe2_backend.passes.flatten import infer
 from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.lowering.scope import Names
+from caffe2_frontend.interop.names import Names
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.lowering.scope import Names
+from caffe2_frontend.interop.names import Names
 
 
 @dataclass(frozen=True)

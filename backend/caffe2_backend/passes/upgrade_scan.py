@@ -8,7 +8,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.lowering.lower import value_names
-from caffe2_frontend.lowering.scope import Names
+from caffe2_frontend.interop.names import Names
 
 # ONNX's converter takes Scans of opset 8 to have a batch of one, and removes it. As an If they pass: it converts the
 # bodies of that, and asks nothing of its operands.

@@ -9,12 +9,9 @@ import onnx_ir as ir
 
 from caffe2_backend.picture.sketch import extent
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.model import Model
-from caffe2_bridge.passes import run_passes
+from caffe2_bridge.model import PLACEHOLDER_SHAPE, Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.pipeline import UNDERSTAND
-from caffe2_frontend.prepare import FAKE_SHAPE, begin
-from caffe2_frontend.state import Export
+from caffe2_frontend import Export, ExportOptions, Recurrent, analyze
 
 
 @dataclass(frozen=True)
@@ -42,14 +39,15 @@ def extents_of(model: Model) -> ModelExtents:
     texts: dict[str, str] = {}
     renamed = None
     # As a loop, a recurrent net has a body, and so shapes in it; fused, more may be known of its results.
-    for form in ("loop", "auto") if _has_bodies(model.predict_net) else ("auto",):
-        export = _understood(model, form)
+    forms: tuple[Recurrent, ...] = ("loop", "auto") if _has_bodies(model.predict_net) else ("auto",)
+    for form in forms:
+        export = _analyzed(model, form)
         if export is not None and export.model is not None:
             renamed = export.predict
             for value in _values(export.graph):
                 if value.name is not None and not texts.get(value.name):
                     texts[value.name] = _extent(value.shape)
-    stored = {n: extent(p.shape) for n, p in model.init.placeholders.items() if p.shape != FAKE_SHAPE}
+    stored = {n: extent(p.shape) for n, p in model.init.placeholders.items() if p.shape != PLACEHOLDER_SHAPE}
     given = {**{name: texts.get(name, "") for name in model.inputs}, **stored}
     return ModelExtents(given, {} if renamed is None else _net(model.predict_net, renamed, texts))
 
@@ -58,9 +56,9 @@ def _has_bodies(net: NetDef) -> bool:
     return any(arg.HasField("n") for op in net.op for arg in op.arg)
 
 
-def _understood(model: Model, form: str) -> Export | None:
+def _analyzed(model: Model, form: Recurrent) -> Export | None:
     try:
-        return run_passes(UNDERSTAND, begin(model, recurrent=form))  # type: ignore[arg-type] # one of Recurrent's
+        return analyze(model, options=ExportOptions(recurrent=form))
     except BridgeError:  # a picture needs no shapes: what is wrong with the net, the check tells
         return None
 

@@ -6,21 +6,19 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.session_options import Choices
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
-from caffe2_bridge.passes import FunctionalPass, run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from caffe2_frontend.interop.types import TensorInfo
-    from caffe2_frontend.state import Export
+    from caffe2_frontend import Export, TensorInfo
 
 NEEDS_SHAPE: Final = "needs-shape"
 _RANDOM: Final = frozenset(
@@ -45,7 +43,8 @@ class Lowered:
         """A session for the model; weights beyond protobuf's limit go through a file."""
         import onnx_ir as ir
 
-        from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT, save_onnx
+        from caffe2_frontend import save_onnx
+        from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
 
         weights = (value.const_value for value in self.model.graph.initializers.values())
         if sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT:
@@ -67,38 +66,20 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
 
     Raises ConversionError with every finding.
     """
-    from caffe2_frontend.pipeline import EXPORT, UNDERSTAND
+    from caffe2_frontend import ExportOptions, analyze, finish
 
-    start = _understood(net, init, inputs, outputs)
+    export = analyze(Model(net, init), options=ExportOptions(inputs=inputs, outputs=outputs))
     random, quantized = False, {}
-    if start.model is not None:
-        random = any(node.op_type in _RANDOM for node in _all_nodes(start.model))
-        quantized = _quantized(start)
-    given = tuple(outputs) if outputs is not None else tuple(name for name, _ in start.outputs)
-    model = run_passes((_Understood(), *EXPORT[len(UNDERSTAND) :]), start).model
-    assert model is not None
-    return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random)
+    if export.model is not None:
+        random = any(node.op_type in _RANDOM for node in _all_nodes(export.model))
+        quantized = _quantized(export)
+    given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
+    return Lowered(finish(export), given, {given[i]: how for i, how in quantized.items()}, random)
 
 
 def needs_sizes(error: ConversionError) -> bool:
     """Whether the conversion may succeed where it is told the sizes of the inputs."""
     return any(finding.code == NEEDS_SHAPE for finding in error.findings)
-
-
-class _Understood(FunctionalPass["Export"]):
-    """Stands for the passes that ran before: those that follow require what these ensure."""
-
-    ensures: ClassVar[frozenset[str]] = frozenset({"ssa", "inputs", "graph"})
-
-    def __call__(self, state: Export) -> Export:
-        return state
-
-
-def _understood(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Export:
-    from caffe2_frontend.pipeline import UNDERSTAND
-    from caffe2_frontend.prepare import begin
-
-    return run_passes(UNDERSTAND, begin(Model(net, init), inputs=inputs, outputs=outputs))
 
 
 def _all_nodes(model: ir.Model) -> list[ir.Node]:

@@ -1,4 +1,4 @@
-"""ONNX files, written without the whole model in memory, and all or nothing."""
+"""Writing ONNX files atomically, without the whole model in memory."""
 
 from __future__ import annotations
 
@@ -13,28 +13,33 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[attr-defined] # protobuf's own varint writer
 
-# Protobuf's limit for one message is 2 GB; beyond it weights lie in a file of their own.
+# Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.
 SINGLE_FILE_LIMIT: Final = 2_000_000_000
 _LENGTH_DELIMITED: Final = 2
 
 
-def save_onnx(model: ir.Model, path: str | os.PathLike[str], *, limit: int = SINGLE_FILE_LIMIT) -> list[Path]:
-    """Write a model; weights are read from where they lie and written one by one.
+def save_onnx(
+    model: ir.Model | onnx.ModelProto, path: str | os.PathLike[str], *, external_data_above: int = SINGLE_FILE_LIMIT
+) -> list[Path]:
+    """Write a model to a file. Weights are read from where they are stored and written one by one.
 
     Args:
-        model: the model.
-        path: the file to write. An existing one is replaced when the new one is complete, and not before.
-        limit: above this many bytes of weights they go to ``<path>.data`` (ONNX external data).
+        model: the model, as ``convert`` or ``to_onnx`` returns it.
+        path: the file to write. An existing one is replaced when the new one is complete.
+        external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
+            external data).
 
     Returns:
         The files written.
 
     Raises:
-        OSError: the file cannot be written; an existing one is as it was.
+        OSError: the file cannot be written; an existing one is unchanged.
     """
+    if isinstance(model, onnx.ModelProto):
+        model = ir.from_proto(model)
     target = Path(path)
     total = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
-    if total > limit:
+    if total > external_data_above:
         return _save_with_data(model, target)
     with replacing(target) as file:
         _write_model(model, file)
@@ -43,7 +48,7 @@ def save_onnx(model: ir.Model, path: str | os.PathLike[str], *, limit: int = SIN
 
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``target`` once it is complete. Raises OSError, which names ``target``."""
+    """Open a temporary file that replaces ``target`` when it is complete. Raises OSError, which names ``target``."""
     with _naming(target):
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
@@ -62,7 +67,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def _naming(target: Path) -> Iterator[None]:
-    """Errors name the file that was asked for, not the one that is to become it."""
+    """Raise errors that name the target, not the temporary file."""
     try:
         yield
     except OSError as error:
@@ -76,7 +81,7 @@ def _umask() -> int:
 
 
 def _save_with_data(model: ir.Model, target: Path) -> list[Path]:
-    """Model and weights are written into a folder beside the target, then both are moved: the weights first."""
+    """Write model and weights into a temporary folder next to the target, then move both, the weights first."""
     data = target.with_name(f"{target.name}.data")
     with _naming(target):
         made = tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent)
@@ -89,7 +94,7 @@ def _save_with_data(model: ir.Model, target: Path) -> list[Path]:
 
 
 def _replace_both(new_data: Path, data: Path, new_model: Path, model: Path) -> None:
-    """Move the weights, then the model; where that fails, the weights that were there come back."""
+    """Move the weights, then the model; restore the previous weights if that fails."""
     old = new_data.with_suffix(".old")
     if data.exists():
         data.replace(old)
@@ -105,7 +110,11 @@ def _replace_both(new_data: Path, data: Path, new_model: Path, model: Path) -> N
 
 
 def _write_model(model: ir.Model, file: BinaryIO) -> None:
-    """A ModelProto, field by field: messages of the wire format can be written in pieces."""
+    """Write a ModelProto field by field.
+
+    In the wire format a message is the concatenation of its fields, and repeated fields may be interleaved with others:
+    the graph without its initializers is serialized first, and one field per initializer is appended to it.
+    """
     graph = model.graph
     weights = list(graph.initializers.values())
     graph.initializers.clear()
@@ -133,7 +142,7 @@ def _write_model(model: ir.Model, file: BinaryIO) -> None:
 
 
 def _tensor_head(value: ir.Value) -> bytes:
-    """A TensorProto without its raw data; string tensors have none and are whole."""
+    """A serialized TensorProto without its raw data; complete for string tensors, which have no raw data."""
     tensor = value.const_value
     assert tensor is not None
     if tensor.dtype == ir.DataType.STRING:

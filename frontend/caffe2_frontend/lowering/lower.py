@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -31,9 +31,8 @@ HARMLESS_ARGS: Final = (
     "average_lookup_length", "length1", "maxOutputSize",
 )  # fmt: skip
 
-# String arguments of RecurrentNetwork that name blobs of the net that it writes, and all that it makes itself.
+# String arguments of RecurrentNetwork that name blobs of the net that it writes.
 _NAMES_WRITTEN: Final = ("recurrent_states", "alias_dst")
-_NAMES_MADE: Final = frozenset({"alias_src", "alias_dst", "recurrent_states", "link_internal", "link_external"})
 
 
 @dataclass
@@ -181,22 +180,6 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
     if len(set(names)) == len(names):
         return []
     return [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-
-
-def count_reads(net: NetDef) -> Counter[str]:
-    """How often each blob is read by the operators of a net, and of nets in it: as operand, or named in an argument."""
-    return Counter(_reads(net))
-
-
-def _reads(net: NetDef) -> Iterator[str]:
-    for op in net.op:
-        yield from op.input
-        for arg in op.arg:
-            if arg.name not in _NAMES_MADE:
-                for value in arg.strings:
-                    yield value.decode(errors="replace")
-            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
-                yield from _reads(inner)
 
 
 def _unknown(op_type: str) -> str:

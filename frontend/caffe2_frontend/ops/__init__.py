@@ -26,6 +26,12 @@ _CONVERTERS = {op_type: known.convert for op_type, known in _CONVERSIONS.items()
 _EXPECTATIONS = {op_type: known.expects for op_type, known in _CONVERSIONS.items() if known.expects is not None}
 
 
+def supported_operators() -> Mapping[str, tuple[str, ...]]:
+    """The Caffe2 operator types that convert to ONNX, sorted, by the name of their family."""
+    families = sorted(FAMILIES, key=lambda family: family.name)
+    return {family.name: tuple(sorted(family.handlers)) for family in families}
+
+
 def converters() -> Mapping[str, Converter]:
     """Every covered operator type with its converter."""
     return _CONVERTERS

@@ -18,8 +18,8 @@ from caffe2_frontend.emit.shapes import cast, reshape, squeeze
 from caffe2_frontend.emit.subgraphs import Step, common_shape, emit_branches, loop
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.lowering.lower import count_reads
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.lowering.reads import count_reads
 
 family = Family("control")
 

@@ -15,10 +15,12 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.emit.subgraphs import settle_rank
+from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.interop.types import Quantization, TensorInfo
-from caffe2_frontend.lowering.lower import Lowering, count_reads
-from caffe2_frontend.lowering.scope import Constants, Names, Scope, string_tensor
+from caffe2_frontend.lowering.lower import Lowering
+from caffe2_frontend.lowering.reads import count_reads
+from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
 from caffe2_frontend.lowering.trace import Trace, Traces
 from caffe2_frontend.ops import converters
 from caffe2_frontend.state import Export, ir_version
@@ -43,7 +45,9 @@ class LowerNet(FunctionalPass[Export]):
             if name not in state.inputs:
                 scope.blobs[name] = _parameter(parameter, constants)
         read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
-        lowering = Lowering(converters(), state.recurrent, read, all(value.shape is not None for value in inputs))
+        lowering = Lowering(
+            converters(), state.options.recurrent, read, all(value.shape is not None for value in inputs)
+        )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes

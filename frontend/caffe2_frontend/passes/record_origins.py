@@ -30,7 +30,7 @@ from caffe2_frontend.interop.origin import (
     part_of,
 )
 from caffe2_frontend.interop.types import Quantization
-from caffe2_frontend.lowering.lower import count_reads
+from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.state import Export
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,9 +76,3 @@ def _states(op: OpView, model: Model) -> list[CarriedState]:
 def _features(model: Model, name: str) -> int | None:
     parameter = model.init.parameters.get(name)
     return parameter.shape[-1] if parameter is not None and parameter.shape else None
-
-
-def mark_states(model: ir.Model, states: Sequence[CarriedState], outputs: Sequence[str]) -> None:
-    """Write into the model's metadata which output feeds which input; ``outputs`` are the blobs of its outputs."""
-    names = {blob: str(value.name) for blob, value in zip(outputs, model.graph.outputs, strict=True)}
-    model.metadata_props[STATES_KEY] = json.dumps({state.initial: names[state.last] for state in states})

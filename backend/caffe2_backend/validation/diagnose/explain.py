@@ -34,8 +34,7 @@ from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
-from caffe2_frontend import to_onnx
-from caffe2_frontend.options import Recurrent
+from caffe2_frontend import Recurrent, to_onnx
 
 _FORMS: Final[tuple[Recurrent, ...]] = ("auto", "scan", "loop", "fused")
 _FLOATS: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)

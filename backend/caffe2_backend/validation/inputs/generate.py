@@ -19,13 +19,8 @@ from caffe2_bridge import construct_init_net_from_params
 from caffe2_bridge.diagnostics import ConversionError, RunError, Severity
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.passes import run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend import check
-from caffe2_frontend.interop.types import TensorInfo
-from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
-from caffe2_frontend.passes.describe_inputs import DescribeInputs
-from caffe2_frontend.prepare import begin
+from caffe2_frontend import ExportOptions, TensorInfo, check, describe_inputs
 
 _RANKS: Final = (1, 2, 3, 4)
 _SECONDS: Final = 120.0
@@ -255,10 +250,9 @@ def _start(net: Model, described: Described, given: Mapping[str, Any], seed: int
 
 def _infos(net: Model, described: Described) -> Mapping[str, TensorInfo]:
     try:
-        state = run_passes((ConvertToSsa(), DescribeInputs()), begin(net, inputs=dict(described)))
+        return describe_inputs(net, options=ExportOptions(inputs=described))
     except (ConversionError, ValueError):
         return {}
-    return state.inputs
 
 
 def with_weights(model: Model, weights: Mapping[str, Any]) -> Model:

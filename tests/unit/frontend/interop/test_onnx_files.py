@@ -76,7 +76,7 @@ def test_above_the_limit_weights_lie_beside_the_model(tmp_path: Path) -> None:
     target = tmp_path / "m.onnx"
     whole = tmp_path / "whole.onnx"
     save_onnx(model(), whole)
-    assert save_onnx(model(), target, limit=5000) == [target, tmp_path / "m.onnx.data"]
+    assert save_onnx(model(), target, external_data_above=5000) == [target, tmp_path / "m.onnx.data"]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data", "whole.onnx"]
     assert target.stat().st_size < 5000 < (tmp_path / "m.onnx.data").stat().st_size
     onnx.checker.check_model(str(target), full_check=True)
@@ -108,7 +108,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, limit: int) -> None:
     for name, content in old.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(DiskFullError):
-        save_onnx(failing(model()), tmp_path / "m.onnx", limit=limit)
+        save_onnx(failing(model()), tmp_path / "m.onnx", external_data_above=limit)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
@@ -119,14 +119,14 @@ def test_a_failure_of_the_last_step_brings_the_weights_back(tmp_path: Path, befo
     for name, content in before.items():
         (tmp_path / name).write_bytes(content)
     with pytest.raises(OSError, match=r"m\.onnx"):
-        save_onnx(model(), tmp_path / "m.onnx", limit=100)
+        save_onnx(model(), tmp_path / "m.onnx", external_data_above=100)
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == before
 
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     for limit in (1 << 30, 100):
         with pytest.raises(FileNotFoundError) as raised:
-            save_onnx(model(), tmp_path / "none" / "m.onnx", limit=limit)
+            save_onnx(model(), tmp_path / "none" / "m.onnx", external_data_above=limit)
         assert raised.value.filename == str(tmp_path / "none" / "m.onnx")
 
 

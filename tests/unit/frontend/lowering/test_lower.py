@@ -9,9 +9,11 @@ from conformance.recording import operator
 from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check
-from caffe2_frontend.lowering.lower import Lowering, count_reads
+from caffe2_frontend.interop.names import Names
+from caffe2_frontend.lowering.lower import Lowering
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.lowering.scope import Constants, Names, Scope
+from caffe2_frontend.lowering.reads import count_reads
+from caffe2_frontend.lowering.scope import Constants, Scope
 
 
 def codes(*ops: OperatorDef, inputs: tuple[str, ...] = ("x",), outputs: tuple[str, ...] = ("y",)) -> list[str]:

@@ -1,0 +1,83 @@
+"""Modules import each other without cycles, counting imports for types and imports inside of functions."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Final
+
+import networkx as nx
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/caffe2_backend")
+
+# Cycles that remain, as the set of their modules, each with its reason.
+ALLOWED: Final[dict[frozenset[str], str]] = {
+    frozenset(f"caffe2_backend.lowering.{name}" for name in ("family", "lower", "op")): "types only",
+    frozenset(f"caffe2_backend.runtime.{name}" for name in ("sessions", "values")): "a deferred import",
+    frozenset(f"caffe2_backend.validation.batch.{name}" for name in ("batch", "matrix")): "types only",
+    frozenset(f"caffe2_backend.validation.inputs.{name}" for name in ("operands", "synthesize")): "types only",
+}
+
+
+def modules() -> dict[str, Path]:
+    """The modules of all packages by dotted name; a package is named without ``__init__``."""
+    found = {}
+    for package in PACKAGES:
+        base = ROOT / package
+        for path in base.rglob("*.py"):
+            parts = path.relative_to(base.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(tree: ast.AST, known: dict[str, Path]) -> set[str]:
+    """The modules that a module imports, anywhere in it; a name imported from a package may be a module of it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found.update(inner & known.keys())
+            if inner - known.keys():
+                found.add(node.module)
+    return found & known.keys()
+
+
+def graph() -> nx.DiGraph[str]:
+    known = modules()
+    result: nx.DiGraph[str] = nx.DiGraph()
+    result.add_nodes_from(known)
+    for name, path in known.items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        result.add_edges_from((name, other) for other in imported(tree, known) if other != name)
+    return result
+
+
+def test_modules_import_each_other_without_cycles() -> None:
+    cycles = {frozenset(part) for part in nx.strongly_connected_components(graph()) if len(part) > 1}
+    unexpected = [sorted(cycle) for cycle in cycles - ALLOWED.keys()]
+    assert not unexpected, f"import cycles: {unexpected}"
+
+
+def test_the_frontend_imports_nothing_for_types_alone() -> None:
+    guarded = [path.name for path in (ROOT / PACKAGES[1]).rglob("*.py") if "TYPE_CHECKING" in path.read_text("utf-8")]
+    assert not guarded
+
+
+@pytest.mark.parametrize(
+    ("source", "wanted"),
+    [
+        ("from p import b", {"p.b"}),
+        ("from p import f", {"p"}),
+        ("from p.a import g", {"p.a"}),
+        ("import p.b", {"p.b"}),
+        ("def f():\n    from p import a", {"p.a"}),
+        ("if TYPE_CHECKING:\n    from p.a import T", {"p.a"}),
+    ],
+)
+def test_imports_are_found_wherever_they_are(source: str, wanted: set[str]) -> None:
+    known = {name: Path() for name in ("p", "p.a", "p.b")}
+    assert imported(ast.parse(source), known) == wanted
