@@ -86,7 +86,7 @@ def compare(cell: Cell, size: Size, folder: Path, threads: int, repeats: int) ->
         try:
             model = convert(given.net, init, ExportOptions(inputs=inputs, recurrent=form))
         except ConversionError as error:
-            print(f"  {form}: {error.findings[0].reason}")
+            print(f"  {form}: {error.errors[0].reason}")
             continue
         save_onnx(model, folder / f"{form}.onnx")
         kinds = (node.op_type for node in model.graph.all_nodes())

@@ -3,7 +3,7 @@
 Where it is absent, such a test is skipped and says why. The environment variable ``CAFFE2_BRIDGE_REQUIRE``
 (``torch,oracle``) names markers whose tests must run: a skip of theirs is then a failure, whatever skipped them.
 
-Passes are held to their kind in all tests (``CAFFE2_BRIDGE_VERIFY_PASSES``).
+In all tests passes are held to their kind, and diagnostics to known codes (``CAFFE2_BRIDGE_VERIFY``).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def missing_gpu() -> str:
     return "" if found else "no CUDA device"
 
 
-# Read by the pass runner, also that of processes which tests start.
-os.environ["CAFFE2_BRIDGE_VERIFY_PASSES"] = "1"
+# Also for processes that tests start.
+os.environ["CAFFE2_BRIDGE_VERIFY"] = "1"
 
 NEEDS: Final[Mapping[str, Callable[[], str]]] = {
     "oracle": cache(missing_oracle),

@@ -9,18 +9,15 @@ by comments.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
+from caffe2_bridge.verification import is_verifying
 
 logger = logging.getLogger(__name__)
-
-# Set (to anything but the empty string), the runner holds functional passes to leaving their state unchanged.
-VERIFY_VARIABLE: Final = "CAFFE2_BRIDGE_VERIFY_PASSES"
 
 S = TypeVar("S")
 
@@ -105,7 +102,7 @@ def run_passes(
 ) -> S:
     """Run ``passes`` in order and return the last state.
 
-    Each pass is logged with its duration at DEBUG. Where the environment variable ``CAFFE2_BRIDGE_VERIFY_PASSES`` is
+    Each pass is logged with its duration at DEBUG. Where the environment variable ``CAFFE2_BRIDGE_VERIFY`` is
     set and the state is :class:`Fingerprinted`, a functional pass that changes its state raises PassContractError.
 
     Args:
@@ -144,7 +141,7 @@ def run_passes(
 
 def _timed(step: Pass[S], state: S) -> S:
     start = time.perf_counter()
-    after = _checked(step, state) if os.environ.get(VERIFY_VARIABLE) else _applied(step, state)
+    after = _checked(step, state) if is_verifying() else _applied(step, state)
     logger.debug("%s took %.1f ms", type(step).__name__, 1e3 * (time.perf_counter() - start))
     return after
 

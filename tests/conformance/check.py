@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 import onnx
 
-from caffe2_bridge.diagnostics import ConversionError, Severity
+from caffe2_bridge.diagnostics import ConversionError
 from conformance.compare import mismatches
 from conformance.corpus import Array, Case, CaseRef, read_case
 from conformance.deviations import DEVIATIONS
@@ -129,11 +129,7 @@ def _compared(task: Task, case: Case, values: list[Array], passed: Status) -> Re
 
 
 def _refusal(task: Task, error: ConversionError) -> Result:
-    findings = tuple(
-        Finding(finding.code, finding.reason, str(finding.location))
-        for finding in error.findings
-        if finding.severity is Severity.ERROR
-    )
+    findings = tuple(Finding(finding.code, finding.reason, str(finding.location)) for finding in error.errors)
     return Result(task, Status.REFUSED, findings[0].reason if findings else "refused without a finding", findings)
 
 

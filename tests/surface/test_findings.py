@@ -34,8 +34,8 @@ def test_a_finding_is_a_line() -> None:
 
 def test_a_finding_as_plain_data() -> None:
     place = Location("predict", 2, "RecurrentNetwork", "rnn").enter("step_net", 1, "Foo")
-    assert json.loads(json.dumps(Diagnostic("c", "r", place, Severity.WARNING, "h").to_dict())) == {
-        "code": "c",
+    assert json.loads(json.dumps(Diagnostic("placeholder", "r", place, Severity.WARNING, "h").to_dict())) == {
+        "code": "placeholder",
         "reason": "r",
         "severity": "warning",
         "hint": "h",

@@ -73,7 +73,7 @@ def _certify(model: Model, net: NetView, op: OpView) -> Certificate:
                 for form in ("fused", "scan")
             )
         except ConversionError as error:
-            return Certificate(place, fused=False, reason=error.findings[0].reason)
+            return Certificate(place, fused=False, reason=error.errors[0].reason)
         for inputs in _inputs(described, fused.inputs):
             expected, actual = scanned.run(inputs), fused.run(inputs)
             cases += 1

@@ -140,7 +140,9 @@ class FixedPoint(Generic[S]):
         )
         both = ", but ".join(f"{status} by {self._describe(origin)}" for status, origin in sayings)
         reason = f"conflicting {self._what} of {self._flow.names[value]!r}: {both}"
-        self._findings[number] = Diagnostic(f"{self._what}-conflict", reason, step.location)
+        self._findings[number] = Diagnostic(
+            "device-conflict" if self._what == "device" else "status-conflict", reason, step.location
+        )
 
     def _describe(self, origin: int) -> str:
         return str(self._flow.steps[origin].location) if origin != _KNOWN else "what was given"

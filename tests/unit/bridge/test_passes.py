@@ -141,7 +141,7 @@ def test_passes_are_held_to_their_kind(step: FunctionalPass[Box] | InPlacePass[B
 
 
 def test_contracts_are_checked_only_where_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY_PASSES")
+    monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY")
     assert run_passes([SecretlyInPlace()], Box()).items == ["two"]
 
 

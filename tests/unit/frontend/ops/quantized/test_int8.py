@@ -30,7 +30,7 @@ def export(*ops: OperatorDef, **inputs: Any) -> onnx.ModelProto:
 def reason(*ops: OperatorDef, **inputs: Any) -> str:
     with pytest.raises(ConversionError) as caught:
         export(*ops, **inputs)
-    return caught.value.findings[0].reason
+    return caught.value.errors[0].reason
 
 
 def dims(model: onnx.ModelProto) -> list[int | str]:

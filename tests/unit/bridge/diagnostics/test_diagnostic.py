@@ -25,7 +25,7 @@ def test_entering_bodies_grows_the_path() -> None:
 
 
 def test_findings_are_values() -> None:
-    a, b = (Diagnostic("c", "r", Location("n", 1, "FC")) for _ in range(2))
+    a, b = (Diagnostic("opset", "r", Location("n", 1, "FC")) for _ in range(2))
     assert a == b
     assert len({a, b}) == 1
     with pytest.raises(AttributeError):
@@ -33,17 +33,17 @@ def test_findings_are_values() -> None:
 
 
 def test_defaults() -> None:
-    finding = Diagnostic("code", "reason")
+    finding = Diagnostic("opset", "reason")
     assert finding.severity is Severity.ERROR
     assert finding.location == Location()
-    assert str(finding) == "net: error: reason [code]"
+    assert str(finding) == "net: error: reason [opset]"
 
 
 def test_errors_hold_plain_data() -> None:
-    findings = [Diagnostic("a", "x"), Diagnostic("b", "y")]
+    findings = [Diagnostic("opset", "x"), Diagnostic("dtype", "y")]
     error = ConversionError(findings)
     findings.clear()
-    assert [finding.code for finding in error.findings] == ["a", "b"]
+    assert [finding.code for finding in error.findings] == ["opset", "dtype"]
     assert str(error).count("\n") == 1
     plain = NetFormatError("cut off")
     assert (plain.reason, plain.source, str(plain)) == ("cut off", "", "cut off")
@@ -55,3 +55,12 @@ def test_errors_hold_plain_data() -> None:
 def test_all_errors_are_bridge_errors(kind: type[Exception]) -> None:
     assert issubclass(kind, BridgeError)
     assert not issubclass(kind, ValueError | RuntimeError)
+
+
+def test_errors_are_told_from_warnings_and_notes() -> None:
+    note = Diagnostic("note", "a choice", severity=Severity.NOTE)
+    warning = Diagnostic("placeholder", "a sample", severity=Severity.WARNING)
+    first, second = Diagnostic("opset", "x"), Diagnostic("dtype", "y")
+    error = ConversionError([note, first, warning, second])
+    assert error.findings == (note, first, warning, second)
+    assert error.errors == (first, second)

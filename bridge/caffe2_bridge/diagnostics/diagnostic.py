@@ -1,0 +1,64 @@
+"""One diagnostic: what is wrong, where, and what the user can do about it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from caffe2_bridge.diagnostics.code import Severity
+from caffe2_bridge.diagnostics.codes import CODES
+from caffe2_bridge.verification import is_verifying
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A location in a model: a net, an operator of it, and the bodies that enclose it.
+
+    ``path`` holds the enclosing operators from the outside in, each with the name of the body that was entered, so that
+    a diagnostic reads ``predict[12] RecurrentNetwork > step_net[3] FC``.
+    """
+
+    net: str = "net"
+    index: int | None = None
+    op_type: str = ""
+    op_name: str = ""
+    path: tuple[Location, ...] = ()
+
+    def enter(self, body: str, index: int | None = None, op_type: str = "", op_name: str = "") -> Location:
+        """The location of an operator inside the body named ``body`` of this operator."""
+        outer = Location(self.net, self.index, self.op_type, self.op_name)
+        return Location(body, index, op_type, op_name, (*self.path, outer))
+
+    def __str__(self) -> str:
+        parts = []
+        for location in (*self.path, self):
+            text = location.net if location.index is None else f"{location.net}[{location.index}]"
+            text = f"{text} {location.op_type}".rstrip()
+            parts.append(f"{text} ({location.op_name})" if location.op_name else text)
+        return " > ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A stable ``code`` of :data:`CODES`, the reason as a sentence, the location, and what the user can do."""
+
+    code: str
+    reason: str
+    location: Location = field(default_factory=Location)
+    severity: Severity = Severity.ERROR
+    hint: str = ""
+
+    def __post_init__(self) -> None:
+        if is_verifying() and self.code not in CODES:
+            raise ValueError(f"diagnostic code {self.code!r} is not in caffe2_bridge.diagnostics.CODES")
+
+    def __str__(self) -> str:
+        text = f"{self.location}: {self.severity}: {self.reason} [{self.code}]"
+        return f"{text} ({self.hint})" if self.hint else text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON: the fields, with the location as text (``place``) and in parts (``location``)."""
+        data = asdict(self)
+        data["severity"] = str(self.severity)
+        data["place"] = str(self.location)
+        return data

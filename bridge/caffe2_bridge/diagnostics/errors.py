@@ -1,0 +1,51 @@
+"""The exceptions that say that a model, a file or a call is at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from caffe2_bridge.diagnostics.code import Severity
+from caffe2_bridge.diagnostics.diagnostic import Diagnostic
+
+
+class BridgeError(Exception):
+    """Base of all errors that say that a model, a file or a call is at fault."""
+
+
+class NetFormatError(BridgeError):
+    """A file or protobuf is not what it should be. ``source`` names it."""
+
+    def __init__(self, reason: str, source: str = "") -> None:
+        super().__init__(f"{source}: {reason}" if source else reason)
+        self.reason = reason
+        self.source = source
+
+
+class ConversionError(BridgeError):
+    """A net cannot be converted.
+
+    Attributes:
+        findings: every diagnostic in net order, warnings and notes too.
+        errors: the diagnostics that are errors, in net order: the reasons why the net cannot be converted.
+    """
+
+    def __init__(self, findings: Sequence[Diagnostic]) -> None:
+        super().__init__("\n".join(map(str, findings)))
+        self.findings = tuple(findings)
+
+    @property
+    def errors(self) -> tuple[Diagnostic, ...]:
+        """The diagnostics of severity error, in net order."""
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
+
+
+class OptionError(BridgeError):
+    """An option has a value that does not exist, or names a blob that does not."""
+
+
+class RunError(BridgeError):
+    """A net cannot be run, or failed while it ran."""
+
+
+class BuildError(BridgeError):
+    """A net cannot be built as asked. Says which net, operator or blob, and why."""

@@ -1,0 +1,123 @@
+"""Diagnostic codes of Caffe2 nets, init nets and plans."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from caffe2_bridge.diagnostics.code import DiagnosticCode, Severity
+
+NET_CODES: Final = (
+    DiagnosticCode(
+        code="bad-fill",
+        summary="A fill of the init net is invalid, so its parameter has no value.",
+        cause="The arguments of the fill contradict each other or the operator: too few values for the shape, an "
+        "element type that the fill does not have, a negative dim.",
+        example="init[3] GivenTensorFill: error: 6 values are given for shape (2, 4) [bad-fill]",
+        cure="Correct the fill, or save the parameters again from a workspace that has them.",
+    ),
+    DiagnosticCode(
+        code="changed-rank",
+        severity=Severity.WARNING,
+        summary="An output of the ONNX model has more dims than the net's output in one branch of an If.",
+        cause="The branches of an If give values of different rank. ONNX models of this project have one rank for "
+        "each output, so dims of size 1 are put before those of the value with fewer dims.",
+        example="predict: warning: output 'y' has fewer dims in one branch, where dims of size 1 are put before them "
+        "[changed-rank]",
+        cure="Nothing needs to be done if the program that reads the output accepts the additional dims. Otherwise "
+        "give the output the same rank in both branches.",
+    ),
+    DiagnosticCode(
+        code="duplicate-output",
+        summary="An operator lists the same output more than once.",
+        cause="Caffe2 would keep only the value that the operator writes last, and which one that is, is not defined.",
+        example="predict[4] Split: error: the operator lists output 'half' 2 times [duplicate-output] "
+        "(give each output a name of its own)",
+        cure="Give each output of the operator a name of its own.",
+    ),
+    DiagnosticCode(
+        code="illegal-graph-edit",
+        summary="A function of the graph toolkit would change what the net computes.",
+        cause="A rename makes an operator read another value, or separates names that a body or a gradient operator "
+        "derives from one another.",
+        example="predict_net[2] If: error: a body of this operator already uses the name 'y' [illegal-graph-edit] "
+        "(use another name)",
+        cure="Choose another name, or rename at the producer (`from_producer=True`) so that all readers follow.",
+    ),
+    DiagnosticCode(
+        code="not-a-constant",
+        summary="An operator of the init net computes a value that is only known when the net runs.",
+        cause="`get_params_from_init_net` reads parameters without running Caffe2: it evaluates fills, copies and "
+        "casts of constants, and nothing else.",
+        example="init[7] MatMul: error: the operator is not a fill, copy or cast of constants [not-a-constant] "
+        "(run the init net, and store its parameters with construct_init_net_from_params)",
+        cure="Run the init net (`caffe2_backend.Workspace().run_net_once(init_net)`), fetch the parameters, and make "
+        "an init net of them with `caffe2_bridge.construct_init_net_from_params`.",
+    ),
+    DiagnosticCode(
+        code="not-an-init-net",
+        summary="An operator of the init net reads a blob that no operator of the init net writes.",
+        cause="Most often the predict net was given as the init net, or the two were exchanged.",
+        example="init[0] FC: error: the operator reads 'data', which no operator of the init net writes "
+        "[not-an-init-net] (an init net writes parameters only: exchange the files if this is a predict net)",
+        cure="Give the init net with `--init FILE`, or `to_onnx(predict_net, init_net)` in this order.",
+    ),
+    DiagnosticCode(
+        code="placeholder",
+        severity=Severity.WARNING,
+        summary="The init net fills an input of the predict net with a sample.",
+        cause="Caffe2's mobile exporter writes a fill for each input into the init net, so that the net runs at once. "
+        "The conversion treats the blob as an input and ignores the values of the fill.",
+        example="predict: warning: the init net fills input 'data' with a sample, whose values are not used "
+        "[placeholder] (remove the fill from the init net, or describe the input: --input data=float32[DIMS], or "
+        "inputs={'data': (dtype, shape)})",
+        cure="Nothing needs to be done if the blob is an input. If it is a parameter, remove it from the predict "
+        "net's external inputs. Describing the input removes the warning: `--input data=float32[N,3,224,224]`, or "
+        "`inputs={'data': ('float32', ['N', 3, 224, 224])}`.",
+    ),
+    DiagnosticCode(
+        code="plan-step",
+        summary="A step of a plan cannot be converted to operators of one net.",
+        cause="The step runs concurrently, in copies, periodically or in a workspace of its own, contradicts itself, "
+        "or names a net that the plan does not contain.",
+        example="plan > train: error: the step runs its substeps concurrently [plan-step]",
+        cure="Convert the nets of the plan one by one, or write the step without that option.",
+    ),
+    DiagnosticCode(
+        code="undefined-blob",
+        summary="An operator reads a blob that has no value.",
+        cause="No earlier operator writes the blob, and it is neither an external input of the net nor a parameter of "
+        "the init net. Often an init net is missing, or a blob name is misspelled.",
+        example="predict[1] FC: error: the operator reads blob 'fc_w', which no earlier operator writes and which is "
+        "not an external input [undefined-blob] (give the init net that fills it: --init FILE, or init_net=...; or "
+        "make it an input: --input 'fc_w=DTYPE[DIMS]', or inputs={'fc_w': (dtype, shape)})",
+        cure="Give the init net (`--init FILE`, `init_net=...`), or make the blob an input "
+        "(`--input 'fc_w=float32[10,20]'`, `inputs={'fc_w': ('float32', [10, 20])}`).",
+    ),
+    DiagnosticCode(
+        code="undefined-output",
+        summary="An output of the net or of a body has no value that is a tensor.",
+        cause="No operator writes the output, or what it holds is not a tensor (a counter, a queue, a map).",
+        example="predict: error: output 'prob' is not written by any operator, or is not a tensor [undefined-output] "
+        "(choose the outputs: --output NAME, or outputs=[NAME])",
+        cure="Choose outputs that the net writes: `--output NAME`, or `outputs=[NAME]`.",
+    ),
+    DiagnosticCode(
+        code="unknown-blob",
+        summary="The caller names a version of a blob that the net does not have.",
+        cause="`known_status` of the device functions is keyed by (blob, version). A blob has version 0 as an input, "
+        "and one more for each operator that writes it.",
+        example="net: error: the net does not have version 3 of blob 'x' [unknown-blob] "
+        "(caffe2_bridge.get_ssa lists the versions)",
+        cure="Use a version that `caffe2_bridge.get_ssa(net)` lists.",
+    ),
+    DiagnosticCode(
+        code="unused-input",
+        severity=Severity.NOTE,
+        summary="An input of the net is left out of the ONNX model.",
+        cause="No operator reads the input, and its rank is unknown, so it cannot be declared in ONNX.",
+        example="predict: note: input 'aux' is left out, because no operator reads it and its rank is unknown "
+        "[unused-input] (to keep it, describe it: --input 'aux=DTYPE[DIMS]', or inputs={'aux': (dtype, shape)})",
+        cure="Nothing needs to be done. To keep the input, describe it: `--input 'aux=float32[N]'`, or "
+        "`inputs={'aux': ('float32', ['N'])}`.",
+    ),
+)

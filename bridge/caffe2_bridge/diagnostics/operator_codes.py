@@ -1,0 +1,137 @@
+"""Diagnostic codes of the conversion of single operators, in both directions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from caffe2_bridge.diagnostics.code import DiagnosticCode, Severity
+
+OPERATOR_CODES: Final = (
+    DiagnosticCode(
+        code="dtype",
+        summary="Caffe2 does not have the operator, or tensors at all, for an element type of the ONNX model.",
+        cause="Caffe2 has fewer element types than ONNX, and most of its operators compute in float only.",
+        example="graph[5] Cos: error: input 0 is double, but Caffe2 has the operator for float only [dtype]",
+        cure="Export the model with another element type, or carry the operator as an ONNX operator: "
+        "`--foreign carry`, or `to_netdef(model, foreign='carry')`.",
+    ),
+    DiagnosticCode(
+        code="extra-output",
+        summary="An operator lists more outputs than it has, or than the target's operator has.",
+        cause="The net was written for another version of the operator, or an optional output has no equivalent.",
+        example="predict[2] Relu: error: the operator lists 2 outputs, but it has 1 [extra-output] "
+        "(remove the outputs that it does not have)",
+        cure="Remove the output from the operator, if nothing reads it.",
+    ),
+    DiagnosticCode(
+        code="invalid-argument",
+        summary="An argument (Caffe2) or attribute (ONNX) has a value that the operator does not accept.",
+        cause="The value is out of range, of another type, missing, or contradicts another argument.",
+        example="predict[3] Concat: error: axis 4 is out of range for rank 3 [invalid-argument]",
+        cure="Correct the argument in the net; the reason names it and the values that are accepted.",
+    ),
+    DiagnosticCode(
+        code="invalid-operands",
+        summary="The types or shapes of the operands do not go together.",
+        cause="Real Caffe2, or ONNX's shape inference, rejects the operator with these operands; often the shape that "
+        "was given for an input is wrong.",
+        example="predict[0] FC: error: the weight has rank 1, not 2 [invalid-operands]",
+        cure="Correct the shapes: `--input 'data=float32[N,3,224,224]'`, or "
+        "`inputs={'data': ('float32', ['N', 3, 224, 224])}`; or correct the net.",
+    ),
+    DiagnosticCode(
+        code="missing-input",
+        summary="An operator lists fewer inputs than it needs.",
+        cause="A required input is not listed, or has an empty name.",
+        example="predict[6] FC: error: input 2 is missing: the operator lists 2 inputs [missing-input]",
+        cure="Add the input to the operator.",
+    ),
+    DiagnosticCode(
+        code="needs-constant",
+        summary="Caffe2 takes as an argument what the ONNX model computes at run time.",
+        cause="An operand such as a list of axes or sizes is neither an initializer nor determined by known shapes.",
+        example="graph[9] Tile: error: the number of repeats must be a constant, because Caffe2 takes it as an "
+        "argument [needs-constant]",
+        cure="Export the model with static shapes, or carry the operator: `--foreign carry`, or "
+        "`to_netdef(model, foreign='carry')`.",
+    ),
+    DiagnosticCode(
+        code="needs-quantization",
+        summary="The scale and zero point of an Int8 tensor are unknown.",
+        cause="An Int8 operator reads a blob that no Int8 operator writes, such as an input of the net.",
+        example="predict[0] Int8Relu: error: the scale and zero point of 'x' are unknown [needs-quantization]",
+        cure="Describe the input with its scale and zero point: `inputs={'x': ('uint8', ['N', 3], (0.05, 128))}`; or "
+        "let an Int8 operator (Int8Quantize, Int8GivenTensorFill) write the blob.",
+    ),
+    DiagnosticCode(
+        code="needs-shape",
+        summary="The element type, the rank or a dim of a value must be known, and is not.",
+        cause="The conversion depends on it, and neither the caller nor the operators that read the net's inputs "
+        "determine it.",
+        example="predict: error: the rank of input 'data' is unknown [needs-shape] (describe the input: "
+        "--input 'data=DTYPE[DIMS]', or inputs={'data': (dtype, shape)})",
+        cure="Describe the inputs: `--input 'data=float32[N,3,224,224]'`, or "
+        "`inputs={'data': ('float32', ['N', 3, 224, 224])}`. A dim is an integer, a name (symbolic) or `?` (None in "
+        "Python).",
+    ),
+    DiagnosticCode(
+        code="no-tensor",
+        summary="An operator reads a blob that is not a tensor that it can read.",
+        cause="The blob holds a counter, a map, a list of tensors or a packed matrix, or is an Int8 tensor where a "
+        "plain one is needed.",
+        example="predict[8] Relu: error: input 0 ('queue') is not a tensor that this operator can read [no-tensor]",
+        cure="Remove the operator from the part of the net that is converted: choose outputs before it with "
+        "`--output NAME`, or `outputs=[NAME]`.",
+    ),
+    DiagnosticCode(
+        code="note",
+        severity=Severity.NOTE,
+        summary="The conversion made a choice that the user may want to know.",
+        cause="Several equivalent forms exist, for example LSTM, Scan or Loop for a recurrent net.",
+        example="predict[12] RecurrentNetwork: note: converted to Scan: the step net is not an LSTM, GRU or RNN [note]",
+        cure="Nothing needs to be done. The form can be chosen: `--recurrent fused|scan|loop`, or `recurrent='scan'`.",
+    ),
+    DiagnosticCode(
+        code="refused-body",
+        summary="A body of a control-flow operator cannot be converted.",
+        cause="Operators of the body cannot be converted. They are reported themselves, so that this code reaches the "
+        "user only from converters that are called alone.",
+        example="predict[2] While: error: a body cannot be converted [refused-body]",
+        cure="Cure the diagnostics of the body.",
+    ),
+    DiagnosticCode(
+        code="unknown-argument",
+        summary="A Caffe2 operator has an argument that it does not read.",
+        cause="The argument is misspelled, or belongs to another operator or version. It is not ignored, because the "
+        "net's author meant something by it.",
+        example="predict[1] Softmax: error: argument 'axes' has no meaning for this operator [unknown-argument] "
+        "(remove the argument, or correct its name)",
+        cure="Remove the argument, or correct its name.",
+    ),
+    DiagnosticCode(
+        code="unknown-attribute",
+        summary="An ONNX node has an attribute whose meaning the import does not know.",
+        cause="The attribute belongs to a later opset, is misspelled, or cannot be expressed in Caffe2.",
+        example="graph[4] Gelu: error: attribute 'approximate' has no meaning for this operator [unknown-attribute]",
+        cure="Carry the operator as an ONNX operator: `--foreign carry`, or `to_netdef(model, foreign='carry')`.",
+    ),
+    DiagnosticCode(
+        code="unknown-operator",
+        summary="The operator type has no conversion.",
+        cause="ONNX operators cannot compute it (queues, databases, counters, gradients), Caffe2 has no equivalent "
+        "(import), or the type is misspelled. `caffe2-bridge ops` lists the operators that convert.",
+        example="predict[0] CreateDB: error: operator 'CreateDB' has no conversion: it reads or writes a database, a "
+        "file or a stream [unknown-operator]",
+        cure="Export: choose outputs before the operator with `--output NAME`, or `outputs=[NAME]`. Import: carry it "
+        "as an ONNX operator with `--foreign carry`, or `to_netdef(model, foreign='carry')`.",
+    ),
+    DiagnosticCode(
+        code="unsupported",
+        summary="The operator converts, but not in this configuration.",
+        cause="This combination of arguments, types or shapes cannot be expressed in the target format, or no kernel "
+        "computes it as the source does.",
+        example="graph[7] Resize: error: Caffe2 resizes by nearest or linear interpolation only [unsupported]",
+        cure="Change what the reason names. Import: carry the operator as an ONNX operator with `--foreign carry`, or "
+        "`to_netdef(model, foreign='carry')`.",
+    ),
+)
