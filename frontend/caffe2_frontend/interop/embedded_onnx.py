@@ -1,4 +1,4 @@
-"""ONNX operators in Caffe2 nets: how they are written there, and the way back into a graph.
+"""The format of ONNX operators that are embedded in Caffe2 nets.
 
 An operator whose ``domain`` is not empty is a node of that ONNX domain (``ai.onnx`` for ONNX's own). Its operands are
 the node's, an empty name for one that is left out, and after them the outer blobs that its bodies read. Its arguments
@@ -16,7 +16,7 @@ of one that is an Int8 tensor. Bodies have no parameters of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import onnx
@@ -26,9 +26,8 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, decode_text
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
-from caffe2_frontend.interop.origin import QUANTIZATION_KEY, node_metadata
+from caffe2_frontend.interop.origin import QUANTIZATION_KEY
 from caffe2_frontend.interop.types import Quantization
-from caffe2_frontend.lowering.op import Op, Value
 
 ONNX_DOMAIN: Final = "ai.onnx"
 CAPTURED: Final = ":captured"
@@ -43,23 +42,26 @@ def is_foreign(net: NetDef) -> bool:
 
 
 def read_opsets(net: NetDef) -> dict[str, int]:
-    """The versions of the ONNX domains (ONNX's own as the empty name). Raises NetFormatError where it is damaged."""
+    """The versions of the ONNX domains that a net uses; ONNX's own domain is the empty name.
+
+    Raises NetFormatError where they are damaged.
+    """
     opsets = {}
     for text in NetView(net).args.texts(OPSETS, ()):
         domain, _, version = text.rpartition(":")
         if not version.isdigit():
-            raise NetFormatError(f"{text!r} in argument {OPSETS!r} is no <domain>:<version>", net.name)
+            raise NetFormatError(f"{text!r} in argument {OPSETS!r} is not <domain>:<version>", net.name)
         opsets["" if domain == ONNX_DOMAIN else domain] = int(version)
     return opsets
 
 
 def read_input_types(net: NetDef) -> dict[str, ir.TypeAndShape]:
-    """What the net says of its inputs. Raises NetFormatError where that is damaged."""
+    """The types of a net's inputs that are stored in it. Raises NetFormatError where they are damaged."""
     return {info.name: _type_and_shape(info.type) for info in _input_infos(net)}
 
 
 def read_input_quantization(net: NetDef) -> dict[str, Quantization]:
-    """Which inputs the net says are Int8 tensors. Raises NetFormatError where that is damaged."""
+    """The quantization of a net's Int8 inputs that is stored in it. Raises NetFormatError where it is damaged."""
     found = {}
     for info in _input_infos(net):
         for prop in info.metadata_props:
@@ -67,7 +69,7 @@ def read_input_quantization(net: NetDef) -> dict[str, Quantization]:
                 try:
                     found[info.name] = Quantization.from_text(prop.value)
                 except ValueError:
-                    reason = f"{prop.value!r} in argument {INPUT_TYPES!r} is no scale and zero point"
+                    reason = f"{prop.value!r} in argument {INPUT_TYPES!r} is not a scale and a zero point"
                     raise NetFormatError(reason, net.name) from None
     return found
 
@@ -80,44 +82,12 @@ def _input_infos(net: NetDef) -> Iterator[onnx.ValueInfoProto]:
             raise NetFormatError(f"argument {INPUT_TYPES!r} is damaged: {error}", net.name) from None
 
 
-def convert_foreign(op: Op) -> tuple[Value | None, ...]:
-    """The ONNX node that the operator is, with its bodies."""
-    view = op.view
-    args = {arg.name: arg for arg in view.proto.arg}
-    view.args.ignore(*args)
-    captured = view.args.texts(CAPTURED, ())
-    count = len(view.inputs) - len(captured)
-    if count < 0:
-        raise ArgumentError(f"{len(captured)} operands are captured, and there are {len(view.inputs)}")
-    inputs = [op.input(i) if name else None for i, name in enumerate(view.inputs[:count])]
-    seen = {name: op.input(count + i) for i, name in enumerate(captured)}
-    attributes = [_attribute(op, arg, seen) for name, arg in args.items() if not name.startswith(":")]
-    domain = view.proto.domain
-    node = ir.Node(
-        "" if domain == ONNX_DOMAIN else domain,
-        view.type,
-        inputs,
-        attributes,
-        name=view.name or None,
-        num_outputs=len(view.outputs),
-        metadata_props=node_metadata(view.type, op.location),
-    )
-    types = view.args.blobs(TYPES, ())
-    op.scope.append(node, next(filter(None, view.outputs), view.type))
-    for index, (name, value) in enumerate(zip(view.outputs, node.outputs, strict=True)):
-        if not name:
-            op.scope.unbound.discard(value)
-            value.name = ""
-        elif index < len(types):
-            _set_type(value, _parsed(onnx.TypeProto, types[index], TYPES))
-    return tuple(value if name else None for name, value in zip(view.outputs, node.outputs, strict=True))
-
-
 def _parsed(kind: Any, data: bytes, name: str) -> Any:
+    """The protobuf that argument ``name`` holds, serialized. Raises ArgumentError where it is damaged."""
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise ArgumentError(f"argument {name!r} is no serialized {kind.__name__}: {error}") from None
+        raise ArgumentError(f"argument {name!r} is not a serialized {kind.__name__}: {error}") from None
 
 
 def _type_and_shape(proto: onnx.TypeProto) -> ir.TypeAndShape:
@@ -127,20 +97,15 @@ def _type_and_shape(proto: onnx.TypeProto) -> ir.TypeAndShape:
     return ir.TypeAndShape(kind, ir.serde.deserialize_type_proto_for_shape(proto))
 
 
-def _set_type(value: Value, proto: onnx.TypeProto) -> None:
-    known = _type_and_shape(proto)
-    value.type, value.shape = known.type, known.shape
-
-
-def _attribute(op: Op, arg: Argument, captured: Mapping[str, Value]) -> ir.Attr:
+def read_attribute(arg: Argument) -> ir.Attr:
+    """The attribute that an argument without nets stands for. Raises ArgumentError where it is damaged."""
     name, _, kind = arg.name.partition(":")
-    if kind:
-        return _spelled_out(name, kind, arg)
-    if arg.HasField("n"):
-        return ir.AttrGraph(name, _graph(op, arg.n, name, captured))
-    if arg.nets:
-        return ir.AttrGraphs(name, [_graph(op, net, name, captured) for net in arg.nets])
-    return _plain_attribute(name, arg)
+    return _typed_attribute(name, kind, arg) if kind else _plain_attribute(name, arg)
+
+
+def read_type(data: bytes) -> ir.TypeAndShape:
+    """The type of an output, as argument :data:`TYPES` holds it. Raises ArgumentError where it is damaged."""
+    return _type_and_shape(_parsed(onnx.TypeProto, data, TYPES))
 
 
 def _plain_attribute(name: str, arg: Argument) -> ir.Attr:
@@ -158,14 +123,16 @@ def _plain_attribute(name: str, arg: Argument) -> ir.Attr:
     elif arg.strings:
         made = ir.AttrStrings(name, [decode_text(arg.name, value) for value in arg.strings])
     if made is None:
-        raise ArgumentError(f"argument {arg.name!r} is empty: an empty list has its kind in its name")
+        raise ArgumentError(
+            f"argument {arg.name!r} is empty: the name of an empty list must end in its kind, such as :INTS"
+        )
     return made
 
 
-def _spelled_out(name: str, kind: str, arg: Argument) -> ir.Attr:
+def _typed_attribute(name: str, kind: str, arg: Argument) -> ir.Attr:
     proto = onnx.AttributeProto(name=name)
     if kind == "GRAPH" or kind not in onnx.AttributeProto.AttributeType.keys():  # noqa: SIM118 - no dict
-        raise ArgumentError(f"argument {arg.name!r}: there is no kind {kind!r}")
+        raise ArgumentError(f"argument {arg.name!r}: {kind!r} is not a kind of ONNX attributes")
     number: Any = onnx.AttributeProto.AttributeType.Value(kind)
     proto.type = number
     match kind:
@@ -191,27 +158,3 @@ def _tensors(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
     yield from (attribute.t, *attribute.tensors)
     for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
         yield from (sparse.values, sparse.indices)
-
-
-def _graph(op: Op, net: NetDef, name: str, captured: Mapping[str, Value]) -> ir.Graph:
-    """A body: it sees its own inputs and what it captures, under the names that it has for them."""
-    types = read_input_types(net)
-    formals = []
-    for blob in net.external_input:
-        known = types.get(blob)
-        value = ir.Value(name=op.scope.names.fresh(blob))
-        if known is not None:
-            value.type, value.shape = known.type, known.shape
-        formals.append(value)
-    scope = op.scope.child(sealed=True)
-    scope.blobs.update(captured)
-    scope.blobs.update(zip(net.external_input, formals, strict=True))
-    op.lower_body(net, scope, name)
-    own = {value for node in scope.nodes for value in node.outputs}
-    results: list[Value] = []
-    for blob in net.external_output:
-        found = scope.find(blob)
-        if found is None:
-            op.unsupported(f"body {name!r} gives {blob!r}, which nothing in it makes", code="undefined-output")
-        results.append(found if found in own and found not in results else op.inside(scope).emit("Identity", found))
-    return scope.graph(formals, results, net.name or name)

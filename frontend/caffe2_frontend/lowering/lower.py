@@ -13,10 +13,10 @@ from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Sev
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
-from caffe2_frontend.interop.embedded_onnx import convert_foreign
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.origin import blobs_of, is_plain
 from caffe2_frontend.lowering.family import Converter
+from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.trace import Trace
@@ -132,7 +132,7 @@ class Lowering:
                 self._report_unknown_inside(inner, place)
 
     def _converter(self, view: OpView) -> Converter | None:
-        return convert_foreign if view.proto.domain else self.converters.get(view.type)
+        return convert_onnx_node if view.proto.domain else self.converters.get(view.type)
 
     def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
         converter = self._converter(view)

@@ -1,0 +1,86 @@
+"""The converter of ONNX operators that are embedded in a Caffe2 net."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import ArgumentError
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
+from caffe2_frontend.interop.embedded_onnx import (
+    CAPTURED,
+    ONNX_DOMAIN,
+    TYPES,
+    read_attribute,
+    read_input_types,
+    read_type,
+)
+from caffe2_frontend.interop.origin import node_metadata
+from caffe2_frontend.lowering.op import Op, Value
+
+
+def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
+    """Emit the ONNX node that an operator of an ONNX domain stands for, with its bodies."""
+    view = op.view
+    args = {arg.name: arg for arg in view.proto.arg}
+    view.args.ignore(*args)
+    captured = view.args.texts(CAPTURED, ())
+    count = len(view.inputs) - len(captured)
+    if count < 0:
+        raise ArgumentError(f"{len(captured)} operands are captured, but only {len(view.inputs)} are given")
+    inputs = [op.input(i) if name else None for i, name in enumerate(view.inputs[:count])]
+    seen = {name: op.input(count + i) for i, name in enumerate(captured)}
+    attributes = [_attribute(op, arg, seen) for name, arg in args.items() if not name.startswith(":")]
+    domain = view.proto.domain
+    node = ir.Node(
+        "" if domain == ONNX_DOMAIN else domain,
+        view.type,
+        inputs,
+        attributes,
+        name=view.name or None,
+        num_outputs=len(view.outputs),
+        metadata_props=node_metadata(view.type, op.location),
+    )
+    types = view.args.blobs(TYPES, ())
+    op.scope.append(node, next(filter(None, view.outputs), view.type))
+    for index, (name, value) in enumerate(zip(view.outputs, node.outputs, strict=True)):
+        if not name:
+            op.scope.unbound.discard(value)
+            value.name = ""
+        elif index < len(types):
+            known = read_type(types[index])
+            value.type, value.shape = known.type, known.shape
+    return tuple(value if name else None for name, value in zip(view.outputs, node.outputs, strict=True))
+
+
+def _attribute(op: Op, arg: Argument, captured: Mapping[str, Value]) -> ir.Attr:
+    if arg.HasField("n") and ":" not in arg.name:
+        return ir.AttrGraph(arg.name, _graph(op, arg.n, arg.name, captured))
+    if arg.nets and ":" not in arg.name:
+        return ir.AttrGraphs(arg.name, [_graph(op, net, arg.name, captured) for net in arg.nets])
+    return read_attribute(arg)
+
+
+def _graph(op: Op, net: NetDef, name: str, captured: Mapping[str, Value]) -> ir.Graph:
+    """A body. It sees its own inputs, and the captured values under the names in ``captured``."""
+    types = read_input_types(net)
+    formals = []
+    for blob in net.external_input:
+        known = types.get(blob)
+        value = ir.Value(name=op.scope.names.fresh(blob))
+        if known is not None:
+            value.type, value.shape = known.type, known.shape
+        formals.append(value)
+    scope = op.scope.child(sealed=True)
+    scope.blobs.update(captured)
+    scope.blobs.update(zip(net.external_input, formals, strict=True))
+    op.lower_body(net, scope, name)
+    own = {value for node in scope.nodes for value in node.outputs}
+    results: list[Value] = []
+    for blob in net.external_output:
+        found = scope.find(blob)
+        if found is None:
+            op.unsupported(f"body {name!r} outputs {blob!r}, which no operator in it writes", code="undefined-output")
+        results.append(found if found in own and found not in results else op.inside(scope).emit("Identity", found))
+    return scope.graph(formals, results, net.name or name)
