@@ -116,9 +116,9 @@ def bare(folder: str) -> None:
 def predictor(folder: str) -> None:
     """The same through a Predictor."""
     answers = _worker.own_stdout()
-    from caffe2_backend.runtime import Choices, Predictor
+    from caffe2_backend.runtime import Predictor, SessionOptions
 
-    runner = Predictor(load(CHAR_RNN), choices=Choices(threads=1))
+    runner = Predictor(load(CHAR_RNN), options=SessionOptions(threads=1))
     feed = _feed(folder)
     _serve(folder, "predictor", lambda: runner.run(feed), runner.run(feed), answers)
 
@@ -126,10 +126,10 @@ def predictor(folder: str) -> None:
 def workspace(folder: str) -> None:
     """The same through a Workspace: RunNet alone, as in real Caffe2."""
     answers = _worker.own_stdout()
-    from caffe2_backend.runtime import Choices, Workspace
+    from caffe2_backend.runtime import SessionOptions, Workspace
 
     model = load(CHAR_RNN)
-    space = Workspace(choices=Choices(threads=1))
+    space = Workspace(options=SessionOptions(threads=1))
     space.run_net_once(model.init)
     for name, array in _feed(folder).items():
         space.feed(name, array)
@@ -142,9 +142,9 @@ def workspace(folder: str) -> None:
 def memory(_folder: str) -> None:
     """Resident bytes after a thousand runs with changing T, and after many more."""
     answers = _worker.own_stdout()
-    from caffe2_backend.runtime import Choices, Predictor
+    from caffe2_backend.runtime import Predictor, SessionOptions
 
-    runner = Predictor(load(CHAR_RNN), choices=Choices(threads=1))
+    runner = Predictor(load(CHAR_RNN), options=SessionOptions(threads=1))
     random = np.random.default_rng(0)
     data = random.random((LONGEST, 1, 94), np.float32)
     state = np.zeros((1, 1, 192), np.float32)

@@ -118,8 +118,8 @@ def _described(name: str, value: Any) -> onnx.ValueInfoProto:
 
 def supports_device(device: str) -> bool:
     """Whether models can run on a device: ``CPU``, or ``CUDA:N`` where this onnxruntime has CUDA."""
+    from caffe2_backend.runtime.onnxruntime_library import real_device
     from caffe2_backend.runtime.session_options import DEFAULTS
-    from caffe2_backend.runtime.sessions import real_device
 
     try:
         real_device(_device(device), DEFAULTS)

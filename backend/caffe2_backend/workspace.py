@@ -17,8 +17,8 @@ from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blob_workspace import Net, Workspace
 from caffe2_backend.runtime.device_names import option_device
+from caffe2_backend.runtime.onnxruntime_library import cuda_devices
 from caffe2_backend.runtime.predictor import Predictor as _Predictor
-from caffe2_backend.runtime.sessions import cuda_devices
 from caffe2_backend.runtime.values import Array, Int8Tensor
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
@@ -80,7 +80,7 @@ def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
     with _lock:
         if name not in _workspaces:
             if not create_if_missing:
-                raise RunError(f"there is no workspace {name!r}")
+                raise RunError(f"workspace {name!r} does not exist")
             _workspaces[name] = Workspace()
         _current[0] = name
 
@@ -144,7 +144,7 @@ def FetchInt8Blob(name: object) -> Int8Tensor:
     """An Int8 blob: its integers, scale and zero point. Raises RunError where the blob is none."""
     value = current().fetch(str(name))
     if not isinstance(value, Int8Tensor):
-        raise RunError(f"blob {str(name)!r} is no Int8 tensor")
+        raise RunError(f"blob {str(name)!r} is not an Int8 tensor")
     return value
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime import Choices, Int8Tensor
+from caffe2_backend.runtime import Int8Tensor, SessionOptions
 from conformance.corpus import Array, Case
 
 
@@ -59,7 +59,7 @@ class Reference:
 
 def run_in_workspace(case: Case) -> list[Array]:
     """The case's outputs, fetched after its operator or net ran in a workspace where its inputs were fed."""
-    workspace = Workspace(choices=Choices(threads=1))
+    workspace = Workspace(options=SessionOptions(threads=1))
     if case.init_net is not None:
         workspace.run_net_once(case.init_net)
     for name, array in case.inputs.items():

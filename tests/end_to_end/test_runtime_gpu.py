@@ -13,7 +13,7 @@ from conformance.recording import operator
 from support.paths import CHAR_RNN, MODELS
 
 from caffe2_backend import Predictor, Workspace
-from caffe2_backend.runtime import Choices, DeviceTensor, make_plan
+from caffe2_backend.runtime import DeviceTensor, SessionOptions, make_plan
 from caffe2_bridge import load
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef, OperatorDef
@@ -85,7 +85,7 @@ def test_a_tail_on_the_host_does_the_copies_of_its_plan(tmp_path: Path) -> None:
 
 def test_cuda_graphs() -> None:
     net = NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"], external_output=["y"])
-    predictor = Predictor(Model.of(net), "cuda:0", choices=Choices(cuda_graphs=True))
+    predictor = Predictor(Model.of(net), "cuda:0", options=SessionOptions(cuda_graphs=True))
     for sign in (1, -1, 1):
         x = sign * np.array([-1, 2], np.float32)
         np.testing.assert_array_equal(predictor.run({"x": x})["y"], np.maximum(x, 0))

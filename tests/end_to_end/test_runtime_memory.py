@@ -10,7 +10,7 @@ import pytest
 from support.paths import CHAR_RNN
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime import Choices
+from caffe2_backend.runtime import SessionOptions
 from caffe2_bridge import load
 
 LONGEST: Final = 40
@@ -27,7 +27,7 @@ def resident() -> int:
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the memory in use as Linux shows it")
 def test_10_000_runs_of_changing_lengths() -> None:
     model = load(CHAR_RNN)
-    workspace = Workspace(choices=Choices(threads=1))
+    workspace = Workspace(options=SessionOptions(threads=1))
     workspace.run_net_once(model.init)
     name = workspace.create_net(model.predict_net)
     random = np.random.default_rng(0)

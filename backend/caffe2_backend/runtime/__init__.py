@@ -3,8 +3,24 @@
 from caffe2_backend.runtime.blob_workspace import Workspace
 from caffe2_backend.runtime.partition import Plan, make_plan
 from caffe2_backend.runtime.predictor import Predictor
-from caffe2_backend.runtime.session_options import Choices
-from caffe2_backend.runtime.stepper import Step, Trace
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor
+from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.stepper import Trace, TraceStep
+from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError
+from caffe2_bridge.diagnostics import ConversionError, RunError
 
-__all__ = ["Choices", "DeviceTensor", "Int8Tensor", "Plan", "Predictor", "Step", "Trace", "Workspace", "make_plan"]
+__all__ = [
+    "ConversionError",
+    "DeviceTensor",
+    "Int8Tensor",
+    "NoBlobError",
+    "Plan",
+    "Predictor",
+    "RunError",
+    "Session",
+    "SessionOptions",
+    "Trace",
+    "TraceStep",
+    "Workspace",
+    "make_plan",
+]

@@ -1,4 +1,4 @@
-"""Fills run on the host, without a session: what init nets are made of."""
+"""Fills, the operators of init nets, run on the host without a session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_backend.runtime.values import Int8Tensor, Tensor, as_value, on_host
+from caffe2_backend.runtime.feeding import as_value
+from caffe2_backend.runtime.values import Int8Tensor, Tensor, to_host
 from caffe2_bridge.diagnostics import Location, NetFormatError, RunError
 from caffe2_bridge.init.fills import FILLS, FillError, FillOp, Values
 from caffe2_bridge.netdef.parameters import Parameter
@@ -17,9 +18,9 @@ from caffe2_bridge.wire import read as wire
 
 
 def split_fills(net: NetDef) -> tuple[tuple[OpView, ...], NetDef]:
-    """The fills of a net that can run before all else, in order, and the net of the other operators.
+    """Split a net into the fills that can run first, in order, and the net of the other operators.
 
-    They read at most one another, and what they write nothing before them has read or written.
+    Such a fill reads outputs of such fills only, and no operator before it reads or writes its output.
     """
     fills: list[OpView] = []
     rest: list[OpView] = []
@@ -45,16 +46,16 @@ def split_fills(net: NetDef) -> tuple[tuple[OpView, ...], NetDef]:
 
 
 def run_fill(op: OpView, made: Mapping[str, Tensor], net: NetDef, draw: int, turn: int) -> Tensor:
-    """What a fill makes.
+    """Run a fill.
 
     Args:
         op: the fill.
-        made: what the fills before it made.
-        net: the net, whose device option holds for operators without one.
-        draw: the seed of this run, for operators that name none.
-        turn: how often the net ran before: an operator that names a seed goes on from there.
+        made: outputs of the fills before it.
+        net: the net, whose device option applies to operators without one.
+        draw: the seed of this run, for operators without a seed of their own.
+        turn: how often the net ran before: an operator with a seed continues from there.
 
-    Raises RunError where the operator is not what Caffe2 takes.
+    Raises RunError if Caffe2 would refuse the operator.
     """
     place = Location(net.name or "net", op.index, op.type, op.name)
     values = [arg for arg in op.proto.arg if arg.name == "values"]
@@ -76,7 +77,7 @@ def run_fill(op: OpView, made: Mapping[str, Tensor], net: NetDef, draw: int, tur
 
 def _parameter(name: str, value: Tensor) -> Parameter:
     def load() -> np.ndarray[Any, Any]:
-        return on_host(value)
+        return to_host(value)
 
-    array = on_host(value)
+    array = to_host(value)
     return Parameter(name, array.dtype, array.shape, load)

@@ -1,4 +1,4 @@
-"""Sessions that take and give values of every ONNX type: sequences, text, and numbers that NumPy itself lacks."""
+"""Sessions with values of every ONNX type: sequences, strings, and numeric types that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from caffe2_backend.runtime.sessions import Session, failures
+from caffe2_backend.runtime.onnxruntime_library import failures, onnxruntime
+from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import RunError
 
 # What onnxruntime's own conversion from and to NumPy handles.
@@ -24,7 +25,7 @@ class OnnxSession(Session):
     """A session whose values are arrays (of NumPy's types and those of ``ml_dtypes``), lists of them, or None."""
 
     def run_values(self, inputs: Mapping[str, Any]) -> list[Any]:
-        """Run the model. Raises RunError where an input is missing or the run fails."""
+        """Run the model. Raises RunError if an input is missing or the run fails."""
         feed = self._feed(inputs)
         session = self._session
         listed = [*session.get_inputs(), *session.get_outputs()]
@@ -38,7 +39,7 @@ class OnnxSession(Session):
 
 
 def _fed(value: Any) -> Any:
-    """A value as onnxruntime takes it: text as objects."""
+    """A value as onnxruntime takes it: strings as objects."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "SU":
         return value.astype(object)
     return value
@@ -50,21 +51,20 @@ def _is_plain(kind: str) -> bool:
 
 
 def _typed(array: Any) -> Any:
-    """Onnxruntime's value of an array of any type. Raises RunError for what is no array."""
-    import onnxruntime
-
+    """Convert an array of any type to onnxruntime's value. Raises RunError if it is not an array."""
+    library = onnxruntime()
     if not isinstance(array, np.ndarray | np.generic):
-        raise RunError(f"onnxruntime takes no {type(array).__name__} beside numbers that NumPy lacks")
+        raise RunError(f"onnxruntime takes no {type(array).__name__} together with types that NumPy lacks")
     proto = numpy_helper.from_array(np.asarray(array))
     if proto.data_type == onnx.TensorProto.STRING:
-        raise RunError("onnxruntime takes no text beside numbers that NumPy lacks")
-    value = onnxruntime.OrtValue(
-        onnxruntime.capi._pybind_state.OrtValue.ortvalue_from_shape_and_onnx_type(  # noqa: SLF001 - it has no other door for types that NumPy lacks
+        raise RunError("onnxruntime takes no strings together with types that NumPy lacks")
+    value = library.OrtValue(
+        library.capi._pybind_state.OrtValue.ortvalue_from_shape_and_onnx_type(  # noqa: SLF001 - the only way to create values of types that NumPy lacks
             list(array.shape), proto.data_type, _cpu()
         )
     )
     if len(proto.raw_data) != value.tensor_size_in_bytes():
-        raise RunError(f"onnxruntime lays {array.dtype.name} out in {value.tensor_size_in_bytes()} bytes")
+        raise RunError(f"onnxruntime stores {array.dtype.name} in {value.tensor_size_in_bytes()} bytes")
     ctypes.memmove(value.data_ptr(), proto.raw_data, len(proto.raw_data))
     return value
 

@@ -1,49 +1,52 @@
-"""What a run gives, and where the next one finds it."""
+"""Results of a run, and blobs whose computation is deferred."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from caffe2_backend.runtime.values import Opaque, Tensor, Value
 
 
-class Later:
-    """A blob of a run that did not give it: computed when it is asked for; what was found is kept."""
+class DeferredBlob:
+    """A blob that a run wrote but did not return: computed on first access, then kept.
 
-    __slots__ = ("_compute", "_found")
+    ``compute`` computes a blob of that run by name.
+    """
+
+    __slots__ = ("_compute", "_computed")
 
     def __init__(self, compute: Callable[[str], Tensor]) -> None:
         self._compute = compute
-        self._found: dict[str, Tensor] = {}
+        self._computed: dict[str, Tensor] = {}
 
     def compute(self, name: str) -> Tensor:
-        """The blob as the run left it. Raises RunError where it is no tensor, or no operator wrote it."""
-        found = self._found.get(name)
-        if found is None:
-            found = self._found[name] = self._compute(name)
-        return found
+        """The blob as the run left it. Raises RunError if it is not a tensor, or no operator wrote it."""
+        value = self._computed.get(name)
+        if value is None:
+            value = self._computed[name] = self._compute(name)
+        return value
 
 
 class Blobs(Protocol):
-    """Where a net finds its inputs: a workspace's blobs, by name."""
+    """Blobs by name: where a net reads its inputs."""
 
-    def get(self, name: str, /) -> Value | Later | None:
-        """The blob's value, or how to compute it; None where there is no such blob."""
+    def get(self, name: str, /) -> Value | DeferredBlob | None:
+        """The blob's value, or how to compute it; None if it does not exist."""
         ...
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a run gives: values, blobs that are computed when they are asked for, and objects."""
+    """Results of a run: values, blobs that are computed on access, and objects that are not tensors."""
 
     values: Mapping[str, Tensor]
-    later: Mapping[str, Later]
-    objects: Mapping[str, Opaque]
+    deferred: Mapping[str, DeferredBlob] = field(default_factory=dict)
+    objects: Mapping[str, Opaque] = field(default_factory=dict)
 
 
 def value_of(name: str, blobs: Blobs) -> Value | None:
-    """The blob's value, computed where that was put off; None where there is no such blob."""
+    """The blob's value, computed if it was deferred; None if it does not exist."""
     value = blobs.get(name)
-    return value.compute(name) if isinstance(value, Later) else value
+    return value.compute(name) if isinstance(value, DeferredBlob) else value

@@ -1,4 +1,4 @@
-"""What can be chosen about the sessions of onnxruntime, with the defaults and their reasons."""
+"""Options of onnxruntime sessions, with the reasons for the defaults."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ Optimization = Literal["none", "basic", "extended", "all"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices:
-    """How nets are run. Immutable: a net that has its sessions keeps them.
+class SessionOptions:
+    """How nets are run. A net that has been converted keeps the options that it was converted with.
 
     Attributes:
-        threads: threads within an operator; None leaves it to onnxruntime, which takes one a core.
-        parallel_operators: threads that run independent operators at a time; 1 runs them in order.
-        optimization: how far onnxruntime rewrites the graph.
-        arena: whether memory on the host is kept for the next run. Faster, and never given back.
-        memory_patterns: whether the memory of a run is planned from the shapes of a run before it. onnxruntime keeps a
-            plan for every shape it ever saw, which grows without end where shapes change: off.
-        spinning: whether idle threads wait busily for work; off, a process that waits takes no time of a core.
+        threads: threads within an operator; None leaves it to onnxruntime, which takes one per core.
+        parallel_operators: threads that run independent operators at the same time; 1 runs them in order.
+        optimization: level of onnxruntime's graph optimizations.
+        arena: whether host memory is kept for the next run. Faster, but memory is never returned to the system.
+        memory_patterns: whether the memory of a run is planned from the shapes of earlier runs. onnxruntime keeps a
+            plan for every combination of shapes, which grows without bound if shapes change; hence off.
+        spinning: whether idle threads wait busily for work; if not, a waiting process takes no processor time.
         cuda: options of onnxruntime's CUDA provider, by its own names, such as ``{"gpu_mem_limit": "2147483648"}``.
-        cuda_graphs: whether runs of one shape are recorded once and replayed as a CUDA graph. Every shape then keeps
-            its buffers on the GPU: for few shapes. Control flow cannot be recorded.
-        providers: other providers to try first, each a name or a pair of name and options, such as
-            ``"TensorrtExecutionProvider"``; what they leave falls to the device's own.
-        stand_in: a device that runs what is meant for another, such as ``{"cuda:0": "cpu"}``: plans are made and
-            followed as with the real one, to test them without it.
+        cuda_graphs: whether runs of one combination of shapes are recorded once and replayed as a CUDA graph. Each
+            combination keeps its buffers on the GPU, so use it for few shapes. Control flow cannot be recorded.
+        providers: execution providers to try first, each a name or a pair of name and options, such as
+            ``"TensorrtExecutionProvider"``; operators that they do not support run on the device's own provider.
+        stand_in: a device that runs operators of another, such as ``{"cuda:0": "cpu"}``, to test plans for devices
+            that are not installed.
         verbose: whether onnxruntime's warnings are shown.
-        disabled_optimizers: names of onnxruntime's graph optimizers, or rules of them, that are left out.
+        disabled_optimizers: names of onnxruntime's graph optimizers, or of their rules, to disable.
         entries: of onnxruntime's session configuration, by its own keys.
-        optimized: a file to write the model to as onnxruntime has rewritten it; empty for none.
-        silent: whether onnxruntime's errors are not shown beside being raised.
+        optimized: path to which onnxruntime writes the optimized model; empty for none.
+        silent: whether onnxruntime's errors are only raised, and not printed.
     """
 
     threads: int | None = None
@@ -52,4 +52,4 @@ class Choices:
     silent: bool = False
 
 
-DEFAULTS = Choices()
+DEFAULTS = SessionOptions()

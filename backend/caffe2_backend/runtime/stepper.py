@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.results import Blobs, Results, value_of
-from caffe2_backend.runtime.values import Array, NoBlobError, Opaque, Tensor, Value, on_host
+from caffe2_backend.runtime.values import Array, NoBlobError, Opaque, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -21,7 +21,7 @@ _MOST_ITERATIONS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
-class Step:
+class TraceStep:
     """One operator that ran: where it stands, the iterations of the loops around it, and what it wrote."""
 
     location: Location
@@ -33,14 +33,14 @@ class Step:
 class Trace:
     """Every operator that ran, in order."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TraceStep, ...] = ()
 
     @property
     def blobs(self) -> dict[str, Array]:
         """The last value of every blob of the outermost net. Int8 tensors are their integers."""
         return {name: array for step in self.steps if not step.location.path for name, array in step.blobs.items()}
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[TraceStep]:
         return iter(self.steps)
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ def trace_net(net: NetDef, blobs: Blobs, commit: Commit, run: RunOp, *, bodies: 
 
     Raises RunError, or ConversionError, where an operator cannot be run.
     """
-    steps: list[Step] = []
+    steps: list[TraceStep] = []
     walker = _Walker(run, steps, bodies=bodies, capture=capture)
     walker.net(net, _Frame(blobs, commit), Location(net.name or "net"), ())
     return Trace(tuple(steps))
@@ -97,7 +97,7 @@ class _Inner:
         return None if self._sealed else self._outer.get(name)
 
     def commit(self, results: Results) -> None:
-        values: dict[str, Value] = {name: later.compute(name) for name, later in results.later.items()}
+        values: dict[str, Value] = {name: blob.compute(name) for name, blob in results.deferred.items()}
         values |= {**results.values, **results.objects}
         for name, value in values.items():
             if name in self.views:
@@ -109,20 +109,20 @@ class _Inner:
 
     def _write(self, name: str, value: Value) -> None:
         view = self.views[name]
-        if isinstance(value, bytes | Opaque) or on_host(value).size != view.size:
+        if isinstance(value, bytes | Opaque) or to_host(value).size != view.size:
             raise RunError(f"blob {name!r} is linked to rows of {view.size} elements, and something else is written")
-        view[...] = on_host(value).reshape(view.shape)
+        view[...] = to_host(value).reshape(view.shape)
 
 
 def _result(name: str, value: Value) -> Results:
     if isinstance(value, Opaque):
-        return Results({}, {}, {name: value})
+        return Results({}, objects={name: value})
     assert not isinstance(value, bytes)
-    return Results({name: value}, {}, {})
+    return Results({name: value})
 
 
 class _Walker:
-    def __init__(self, run: RunOp, steps: list[Step], *, bodies: bool, capture: bool) -> None:
+    def __init__(self, run: RunOp, steps: list[TraceStep], *, bodies: bool, capture: bool) -> None:
         self._run = run
         self._steps = steps
         self._bodies = bodies
@@ -145,7 +145,7 @@ class _Walker:
             except ArgumentError as error:
                 raise RunError(f"{here}: {error}") from None
             wrote = (*effect.writes, *effect.updates, *effect.merges)
-            self._steps.append(Step(here, iterations, self._captured(wrote, frame)))
+            self._steps.append(TraceStep(here, iterations, self._captured(wrote, frame)))
 
     def _captured(self, names: tuple[str, ...], frame: _Frame | _Inner) -> dict[str, Array]:
         if not self._capture:
@@ -157,7 +157,7 @@ class _Walker:
             except RunError:  # no tensor, or not written by the branch that ran
                 continue
             if value is not None and not isinstance(value, bytes | Opaque):
-                found[name] = on_host(value).copy()
+                found[name] = to_host(value).copy()
         return found
 
     def _branch(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
@@ -210,7 +210,7 @@ class _Walker:
         aliases = (args.texts("alias_src", ()), args.texts("alias_dst", ()), args.integers("alias_offset", ()))
         for source, target, offset in zip(*aliases, strict=True):
             results[target] = rows[source][offset:].copy()
-        frame.commit(Results(results, {}, {}))
+        frame.commit(Results(results))
 
     @staticmethod
     def _states(op: OpView, frame: _Frame | _Inner, here: Location, steps: int, batch: int) -> dict[str, Array]:
@@ -244,7 +244,7 @@ def _array(frame: _Frame | _Inner, name: str, here: Location) -> Any:
     value = frame.get(name)
     if value is None or isinstance(value, bytes | Opaque):
         raise NoBlobError(f"{here} reads blob {name!r}, which is no tensor in the workspace")
-    return on_host(value)
+    return to_host(value)
 
 
 def _truth(frame: _Frame | _Inner, name: str, here: Location) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from google.protobuf.message import Message
@@ -11,23 +11,12 @@ from google.protobuf.message import Message
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
 from caffe2_bridge.init.fill_nets import fill_operators
 from caffe2_bridge.model import read_init
-from caffe2_bridge.netdef.parameters import NUMBERS, Array, Parameter
+from caffe2_bridge.netdef.parameters import NUMBERS, Array, Int8Tensor, Parameter
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.versions import get_ssa
 
 _STRINGS: Final = "SUO"
-
-
-class Int8Tensor(NamedTuple):
-    """A quantized tensor as Caffe2's workspace hands it out: real = scale * (data - zero_point).
-
-    ``data`` is uint8, or int32 for a bias.
-    """
-
-    data: Array
-    scale: float
-    zero_point: int
 
 
 Value: TypeAlias = Array | Int8Tensor

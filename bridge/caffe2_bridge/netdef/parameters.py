@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,17 @@ NUMBERS: Final = {
     for kind in TensorProto.DataType.values()
     if kind in DTYPES and kind != TensorProto.BYTE  # UINT8's older name
 }
+
+
+class Int8Tensor(NamedTuple):
+    """A quantized tensor, as Caffe2's workspace represents it: ``real = scale * (data - zero_point)``.
+
+    ``data`` is uint8, or int32 for a bias.
+    """
+
+    data: Array
+    scale: float
+    zero_point: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -68,7 +68,7 @@ def test_int8() -> None:
     with pytest.raises(TypeError, match="FetchInt8Blob"):
         workspace.FetchBlob("q")
     workspace.FeedBlob("f", 1.0)
-    with pytest.raises(RunError, match="no Int8 tensor"):
+    with pytest.raises(RunError, match="not an Int8 tensor"):
         workspace.FetchInt8Blob("f")
 
 

@@ -102,10 +102,10 @@ def find_optimization(side: Side, case: Case, agrees: Agrees) -> OptimizationFau
     runtime = side.runtime
     if not isinstance(runtime, OnnxRuntime):
         return None
-    most = LEVELS.index(runtime.choices.optimization)
+    most = LEVELS.index(runtime.options.optimization)
 
-    def right(**choices: Any) -> bool:
-        return agrees(runtime.but(**choices).load(side.model).run(case.inputs))
+    def right(**options: Any) -> bool:
+        return agrees(runtime.but(**options).load(side.model).run(case.inputs))
 
     first = next((k for k, level in enumerate(LEVELS[: most + 1]) if not right(optimization=level)), None)
     if first is None:
@@ -134,7 +134,7 @@ def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, str(path), save_as_external_data=model.ByteSize() > 2**31 - 2**20)
-        options = [str(path), _NAMES[runtime.choices.optimization], json.dumps(dict(runtime.choices.entries))]
+        options = [str(path), _NAMES[runtime.options.optimization], json.dumps(dict(runtime.options.entries))]
         try:
             done = subprocess.run(  # noqa: S603 - our own Python, and a script of our own
                 [sys.executable, "-c", _LOG, *options, json.dumps(providers)],

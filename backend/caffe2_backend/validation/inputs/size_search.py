@@ -15,7 +15,7 @@ from typing import Final
 
 import onnx
 
-from caffe2_backend.runtime.session_options import Choices
+from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.validation.inputs.specs import IMAGE, Case, Layout, Size, make_cases
 from caffe2_bridge.diagnostics import RunError
@@ -43,10 +43,12 @@ class Trial:
     """A model in onnxruntime, run as it stands. Raises RunError where onnxruntime is missing or takes no such model."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        choices = Choices(threads=1, spinning=False, silent=True, optimization="none")  # fused nodes lose their names
+        options = SessionOptions(
+            threads=1, spinning=False, silent=True, optimization="none"
+        )  # fused nodes lose their names
         if len({node.name for node in model.graph.node}) < len(model.graph.node):
             model = _named(model)
-        self._session = Session(model.SerializeToString(), "cpu", choices=choices)
+        self._session = Session(model.SerializeToString(), "cpu", options=options)
         self._order = {node.name: index for index, node in enumerate(_run_order(model.graph), 1)}
 
     def run(self, case: Case) -> tuple[int, str]:

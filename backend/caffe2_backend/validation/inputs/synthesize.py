@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime import Choices, Int8Tensor, Workspace
+from caffe2_backend.runtime import Int8Tensor, SessionOptions, Workspace
 from caffe2_backend.runtime.values import Array
 from caffe2_backend.validation.inputs.operands import input_shape
 from caffe2_backend.validation.inputs.random_values import Scene, draw
@@ -104,7 +104,7 @@ class _Walk:
     def __init__(self, model: Model, start: Start) -> None:
         self._model, self._start = model, start
         self._random = np.random.default_rng(start.seed)
-        self._workspace = Workspace("cpu", choices=Choices(threads=1, spinning=False, silent=True), seed=0)
+        self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False, silent=True), seed=0)
         self._roles = find_roles(None, model)
         self._wishes = Wishes(list(_every(model.predict_net)), self._shape)
         self._inputs: dict[str, Value] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from caffe2_backend.runtime import Choices, Int8Tensor, Workspace
+from caffe2_backend.runtime import Int8Tensor, SessionOptions, Workspace
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe2_model
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
@@ -37,7 +37,7 @@ class BridgeWorkspace:
 class _Loaded:
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._workspace = Workspace("cpu", choices=Choices(threads=1, spinning=False), seed=0)
+        self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False), seed=0)
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         workspace, model = self._workspace, self._model

@@ -8,12 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime import Choices, Int8Tensor
-from caffe2_backend.runtime.sessions import Session, cuda_devices, real_device
+from caffe2_backend.runtime import Int8Tensor, SessionOptions
+from caffe2_backend.runtime.onnxruntime_library import cuda_devices, real_device
+from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model
 from caffe2_bridge.diagnostics import RunError
 
-_ONE_THREAD: Final = Choices(threads=1, spinning=False)
+_ONE_THREAD: Final = SessionOptions(threads=1, spinning=False)
 
 
 class OnnxRuntime:
@@ -21,19 +22,19 @@ class OnnxRuntime:
 
     form: Form = "onnx"
 
-    def __init__(self, device: str, choices: Choices = _ONE_THREAD) -> None:
+    def __init__(self, device: str, options: SessionOptions = _ONE_THREAD) -> None:
         self.name = "onnxruntime-cpu" if device == "cpu" else "onnxruntime-cuda"
         self.device = device
-        self.choices = choices
+        self.options = options
 
-    def but(self, **choices: Any) -> OnnxRuntime:
-        """The same with other choices, by the names of :class:`Choices`."""
-        return OnnxRuntime(self.device, dataclasses.replace(self.choices, **choices))
+    def but(self, **options: Any) -> OnnxRuntime:
+        """The same with other options, by the names of :class:`SessionOptions`."""
+        return OnnxRuntime(self.device, dataclasses.replace(self.options, **options))
 
     def missing(self) -> str:
         """See Runtime."""
         try:
-            real_device(self.device, Choices())
+            real_device(self.device, SessionOptions())
         except RunError as error:
             return str(error)
         return "" if self.device == "cpu" or cuda_devices() else "there is no CUDA device"
@@ -52,7 +53,7 @@ class OnnxRuntime:
     def load(self, model: AnyModel) -> _Loaded:
         """See Runtime."""
         data = onnx_model(model).SerializeToString()
-        return _Loaded(Session(data, self.device, choices=self.choices))
+        return _Loaded(Session(data, self.device, options=self.options))
 
 
 class _Loaded:

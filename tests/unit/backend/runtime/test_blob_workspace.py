@@ -233,7 +233,7 @@ def test_nets_by_name() -> None:
     with pytest.raises(RunError, match="already"):
         workspace.create_net(relu_net())
     workspace.create_net(relu_net(), overwrite=True)
-    with pytest.raises(RunError, match="no net 'other'"):
+    with pytest.raises(RunError, match="net 'other' does not exist"):
         workspace.run_net("other")
     assert workspace.nets() == ["relu"]
 

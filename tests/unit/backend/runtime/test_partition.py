@@ -8,15 +8,15 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Predictor, Workspace
-from caffe2_backend.runtime import Choices, DeviceTensor, make_plan
-from caffe2_backend.runtime.partition import Run
+from caffe2_backend.runtime import DeviceTensor, SessionOptions, make_plan
+from caffe2_backend.runtime.partition import DeviceRun
 from caffe2_bridge import ConversionError, RunError
 from caffe2_bridge.devices import Device, insert_copies, place
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef, OperatorDef
 
 # What is meant for GPUs runs on the host: plans are made and followed as with GPUs.
-FORCED = Choices(stand_in={"cuda:0": "cpu", "cuda:1": "cpu"}, threads=1)
+FORCED = SessionOptions(stand_in={"cuda:0": "cpu", "cuda:1": "cpu"}, threads=1)
 X = np.array([[-1.0, 2.0], [3.0, -4.0]], np.float32)
 
 
@@ -57,7 +57,7 @@ def test_a_plan_shows_its_runs_and_copies() -> None:
 
 
 def test_a_plan_is_followed() -> None:
-    workspace = Workspace(choices=FORCED)
+    workspace = Workspace(options=FORCED)
     workspace.feed("x", X)
     workspace.create_net(detector())
     for _ in range(2):
@@ -74,14 +74,14 @@ def test_a_blob_inside_a_plan_can_be_fetched_late() -> None:
     net = detector()
     net.op.insert(4, on_gpu(operator("Sqr", ["a"], ["unused"])))
     net.op.insert(5, on_gpu(operator("Negative", ["unused"], ["unread"])))
-    workspace = Workspace(choices=FORCED)
+    workspace = Workspace(options=FORCED)
     workspace.feed("x", X)
     workspace.run_net_once(net)
     np.testing.assert_array_equal(workspace.fetch("unread"), -np.square(np.maximum(X, 0)))
 
 
 def test_a_predictor_follows_a_plan() -> None:
-    predictor = Predictor(Model.of(detector()), choices=FORCED)
+    predictor = Predictor(Model.of(detector()), options=FORCED)
     results = predictor.run({"x": X}, on_device=True)
     assert isinstance(results["y"], DeviceTensor)
     np.testing.assert_array_equal(results["y"].numpy(), expected())
@@ -91,7 +91,7 @@ def test_a_predictor_follows_a_plan() -> None:
 def test_a_device_takes_the_place_of_those_that_are_named() -> None:
     plan = make_plan(detector(), gpu=1)
     assert {run.device for run in plan.runs} == {"cpu", "cuda:1"}
-    workspace = Workspace("cuda:1", choices=FORCED)
+    workspace = Workspace("cuda:1", options=FORCED)
     workspace.feed("x", X)
     workspace.run_net_once(detector())
     fetched = workspace.fetch("y", on_device=True)
@@ -100,7 +100,7 @@ def test_a_device_takes_the_place_of_those_that_are_named() -> None:
 
 
 def test_a_net_without_options_runs_on_the_device_as_a_whole() -> None:
-    workspace = Workspace("cuda:0", choices=FORCED)
+    workspace = Workspace("cuda:0", options=FORCED)
     workspace.feed("x", X)
     workspace.run_net_once(NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"]))
     assert isinstance(workspace.fetch("y", on_device=True), DeviceTensor)
@@ -133,7 +133,7 @@ def test_operands_of_the_host_are_read_there() -> None:
         operator("Copy", ["old"], ["before"]),
     ]
     net = NetDef(name="n", op=ops, external_input=["x", "shape"], external_output=["y", "before"])
-    workspace = Workspace(choices=FORCED)
+    workspace = Workspace(options=FORCED)
     workspace.feed("x", X)
     workspace.feed("shape", np.array([4], np.int64))
     workspace.run_net_once(net)
@@ -152,7 +152,7 @@ def test_copies_are_put_in_by_the_toolkit() -> None:
     assert lies["c"] == "cuda:0"
     plan = make_plan(complete)
     assert [run.device for run in plan.runs] == ["cuda:0", "cpu", "cuda:0"]
-    workspace = Workspace(choices=FORCED)
+    workspace = Workspace(options=FORCED)
     workspace.feed("x", X)
     workspace.run_net_once(complete)
     np.testing.assert_array_equal(workspace.fetch("c"), np.zeros_like(X))
@@ -175,7 +175,7 @@ def test_a_net_without_options_is_placed_by_the_toolkit() -> None:
     net = NetDef(name="n", op=ops, external_input=["x"], external_output=["b"])
     placed = place(net, Costs(), inputs={"x": "cpu"}).net
     complete, _ = insert_copies(placed, {"x": "cpu"})
-    workspace = Workspace(choices=FORCED)
+    workspace = Workspace(options=FORCED)
     workspace.feed("x", X)
     workspace.run_net_once(complete)
     assert isinstance(workspace.fetch("b", on_device=True), DeviceTensor)
@@ -190,7 +190,7 @@ def test_the_order_of_writes_is_kept() -> None:
         on_gpu(operator("Relu", ["g"], ["y"])),
     ]
     net = NetDef(name="n", op=ops, external_input=["x"], external_output=["y", "t"])
-    workspace = Workspace(choices=FORCED)
+    workspace = Workspace(options=FORCED)
     workspace.feed("x", X)
     workspace.run_net_once(net)
     np.testing.assert_array_equal(workspace.fetch("y"), np.maximum(-X, 0))
@@ -246,10 +246,10 @@ def test_no_order_has_fewer_runs(seed: int) -> None:
     net, devices = random_net(seed)
     plan = make_plan(net)
     assert len(plan.runs) == fewest_by_force(net, devices)
-    done = [i for step in plan.steps for i in (step.indices if isinstance(step, Run) else (step.index,))]
+    done = [i for step in plan.steps for i in (step.indices if isinstance(step, DeviceRun) else (step.index,))]
     assert sorted(done) == list(range(len(net.op)))
 
 
 def test_a_stand_in_must_be_a_device() -> None:
     with pytest.raises(RunError, match="neither 'cpu' nor"):
-        Workspace("cuda:0", choices=Choices(stand_in={"cuda:0": "abacus"}))
+        Workspace("cuda:0", options=SessionOptions(stand_in={"cuda:0": "abacus"}))

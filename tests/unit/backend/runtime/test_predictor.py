@@ -9,7 +9,7 @@ from conformance.recording import operator
 from support.paths import CHAR_RNN
 
 from caffe2_backend import Predictor
-from caffe2_backend.runtime import Choices, DeviceTensor, Int8Tensor
+from caffe2_backend.runtime import DeviceTensor, Int8Tensor, SessionOptions
 from caffe2_backend.runtime.values import NoBlobError
 from caffe2_bridge import RunError
 from caffe2_bridge.model import Model
@@ -89,7 +89,7 @@ def test_device_options_ignored_with_a_warning() -> None:
 
 
 def test_a_whole_model_on_a_device() -> None:
-    predictor = Predictor(Model.of(NET, INIT), "cuda", choices=Choices(stand_in={"cuda:0": "cpu"}))
+    predictor = Predictor(Model.of(NET, INIT), "cuda", options=SessionOptions(stand_in={"cuda:0": "cpu"}))
     result = predictor.run({"x": X}, on_device=True)["y"]
     assert isinstance(result, DeviceTensor)
     assert result.device == "cuda:0"
@@ -106,6 +106,6 @@ def test_torch_tensors() -> None:
     given = torch.ones(3, 2, requires_grad=True)
     assert predictor.run({"x": given})["y"].tolist() == [[2, 3]] * 3
     assert predictor.run({"x": torch.ones(2, 3).t()})["y"].shape == (3, 2)
-    on_device = Predictor(Model.of(NET, INIT), "cuda", choices=Choices(stand_in={"cuda:0": "cpu"}))
+    on_device = Predictor(Model.of(NET, INIT), "cuda", options=SessionOptions(stand_in={"cuda:0": "cpu"}))
     result = on_device.run({"x": given}, on_device=True)["y"]
     assert torch.from_dlpack(result).tolist() == [[2, 3]] * 3

@@ -5,8 +5,9 @@ import onnxruntime
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend.runtime import Choices
-from caffe2_backend.runtime.sessions import FixedBinding, Session, _options, _providers
+from caffe2_backend.runtime import SessionOptions
+from caffe2_backend.runtime.onnxruntime_library import execution_providers, library_options
+from caffe2_backend.runtime.sessions import FixedBinding, Session
 from caffe2_bridge import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
@@ -16,8 +17,8 @@ MODEL = to_onnx(NET, inputs={"x": ("float32", [None])}).SerializeToString()
 
 
 def test_choices_reach_the_session() -> None:
-    options = _options(
-        Choices(threads=3, parallel_operators=2, optimization="basic", arena=False, memory_patterns=True)
+    options = library_options(
+        SessionOptions(threads=3, parallel_operators=2, optimization="basic", arena=False, memory_patterns=True)
     )
     assert options.intra_op_num_threads == 3
     assert options.inter_op_num_threads == 2
@@ -25,24 +26,27 @@ def test_choices_reach_the_session() -> None:
     assert options.graph_optimization_level == onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
     assert not options.enable_cpu_mem_arena
     assert options.enable_mem_pattern
-    assert _options(Choices(spinning=False)).get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert (
+        library_options(SessionOptions(spinning=False)).get_session_config_entry("session.intra_op.allow_spinning")
+        == "0"
+    )
 
 
 def test_defaults_do_not_grow_with_shapes() -> None:
-    options = _options(Choices())
+    options = library_options(SessionOptions())
     assert not options.enable_mem_pattern
     assert options.enable_cpu_mem_arena
 
 
 def test_other_providers_come_first() -> None:
     name = next(name for name in onnxruntime.get_available_providers())
-    assert _providers("cpu", Choices(providers=((name, {"a": "b"}),)))[0] == (name, {"a": "b"})
+    assert execution_providers("cpu", SessionOptions(providers=((name, {"a": "b"}),)))[0] == (name, {"a": "b"})
     with pytest.raises(RunError, match="no provider 'AbacusExecutionProvider': it has"):
-        Session(MODEL, choices=Choices(providers=("AbacusExecutionProvider",)))
+        Session(MODEL, options=SessionOptions(providers=("AbacusExecutionProvider",)))
 
 
 def test_cuda_options() -> None:
-    providers = _providers("cuda:2", Choices(cuda={"gpu_mem_limit": "9"}, cuda_graphs=True))
+    providers = execution_providers("cuda:2", SessionOptions(cuda={"gpu_mem_limit": "9"}, cuda_graphs=True))
     expected = {"device_id": 2, "gpu_mem_limit": "9", "enable_cuda_graph": "1"}
     assert providers == [("CUDAExecutionProvider", expected), "CPUExecutionProvider"]
 

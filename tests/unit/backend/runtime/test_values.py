@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from caffe2_backend.runtime.device_names import device_name, names_devices, names_gpu, operator_device
-from caffe2_backend.runtime.values import Int8Tensor, as_bytes, as_value, on_host
+from caffe2_backend.runtime.feeding import as_value
+from caffe2_backend.runtime.values import Int8Tensor, string_bytes, to_host
 from caffe2_bridge import RunError
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_IDEEP, NetDef, OperatorDef
 
@@ -41,13 +42,13 @@ def test_texts_are_bytes_outside() -> None:
     value = as_value("x", np.array([[b"a"], [b"b"]]), copy=True)
     assert isinstance(value, np.ndarray)
     assert value.tolist() == [["a"], ["b"]]
-    assert as_bytes(value).tolist() == [[b"a"], [b"b"]]
+    assert string_bytes(value).tolist() == [[b"a"], [b"b"]]
 
 
 def test_int8_is_its_integers_on_the_host() -> None:
     value = as_value("x", Int8Tensor(np.array([1], np.uint8), 0.5, 3), copy=True)
     assert isinstance(value, Int8Tensor)
-    assert on_host(value).tolist() == [1]
+    assert to_host(value).tolist() == [1]
 
 
 @pytest.mark.torch

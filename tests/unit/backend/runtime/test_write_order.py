@@ -9,7 +9,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime import Choices
+from caffe2_backend.runtime import SessionOptions
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef, OperatorDef
 
 NAMES = ("a", "b", "c", "d")
@@ -81,13 +81,13 @@ def check(workspace: Workspace, net: NetDef, random: np.random.Generator) -> Non
 
 @pytest.mark.parametrize("seed", range(30))
 def test_random_nets(seed: int) -> None:
-    check(Workspace(choices=Choices(threads=1)), random_net(seed), np.random.default_rng(seed))
+    check(Workspace(options=SessionOptions(threads=1)), random_net(seed), np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_nets_operator_by_operator(seed: int) -> None:
     net, random = random_net(seed), np.random.default_rng(seed)
-    workspace = Workspace(choices=Choices(threads=1))
+    workspace = Workspace(options=SessionOptions(threads=1))
     known: dict[str, Array] = {name: random.integers(-9, 9, 3).astype(np.float32) for name in FED}
     known["flag"] = np.array([True])
     for name, array in known.items():
@@ -113,8 +113,8 @@ def test_random_nets_on_two_devices(seed: int) -> None:
         if op.type != "If" and random.random() < 0.5:
             op.device_option.device_type = PROTO_CUDA
     complete, _ = insert_copies(net)
-    choices = Choices(threads=1, stand_in={"cuda:0": "cpu"})
-    workspace = Workspace(choices=choices)
+    options = SessionOptions(threads=1, stand_in={"cuda:0": "cpu"})
+    workspace = Workspace(options=options)
     known: dict[str, Array] = {name: random.integers(-9, 9, 3).astype(np.float32) for name in FED}
     known["flag"] = np.array([True])
     for name, array in known.items():

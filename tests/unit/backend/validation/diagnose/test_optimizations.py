@@ -72,19 +72,19 @@ def test_the_reference_may_be_the_one_at_fault() -> None:
 class WrongFusion(OnnxRuntime):
     """onnxruntime, with outputs that are wrong from a level of optimization on, unless an optimizer is left out."""
 
-    def __init__(self, level: str, optimizer: str, **choices: Any) -> None:
+    def __init__(self, level: str, optimizer: str, **options: Any) -> None:
         super().__init__("cpu")
         self.level, self.optimizer = level, optimizer
-        self.choices = super().but(**choices).choices
+        self.options = super().but(**options).options
 
-    def but(self, **choices: Any) -> WrongFusion:
-        known = {name: getattr(self.choices, name) for name in ("optimization", "disabled_optimizers", "optimized")}
-        return WrongFusion(self.level, self.optimizer, **(known | choices))
+    def but(self, **options: Any) -> WrongFusion:
+        known = {name: getattr(self.options, name) for name in ("optimization", "disabled_optimizers", "optimized")}
+        return WrongFusion(self.level, self.optimizer, **(known | options))
 
     def load(self, model: AnyModel) -> Any:
         levels = ("none", "basic", "extended", "all")
-        wrong = levels.index(self.choices.optimization) >= levels.index(self.level)
-        return _Off(super().load(model), wrong and self.optimizer not in self.choices.disabled_optimizers)
+        wrong = levels.index(self.options.optimization) >= levels.index(self.level)
+        return _Off(super().load(model), wrong and self.optimizer not in self.options.disabled_optimizers)
 
 
 class _Off:

@@ -21,7 +21,7 @@ TRANSFERS: Final[Mapping[str, bool]] = {
 
 
 @dataclass(frozen=True)
-class Run:
+class DeviceRun:
     """Operators that run on one device, in order; ``writes`` are all blobs that they write."""
 
     device: str
@@ -44,12 +44,12 @@ class Transfer:
 class Plan:
     """What to do, in order."""
 
-    steps: tuple[Run | Transfer, ...]
+    steps: tuple[DeviceRun | Transfer, ...]
 
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[DeviceRun, ...]:
         """The runs alone."""
-        return tuple(step for step in self.steps if isinstance(step, Run))
+        return tuple(step for step in self.steps if isinstance(step, DeviceRun))
 
     @property
     def transfers(self) -> tuple[Transfer, ...]:
@@ -60,7 +60,7 @@ class Plan:
         """A step a line."""
         lines = []
         for step in self.steps:
-            if isinstance(step, Run):
+            if isinstance(step, DeviceRun):
                 lines.append(f"{step.device}: {len(step.indices)} operators, {step.indices[0]} to {step.indices[-1]}")
             else:
                 lines.append(f"copy {step.source} to {step.device} as {step.target}")
@@ -200,7 +200,7 @@ def _is_away(where: str | None, side: Side, device: str) -> bool:
     return not (side is Side.HOST and where == CPU)
 
 
-def _step(net: NetDef, view: NetView, effects: Sequence[OpEffects], group: _Group) -> Run | Transfer:
+def _step(net: NetDef, view: NetView, effects: Sequence[OpEffects], group: _Group) -> DeviceRun | Transfer:
     device, indices, moved = group
     if moved:
         op = view.ops[indices[0]]
@@ -209,7 +209,7 @@ def _step(net: NetDef, view: NetView, effects: Sequence[OpEffects], group: _Grou
     part = NetDef(name=net.name, arg=net.arg)
     part.op.extend(view.ops[i].proto for i in indices)
     writes = _union(name for i in indices for name in (*effects[i].writes, *effects[i].updates, *effects[i].merges))
-    return Run(device, part, indices, writes)
+    return DeviceRun(device, part, indices, writes)
 
 
 def _union(names: Iterable[str]) -> tuple[str, ...]:

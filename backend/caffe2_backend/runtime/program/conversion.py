@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from caffe2_backend.runtime.session_options import Choices
+from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.init.init_net import InitNet
@@ -39,7 +39,7 @@ class Lowered:
     quantized: Mapping[str, tuple[float, int]]
     random: bool
 
-    def session(self, device: str, choices: Choices) -> Session:
+    def session(self, device: str, options: SessionOptions) -> Session:
         """A session for the model; weights beyond protobuf's limit go through a file."""
         import onnx_ir as ir
 
@@ -48,11 +48,11 @@ class Lowered:
 
         weights = (value.const_value for value in self.model.graph.initializers.values())
         if sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT:
-            return Session(ir.to_proto(self.model).SerializeToString(), device, choices=choices)
+            return Session(ir.to_proto(self.model).SerializeToString(), device, options=options)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             save_onnx(self.model, path)
-            return Session(str(path), device, choices=choices)
+            return Session(str(path), device, options=options)
 
 
 def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Lowered:

@@ -1,0 +1,185 @@
+"""Nets on several devices: the runs and copies of a plan, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeAlias
+
+from caffe2_backend.runtime.device_names import CPU, names_devices, names_gpu
+from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
+from caffe2_backend.runtime.partition.plan import DeviceRun, Transfer, make_plan
+from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
+from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+Runnable: TypeAlias = "Program | StagedProgram"
+
+
+def make_program(
+    net: NetDef,
+    device: str | None,
+    options: SessionOptions,
+    *,
+    init: InitNet | None = None,
+    state: bool = True,
+) -> Runnable:
+    """Make the program for a net.
+
+    Args:
+        net: the net; it must not be changed any more.
+        device: None follows the net's device options; ``cpu`` ignores them; ``cuda:N`` runs a net without options
+            there as a whole, and replaces the GPUs that options name by this one.
+        options: of sessions.
+        init: parameters that are constants.
+        state: see Program.
+    """
+    if device is None:
+        if names_gpu(net):
+            return StagedProgram(net, options, init=init, state=state)
+        return Program(net, CPU, options, init=init, state=state)
+    if device == CPU or not names_devices(net):
+        return Program(net, device, options, init=init, state=state)
+    return StagedProgram(net, options, int(device.partition(":")[2]), init=init, state=state)
+
+
+class StagedProgram:
+    """A net whose operators run on several devices; the interface is that of Program.
+
+    Inputs of the net are copied to the device that reads them first; between operators, only the operators that copy
+    move blobs.
+
+    Raises:
+        RunError: a device is not supported.
+        ConversionError: operators read blobs that are on another device.
+    """
+
+    def __init__(
+        self,
+        net: NetDef,
+        options: SessionOptions,
+        gpu: int | None = None,
+        *,
+        init: InitNet | None = None,
+        state: bool = True,
+    ) -> None:
+        self._options = options
+        self.name = NetView(net).name
+        plan = make_plan(net, gpu=gpu)
+        self.interface = NetInterface.of(net, init or InitNet(), state=state)
+        self._outputs = self.interface.required if not state else ()
+        # From the last stage to the first: a stage must return the blobs that later ones read.
+        wanted = {*self.interface.required, *(n for n in self.interface.state if n in self.interface.needs)}
+        stages: list[Program | Transfer] = []
+        for step in reversed(plan.steps):
+            if isinstance(step, Transfer):
+                wanted.add(step.source)
+                real_device(step.device, options)
+                stages.append(step)
+            else:
+                program = self._program(step, wanted, init)
+                stages.append(program)
+                wanted.update(program.interface.needs)  # blobs that a body only may read are computed if it does
+        self._stages = stages[::-1]
+
+    def _program(self, run: DeviceRun, wanted: set[str], init: InitNet | None) -> Program:
+        try:
+            real_device(run.device, self._options)
+        except RunError as error:
+            place = f"{self.name}[{run.indices[0]}] {run.net.op[0].type}"
+            hint = "device='cpu' runs the net without it"
+            raise RunError(f"{place} runs on {run.device}: {error} ({hint})") from None
+        part = NetDef()
+        part.CopyFrom(run.net)
+        part.external_output.extend(name for name in run.writes if name in wanted)
+        return Program(part, run.device, self._options, keep=wanted, init=init)
+
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        return sum(stage.conversions for stage in self._stages if isinstance(stage, Program))
+
+    def want(self, name: str) -> None:
+        """Let every run from now on return this blob."""
+        for stage in self._stages:
+            if isinstance(stage, Program) and name in stage.interface.writes:
+                stage.want(name)
+
+    def collect(self, blobs: Blobs) -> dict[str, Value]:
+        """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+        given: dict[str, Value] = {}
+        for name in (*self.interface.needs, *self.interface.may_need):
+            value = value_of(name, blobs)
+            if value is not None:
+                given[name] = value
+            elif name in self.interface.needs:
+                raise NoBlobError(f"net {self.name!r} reads blob {name!r}, which is not in the workspace")
+        return given
+
+    def run(self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({})) -> Results:
+        """Run once; the arguments are those of :meth:`Program.run`."""
+        blobs = _Overlay(given)
+        for stage in self._stages:
+            if isinstance(stage, Transfer):
+                blobs.values[stage.target] = self._copied(blobs.tensor(stage.source), stage.device)
+                blobs.deferred.pop(stage.target, None)
+            else:
+                blobs.update(stage.run(stage.collect(blobs), constants))
+        return Results(blobs.values, blobs.deferred, blobs.objects)
+
+    def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
+        """Run once; only the blobs that the run returns itself."""
+        results = self.run(given)
+        found = {}
+        for name in self._outputs or tuple(results.values):
+            value = results.values.get(name, given.get(name))
+            if value is not None and not isinstance(value, Opaque | bytes):
+                found[name] = value
+        return found
+
+    def _copied(self, value: Tensor, device: str) -> Tensor:
+        if device == CPU:
+            return value.numpy() if isinstance(value, DeviceTensor) else value
+        if isinstance(value, DeviceTensor) and value.device == device:
+            return value
+        if isinstance(value, Int8Tensor):
+            raise RunError(f"net {self.name!r} copies an Int8 tensor to {device}, which Caffe2 has on the host only")
+        array = value.numpy() if isinstance(value, DeviceTensor) else value
+        return copy_to_device(array, device, real_device(device, self._options))
+
+
+class _Overlay:
+    """The blobs of an unfinished run, over those that it was given."""
+
+    def __init__(self, given: Mapping[str, Value]) -> None:
+        self._given = given
+        self.values: dict[str, Tensor] = {}
+        self.deferred: dict[str, DeferredBlob] = {}
+        self.objects: dict[str, Opaque] = {}
+
+    def get(self, name: str, /) -> Value | None:
+        if name in self.deferred:
+            self.values[name] = self.deferred.pop(name).compute(name)
+        found: Value | None = self.values[name] if name in self.values else self.objects.get(name)
+        return self._given.get(name) if found is None else found
+
+    def tensor(self, name: str) -> Tensor:
+        value = self.get(name)
+        if value is None or isinstance(value, Opaque | bytes):
+            raise NoBlobError(f"blob {name!r}, which is to be copied, is not a tensor in the workspace")
+        return value
+
+    def update(self, results: Results) -> None:
+        for name in results.deferred:
+            self.values.pop(name, None)
+        for name in results.values:
+            self.deferred.pop(name, None)
+        self.values.update(results.values)
+        self.deferred.update(results.deferred)
+        self.objects.update(results.objects)

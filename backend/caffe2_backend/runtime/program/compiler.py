@@ -1,0 +1,125 @@
+"""Conversion of a net for one kind of inputs and a choice of outputs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from caffe2_backend.runtime.program.conversion import Lowered, lower, needs_sizes
+from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.signature import describe_inputs
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Opaque, Value, to_host
+from caffe2_bridge.diagnostics import ConversionError, Location, RunError
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import BRANCHES
+
+# Operators that list the blobs that their bodies write as outputs; from bodies of others, a copy makes blobs known.
+_LISTING: Final = BRANCHES | {"While"}
+_OUTSIDE: Final = "outside"
+
+
+class Compiler:
+    """Converts one net to ONNX, for different inputs, constants and outputs.
+
+    Attributes:
+        conversions: how many conversions there were.
+        sized: whether the conversion needs the sizes of inputs, and not only ranks; found out on the first failure.
+    """
+
+    def __init__(self, net: NetDef, init: InitNet, interface: NetInterface) -> None:
+        self._net = net
+        self._init = init
+        self._interface = interface
+        self.conversions = 0
+        self.sized = False
+
+    def convert(
+        self, given: Mapping[str, Value], free: Sequence[str], constants: Mapping[str, Value], outputs: Sequence[str]
+    ) -> Lowered:
+        """Convert the net.
+
+        Args:
+            given: values of inputs and constants.
+            free: those that are inputs of the converted net.
+            constants: blobs that become constants of the converted net.
+            outputs: blobs to return.
+
+        Raises:
+            ConversionError: the net cannot be converted.
+            RunError: an input is a text.
+        """
+        self.conversions += 1
+        self._require_tensors(given, free)
+        net, asked = self._with_interface(given, outputs)
+        init = self._with_constants(constants)
+        try:
+            lowered = lower(net, init, describe_inputs(free, given, sized=self.sized), asked)
+        except ConversionError as error:
+            if self.sized or not needs_sizes(error):
+                raise
+            lowered = lower(net, init, describe_inputs(free, given, sized=True), asked)
+            self.sized = True
+        names = dict(zip(asked, outputs, strict=True))
+        quantized = {names[name]: how for name, how in lowered.quantized.items()}
+        return dataclasses.replace(lowered, outputs=tuple(outputs), quantized=quantized)
+
+    def reader(self, name: str) -> Location | str:
+        """The first operator that reads a blob, for errors."""
+        view = NetView(self._net)
+        for op in view.ops:
+            if name in op.inputs:
+                return Location(view.name, op.index, op.type, op.name)
+        return f"net {view.name!r}"
+
+    def _require_tensors(self, given: Mapping[str, Value], free: Sequence[str]) -> None:
+        for name in free:
+            if isinstance(given.get(name), bytes):
+                raise RunError(f"{self.reader(name)} reads blob {name!r}, which is a text and not a tensor")
+
+    def _with_constants(self, constants: Mapping[str, Value]) -> InitNet:
+        if not constants:
+            return self._init
+        parameters = {name: _as_parameter(name, value) for name, value in constants.items()}
+        return dataclasses.replace(self._init, parameters={**self._init.parameters, **parameters})
+
+    def _with_interface(self, given: Mapping[str, Value], outputs: Sequence[str]) -> tuple[NetDef, list[str]]:
+        """The net that declares the inputs and outputs, and the names under which it returns the outputs.
+
+        Operators that make the objects among the inputs are prepended.
+        """
+        makers: list[OperatorDef] = [value.maker for value in given.values() if isinstance(value, Opaque)]
+        net = NetDef()
+        net.CopyFrom(self._net)
+        asked = list(outputs)
+        for position, name in enumerate(outputs):
+            for op in (net.op[index] for index in self._interface.undeclared.get(name, ())):
+                if op.type in _LISTING:
+                    op.output.append(name)
+                else:
+                    asked[position] = f"{name}/{_OUTSIDE}"
+        for old, new in zip(outputs, asked, strict=True):
+            if old != new:
+                net.op.append(OperatorDef(type="Copy", input=[old], output=[new]))
+        if makers:
+            ops = [*makers, *net.op]
+            del net.op[:]
+            net.op.extend(ops)
+        del net.external_input[:]
+        inputs = [name for name, value in given.items() if not isinstance(value, Opaque)]
+        net.external_input.extend(dict.fromkeys([*inputs, *self._init.parameters, *self._interface.made]))
+        return net, asked
+
+
+def _as_parameter(name: str, value: Value) -> Parameter:
+    if isinstance(value, Int8Tensor):
+        data = value.data
+        return Parameter(name, data.dtype, data.shape, lambda: data, value.scale, value.zero_point)
+    assert isinstance(value, np.ndarray | DeviceTensor)
+    array: Array = to_host(value)
+    return Parameter(name, array.dtype, array.shape, lambda: array)

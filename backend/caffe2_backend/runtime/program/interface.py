@@ -1,0 +1,94 @@
+"""What a net reads and writes: the blobs that a run must be given, may be given, and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from caffe2_backend.runtime.values import Opaque
+from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.effects import NetEffects, analyse
+
+# Operators whose output is an object that other operators work in.
+_SCOPES: Final = frozenset({"CreateScope"})
+
+
+@dataclass(frozen=True)
+class NetInterface:
+    """The blobs of a net, seen from outside.
+
+    Attributes:
+        needs: blobs that it reads in any case and neither makes nor gets from its init net.
+        may_need: blobs that it reads depending on the branches taken.
+        writes: blobs that it writes.
+        made: parameters, and blobs that the rest of the init net makes.
+        state: blobs that it reads and overwrites, which its next run reads again.
+        required: blobs that every run returns.
+        optional: blobs that a run returns if they are tensors: those that no operator reads, of a net that declares no
+            outputs.
+        scopes: objects that it makes.
+        undeclared: by blob, the indices of the operators whose bodies write it though no operator lists it as an
+            output: real Caffe2 leaves such a blob in the workspace, too.
+    """
+
+    needs: tuple[str, ...]
+    may_need: tuple[str, ...]
+    writes: tuple[str, ...]
+    made: frozenset[str]
+    state: tuple[str, ...]
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    scopes: Mapping[str, Opaque]
+    undeclared: Mapping[str, list[int]]
+
+    @classmethod
+    def of(cls, net: NetDef, init: InitNet, *, keep: Collection[str] = (), state: bool = True) -> NetInterface:
+        """Analyze a net.
+
+        Args:
+            net: the net.
+            init: its parameters.
+            keep: blobs that every run must return, in addition to the declared outputs.
+            state: whether every run returns the blobs that the net reads and overwrites.
+        """
+        view = NetView(net)
+        effects = analyse(net, Location(view.name), [])
+        made = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
+        makers = [op for op in view.ops if op.type in _SCOPES]
+        scopes = {name for op in makers for name in op.outputs}
+        own = scopes | made
+        needs = tuple(name for name in effects.exposed if name not in own)
+        soft = {**effects.soft, **effects.through}
+        may_need = tuple(name for name in soft if name not in effects.exposed and name not in own)
+        writes = tuple(name for name in effects.may if name not in scopes)
+        written = frozenset(writes)
+        known = written if state else {*written, *needs, *made}
+        declared = [name for name in view.external_outputs if name in known]
+        required = tuple(dict.fromkeys([*declared, *(name for name in keep if name in written)]))
+        read = {name for op in effects.ops for name in (*op.reads, *op.soft)}
+        unread = [name for op in view.ops for name in op.outputs if name in written and name not in read]
+        return cls(
+            needs=needs,
+            may_need=may_need,
+            writes=writes,
+            made=frozenset(made),
+            state=tuple(name for name in (*needs, *may_need) if name in written) if state else (),
+            required=required,
+            optional=() if declared else tuple(name for name in dict.fromkeys(unread) if name not in required),
+            scopes={op.outputs[0]: Opaque(op.proto) for op in makers if op.outputs},
+            undeclared=_undeclared(view, effects),
+        )
+
+
+def _undeclared(view: NetView, effects: NetEffects) -> dict[str, list[int]]:
+    listed = {name for op in view.ops for name in op.outputs}
+    found: dict[str, list[int]] = {}
+    for op, effect in zip(view.ops, effects.ops, strict=True):
+        for name in dict.fromkeys((*effect.writes, *effect.updates, *effect.merges)):
+            if name not in listed:
+                found.setdefault(name, []).append(op.index)
+    return found

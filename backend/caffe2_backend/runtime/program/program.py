@@ -1,0 +1,250 @@
+"""Programs: a net on one device, converted once for each kind of inputs, then only fed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.program.compiler import Compiler
+from caffe2_backend.runtime.program.conversion import Lowered
+from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
+from caffe2_backend.runtime.program.variant import Variant
+from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
+from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
+from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.values import NoBlobError, Tensor, Value
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+
+class Program:
+    """A net on one device.
+
+    Blobs that exist when the net first runs and that ``constants`` contains are converted to constants; if one changes
+    later, it becomes an input. A second run with inputs of the same element types and ranks neither converts the net
+    nor makes a session; if the conversion needs sizes, this holds for the same shapes.
+
+    Args:
+        net: the net; it must not be changed any more.
+        device: where it runs.
+        options: of its sessions.
+        keep: blobs that every run must return, in addition to the declared outputs.
+        init: parameters that are constants from the start; they are not looked up among the blobs.
+        state: whether every run returns the blobs that the net reads and overwrites, which the next run needs.
+    """
+
+    def __init__(
+        self,
+        net: NetDef,
+        device: str = CPU,
+        options: SessionOptions = DEFAULTS,
+        keep: Collection[str] = (),
+        *,
+        init: InitNet | None = None,
+        state: bool = True,
+    ) -> None:
+        given_init = init or InitNet()
+        self.interface = NetInterface.of(net, given_init, keep=keep, state=state)
+        self.name = NetView(net).name
+        self.device = device
+        self._options = options
+        self._compiler = Compiler(net, given_init, self.interface)
+        self._required = self.interface.required
+        self._optional = self.interface.optional
+        self._written = frozenset(self.interface.writes)
+        self._may_need = frozenset(self.interface.may_need)
+        self._random = False
+        self._constants: dict[str, Value] | None = None  # None until the first run chooses them
+        self._free: tuple[str, ...] = ()
+        self._variants: dict[Signature, Variant] = {}
+        self._single: dict[tuple[str, Signature], Variant] = {}
+        self._unavailable: set[str] = set()
+        self._lock = threading.RLock()
+
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        return self._compiler.conversions
+
+    # A run: collect the inputs, select the variant, feed it.
+
+    def collect(self, blobs: Blobs) -> dict[str, Value]:
+        """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
+        if self._constants:
+            changed = [name for name, value in self._constants.items() if blobs.get(name) is not value]
+            if changed:
+                self._demote_constants(changed)
+        given: dict[str, Value] = dict(self._constants or ())
+        for name in self.interface.needs if not given else self._free:
+            if name in self._may_need:
+                continue
+            value = blobs.get(name)
+            if value is None:
+                raise NoBlobError(f"{self._compiler.reader(name)} reads blob {name!r}, which is not in the workspace")
+            given[name] = value.compute(name) if isinstance(value, DeferredBlob) else value
+        for name in self.interface.may_need:
+            with suppress(RunError):  # the branch that would have written it did not run
+                found = value_of(name, blobs)
+                if found is not None and not isinstance(found, bytes):
+                    given[name] = found
+        return given
+
+    def run(self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({})) -> Results:
+        """Run once.
+
+        Args:
+            given: the inputs, from :meth:`collect`.
+            constants: blobs that rarely change: those that the net reads and does not write become constants of the
+                converted net.
+
+        Raises:
+            ConversionError: the net cannot be converted.
+            RunError: the run failed.
+        """
+        variant = self._variant_for(given, constants)
+        values = variant.run(given)
+        if not variant.deferred:
+            return Results(values, {}, self.interface.scopes)
+        deferred = dict.fromkeys(variant.deferred, DeferredBlob(partial(self._compute, given=given)))
+        return Results(values, deferred, self.interface.scopes)
+
+    def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
+        """Run once; only the blobs that the run returns itself."""
+        return self._variant_for(given, {}).run(given)
+
+    def run_arrays(self, inputs: Mapping[str, Any]) -> dict[str, Tensor] | None:
+        """As :meth:`run_outputs`, for arrays of a kind that ran before; None if the kind is new or not all are arrays.
+
+        The fast path of repeated runs: it checks nothing else.
+        """
+        found = array_signature(self._free, inputs)
+        if found is None:
+            return None
+        signature, given = found
+        variant = self._variants.get(signature)
+        return None if variant is None or not variant.arrays else variant.run(given)
+
+    def want(self, name: str) -> None:
+        """Let every run from now on return this blob."""
+        with self._lock:
+            if name in self._written and name not in self._required and name not in self._unavailable:
+                self._required = (*self._required, name)
+                self._optional = tuple(other for other in self._optional if other != name)
+                self._variants.clear()
+
+    def _compute(self, name: str, given: Mapping[str, Value]) -> Tensor:
+        """One blob of an earlier run, from that run's inputs. Raises RunError if it is not a tensor."""
+        with self._lock:
+            if name in self._unavailable:
+                raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor")
+            key = (name, self._signature(given))
+            variant = self._single.get(key)
+            if variant is None:
+                try:
+                    lowered = self._convert(given, [name])
+                except BridgeError as error:
+                    self._unavailable.add(name)
+                    raise RunError(
+                        f"blob {name!r} of net {self.name!r} has no value that is a tensor: {error}"
+                    ) from error
+                session = lowered.session(self.device, self._options)
+                variant = self._single[key] = self._variant(session, lowered, (), given)
+        self.want(name)
+        return variant.run(given)[name]
+
+    # Constants
+
+    def _choose_constants(self, given: Mapping[str, Value], constants: Mapping[str, Value]) -> None:
+        with self._lock:
+            if self._constants is None:
+                self._set_constants({
+                    name: value
+                    for name, value in given.items()
+                    if constants.get(name) is value and name not in self._written
+                })  # fmt: skip
+
+    def _demote_constants(self, names: Collection[str]) -> None:
+        """Make inputs of constants that changed."""
+        with self._lock:
+            self._set_constants({name: v for name, v in (self._constants or {}).items() if name not in names})
+            self._variants.clear()
+            self._single.clear()
+
+    def _set_constants(self, constants: dict[str, Value]) -> None:
+        read = (*self.interface.needs, *self.interface.may_need)
+        self._free = tuple(name for name in read if name not in constants)
+        self._constants = constants
+
+    # Variants
+
+    def _variant_for(self, given: Mapping[str, Value], constants: Mapping[str, Value]) -> Variant:
+        if self._constants is None:
+            self._choose_constants(given, constants)
+        signature = self._signature(given)
+        variant = self._variants.get(signature)
+        if variant is None:
+            with self._lock:
+                variant = self._variants.get(signature) or self._add_variant(given)
+        return variant
+
+    def _signature(self, given: Mapping[str, Value]) -> Signature:
+        return signature_of(self._free, given, sized=self._compiler.sized)
+
+    def _add_variant(self, given: Mapping[str, Value]) -> Variant:
+        required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
+        optional = [name for name in self._optional if name not in required]
+        try:
+            lowered = self._convert(given, [*required, *optional])
+        except ConversionError:
+            if not optional:
+                raise
+            lowered = self._without_unavailable(given, required, optional)
+        if lowered.random and not self._random:
+            # A deferred computation would draw other numbers: this run must return every blob.
+            self._random = True
+            self._optional = tuple(name for name in self.interface.writes if name not in self._required)
+            return self._add_variant(given)
+        session = lowered.session(self.device, self._options) if lowered.outputs else None
+        returned = set(lowered.outputs)
+        deferred = () if self._random else tuple(name for name in self.interface.writes if name not in returned)
+        variant = self._variant(session, lowered, deferred, given)
+        self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
+        return variant
+
+    def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
+        """Convert with those of the optional outputs that are tensors; the others are not tried again."""
+        available = []
+        for name in optional:
+            with suppress(ConversionError):
+                self._convert(given, [*required, name])
+                available.append(name)
+        lowered = self._convert(given, [*required, *available])
+        self._unavailable.update(name for name in optional if name not in available)
+        self._optional = tuple(available)
+        return lowered
+
+    def _convert(self, given: Mapping[str, Value], outputs: list[str]) -> Lowered:
+        return self._compiler.convert(given, self._free, self._constants or {}, outputs)
+
+    def _variant(
+        self, session: Session | None, lowered: Lowered, deferred: tuple[str, ...], given: Mapping[str, Value]
+    ) -> Variant:
+        inputs = session.inputs if session is not None else ()
+        names = list(session.outputs) if session is not None else []
+        on_host = self.device == CPU and self._options.stand_in.get(CPU, CPU) == CPU
+        arrays = on_host and not lowered.quantized and all(_is_numeric(given[name]) for name in inputs)
+        return Variant(session, inputs, lowered.outputs, lowered.quantized, deferred, on_host, arrays, names)
+
+
+def _is_numeric(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype != object
