@@ -55,7 +55,7 @@ def test_several_workspaces() -> None:
         assert workspace.HasBlob("x")
     assert workspace.CurrentWorkspace() == "other"
     assert {"default", "other"} <= set(workspace.Workspaces())
-    with pytest.raises(RunError, match="no workspace 'third'"):
+    with pytest.raises(RunError, match="workspace 'third' does not exist"):
         workspace.SwitchWorkspace("third")
 
 

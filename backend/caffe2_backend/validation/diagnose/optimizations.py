@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import onnx
 
+from caffe2_backend.runtime.onnxruntime_library import OPTIMIZATION_LEVELS
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.runtimes import Value
 from caffe2_backend.validation.runtimes.base import onnx_model
@@ -22,7 +23,7 @@ from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import RunError
 
-LEVELS: Final = ("none", "basic", "extended", "all")
+LEVELS: Final = tuple(OPTIMIZATION_LEVELS)
 # The rules of onnxruntime's rule-based optimizers, by the names under which they can be left out.
 _RULES: Final = (
     "CastChainElimination", "CastElimination", "ClipQuantRewrite", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion",
@@ -45,9 +46,6 @@ for key, value in entries.items():
     options.add_session_config_entry(key, value)
 onnxruntime.InferenceSession(path, options, providers=json.loads(sys.argv[4]))
 """
-_NAMES: Final = {
-    "none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL",
-}  # fmt: skip
 
 Agrees = Callable[[Mapping[str, Value]], bool]
 
@@ -134,7 +132,11 @@ def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         onnx.save(model, str(path), save_as_external_data=model.ByteSize() > 2**31 - 2**20)
-        options = [str(path), _NAMES[runtime.options.optimization], json.dumps(dict(runtime.options.entries))]
+        options = [
+            str(path),
+            OPTIMIZATION_LEVELS[runtime.options.optimization],
+            json.dumps(dict(runtime.options.entries)),
+        ]
         try:
             done = subprocess.run(  # noqa: S603 - our own Python, and a script of our own
                 [sys.executable, "-c", _LOG, *options, json.dumps(providers)],

@@ -43,9 +43,8 @@ class Trial:
     """A model in onnxruntime, run as it stands. Raises RunError where onnxruntime is missing or takes no such model."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        options = SessionOptions(
-            threads=1, spinning=False, silent=True, optimization="none"
-        )  # fused nodes lose their names
+        # Without optimizations, as fused nodes lose their names.
+        options = SessionOptions(threads=1, spinning=False, silent=True, optimization="none")
         if len({node.name for node in model.graph.node}) < len(model.graph.node):
             model = _named(model)
         self._session = Session(model.SerializeToString(), "cpu", options=options)
