@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge import ConversionError, Location, Model
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
-Array = np.ndarray[Any, Any]
 Described = dict[str, tuple[str, tuple[int | str, ...]]]
 
 RTOL: Final = 1e-3

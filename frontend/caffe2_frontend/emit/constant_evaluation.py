@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.lowering.op import Op, Value
-
-Array = np.ndarray[Any, Any]
 
 # Shapes, axes and places: what has more elements is data.
 _MAX_ELEMENTS: Final = 64

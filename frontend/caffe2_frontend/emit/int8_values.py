@@ -7,11 +7,12 @@ of 64 bits, in which no step rounds that does not round in Caffe2.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.emit.shapes import cast
@@ -22,7 +23,6 @@ BYTE: Final = ir.DataType.UINT8
 WIDE: Final = ir.DataType.INT32
 IMAGE: Final = TensorInfo(BYTE, (None,) * 4)
 
-Array = np.ndarray[Any, Any]
 _META: Final = "quantization"
 
 

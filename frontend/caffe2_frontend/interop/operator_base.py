@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import ClassVar, NoReturn, Protocol
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import BridgeError, Location, Severity
-
-Array = np.ndarray[Any, Any]
+from caffe2_bridge.netdef.parameters import Array
 
 
 class UnsupportedError(BridgeError):

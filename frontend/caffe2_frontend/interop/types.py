@@ -14,6 +14,14 @@ from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 
 Dim = int | str | None
 
+FLOAT: Final = ir.DataType.FLOAT
+DOUBLE: Final = ir.DataType.DOUBLE
+FLOAT16: Final = ir.DataType.FLOAT16
+INT32: Final = ir.DataType.INT32
+INT64: Final = ir.DataType.INT64
+UINT8: Final = ir.DataType.UINT8
+BOOL: Final = ir.DataType.BOOL
+
 CAFFE2_TO_ONNX: Final[Mapping[int, ir.DataType]] = {
     TensorProto.FLOAT: ir.DataType.FLOAT,
     TensorProto.INT32: ir.DataType.INT32,

@@ -8,8 +8,8 @@ from typing import Protocol
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Location, Severity
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.interop.operator_base import Array
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.options import Recurrent
 

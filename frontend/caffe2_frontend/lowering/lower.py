@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-import numpy as np
+from typing import Final
 
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
@@ -50,7 +49,7 @@ class Lowering:
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
     traces: list[Trace] = field(default_factory=list)
-    consulted: dict[Value, np.ndarray[Any, Any] | None] = field(default_factory=dict)
+    consulted: dict[Value, Array | None] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
 
     @property

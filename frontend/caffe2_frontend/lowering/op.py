@@ -9,9 +9,10 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.interop.operator_base import Array, OperatorBase, RefusedBodyError
+from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.inference import ShapeMismatchError, infer_outputs

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.names import Names
 
 # Constants up to this size are shared between the operators that need the same one.
@@ -23,7 +23,7 @@ class Constants:
         self._shared: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
         self.values: list[ir.Value] = []
 
-    def add(self, array: np.ndarray[Any, Any], base: str = "const") -> ir.Value:
+    def add(self, array: Array, base: str = "const") -> ir.Value:
         """A constant that holds ``array``; strings are an array of objects (str)."""
         array = np.asarray(array)
         if array.dtype.kind in "OSU":
@@ -50,7 +50,7 @@ class Constants:
         return value
 
 
-def string_tensor(array: np.ndarray[Any, Any]) -> ir.StringTensor:
+def string_tensor(array: Array) -> ir.StringTensor:
     """An ONNX string tensor of an array of str or bytes."""
     data = [v.encode() if isinstance(v, str) else bytes(v) for v in array.reshape(-1).tolist()]
     return ir.StringTensor(data, shape=ir.Shape(array.shape))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 # Values are followed as operands of nodes outside of the graph, which are short: one is made anew with each change.
@@ -30,7 +30,7 @@ class Trace:
     op: OperatorDef
     location: Location
     before: dict[str, ir.Value | None] | None = None
-    consulted: dict[ir.Value, np.ndarray[Any, Any] | None] | None = None
+    consulted: dict[ir.Value, Array | None] | None = None
     measured: set[ir.Value] | None = None
 
 

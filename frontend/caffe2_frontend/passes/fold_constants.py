@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -17,7 +17,6 @@ _FOLDABLE: Final = frozenset({
     "Add", "Cast", "Concat", "Flatten", "Gather", "Identity", "Mul", "Neg", "Reshape", "Shape", "Slice", "Split",
     "Squeeze", "Sub", "Transpose", "Unsqueeze",
 })  # fmt: skip
-Array = np.ndarray[Any, Any]
 
 
 class FoldConstants(InPlacePass[Export]):

@@ -6,11 +6,11 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
@@ -265,8 +265,8 @@ class _Reads:
 
 
 def _by_name(
-    consulted: Mapping[ir.Value, np.ndarray[Any, Any] | None],
-) -> dict[str | None, np.ndarray[Any, Any] | None]:
+    consulted: Mapping[ir.Value, Array | None],
+) -> dict[str | None, Array | None]:
     return {value.name: held for value, held in consulted.items()}
 
 

@@ -26,7 +26,7 @@ from caffe2_backend.validation.diagnose.align import (
 from caffe2_backend.validation.diagnose.canonical import canonical, constant, every_value, rename
 from caffe2_backend.validation.diagnose.expand_rnn import EXPANDED, STATE
 from caffe2_backend.validation.diagnose.node_origins import find_place, first_step, is_inside
-from caffe2_backend.validation.diagnose.parameter_origins import Array, Origin, differing, find_origins
+from caffe2_backend.validation.diagnose.parameter_origins import Origin, differing, find_origins
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.lockstep.reference_feeder import Pair, Taught, points_of
 from caffe2_backend.validation.lockstep.steps import Points
@@ -34,6 +34,7 @@ from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend import Recurrent, to_onnx
 
 _FORMS: Final[tuple[Recurrent, ...]] = ("auto", "scan", "loop", "fused")

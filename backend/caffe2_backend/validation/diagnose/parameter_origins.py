@@ -12,11 +12,10 @@ import numpy as np
 
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.parameters import Array, Parameter
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-Array = np.ndarray[Any, Any]
 # The constant in the export of a net; None where that net has no export, or the export no such constant.
 Build = Callable[[Model], Array | None]
 # Arguments with a default that exports add to constants.

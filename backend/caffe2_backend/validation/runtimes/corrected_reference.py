@@ -16,7 +16,7 @@ import numpy as np
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_max_pool import MaxPool as PlainMaxPool
 
-Array = np.ndarray[Any, Any]
+from caffe2_bridge.netdef.parameters import Array
 
 
 class GatherElements(OpRun):

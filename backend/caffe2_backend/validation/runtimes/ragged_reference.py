@@ -12,7 +12,8 @@ from onnx.reference.ops.op_gru import GRU as PlainGRU  # noqa: N811 - a class of
 from onnx.reference.ops.op_lstm import LSTM as PlainLSTM  # noqa: N811 - the same
 from onnx.reference.ops.op_rnn import RNN_14 as PlainRNN  # noqa: N811 - the same
 
-Array = np.ndarray[Any, Any]
+from caffe2_bridge.netdef.parameters import Array
+
 _LENGTHS, _FIRST_STATE, _STATES = 4, 5, 2
 
 

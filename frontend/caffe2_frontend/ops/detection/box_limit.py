@@ -12,7 +12,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add
 from caffe2_frontend.emit.loop_concat import join_pieces
 from caffe2_frontend.emit.shapes import Size, cast, indices, size, slice_axis, unsqueeze, vector
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import by_class
@@ -20,8 +20,6 @@ from caffe2_frontend.ops.detection.nms import Suppression, suppress
 
 family = Family("box_limit")
 
-_FLOAT = ir.DataType.FLOAT
-_INT32 = ir.DataType.INT32
 _LAST = int(np.iinfo(np.int64).max)
 
 
@@ -87,12 +85,12 @@ def _image(op: Op, scores: Value, boxes: Value, how: _Limits) -> tuple[list[Valu
     if how.most > 0:
         group, number, score = _best(op, group, number, score, how.most)
     places = op.emit("Concat", unsqueeze(op, group, [1]), unsqueeze(op, number, [1]), axis=1)
-    classes = cast(op, add(op, group, how.first_class), _FLOAT)
+    classes = cast(op, add(op, group, how.first_class), FLOAT)
     each = unsqueeze(op, indices(op, size(op, scores, 1)), [1])
     of_class = cast(op, op.emit("Equal", each, add(op, group, 1)), ir.DataType.INT64)
     counts = op.emit("ReduceSum", of_class, op.const([1], np.int64), keepdims=0)
     kept = op.emit("GatherND", class_boxes, places)
-    return [score, kept, classes, cast(op, number, _INT32)], cast(op, counts, _INT32)
+    return [score, kept, classes, cast(op, number, INT32)], cast(op, counts, INT32)
 
 
 def _best(op: Op, group: Value, number: Value, score: Value, most: int) -> tuple[Value, Value, Value]:
@@ -105,7 +103,7 @@ def _best(op: Op, group: Value, number: Value, score: Value, most: int) -> tuple
 
 
 def _operand(_: OpView, index: int) -> TensorInfo:
-    return TensorInfo(_FLOAT, (None, None) if index < 2 else (None,))
+    return TensorInfo(FLOAT, (None, None) if index < 2 else (None,))
 
 
 @family.converts("BoxWithNMSLimit", expects=_operand)
@@ -135,14 +133,14 @@ def box_with_nms_limit(op: Op) -> tuple[Value, ...]:
             return detections, [counts, inside.emit("Squeeze", inside.emit("Shape", detections[0]))]
 
         kinds: list[tuple[ir.DataType, tuple[int, ...]]] = [
-            (_FLOAT, ()),
-            (_FLOAT, (how.dims,)),
-            (_FLOAT, ()),
-            (_INT32, ()),
+            (FLOAT, ()),
+            (FLOAT, (how.dims,)),
+            (FLOAT, ()),
+            (INT32, ()),
         ]
         trips: Size = size(op, splits, 0)
         found, (counts, totals) = join_pieces(op, trips, kinds, image)
-    return *found[:3], cast(op, totals, _FLOAT), found[3], counts
+    return *found[:3], cast(op, totals, FLOAT), found[3], counts
 
 
 def _rows(op: Op, x: Value, start: Value, end: Value) -> Value:

@@ -10,14 +10,12 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, div, mul, sqrt, sub
 from caffe2_frontend.emit.shapes import cast, indices, size, squeeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns, shifted
 
 family = Family("fpn")
-
-_FLOAT = ir.DataType.FLOAT
 
 
 def _levels(op: Op, kind: str, lowest: int, highest: int) -> tuple[int, int]:
@@ -29,7 +27,7 @@ def _levels(op: Op, kind: str, lowest: int, highest: int) -> tuple[int, int]:
 
 
 def _rois_then_scores(op: OpView, index: int) -> TensorInfo:
-    return TensorInfo(_FLOAT, (None, None) if index < len(op.inputs) // 2 else (None,))
+    return TensorInfo(FLOAT, (None, None) if index < len(op.inputs) // 2 else (None,))
 
 
 def _collected(op: Op) -> Value:
@@ -73,7 +71,7 @@ def collect(op: Op) -> Value:
     return _collected(op)
 
 
-@family.converts("DistributeFpnProposals", expects={0: TensorInfo(_FLOAT, (None, None))})
+@family.converts("DistributeFpnProposals", expects={0: TensorInfo(FLOAT, (None, None))})
 def distribute(op: Op) -> tuple[Value, ...]:
     """Boxes without the number of their image are of the first one."""
     rois = op.input(0)
@@ -93,7 +91,7 @@ def collect_and_distribute(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts(
-    "BatchPermutation", expects={0: TensorInfo(_FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.INT32, (None,))}
+    "BatchPermutation", expects={0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.INT32, (None,))}
 )
 def batch_permutation(op: Op) -> Value:
     return op.emit("Gather", op.input(0), op.input(1), axis=0)

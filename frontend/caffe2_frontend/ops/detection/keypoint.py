@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, square, sub
 from caffe2_frontend.emit.shapes import cast, reshape, size, slice_axis, unsqueeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns
 
 family = Family("keypoint")
 
-_FLOAT: Final = ir.DataType.FLOAT
 # How far from its pixel a maximum may be found, and how flat a surface has none.
 _FARTHEST: Final = 1.5
 _FLAT: Final = 1e-4
@@ -24,7 +22,7 @@ _FLAT: Final = 1e-4
 
 @family.converts(
     "HeatmapMaxKeypoint",
-    expects={0: TensorInfo(_FLOAT, (None,) * 4), 1: TensorInfo(_FLOAT, (None, None))},
+    expects={0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(FLOAT, (None, None))},
 )
 def heatmap_max_keypoint(op: Op) -> Value:
     """x, y, score and probability of each keypoint, [N, 4, K]: the maximum of a parabola through the highest pixel.
@@ -47,14 +45,14 @@ def heatmap_max_keypoint(op: Op) -> Value:
     found = []
     for pixel, delta, first, last in ((x, dx, first_x, last_x), (y, dy, first_y, last_y)):
         length = op.emit("Max", sub(op, last, first), op.const(1.0, np.float32))
-        part = div(op, add(op, cast(op, pixel, _FLOAT), delta, 0.5), cast(op, width, _FLOAT))
+        part = div(op, add(op, cast(op, pixel, FLOAT), delta, 0.5), cast(op, width, FLOAT))
         found.append(add(op, mul(op, part, unsqueeze(op, length, [2])), unsqueeze(op, first, [2])))
     if with_probability:
         highest = around[1][1]
         total = op.emit("ReduceSum", op.emit("Exp", sub(op, flat, highest)), op.const([2], np.int64), keepdims=1)
         probability = op.emit("Reciprocal", total)
     else:
-        probability = mul(op, cast(op, place, _FLOAT), 0.0)
+        probability = mul(op, cast(op, place, FLOAT), 0.0)
     return op.emit("Transpose", op.emit("Concat", *found, score, probability, axis=2), perm=[0, 2, 1])
 
 

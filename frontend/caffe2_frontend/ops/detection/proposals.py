@@ -11,7 +11,7 @@ from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.loop_concat import join_pieces
 from caffe2_frontend.emit.shapes import Size, cast, product, reshape, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import branch
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import (
@@ -26,8 +26,6 @@ from caffe2_frontend.ops.detection.boxes import (
 from caffe2_frontend.ops.detection.nms import Suppression, suppress
 
 family = Family("proposals")
-
-_FLOAT = ir.DataType.FLOAT
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ def _selection(op: Op, *, rotated: bool) -> _Selection:
 @family.converts(
     "GenerateProposals",
     "GenerateProposalsCPP",
-    expects={i: TensorInfo(_FLOAT, (None,) * rank) for i, rank in enumerate((4, 4, 2, 2))},
+    expects={i: TensorInfo(FLOAT, (None,) * rank) for i, rank in enumerate((4, 4, 2, 2))},
 )
 def generate_proposals(op: Op) -> tuple[Value, ...]:
     """Proposals, each after the number of its image, and their scores. Anchors of 5 columns are rotated."""
@@ -97,10 +95,10 @@ def _proposals(op: Op, *, rotated: bool) -> list[Value]:
         )
         boxes, kept = _of_image(inside, own_scores, own_deltas, everywhere, own_info, how)
         rows = inside.emit("Shape", kept)
-        number = inside.emit("Expand", cast(inside, index, _FLOAT), rows, shape=[None])
+        number = inside.emit("Expand", cast(inside, index, FLOAT), rows, shape=[None])
         return [joined(inside, [unsqueeze(inside, number, [1]), boxes]), kept], []
 
-    kinds: list[tuple[ir.DataType, tuple[int, ...]]] = [(_FLOAT, (how.boxes.dims + 1,)), (_FLOAT, ())]
+    kinds: list[tuple[ir.DataType, tuple[int, ...]]] = [(FLOAT, (how.boxes.dims + 1,)), (FLOAT, ())]
     return join_pieces(op, size(op, scores, 0), kinds, image)[0]
 
 
@@ -109,7 +107,7 @@ def _everywhere(op: Op, anchors: Value, places: Size, width: Size, how: _Selecti
     number = op.emit("Range", op.const(0, np.int64), op.emit("Squeeze", vector(op, [places])), op.const(1, np.int64))
     columns_of_map = op.emit("Mod", number, op.emit("Squeeze", vector(op, [width])))
     rows_of_map = op.emit("Div", number, op.emit("Squeeze", vector(op, [width])))
-    x, y = (unsqueeze(op, mul(op, cast(op, v, _FLOAT), how.stride), [1]) for v in (columns_of_map, rows_of_map))
+    x, y = (unsqueeze(op, mul(op, cast(op, v, FLOAT), how.stride), [1]) for v in (columns_of_map, rows_of_map))
     zero = mul(op, x, 0.0)
     shift = joined(op, [x, y, zero, zero, zero] if how.boxes.rotated else [x, y, x, y])
     at_places = add(op, unsqueeze(op, anchors, [1]), unsqueeze(op, shift, [0]))
@@ -126,7 +124,7 @@ def _of_image(
     best, order = op.emit("TopK", scores, count, axis=0, largest=1, sorted=1, outputs=2)
     boxes, moves = (columns(op, op.emit("Gather", v, order, axis=0), how.boxes.dims) for v in (anchors, deltas))
     height, width, scale = columns(op, info, 3)
-    whole_height, whole_width = (cast(op, cast(op, v, ir.DataType.INT64), _FLOAT) for v in (height, width))
+    whole_height, whole_width = (cast(op, cast(op, v, ir.DataType.INT64), FLOAT) for v in (height, width))
     moved = clipped(op, transformed(op, boxes, moves, (1.0,) * 4, how.boxes), whole_height, whole_width, how.boxes)
     good = large_enough(op, moved, mul(op, scale, how.side), height, width, how.boxes)
     found = joined(op, moved)

@@ -6,22 +6,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.shapes import cast, product, reshape, size, slice_axis, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns, joined
 
 family = Family("roi_align")
 
-_FLOAT: Final = ir.DataType.FLOAT
-_INT64: Final = ir.DataType.INT64
-_OPERANDS: Final = {0: TensorInfo(_FLOAT, (None,) * 4), 1: TensorInfo(_FLOAT, (None, None))}
+_OPERANDS: Final = {0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(FLOAT, (None, None))}
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ def read_pooling(op: Op) -> Pooling:
 def image_numbers(op: Op, rois: Value, dims: int) -> Value:
     """The image of each region: its first column, or the first image where the regions have no more than a box's."""
     first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
-    numbers = cast(op, first, _INT64)
+    numbers = cast(op, first, INT64)
     known = op.static_dim(rois, 1)
     if known is not None and known not in (dims, dims + 1):
         op.unsupported(f"a region has {dims} or {dims + 1} numbers, not {known}", code="invalid-operands")
@@ -143,13 +140,13 @@ def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling)
     )
     by_bin = op.emit("Reshape", samples, shape, allowzero=1, shape=[None, how.height, None, how.width, None])
     total = op.emit("ReduceSum", by_bin, op.const([2, 4], np.int64), keepdims=0)
-    return div(op, total, cast(op, mul(op, *counts), _FLOAT))
+    return div(op, total, cast(op, mul(op, *counts), FLOAT))
 
 
 def _samples(op: Op, side: Value, bins: int, how: Pooling) -> Value:
     if how.samples:
         return op.const(how.samples, np.int64)
-    return cast(op, op.emit("Ceil", div(op, side, float(bins))), _INT64)
+    return cast(op, op.emit("Ceil", div(op, side, float(bins))), INT64)
 
 
 def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
@@ -159,8 +156,8 @@ def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
     count = op.emit("Max", count, op.const(1, np.int64))
     within, of_bin = op.emit("Mod", number, count), op.emit("Div", number, count)
     bin_side = div(op, side, float(bins))
-    part = div(op, mul(op, add(op, cast(op, within, _FLOAT), 0.5), bin_side), cast(op, count, _FLOAT))
-    return add(op, mul(op, cast(op, of_bin, _FLOAT), bin_side), part, mul(op, side, -0.5))
+    part = div(op, mul(op, add(op, cast(op, within, FLOAT), 0.5), bin_side), cast(op, count, FLOAT))
+    return add(op, mul(op, cast(op, of_bin, FLOAT), bin_side), part, mul(op, side, -0.5))
 
 
 def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> Value:
@@ -168,13 +165,13 @@ def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> 
     nearby, axes = [], []
     for place, limit in ((y, limits[0]), (x, limits[1])):
         started = op.emit("GreaterOrEqual", place, op.const(-1.0, np.float32))
-        nearby.append(op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, _FLOAT))))
+        nearby.append(op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, FLOAT))))
         last = sub(op, limit, 1)
         start = op.emit("Max", place, op.const(0.0, np.float32))
-        low = op.emit("Min", cast(op, start, _INT64), last)
+        low = op.emit("Min", cast(op, start, INT64), last)
         at_end = op.emit("GreaterOrEqual", low, last)
         high = op.emit("Min", add(op, low, 1), last)
-        part = op.emit("Where", at_end, op.const(0.0, np.float32), sub(op, start, cast(op, low, _FLOAT)))
+        part = op.emit("Where", at_end, op.const(0.0, np.float32), sub(op, start, cast(op, low, FLOAT)))
         axes.append((low, high, sub(op, 1.0, part), part))
     (y_low, y_high, y_near, y_far), (x_low, x_high, x_near, x_far) = axes
     corners = [
@@ -182,4 +179,4 @@ def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> 
         for row, w_row in ((y_low, y_near), (y_high, y_far))
         for column, w_column in ((x_low, x_near), (x_high, x_far))
     ]
-    return mul(op, add(op, *corners), cast(op, op.emit("And", *nearby), _FLOAT))
+    return mul(op, add(op, *corners), cast(op, op.emit("And", *nearby), FLOAT))

@@ -10,10 +10,10 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.interop.types import DOUBLE
 from caffe2_frontend.lowering.op import Op, Value
 
 _RADIANS: Final = math.pi / 180.0
-_DOUBLE: Final = ir.DataType.DOUBLE
 
 
 def intersection(op: Op, one: list[Value], many: list[Value]) -> Value:
@@ -31,9 +31,9 @@ def intersection(op: Op, one: list[Value], many: list[Value]) -> Value:
     Returns:
         [..., n], float.
     """
-    x, y, width, height, angle = (cast(op, v, _DOUBLE) for v in one)
+    x, y, width, height, angle = (cast(op, v, DOUBLE) for v in one)
     half_width, half_height = (mul(op, op.emit("Abs", v), 0.5) for v in (width, height))
-    start_x, start_y = _corners(op, x, y, angle, [cast(op, v, _DOUBLE) for v in many])
+    start_x, start_y = _corners(op, x, y, angle, [cast(op, v, DOUBLE) for v in many])
     # The end of an edge is the start of the next.
     following = op.const([1, 2, 3, 0], np.int64)
     end_x, end_y = (op.emit("Gather", v, following, axis=-1) for v in (start_x, start_y))

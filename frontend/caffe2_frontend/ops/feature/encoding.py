@@ -11,19 +11,17 @@ from caffe2_frontend.emit.binary_search import SIDES, search
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
 from caffe2_frontend.emit.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
 from caffe2_frontend.emit.shapes import cast, flatten, indices, product, reshape, size, squeeze, unsqueeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("encoding")
 
-_INT64 = ir.DataType.INT64
-_FLOAT = ir.DataType.FLOAT
 _LENGTHS = TensorInfo(ir.DataType.INT32, (None,))
-_ID_LIST = TensorInfo(_INT64, (None,))
+_ID_LIST = TensorInfo(INT64, (None,))
 
 
-@family.converts("OneHot", expects={0: _ID_LIST, 1: TensorInfo(_INT64, (1,))})
+@family.converts("OneHot", expects={0: _ID_LIST, 1: TensorInfo(INT64, (1,))})
 def one_hot(op: Op) -> Value:
     """Rows as long as the second operand says (float)."""
     places = op.input(0)
@@ -33,10 +31,10 @@ def one_hot(op: Op) -> Value:
 
 
 def _as_float(op: Op, x: Value) -> Value:
-    return cast(op, x, _FLOAT)
+    return cast(op, x, FLOAT)
 
 
-@family.converts("SegmentOneHot", expects={0: _LENGTHS, 1: _ID_LIST, 2: TensorInfo(_INT64, (1,))})
+@family.converts("SegmentOneHot", expects={0: _LENGTHS, 1: _ID_LIST, 2: TensorInfo(INT64, (1,))})
 def segment_one_hot(op: Op) -> Value:
     """A row for each segment, with a one for each of its indices (float)."""
     lengths, places = lengths_vector(op, op.input(0)), op.input(1)
@@ -59,7 +57,7 @@ def batch_one_hot(op: Op) -> Value:
     return cast(op, op.emit("Equal", op.emit("Gather", x, columns, axis=1), values), op.dtype(x))
 
 
-@family.converts("Bucketize", expects={0: TensorInfo(_FLOAT)})
+@family.converts("Bucketize", expects={0: TensorInfo(FLOAT)})
 def bucketize(op: Op) -> Value:
     """How many of the boundaries are below each element (int32)."""
     boundaries = op.args.numbers("boundaries")
@@ -72,7 +70,7 @@ def bucketize(op: Op) -> Value:
 
 @family.converts(
     "BatchBucketize",
-    expects={0: TensorInfo(_FLOAT, (None, None)), 1: _LENGTHS, 2: TensorInfo(_FLOAT, (None,)), 3: _LENGTHS},
+    expects={0: TensorInfo(FLOAT, (None, None)), 1: _LENGTHS, 2: TensorInfo(FLOAT, (None,)), 3: _LENGTHS},
 )
 def batch_bucketize(op: Op) -> Value:
     """The columns that the second operand names, each with boundaries of its own (int32)."""
@@ -84,7 +82,7 @@ def batch_bucketize(op: Op) -> Value:
 
 
 @family.converts(
-    "BatchBucketOneHot", expects={0: TensorInfo(_FLOAT, (None, None)), 1: _LENGTHS, 2: TensorInfo(_FLOAT, (None,))}
+    "BatchBucketOneHot", expects={0: TensorInfo(FLOAT, (None, None)), 1: _LENGTHS, 2: TensorInfo(FLOAT, (None,))}
 )
 def batch_bucket_one_hot(op: Op) -> Value:
     """The buckets of each column side by side, one more than it has boundaries (float).
@@ -104,25 +102,25 @@ def batch_bucket_one_hot(op: Op) -> Value:
     return _as_float(op, op.emit("Equal", own, row_positions(op, widths, columns)))
 
 
-@family.converts("IndexHash", expects={0: TensorInfo(_INT64)})
+@family.converts("IndexHash", expects={0: TensorInfo(INT64)})
 def index_hash(op: Op) -> Value:
     """A polynomial of the signed bytes of an index, lowest first, in arithmetic that wraps; then its remainder."""
     x = op.input(0)
     dtype = op.dtype(x)
     require_dtype(op, x, INDICES, "indices")
     seed, modulo = op.args.integer("seed", default=0), op.args.integer("modulo", default=0)
-    count = 8 if dtype == _INT64 else 4
+    count = 8 if dtype == INT64 else 4
     if not 0 < modulo < 2 ** (8 * count - 1):
         op.unsupported(f"modulo {modulo} does not fit {dtype.name}", code="invalid-argument")
     unsigned = ir.DataType.UINT64
-    wide = cast(op, cast(op, unsqueeze(op, x, [op.rank(x)]), _INT64), unsigned)
+    wide = cast(op, cast(op, unsqueeze(op, x, [op.rank(x)]), INT64), unsigned)
     shifted = op.emit("BitShift", wide, op.const(np.arange(count) * 8, np.uint64), direction="RIGHT")
-    low = cast(op, op.emit("BitwiseAnd", shifted, op.const(0xFF, np.uint64)), _INT64)
+    low = cast(op, op.emit("BitwiseAnd", shifted, op.const(0xFF, np.uint64)), INT64)
     # A byte with its highest bit set is negative.
     signed = op.emit(
         "Sub",
         low,
-        op.emit("Mul", cast(op, op.emit("Greater", low, op.const(127, np.int64)), _INT64), op.const(256, np.int64)),
+        op.emit("Mul", cast(op, op.emit("Greater", low, op.const(127, np.int64)), INT64), op.const(256, np.int64)),
     )
     powers = [_wrapped(65537 ** (count - 1 - i)) for i in range(count)]
     # Not ReduceSum: onnxruntime adds integers up as doubles.
@@ -136,7 +134,7 @@ def _wrapped(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-@family.converts("NGramFromCategorical", expects={0: TensorInfo(_FLOAT, (None, None))})
+@family.converts("NGramFromCategorical", expects={0: TensorInfo(FLOAT, (None, None))})
 def ngram_from_categorical(op: Op) -> Value:
     """Columns, rounded, are the digits of a number (int64): the place of each among its column's values, or zero."""
     x = op.input(0)
@@ -165,4 +163,4 @@ def _rounded(op: Op, x: Value) -> Value:
     floor = op.emit("Floor", magnitude)
     half = op.emit("GreaterOrEqual", op.emit("Sub", magnitude, floor), op.const(0.5, x))
     up = op.emit("Add", floor, cast(op, half, op.dtype(x)))
-    return cast(op, op.emit("Mul", op.emit("Sign", x), up), _INT64)
+    return cast(op, op.emit("Mul", op.emit("Sign", x), up), INT64)

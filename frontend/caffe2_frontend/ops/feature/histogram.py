@@ -11,12 +11,11 @@ from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.binary_search import search
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype
 from caffe2_frontend.emit.shapes import cast, reshape, slice_axis
+from caffe2_frontend.interop.types import INT64
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("histogram")
-
-_INT64 = ir.DataType.INT64
 
 
 def _elements(op: Op) -> Value:
@@ -99,7 +98,7 @@ def accumulate_histogram(op: Op) -> tuple[Value, Value]:
     require_dtype(op, op.input(0), [ir.DataType.FLOAT], "the operand")
     x = reshape(op, op.input(0), [-1])
     width = (np.float32(high) - np.float32(low)) / np.float32(buckets)
-    inside = add(op, cast(op, div(op, sub(op, x, low), float(width)), _INT64), op.const(1, np.int64))
+    inside = add(op, cast(op, div(op, sub(op, x, low), float(width)), INT64), op.const(1, np.int64))
     above = op.emit("Where", op.emit("GreaterOrEqual", x, op.const(high, x)), op.const(buckets + 1, np.int64), inside)
     bucket = op.emit("Where", op.emit("Less", x, op.const(low, x)), op.const(0, np.int64), above)
     counts = _counts(op, bucket, buckets + 2)

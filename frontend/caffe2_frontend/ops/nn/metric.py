@@ -7,14 +7,13 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul
 from caffe2_frontend.emit.shapes import cast, indices, size, size_vector, slice_axis, unsqueeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("metric")
 
-_FLOAT = ir.DataType.FLOAT
-_SCORES = TensorInfo(_FLOAT, (None, None))
+_SCORES = TensorInfo(FLOAT, (None, None))
 _LABELS = TensorInfo(ir.DataType.INT32, (None,))
 
 
@@ -33,8 +32,8 @@ def accuracy(op: Op) -> Value:
     tied = op.emit("And", op.emit("Equal", scores, own), op.emit("Less", classes, label))
     ahead = cast(op, op.emit("Or", op.emit("Greater", scores, own), tied), ir.DataType.INT64)
     before = op.emit("ReduceSum", ahead, op.const([1], np.int64), keepdims=0)
-    correct = cast(op, op.emit("Less", before, op.const(top_k, np.int64)), _FLOAT)
-    return div(op, op.emit("ReduceSum", correct, keepdims=0), cast(op, op.emit("Size", labels), _FLOAT))
+    correct = cast(op, op.emit("Less", before, op.const(top_k, np.int64)), FLOAT)
+    return div(op, op.emit("ReduceSum", correct, keepdims=0), cast(op, op.emit("Size", labels), FLOAT))
 
 
 @family.converts("MultiClassAccuracy", expects={0: _SCORES, 1: _LABELS})
@@ -50,7 +49,7 @@ def multi_class_accuracy(op: Op) -> tuple[Value, Value]:
     counts = [
         op.emit("ScatterElements", zeros, labels, value, axis=0, reduction="add")
         for value in (
-            cast(op, op.emit("Equal", best, labels), _FLOAT),
+            cast(op, op.emit("Equal", best, labels), FLOAT),
             op.emit("Expand", op.const([1.0], np.float32), op.emit("Shape", labels), shape=op.shape(labels)),
         )
     ]
@@ -72,11 +71,11 @@ def average_precision(op: Op) -> Value:
     scores, labels = (slice_axis(op, op.input(i), 0, -buffer, np.iinfo(np.int64).max) for i in (0, 1))
     rows = size_vector(op, scores, 0)
     _, order = op.emit("TopK", scores, rows, axis=0, largest=1, sorted=1, outputs=2)
-    truth = cast(op, op.emit("GatherElements", labels, order, axis=0), _FLOAT)
+    truth = cast(op, op.emit("GatherElements", labels, order, axis=0), FLOAT)
     hits = op.emit("CumSum", truth, op.const(0, np.int64))
-    ranks = cast(op, add(op, indices(op, size(op, scores, 0)), 1), _FLOAT)
+    ranks = cast(op, add(op, indices(op, size(op, scores, 0)), 1), FLOAT)
     precision = div(op, hits, unsqueeze(op, ranks, [1]))
-    positive = cast(op, op.emit("Equal", truth, op.const(1.0, np.float32)), _FLOAT)
+    positive = cast(op, op.emit("Equal", truth, op.const(1.0, np.float32)), FLOAT)
     axes = op.const([0], np.int64)
     count = op.emit("ReduceSum", positive, axes, keepdims=0)
     total = op.emit("ReduceSum", mul(op, precision, positive), axes, keepdims=0)

@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import add, div, mul, of_shape, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.int8_values import (
     BYTE,
     WIDE,
-    Array,
     asked,
     clipped_at_zero,
     looked_up,

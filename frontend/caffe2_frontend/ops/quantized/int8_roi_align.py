@@ -6,7 +6,6 @@ import math
 from typing import Final
 
 import numpy as np
-import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.int8_values import IMAGE, WIDE, asked, quantization, read_as, require_bytes, saturated
@@ -14,7 +13,7 @@ from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.interop.types import Quantization, TensorInfo
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns
@@ -22,16 +21,13 @@ from caffe2_frontend.ops.detection.roi_align import Pooling, image_numbers, read
 
 family = Family("int8_roi_align")
 
-_FLOAT: Final = ir.DataType.FLOAT
-_DOUBLE: Final = ir.DataType.DOUBLE
-_INT64: Final = ir.DataType.INT64
 # What stands for 1 in the weights of pixels.
 _ONE: Final = 255
 # The bits of gemmlowp's fixed point.
 _BITS: Final = 31
 
 
-@family.converts("Int8RoIAlign", expects={0: IMAGE, 1: TensorInfo(_FLOAT, (None, None))})
+@family.converts("Int8RoIAlign", expects={0: IMAGE, 1: TensorInfo(FLOAT, (None, None))})
 def int8_roi_align(op: Op) -> Value:
     """Regions one by one, as each has the samples that its size asks for."""
     x, rois = require_bytes(op, op.input(0), "the image"), op.input(1)
@@ -79,7 +75,7 @@ def _region(
             # A region that is empty is taken as one pixel wide.
             side = op.emit("Max", side, op.const(1.0, np.float32))
         part = div(op, side, float(bins))
-        count = op.const(how.samples, np.int64) if how.samples else cast(op, op.emit("Ceil", part), _INT64)
+        count = op.const(how.samples, np.int64) if how.samples else cast(op, op.emit("Ceil", part), INT64)
         counts.append(count)
         axes.append(_between(op, _places(op, start, part, bins, count), limit))
     total = _summed(op, pixels, axes, limits[1])
@@ -89,37 +85,35 @@ def _region(
     by_bin = op.emit("Reshape", total, grid, allowzero=1, shape=[how.height, None, how.width, None, None])
     samples = mul(op, *counts)
     total = op.emit("ReduceSum", by_bin, op.const([1, 3], np.int64), keepdims=0)
-    total = sub(op, cast(op, total, _INT64), mul(op, samples, _ONE * from_.zero_point))
+    total = sub(op, cast(op, total, INT64), mul(op, samples, _ONE * from_.zero_point))
     return saturated(op, _multiplied(op, total, from_, to, how.samples**2 or samples), to, 0)
 
 
 def _places(op: Op, start: Value, part: Value, bins: int, count: Value) -> Value:
     """Where the samples of a side are, [bins * count], a bin being ``part`` long."""
     number = indices(op, unsqueeze(op, mul(op, count, bins), [0]))
-    within, of_bin = (cast(op, op.emit(kind, number, count), _FLOAT) for kind in ("Mod", "Div"))
+    within, of_bin = (cast(op, op.emit(kind, number, count), FLOAT) for kind in ("Mod", "Div"))
     begin = add(op, start, mul(op, of_bin, part))
-    return add(op, begin, div(op, mul(op, add(op, within, 0.5), part), cast(op, count, _FLOAT)))
+    return add(op, begin, div(op, mul(op, add(op, within, 0.5), part), cast(op, count, FLOAT)))
 
 
 def _between(op: Op, place: Value, limit: Value) -> tuple[Value, Value, Value, Value, Value]:
     """The pixels on both sides of places, their weights, and whether a place is on the image or a pixel around it."""
     started = op.emit("GreaterOrEqual", place, op.const(-1.0, np.float32))
-    there = op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, _FLOAT)))
+    there = op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, FLOAT)))
     last = sub(op, limit, 1)
     place = op.emit("Max", place, op.const(0.0, np.float32))
-    low = op.emit("Min", cast(op, place, _INT64), last)
+    low = op.emit("Min", cast(op, place, INT64), last)
     high = op.emit("Min", add(op, low, 1), last)
     # At the last pixel there is nothing between.
-    far = op.emit(
-        "Where", op.emit("Equal", low, last), op.const(0.0, np.float32), sub(op, place, cast(op, low, _FLOAT))
-    )
+    far = op.emit("Where", op.emit("Equal", low, last), op.const(0.0, np.float32), sub(op, place, cast(op, low, FLOAT)))
     return low, high, sub(op, 1.0, far), far, there
 
 
 def _summed(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Value, Value]], width: Value) -> Value:
     """The samples of rows and columns, [rows * columns, C]: four pixels each, by their weights."""
     (y_low, y_high, y_near, y_far, y_there), (x_low, x_high, x_near, x_far, x_there) = axes
-    there = cast(op, op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0])), _FLOAT)
+    there = cast(op, op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0])), FLOAT)
     samples = []
     for row, row_weight in ((y_low, y_near), (y_high, y_far)):
         for column, column_weight in ((x_low, x_near), (x_high, x_far)):
@@ -153,7 +147,7 @@ def _multiplied(op: Op, total: Value, from_: Quantization, to: Quantization, sam
 
 def _fixed_point(op: Op, from_: Quantization, to: Quantization, samples: Value) -> tuple[Value, Value]:
     """The multiplier, of 31 bits, and the power of two that it is divided by."""
-    divisor = mul(op, cast(op, samples, _DOUBLE), float(np.float32(to.scale)) * _ONE)
+    divisor = mul(op, cast(op, samples, DOUBLE), float(np.float32(to.scale)) * _ONE)
     scale = div(op, float(np.float32(from_.scale)), divisor)
     exponent = op.emit("Floor", div(op, op.emit("Log", scale), -math.log(2.0)))
     # The logarithm is rounded: it may be at the wrong side of a power of two.
@@ -164,4 +158,4 @@ def _fixed_point(op: Op, from_: Quantization, to: Quantization, samples: Value) 
     multiplier = op.emit("Round", mul(op, scale, power, 2.0**_BITS))
     full = op.emit("GreaterOrEqual", multiplier, op.const(2.0**_BITS, np.float64))
     half = op.emit("Where", full, op.const(0.5, np.float64), op.const(1.0, np.float64))
-    return cast(op, mul(op, multiplier, half), _INT64), cast(op, mul(op, power, half), _INT64)
+    return cast(op, mul(op, multiplier, half), INT64), cast(op, mul(op, power, half), INT64)

@@ -6,15 +6,14 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import cast, indices, size, unsqueeze, vector
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.sequence.ctc_beam_search import beam_search
 
 family = Family("ctc")
 
-_INT32 = ir.DataType.INT32
-_OPERANDS = {0: TensorInfo(ir.DataType.FLOAT, (None,) * 3), 1: TensorInfo(_INT32, (None,))}
+_OPERANDS = {0: TensorInfo(ir.DataType.FLOAT, (None,) * 3), 1: TensorInfo(INT32, (None,))}
 
 
 def _running(op: Op, inputs: Value) -> Value:
@@ -42,9 +41,9 @@ def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
     if merge:
         shifted = op.emit("Pad", labels, op.const([0, 1, 0, -1], np.int64))
         kept = op.emit("And", kept, op.emit("Not", op.emit("Equal", labels, shifted)))
-    counts = op.emit("ReduceSum", cast(op, kept, _INT32), op.const([1], np.int64), keepdims=0)
+    counts = op.emit("ReduceSum", cast(op, kept, INT32), op.const([1], np.int64), keepdims=0)
     flat, mask = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (labels, kept))
-    return counts, cast(op, op.emit("Compress", flat, mask, axis=0), _INT32)
+    return counts, cast(op, op.emit("Compress", flat, mask, axis=0), INT32)
 
 
 @family.converts("CTCBeamSearchDecoder", expects=_OPERANDS)
@@ -57,8 +56,8 @@ def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
     labels, lengths, probabilities = beam_search(op, op.input(0), _running(op, op.input(0)), width, count, threshold)
     inside = op.emit("Less", indices(op, size(op, labels, 2)), unsqueeze(op, lengths, [2]))
     flat, mask = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (labels, inside))
-    values = cast(op, op.emit("Compress", flat, mask, axis=0), _INT32)
+    values = cast(op, op.emit("Compress", flat, mask, axis=0), INT32)
     flat_lengths, flat_probabilities = (
         op.emit("Reshape", v, op.const([-1], np.int64)) for v in (lengths, probabilities)
     )
-    return cast(op, flat_lengths, _INT32), values, flat_probabilities
+    return cast(op, flat_lengths, INT32), values, flat_probabilities

@@ -27,10 +27,8 @@ from caffe2_frontend.emit.shapes import (
     vector,
 )
 from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.interop.types import FLOAT, INT64
 from caffe2_frontend.lowering.op import Op, Value
-
-_FLOAT = ir.DataType.FLOAT
-_INT64 = ir.DataType.INT64
 
 
 @dataclass(frozen=True)
@@ -123,10 +121,10 @@ def beam_search(
     slots = _Slots(*final)
     labels, length, score = (slice_axis(op, v, 1, 0, count) for v in (slots.labels, slots.length, slots.score))
     # A sequence without steps has no prefixes either.
-    ran = op.emit("ReduceSum", cast(op, running, _INT64), op.const([0], np.int64), keepdims=0)
+    ran = op.emit("ReduceSum", cast(op, running, INT64), op.const([0], np.int64), keepdims=0)
     filled = op.emit("Greater", score, op.const(-np.inf, np.float32))
     filled = op.emit("And", filled, unsqueeze(op, op.emit("Cast", ran, to=int(ir.DataType.BOOL)), [1]))
-    length = mul(op, length, cast(op, filled, _INT64))
+    length = mul(op, length, cast(op, filled, INT64))
     return labels, length, op.emit("Where", filled, score, op.const(0.0, np.float32))
 
 
@@ -150,7 +148,7 @@ def _start(op: Op, sizes: _Sizes) -> _Slots:
 def _step(op: Op, slots: _Slots, now: Value, threshold: float, sizes: _Sizes) -> _Slots:
     """The slots after a step whose probabilities are ``now``, [N, C]."""
     kept = op.emit("Greater", now, op.const(threshold, np.float32))
-    some = op.emit("ReduceMax", cast(op, kept, _INT64), op.const([1], np.int64), keepdims=1)
+    some = op.emit("ReduceMax", cast(op, kept, INT64), op.const([1], np.int64), keepdims=1)
     kept = op.emit("Or", kept, op.emit("Equal", some, op.const(0, np.int64)))
     filled = op.emit("Greater", slots.score, op.const(-np.inf, np.float32))
     beam = op.emit("And", filled, op.const(np.arange(sizes.slots) < sizes.beam))
@@ -161,7 +159,7 @@ def _step(op: Op, slots: _Slots, now: Value, threshold: float, sizes: _Sizes) ->
     ends_in = op.emit("And", op.emit("Equal", numbers, unsqueeze(op, last, [2])), unsqueeze(op, some_last, [2]))
     related = _relations(op, slots, beam)
     found = _candidates(op, slots, (beam, last, ends_in), (now, kept, numbers), related)
-    return _chosen(op, slots, beam, cast(op, ends_in, _FLOAT), found, related, sizes)
+    return _chosen(op, slots, beam, cast(op, ends_in, FLOAT), found, related, sizes)
 
 
 def _relations(op: Op, slots: _Slots, beam: Value) -> _Relations:
@@ -169,7 +167,7 @@ def _relations(op: Op, slots: _Slots, beam: Value) -> _Relations:
     places = indices(op, size(op, slots.labels, 2))
     within = op.emit("Less", places, unsqueeze(op, first, [3]))
     start = op.emit("Where", within, unsqueeze(op, slots.labels, [1]), op.const(0, np.int64))
-    equal = cast(op, op.emit("Equal", start, unsqueeze(op, slots.labels, [2])), _INT64)
+    equal = cast(op, op.emit("Equal", start, unsqueeze(op, slots.labels, [2])), INT64)
     same = cast(op, op.emit("ReduceMin", equal, op.const([3], np.int64), keepdims=0), ir.DataType.BOOL)
     both = op.emit("And", unsqueeze(op, beam, [2]), unsqueeze(op, beam, [1]))
     prefix = op.emit("And", op.emit("And", same, both), op.emit("Less", first, second))
@@ -191,7 +189,7 @@ def _candidates(
     last_kept = op.emit(
         "And", op.emit("GatherElements", kept, last, axis=1), op.emit("Cast", last, to=int(ir.DataType.BOOL))
     )
-    parent, ends = cast(op, related.parent, _FLOAT), cast(op, ends_in, _FLOAT)
+    parent, ends = cast(op, related.parent, FLOAT), cast(op, ends_in, FLOAT)
 
     each = unsqueeze(op, now, [1])
     allowed = op.emit(
@@ -252,12 +250,12 @@ def _chosen(
     at_end = op.emit("Equal", indices(op, size(op, slots.labels, 2)), unsqueeze(op, length, [2]))
     long = unsqueeze(op, op.emit("Not", shorter), [2])
     labels = op.emit("Where", op.emit("And", at_end, long), unsqueeze(op, added, [2]), labels)
-    length = add(op, length, cast(op, op.emit("Not", shorter), _INT64))
+    length = add(op, length, cast(op, op.emit("Not", shorter), INT64))
 
     # Which prefixes of the old beam are longer by one label than the new ones.
     next_length = op.emit("Equal", unsqueeze(op, slots.length, [1]), unsqueeze(op, add(op, length, 1), [2]))
     goes_on = op.emit("Or", op.emit("Equal", following, unsqueeze(op, added, [2])), unsqueeze(op, shorter, [2]))
-    child = cast(op, op.emit("And", op.emit("And", prefix, next_length), goes_on), _FLOAT)
+    child = cast(op, op.emit("And", op.emit("And", prefix, next_length), goes_on), FLOAT)
     longer_blank, longer_label = (
         add(
             op,
@@ -291,4 +289,4 @@ def _keys(op: Op, slots: _Slots, beam: Value, related: _Relations, sizes: _Sizes
 
 
 def _count(op: Op, flags: Value, axis: int) -> Value:
-    return op.emit("ReduceSum", cast(op, flags, _INT64), op.const([axis], np.int64), keepdims=0)
+    return op.emit("ReduceSum", cast(op, flags, INT64), op.const([axis], np.int64), keepdims=0)

@@ -9,14 +9,13 @@ from caffe2_frontend.emit.arithmetic import add, sub
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import cast, size_vector, squeeze, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("viterbi")
 
 _MATRIX = TensorInfo(ir.DataType.FLOAT, (None, None))
-_INT64 = ir.DataType.INT64
 
 
 @family.converts("ViterbiPath", expects={0: _MATRIX, 1: _MATRIX})
@@ -55,7 +54,7 @@ def viterbi_path(op: Op) -> Value:
 def swap_best_path(op: Op) -> Value:
     """In each row, the largest score and that of the path's tag are exchanged."""
     scores = op.input(0)
-    tag = unsqueeze(op, cast(op, op.input(1), _INT64), [1])
+    tag = unsqueeze(op, cast(op, op.input(1), INT64), [1])
     best = op.emit("ArgMax", scores, axis=1, keepdims=1)
     at_tag, at_best = (op.emit("GatherElements", scores, place, axis=1) for place in (tag, best))
     swapped = op.emit("ScatterElements", scores, best, at_tag, axis=1)

@@ -10,7 +10,7 @@ from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_rank, require_rank_from
 from caffe2_frontend.emit.segments import ends, filled, starts, take_rows
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -19,7 +19,6 @@ family = Family("indexing")
 _INDICES = TensorInfo(ir.DataType.INT32)
 _KEYS = TensorInfo(ir.DataType.INT32, (None,))
 _MASK = TensorInfo(ir.DataType.BOOL, (None,))
-_INT64 = ir.DataType.INT64
 
 
 @family.converts("Gather", "BatchGather", expects={1: _INDICES})
@@ -32,11 +31,11 @@ def gather(op: Op) -> Value:
     axis = op.axis(1 if op.type == "BatchGather" else op.args.integer("axis", default=0), op.rank(x))
     if not op.args.flag("match_outer", default=False):
         if axis == 0:
-            return take_rows(op, x, cast(op, places, _INT64))
+            return take_rows(op, x, cast(op, places, INT64))
         return op.emit("Gather", x, places, axis=axis)
     if axis == 0 or op.rank(places) < axis:
         op.unsupported(f"match_outer needs indices with dims before axis {axis}", code="invalid-argument")
-    places = unsqueeze(op, cast(op, places, _INT64), [op.rank(places)])
+    places = unsqueeze(op, cast(op, places, INT64), [op.rank(places)])
     return op.emit("GatherND", x, places, batch_dims=axis)
 
 
@@ -61,9 +60,9 @@ def boolean_mask_lengths(op: Op) -> Value:
     lengths, mask = op.input(0), op.input(1)
     require_rank(op, lengths, 1, "the lengths")
     require_rank(op, mask, 1, "the mask")
-    kept = op.emit("Concat", op.const([0], np.int64), cast(op, mask, _INT64), axis=0)
+    kept = op.emit("Concat", op.const([0], np.int64), cast(op, mask, INT64), axis=0)
     until = op.emit("CumSum", kept, op.const(0, np.int64))
-    wide = cast(op, lengths, _INT64)
+    wide = cast(op, lengths, INT64)
     first, behind = (op.emit("Gather", until, places(op, wide)) for places in (starts, ends))
     return cast(op, op.emit("Sub", behind, first), op.dtype(lengths))
 
@@ -101,7 +100,7 @@ def unique(op: Op) -> tuple[Value, Value | None]:
     x = op.input(0)
     require_dtype(op, x, INDICES, "the operand")
     require_rank(op, x, 1, "the operand")
-    values, _, inverse, _ = op.emit("Unique", cast(op, x, _INT64), sorted=1, axis=0, outputs=4)
+    values, _, inverse, _ = op.emit("Unique", cast(op, x, INT64), sorted=1, axis=0, outputs=4)
     return cast(op, values, op.dtype(x)), cast(op, inverse, ir.DataType.INT32) if op.wants(1) else None
 
 
@@ -111,7 +110,7 @@ def find_duplicate_elements(op: Op) -> Value:
     x = op.input(0)
     require_rank(op, x, 1, "the data")
     if op.dtype(x) == ir.DataType.INT32:
-        x = cast(op, x, _INT64)
+        x = cast(op, x, INT64)
     _, first, _, _ = op.emit("Unique", x, sorted=0, outputs=4)
     again = op.emit("Expand", op.const([True]), op.emit("Shape", x))
     fresh = op.emit("Expand", op.const([False]), op.emit("Shape", first))
@@ -125,7 +124,7 @@ def find(op: Op) -> Value:
     missing = op.args.integer("missing_value", default=-1)
     dtype = op.dtype(pool)
     require_dtype(op, pool, INDICES, "the pool")
-    flat = [reshape(op, cast(op, v, _INT64), [-1]) for v in (pool, wanted)]
+    flat = [reshape(op, cast(op, v, INT64), [-1]) for v in (pool, wanted)]
     _, _, groups, counts = op.emit("Unique", op.emit("Concat", *flat, axis=0), sorted=1, outputs=4)
     split = op.emit("Shape", flat[0])
     pooled, asked = op.emit("Split", groups, op.emit("Concat", split, op.emit("Shape", flat[1]), axis=0), outputs=2)
@@ -160,7 +159,7 @@ def is_member_of(op: Op) -> Value:
 
 _DECLARED = {
     ir.DataType.INT32: TensorProto.INT32,
-    ir.DataType.INT64: TensorProto.INT64,
+    INT64: TensorProto.INT64,
     ir.DataType.BOOL: TensorProto.BOOL,
     ir.DataType.STRING: TensorProto.STRING,
 }
@@ -209,11 +208,11 @@ def gather_by_key(op: Op) -> Value:
     return take_rows(op, rows, _inverse(op, order))
 
 
-@family.converts("KeySplit", expects={0: TensorInfo(_INT64)})
+@family.converts("KeySplit", expects={0: TensorInfo(INT64)})
 def key_split(op: Op) -> tuple[Value, ...]:
     """For each key below ``categorical_limit`` the places that have it (int32)."""
     keys = op.input(0)
-    require_dtype(op, keys, [_INT64], "the keys")
+    require_dtype(op, keys, [INT64], "the keys")
     limit = op.args.integer("categorical_limit", default=0)
     if limit < 1 or limit != op.output_count:
         op.unsupported(f"categorical_limit {limit} must be the number of outputs", code="invalid-argument")

@@ -9,13 +9,11 @@ from caffe2_frontend.emit.arithmetic import add, mul, sub
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_rank_from
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("sorting")
-
-_INT64 = ir.DataType.INT64
 
 
 @family.converts("TopK")
@@ -67,7 +65,7 @@ def _stride(op: Op, x: Value, axis: int) -> Value:
     return vector(op, [product(op, sizes(op, x, axis + 1))])
 
 
-@family.converts("FlexibleTopK", expects={1: TensorInfo(_INT64)})
+@family.converts("FlexibleTopK", expects={1: TensorInfo(INT64)})
 def flexible_top_k(op: Op) -> tuple[Value, Value]:
     """Each row along the last axis has its own ``k``; what they give comes one after another, in vectors."""
     x = op.input(0)
@@ -106,7 +104,7 @@ def quantile(op: Op) -> Value:
     total = op.emit("Size", x)
     # Caffe2 counts in float32.
     asked = op.emit("Ceil", mul(op, cast(op, total, ir.DataType.FLOAT), share))
-    target = cast(op, asked, _INT64)
+    target = cast(op, asked, INT64)
     at_low = op.emit("GreaterOrEqual", _count_to(op, x, low), target)
     at_high = op.emit("Equal", target, total)
     edge = op.emit("Or", at_low, at_high)
@@ -133,7 +131,7 @@ def quantile(op: Op) -> Value:
 
 def _count_to(op: Op, x: Value, limit: Value) -> Value:
     """How many elements are not above the limit, a scalar."""
-    return op.emit("ReduceSum", cast(op, op.emit("LessOrEqual", x, limit), _INT64), keepdims=0, shape=[])
+    return op.emit("ReduceSum", cast(op, op.emit("LessOrEqual", x, limit), INT64), keepdims=0, shape=[])
 
 
 def _apart(op: Op, low: Value, high: Value, tolerance: float) -> Value:

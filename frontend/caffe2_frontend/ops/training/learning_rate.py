@@ -12,14 +12,12 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import Operand, add, div, mul, scalar, sub
 from caffe2_frontend.emit.shapes import cast
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("learning_rate")
 
-_FLOAT: Final = ir.DataType.FLOAT
-_DOUBLE: Final = ir.DataType.DOUBLE
 _FOREVER: Final = 10_000_000
 
 
@@ -60,7 +58,7 @@ class _Schedule:
         return self.op.emit("Where", condition, a, b)
 
     def real(self, value: Value) -> Value:
-        return cast(self.op, value, _FLOAT)
+        return cast(self.op, value, FLOAT)
 
     def power(self, base: Operand, exponent: Operand) -> Value:
         a, b = (v if isinstance(v, Value) else self.const(v) for v in (base, exponent))
@@ -78,7 +76,7 @@ def _alter(at: _Schedule) -> Value:
         at.op.unsupported("active_period and inactive_period are 0 together", code="invalid-argument")
     place = at.op.emit("Mod", at.iteration, at.op.const(active + inactive, np.int64), fmod=1)
     first = at.op.emit("Less", place, at.op.const(active if active_first else inactive, np.int64))
-    return cast(at.op, first if active_first else at.op.emit("Not", first), _FLOAT)
+    return cast(at.op, first if active_first else at.op.emit("Not", first), FLOAT)
 
 
 def _hill(at: _Schedule) -> Value:
@@ -228,7 +226,7 @@ def _cosine_from(at: _Schedule, iteration: Value, prefix: str, period: int) -> V
     growth, shrink = at.number(f"{prefix}t_mult", 1.0), at.number(f"{prefix}lr_shrink", 0.99)
     if period == 0:
         op.unsupported(f"{at.prefix}{prefix}period is 0", code="invalid-argument")
-    now = cast(op, iteration, _DOUBLE)
+    now = cast(op, iteration, DOUBLE)
     if growth == 1.0:
         number = op.emit("Floor", div(op, now, float(period)))
         length: Operand = float(period)
@@ -239,7 +237,7 @@ def _cosine_from(at: _Schedule, iteration: Value, prefix: str, period: int) -> V
         grown = op.emit("Pow", op.const(growth, np.float64), number)
         length = mul(op, grown, float(period))
         place = sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth)))
-    angle = cast(op, mul(op, div(op, place, length), math.pi), _FLOAT)
+    angle = cast(op, mul(op, div(op, place, length), math.pi), FLOAT)
     wave = add(op, mul(op, add(op, op.emit("Cos", angle), 1.0), (high - low) / 2), low)
     return mul(op, wave, at.power(shrink, at.real(number)))
 

@@ -10,14 +10,13 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.shapes import cast, size, unsqueeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("optimizer")
 
-_FLOAT = ir.DataType.FLOAT
-_ONE = TensorInfo(_FLOAT, (1,))
+_ONE = TensorInfo(FLOAT, (1,))
 _ITERATION = TensorInfo(ir.DataType.INT64, (1,))
 
 
@@ -27,7 +26,7 @@ def _operands(lr: int | None = None, iteration: int | None = None) -> Expectatio
     def expected(_: OpView, index: int) -> TensorInfo:
         if index == iteration:
             return _ITERATION
-        return _ONE if index == lr else TensorInfo(_FLOAT)
+        return _ONE if index == lr else TensorInfo(FLOAT)
 
     return expected
 
@@ -63,7 +62,7 @@ def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tu
     power1, power2 = (op.emit("Pow", op.const(beta, np.float64), step) for beta in (beta1, beta2))
     first = div(op, 1.0, sub(op, 1.0, power1))
     both = mul(op, sqrt(op, sub(op, 1.0, power2)), first)
-    return cast(op, both, _FLOAT), cast(op, first, _FLOAT), power2
+    return cast(op, both, FLOAT), cast(op, first, FLOAT), power2
 
 
 @family.converts("Adam", expects=_operands(lr=4, iteration=5))
@@ -207,13 +206,13 @@ def gftrl(op: Op) -> tuple[Value, Value]:
     if isinstance(rows, int):
         limit = op.const(lambda1 * math.sqrt(rows), np.float32)
     else:
-        limit = mul(op, sqrt(op, cast(op, rows, _FLOAT)), lambda1)
+        limit = mul(op, sqrt(op, cast(op, rows, FLOAT)), lambda1)
     weight = div(op, mul(op, z, sub(op, div(op, limit, norm), 1.0)), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
     new = op.emit("Where", op.emit("Greater", norm, limit), weight, op.const(0.0, z))
     return of_shape(op, new, op.input(0)), of_shape(op, _pair(op, n, z), state)
 
 
-@family.converts("Lars", expects={i: TensorInfo(_FLOAT) if i < 2 else _ONE for i in range(5)})
+@family.converts("Lars", expects={i: TensorInfo(FLOAT) if i < 2 else _ONE for i in range(5)})
 def lars(op: Op) -> Value:
     offset, lr_min = op.args.number("offset", default=0.5), op.args.number("lr_min", default=0.02)
     if offset < 0 or lr_min < 0:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.shapes import cast, unsqueeze
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.training.optimizer import (
@@ -28,8 +28,6 @@ from caffe2_frontend.ops.training.row_updates import flat_indices, rows_for, upd
 
 family = Family("sparse_optimizer")
 
-_FLOAT = ir.DataType.FLOAT
-
 
 def _operands(indices: int, lr: int | None = None, iteration: int | None = None) -> Expectation:
     """All operands are float tensors, but for indices, a learning rate of one element and an iteration number."""
@@ -39,7 +37,7 @@ def _operands(indices: int, lr: int | None = None, iteration: int | None = None)
             return TensorInfo(ir.DataType.INT64, (None,))
         if index == iteration:
             return TensorInfo(ir.DataType.INT64, (1,))
-        return TensorInfo(_FLOAT, (1,) if index == lr else None)
+        return TensorInfo(FLOAT, (1,) if index == lr else None)
 
     return expected
 
@@ -138,7 +136,7 @@ def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
     square_of_factor = div(op, mul(op, sub(op, length, 4.0), sub(op, length, 2.0)), length)
     scale = 1.0 / ((limit - 4.0) * (limit - 2.0)) * limit
     factor = mul(op, sqrt(op, square_of_factor), math.sqrt(scale) if scale >= 0 else math.nan)
-    return op.emit("GreaterOrEqual", length, op.const(5.0, length)), cast(op, factor, _FLOAT)
+    return op.emit("GreaterOrEqual", length, op.const(5.0, length)), cast(op, factor, FLOAT)
 
 
 @family.converts("SparseAdadelta", expects=_operands(indices=3, lr=5))
@@ -210,7 +208,7 @@ def sparse_wngrad(op: Op) -> tuple[Value, Value]:
     return new, add(op, sequence, div(op, total(op, square(op, grads)), sequence))
 
 
-@family.converts("SparseLpRegularizer", expects={0: TensorInfo(_FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
+@family.converts("SparseLpRegularizer", expects={0: TensorInfo(FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
 def sparse_lp_regularizer(op: Op) -> Value:
     """P = 1 moves elements by lambda towards 0, and not past it; p = 2 scales them."""
     p, strength = op.args.number("p", default=2.0), op.args.number("reg_lambda", default=1e-5)
@@ -235,7 +233,7 @@ def sparse_normalize(op: Op) -> Value:
     if norm < 0:
         op.unsupported("norm has to be at least 0", code="invalid-argument")
     param, indices = op.input(0), flat_indices(op, op.input(1))
-    rows = cast(op, op.emit("Gather", param, indices, axis=0), _FLOAT)
+    rows = cast(op, op.emit("Gather", param, indices, axis=0), FLOAT)
     axes = op.const(list(range(1, op.rank(param))), np.int64)
     length = op.emit("ReduceL2", rows, axes, keepdims=1) if op.rank(param) > 1 else op.emit("Abs", rows)
     factor = div(op, norm, add(op, length, 1e-12))
