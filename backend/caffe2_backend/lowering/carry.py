@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import onnx_ir as ir
 
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_frontend.interop.bodies import captured_values
 from caffe2_frontend.interop.embedded_onnx import CAPTURED, INPUT_TYPES, ONNX_DOMAIN, OPSETS, TYPES
 from caffe2_frontend.interop.origin import QUANTIZATION_KEY
 from caffe2_frontend.interop.types import Quantization
@@ -77,34 +78,6 @@ def _info(value: ir.Value, how: Quantization | None) -> bytes:
     if how is not None:
         info.metadata_props.add(key=QUANTIZATION_KEY, value=how.to_text())
     return bytes(info.SerializeToString())
-
-
-def captured_values(node: ir.Node) -> Iterator[ir.Value]:
-    """The values of graphs around the node that its bodies read, or give out."""
-    for attr in node.attributes.values():
-        for graph in _graphs(attr):
-            yield from _captured(graph, set())
-
-
-def _captured(graph: ir.Graph, known: set[ir.Value]) -> Iterator[ir.Value]:
-    known = known.union(graph.inputs, graph.initializers.values())
-    for node in graph:
-        for value in node.inputs:
-            if value is not None and value not in known:
-                yield value
-        for attr in node.attributes.values():
-            for inner in _graphs(attr):
-                yield from _captured(inner, known)
-        known.update(node.outputs)
-    for value in graph.outputs:
-        if value not in known:
-            yield value
-
-
-def _graphs(attr: ir.Attr) -> tuple[ir.Graph, ...]:
-    if attr.type == ir.AttributeType.GRAPH:
-        return (attr.as_graph(),)
-    return tuple(attr.as_graphs()) if attr.type == ir.AttributeType.GRAPHS else ()
 
 
 def _argument(attr: ir.Attr, sub_net: SubNet) -> Argument:

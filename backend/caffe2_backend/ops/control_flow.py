@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.lowering.carry import captured_values
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend.interop.bodies import captured_values
 from caffe2_frontend.interop.operator_base import RefusedBodyError
 
 family = Family("control")

@@ -8,12 +8,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from caffe2_backend.lowering.carry import captured_values
 from caffe2_backend.restore.match import Match, counted, find_operators
 from caffe2_backend.restore.operators import DOMAIN, restored_node
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.fingerprint import bodies
+from caffe2_frontend.interop.bodies import bodies, captured_values
 from caffe2_frontend.interop.origin import blobs_of
 from caffe2_frontend.interop.types import Quantization
 

@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import PLACEHOLDER_SHAPE, Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import Export, ExportOptions, Recurrent, analyze
+from caffe2_frontend.interop.bodies import bodies
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,8 @@ def _values(graph: ir.Graph) -> Iterator[ir.Value]:
     yield from graph.inputs
     for node in graph:
         yield from node.outputs
-        for attribute in node.attributes.values():
-            if attribute.type == ir.AttributeType.GRAPH:
-                yield from _values(attribute.as_graph())
+        for body in bodies(node):
+            yield from _values(body)
 
 
 def _extent(shape: ir.Shape | None) -> str:

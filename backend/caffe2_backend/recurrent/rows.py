@@ -14,8 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.emit.shapes import FLOAT_HOLDS, Part, as_float, dim_of, from_float, product, reshaped
-from caffe2_backend.lowering.carry import captured_values
 from caffe2_backend.lowering.op import CAFFE2_TYPES, FLOAT, Op
+from caffe2_frontend.interop.bodies import captured_values
 
 # A number, or an axis of a blob that has that dim when the net runs.
 Dim = int | tuple[str, int]

@@ -22,9 +22,9 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from caffe2_backend.lowering.carry import captured_values
 from caffe2_backend.restore.operators import own_names, renamed_operators
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_frontend.interop.bodies import captured_values
 from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.origin import (
     ORIGIN_KEY,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -144,12 +144,3 @@ def tensor_digest(tensor: ir.TensorProtocol) -> str:
     held = repr(tensor.numpy().tolist()).encode() if tensor.dtype == ir.DataType.STRING else tensor.tobytes()
     head = f"{int(tensor.dtype)}{list(tensor.shape.numpy())}".encode()
     return blake2b(head + held, digest_size=16).hexdigest()
-
-
-def bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    """The graphs among a node's attributes."""
-    for attr in node.attributes.values():
-        if attr.type == ir.AttributeType.GRAPH:
-            yield attr.as_graph()
-        elif attr.type == ir.AttributeType.GRAPHS:
-            yield from attr.as_graphs()

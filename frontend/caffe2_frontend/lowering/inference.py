@@ -9,6 +9,8 @@ import onnx
 import onnx_ir as ir
 from onnx import shape_inference
 
+from caffe2_frontend.interop.bodies import bodies
+
 # Shape tensors are short; what is larger is no shape and need not be handed to the inference.
 _MAX_CONSTANT_ELEMENTS: Final = 64
 
@@ -80,7 +82,7 @@ def infer_outputs(node: ir.Node, opset: int) -> None:
             node.outputs[0].type = ir.TensorType(ir.DataType.BOOL) if boolean else first.type
             _check_dtypes(node)
             return
-    if not any(attr.type == ir.AttributeType.GRAPH for attr in node.attributes.values()):
+    if next(bodies(node), None) is None:
         _infer_with_onnx(node, opset)
 
 

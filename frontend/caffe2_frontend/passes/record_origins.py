@@ -16,7 +16,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
 from caffe2_bridge.ssa.effects import BODIES
 from caffe2_frontend.emit.int8_values import given
-from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, bodies, contents
+from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.origin import (
     LOCATION_KEY,
     ORIGIN_KEY,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -27,23 +26,14 @@ class SinkWeights(InPlacePass[Export]):
         for node in graph:
             for attr in node.attributes.values() if node.op_type == "If" else ():
                 branch = attr.as_graph()
-                inside = set(_nodes(branch))
+                inside = set(branch.all_nodes())
                 for value in _read_constants(branch, graph):
                     if all(use.node in inside for use in value.uses()) and not value.is_graph_output():
                         graph.initializers.pop(str(value.name))
                         branch.register_initializer(value)
 
 
-def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    """The nodes of a graph and of all bodies in it."""
-    for node in graph:
-        yield node
-        for attr in node.attributes.values():
-            if attr.type == ir.AttributeType.GRAPH:
-                yield from _nodes(attr.as_graph())
-
-
 def _read_constants(branch: ir.Graph, graph: ir.Graph) -> list[ir.Value]:
     """Initializers of ``graph`` that nodes in ``branch`` read."""
-    read = dict.fromkeys(value for node in _nodes(branch) for value in node.inputs if value is not None)
+    read = dict.fromkeys(value for node in branch.all_nodes() for value in node.inputs if value is not None)
     return [value for value in read if graph.initializers.get(str(value.name)) is value]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from caffe2_frontend.emit.subgraphs import Body, formal_row
+from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.vectorize import Stacked, lift
 
@@ -136,9 +137,7 @@ def _made_inside(body: Body) -> set[Value]:
 
 
 def _may_move(node: ir.Node) -> bool:
-    return node.op_type not in _RANDOM and not any(
-        attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()
-    )
+    return node.op_type not in _RANDOM and next(bodies(node), None) is None
 
 
 def _used(nodes: list[ir.Node]) -> set[Value]:
@@ -146,8 +145,6 @@ def _used(nodes: list[ir.Node]) -> set[Value]:
     used: set[Value] = set()
     for node in nodes:
         used.update(value for value in node.inputs if value is not None)
-        for attr in node.attributes.values():
-            if attr.type == ir.AttributeType.GRAPH:
-                graph = attr.as_graph()
-                used |= _used(list(graph)) | set(graph.outputs)
+        for graph in bodies(node):
+            used |= _used(list(graph)) | set(graph.outputs)
     return used

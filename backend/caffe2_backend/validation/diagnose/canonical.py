@@ -12,6 +12,7 @@ from onnx_ir.passes import common
 
 from caffe2_backend.validation.diagnose.expand_rnn import expand_recurrent
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend.interop.bodies import bodies
 
 # What one folded constant may hold: more is computed where it is used, as it was.
 _MOST_FOLDED: Final = 1 << 26
@@ -117,7 +118,7 @@ def _fold(model: ir.Model) -> None:
 def _is_foldable(node: ir.Node) -> bool:
     if node.domain not in ("", "ai.onnx") or node.op_type in _RANDOM or not any(node.inputs):
         return False
-    if any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()):
+    if next(bodies(node), None) is not None:
         return False
     if any(value.is_graph_output() for value in node.outputs):
         return False

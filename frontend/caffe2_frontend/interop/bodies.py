@@ -1,0 +1,36 @@
+"""The bodies of ONNX nodes: the graphs among their attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+
+def bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    """The bodies of a node, without those nested in them; ``ir.Graph.all_nodes`` walks through all of them."""
+    for attr in node.attributes.values():
+        if attr.type == ir.AttributeType.GRAPH:
+            yield attr.as_graph()
+        elif attr.type == ir.AttributeType.GRAPHS:
+            yield from attr.as_graphs()
+
+
+def captured_values(node: ir.Node) -> Iterator[ir.Value]:
+    """The values of enclosing graphs that the bodies of a node read or output, in order, with repetitions."""
+    for graph in bodies(node):
+        yield from _captured(graph, set())
+
+
+def _captured(graph: ir.Graph, known: set[ir.Value]) -> Iterator[ir.Value]:
+    known = known.union(graph.inputs, graph.initializers.values())
+    for node in graph:
+        for value in node.inputs:
+            if value is not None and value not in known:
+                yield value
+        for body in bodies(node):
+            yield from _captured(body, known)
+        known.update(node.outputs)
+    for value in graph.outputs:
+        if value not in known:
+            yield value
