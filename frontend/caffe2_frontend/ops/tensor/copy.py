@@ -1,4 +1,4 @@
-"""Operators whose outputs are their inputs, and whether those hold anything: copies, aliases, barriers."""
+"""Operators whose outputs equal their inputs (copies, aliases, barriers), and tests for emptiness."""
 
 from __future__ import annotations
 
@@ -17,42 +17,54 @@ family = Family("copy")
     "NegateGradient", "StopGradient",
 )  # fmt: skip
 def identity(op: Op) -> Value:
+    """Copy(X) -> Y, and the copies between devices; EnsureDense(X) -> Y.
+
+    StopGradient(X) -> Y and NegateGradient(X) -> Y affect gradients only.
+    """
     return op.input(0)
 
 
 @family.converts("Alias", "AliasWithName")
 def alias(op: Op) -> Value:
+    """Alias | AliasWithName(X; name, is_backward) -> Y."""
     op.args.ignore("name", "is_backward")
     return op.input(0)
 
 
 @family.converts("AsyncNetBarrier", "DataCouple")
-def together(op: Op) -> tuple[Value, ...]:
-    """Operators that order execution only; operands without an output come last."""
+def barrier(op: Op) -> tuple[Value, ...]:
+    """AsyncNetBarrier | DataCouple(X0, X1, ...) -> Y0, Y1, ...
+
+    They order the execution only. Trailing operands may lack an output.
+    """
     return op.inputs[: op.output_count]
 
 
 @family.converts("UnsafeCoalesce")
 def coalesce(op: Op) -> tuple[Value, ...]:
-    """The last output holds the elements of all operands one after another; the others are the operands."""
+    """UnsafeCoalesce(X0, X1, ...) -> X0, X1, ..., shared.
+
+    The last output holds the elements of all operands, one operand after another.
+    """
     flat = [op.emit("Reshape", x, op.const([-1], np.int64)) for x in op.inputs]
     return *op.inputs, op.emit("Concat", *flat, axis=0)
 
 
 @family.converts("IsEmpty")
 def is_empty(op: Op) -> Value:
+    """IsEmpty(X) -> is_empty."""
     return op.emit("Equal", op.emit("Size", op.input(0)), op.const(0, np.int64))
 
 
 @family.converts("HasElements")
 def has_elements(op: Op) -> Value:
-    """Whether any of the operands has."""
+    """HasElements(X0, X1, ...) -> has_elements: whether any operand has elements."""
     counts = [op.emit("Size", x) for x in op.inputs]
     return op.emit("Greater", reduce(lambda a, b: op.emit("Add", a, b), counts), op.const(0, np.int64))
 
 
 @family.converts("Print")
 def show(op: Op) -> tuple[()]:
-    """Printing changes no blob."""
+    """Print(X; to_file, limit, every_n): nothing is emitted."""
     op.args.ignore("to_file", "limit", "every_n")
     return ()

@@ -1,4 +1,8 @@
-"""Arithmetic, comparison and logic of two operands, and of many."""
+"""Arithmetic, comparison and logic of two operands, and reductions over many.
+
+<legacy> in a signature stands for the arguments of Caffe2's legacy broadcasting, which emit.broadcast reads:
+broadcast=0, axis=-1, axis_str="" and order="NCHW".
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from caffe2_frontend.emit.arithmetic import mul, scalar
 from caffe2_frontend.emit.broadcast import operands, require_same_shape
 from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, require_dtype, takes
 from caffe2_frontend.emit.selection import select
-from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
+from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, reshape
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -32,13 +36,17 @@ _BOOLS: Final = {0: TensorInfo(ir.DataType.BOOL), 1: TensorInfo(ir.DataType.BOOL
 
 @family.converts("Add", "Sub", "Mul", "Div")
 def arithmetic(op: Op) -> Value:
+    """Add | Sub | Mul | Div(A, B; <legacy>) -> C."""
     op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
     return op.emit(op.type, *_operands(op, NUMBERS))
 
 
 @family.converts("EQ", "GT", "GE", "LT", "LE")
 def comparison(op: Op) -> Value:
-    """Booleans are ordered too: true is more than false."""
+    """EQ | GT | GE | LT | LE(A, B; <legacy>) -> C.
+
+    Caffe2 orders booleans too, true being greater than false; ONNX does not.
+    """
     a, b = _operands(op, _COMPARED)
     if op.type != "EQ" and op.dtype(a) == ir.DataType.BOOL:
         a, b = (cast(op, v, ir.DataType.INT32) for v in (a, b))
@@ -47,17 +55,22 @@ def comparison(op: Op) -> Value:
 
 @family.converts("And", "Or", "Xor", expects=_BOOLS)
 def logical(op: Op) -> Value:
+    """And | Or | Xor(A, B; <legacy>) -> C."""
     return op.emit(op.type, *_operands(op, _BOOL))
 
 
 @family.converts("NE")
 def not_equal(op: Op) -> Value:
+    """NE(A, B; <legacy>) -> C."""
     return op.emit("Not", op.emit("Equal", *_operands(op, _COMPARED)))
 
 
 @family.converts("BitwiseAnd", "BitwiseOr", "BitwiseXor")
 def bitwise(op: Op) -> Value:
-    """Booleans are taken too."""
+    """BitwiseAnd | BitwiseOr | BitwiseXor(A, B; <legacy>) -> C.
+
+    Caffe2 takes booleans too, for which ONNX has And, Or and Xor.
+    """
     a, b = _operands(op, (*INDICES, *_BOOL))
     boolean = op.dtype(a) == ir.DataType.BOOL
     return op.emit(_BOOLEAN[op.type] if boolean else op.type, a, b)
@@ -65,13 +78,17 @@ def bitwise(op: Op) -> Value:
 
 @family.converts("Not", expects=_BOOLS)
 def negation(op: Op) -> Value:
+    """Not(X) -> Y."""
     require_dtype(op, op.input(0), _BOOL, "the input")
     return op.emit("Not", op.input(0))
 
 
 @family.converts("Pow", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)})
 def power(op: Op) -> Value:
-    """The exponent is an argument, or the second operand, of the base's shape unless ``broadcast``."""
+    """Pow(X[, exponent]; exponent, <legacy>) -> Y.
+
+    The exponent is an argument, or an operand of the shape of X unless ``broadcast``.
+    """
     require_dtype(op, op.input(0), REALS, "the base")
     if not op.has_input(1):
         op.args.ignore("broadcast", "axis", "axis_str", "order")
@@ -79,17 +96,20 @@ def power(op: Op) -> Value:
     op.args.ignore("exponent")
     if not op.args.flag("broadcast", default=False):
         if op.args.integer("axis", default=-1) != -1 or op.args.text("axis_str", default=""):
-            op.unsupported("an axis is given without broadcast", code="invalid-argument")
+            op.unsupported("axis and axis_str require broadcast=1", hint="set broadcast=1", code="invalid-argument")
         require_same_shape(op, op.inputs)
     return op.emit("Pow", *operands(op))
 
 
 @family.converts("Mod", expects={0: TensorInfo(ir.DataType.INT64)})
 def modulo(op: Op) -> Value:
-    """The remainder has the dividend's sign, or the divisor's if ``sign_follow_divisor``."""
+    """Mod(X; divisor, sign_follow_divisor=0) -> Y.
+
+    The remainder has the dividend's sign, or the divisor's if ``sign_follow_divisor``.
+    """
     x, divisor = op.input(0), op.args.integer("divisor")
     if divisor == 0:
-        op.unsupported("argument 'divisor' is 0", code="invalid-argument")
+        op.unsupported("argument 'divisor' must not be 0", code="invalid-argument")
     require_dtype(op, x, INDICES, "the input")
     dtype = op.dtype(x)
     truncated = None if op.args.flag("sign_follow_divisor", default=False) else 1
@@ -100,17 +120,22 @@ def modulo(op: Op) -> Value:
 
 @family.converts("Sum", "SumInt")
 def total(op: Op) -> Value:
-    """Integers are summed too, which ONNX's Sum does not do."""
+    """Sum | SumInt(X0, X1, ...) -> Y.
+
+    Emitted as a chain of Add, because ONNX's Sum does not take integers.
+    """
     return _total(op)
 
 
 @family.converts("SumRelu")
 def sum_relu(op: Op) -> Value:
+    """SumRelu(X0, X1, ...) -> Y."""
     return op.emit("Relu", _total(op))
 
 
 @family.converts("Mean")
 def mean(op: Op) -> Value:
+    """Mean(X0, X1, ...) -> Y."""
     count = len(op.inputs)
     require_dtype(op, op.input(0), REALS, "the input")
     return op.input(0) if count == 1 else mul(op, _total(op), float(np.float32(1 / count)))
@@ -118,6 +143,7 @@ def mean(op: Op) -> Value:
 
 @family.converts("Max", "Min")
 def extreme(op: Op) -> Value:
+    """Max | Min(X0, X1, ...) -> Y."""
     require_same_shape(op, op.inputs)
     require_dtype(op, op.input(0), REALS, "the input")
     return op.emit(op.type, *op.inputs)
@@ -129,11 +155,16 @@ def _weighted_operand(_: OpView, index: int) -> TensorInfo:
 
 @family.converts("WeightedSum", expects=_weighted_operand)
 def weighted_sum(op: Op) -> Value:
-    """``X_0 * w_0 + X_1 * w_1 + ...``, the weights being tensors of one element; the shape is that of ``X_0``."""
+    """WeightedSum(X0, w0, X1, w1, ...) -> Y.
+
+    The weights have one element each, and the result has the shape of X0.
+    """
     op.args.ignore("grad_on_w")
     require_dtype(op, op.input(0), REALS, "the input")
     if len(op.inputs) % 2:
-        op.unsupported("an input has no weight", code="missing-input")
+        op.unsupported(
+            "the operands must be pairs of a tensor and its weight: the last weight is missing", code="missing-input"
+        )
     terms = zip(op.inputs[::2], op.inputs[1::2], strict=True)
     return reduce(lambda a, b: op.emit("Add", a, b), (mul(op, x, scalar(op, w)) for x, w in terms))
 
@@ -141,14 +172,14 @@ def weighted_sum(op: Op) -> Value:
 @family.converts("ScaleBlobs")
 @takes(REALS, 0)
 def scale_blobs(op: Op) -> tuple[Value, ...]:
-    """Every input times the same number, each its own output."""
+    """ScaleBlobs(X0, X1, ...; scale=1.0) -> Y0, Y1, ..."""
     scale = op.args.number("scale", default=1.0)
     return tuple(mul(op, x, scale) for x in op.inputs)
 
 
 @family.converts("RowMul")
 def row_mul(op: Op) -> Value:
-    """Each row of the first operand times one element of the second, which may be of any shape."""
+    """RowMul(X, w) -> Y: each row of X times one element of w, which may have any shape."""
     x, w = op.input(0), op.input(1)
     require_dtype(op, x, REALS, "the input")
     return mul(op, x, reshape(op, w, [-1, *[1] * (op.rank(x) - 1)]))
@@ -157,11 +188,14 @@ def row_mul(op: Op) -> Value:
 @family.converts("Where", expects={0: TensorInfo(ir.DataType.BOOL)})
 @takes(_BOOL, 0)
 def where(op: Op) -> Value:
-    """Without ``broadcast_on_rows`` all shapes are the same; with it the condition has one element a row."""
+    """Where(condition, A, B; broadcast_on_rows=0) -> C.
+
+    All shapes must be equal; with ``broadcast_on_rows`` the condition has one element per row.
+    """
     condition, a, b = op.input(0), op.input(1), op.input(2)
     require_same_shape(op, (a, b))
     if op.args.flag("broadcast_on_rows", default=False):
-        return select(op, _rows(op, condition, a), a, b)
+        return select(op, _row_condition(op, condition, a), a, b)
     require_same_shape(op, (condition, a))
     return select(op, condition, a, b)
 
@@ -169,24 +203,27 @@ def where(op: Op) -> Value:
 @family.converts("Conditional", expects={0: TensorInfo(ir.DataType.BOOL, (None,))})
 @takes(_BOOL, 0)
 def conditional(op: Op) -> Value:
-    """The condition chooses whole rows."""
+    """Conditional(condition, A, B) -> C: the condition [N] selects whole rows."""
     condition, a, b = op.input(0), op.input(1), op.input(2)
     require_same_shape(op, (a, b))
-    return select(op, _rows(op, condition, a), a, b)
+    return select(op, _row_condition(op, condition, a), a, b)
 
 
 def _operands(op: Op, dtypes: Collection[ir.DataType]) -> tuple[Value, Value]:
+    """Return the two operands, broadcast as ONNX does, the first of one of ``dtypes``."""
     require_dtype(op, op.input(0), dtypes, "the first operand")
     return operands(op)
 
 
 def _total(op: Op) -> Value:
+    """Return the sum of all operands, which must have equal shapes."""
     require_same_shape(op, op.inputs)
     require_dtype(op, op.input(0), NUMBERS, "the input")
     return reduce(lambda a, b: op.emit("Add", a, b), op.inputs)
 
 
-def _rows(op: Op, condition: Value, x: Value) -> Value:
+def _row_condition(op: Op, condition: Value, x: Value) -> Value:
+    """Return a condition [N] that broadcasts over the rows of ``x``."""
     if op.rank(condition) != 1 or op.rank(x) < 1:
-        op.unsupported("the condition must be a vector with one element a row", code="invalid-operands")
-    return unsqueeze(op, condition, range(1, op.rank(x)))
+        op.unsupported("the condition must be a vector with one element per row", code="invalid-operands")
+    return broadcast_over_rows(op, condition, x)

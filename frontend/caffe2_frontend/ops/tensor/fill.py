@@ -1,7 +1,8 @@
-"""Fills: tensors that operators of a net make, constant ones and random ones.
+"""Fills: operators that generate tensors from arguments.
 
-Their shape is the argument ``shape``, that of the first operand, or the one that this operand holds; ``extra_shape``
-comes behind the latter two. What has a fixed shape and is not random becomes a constant.
+The shape is the argument ``shape``, the shape of the first operand, or with ``input_as_shape`` the contents of that
+operand; ``extra_shape`` is appended to the latter two. <shape> in a signature stands for these arguments: shape=[],
+extra_shape=[], input_as_shape=0. A small tensor of a fixed shape becomes a constant.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _GIVEN: Final = (
     "GivenTensorBoolFill", "GivenTensorByteStringToUInt8Fill", "GivenTensorDoubleFill", "GivenTensorFill",
     "GivenTensorInt16Fill", "GivenTensorInt64Fill", "GivenTensorIntFill", "GivenTensorStringFill",
 )  # fmt: skip
-# Elements of a constant that is stored, and not made when the model runs.
-_STORED: Final = 1024
+# Larger constants are not stored, but generated when the model runs.
+_MAX_STORED_ELEMENTS: Final = 1024
 _SHAPE_ARGS: Final = ("shape", "extra_shape", "input_as_shape")
 
 
 def fill_operand(op: OpView, index: int) -> TensorInfo:
-    """The first operand of a fill is its shape if ``input_as_shape``."""
+    """Describe the first operand of a fill: an int64 vector if ``input_as_shape``."""
     if index == 0 and op.args.flag("input_as_shape", default=False):
         return TensorInfo(ir.DataType.INT64, (None,))
     return TensorInfo()
@@ -46,7 +47,11 @@ def fill_operand(op: OpView, index: int) -> TensorInfo:
 
 @family.converts(*_GIVEN, expects=fill_operand)
 def given(op: Op) -> Value:
-    """Only GivenTensorFill heeds ``dtype``."""
+    """GivenTensorFill([X]; values, <shape>, dtype) -> Y.
+
+    Likewise GivenTensor(Bool | Double | Int | Int16 | Int64 | String | ByteStringToUInt8)Fill. Only GivenTensorFill
+    reads ``dtype``.
+    """
     op.args.ignore("dtype")
     if not op.has_input(0):
         return _constant(op, op.args)
@@ -56,7 +61,10 @@ def given(op: Op) -> Value:
 
 @family.converts("ConstantFill", "Float16ConstantFill", expects=fill_operand)
 def constant(op: Op) -> Value:
-    """The value is an argument, or the one element of the second operand."""
+    """ConstantFill([X, value]; value=0.0, dtype="FLOAT", <shape>) -> Y.
+
+    Float16ConstantFill(; value, shape) -> Y. The value is an argument, or the one element of the second operand.
+    """
     if _is_small(op):
         return _constant(op, op.args)
     shape, one = fill_shape(op), _filled(op, _with_shape(op, []))
@@ -70,68 +78,81 @@ def constant(op: Op) -> Value:
 
 @family.converts("DiagonalFill", expects=fill_operand)
 def diagonal(op: Op) -> Value:
-    """The diagonal of a tall matrix starts anew below its square."""
+    """DiagonalFill([X]; value=0.0, dtype="FLOAT", <shape>) -> Y.
+
+    As in Caffe2, the diagonal of a matrix with more rows than columns continues at the first column below its square.
+    """
     if _is_small(op):
         return _constant(op, op.args)
     shape, one = fill_shape(op), _filled(op, _with_shape(op, [1, 1])).make().reshape(())
     if shape.dims is None:
         op.needs_shape("the rank of the result is unknown")
     if len(shape.dims) < 2:
-        op.unsupported("a vector has no diagonal", code="invalid-operands")
+        op.unsupported(
+            f"the result must have at least rank 2 to have a diagonal, not {len(shape.dims)}", code="invalid-operands"
+        )
     if len(shape.dims) > 2 and len({dim for dim in shape.dims if isinstance(dim, int)}) > 1:
-        op.unsupported(f"the dims {list(shape.dims)} must be of equal length", code="invalid-operands")
+        op.unsupported(
+            f"the dims of a result of rank 3 or more must be equal, not {list(shape.dims)}", code="invalid-operands"
+        )
     # From one element of the diagonal to the next: one more along every axis.
     step = op.const(1, np.int64)
     for axis in range(1, len(shape.dims)):
         tail = slice_axis(op, shape.vector, 0, axis, len(shape.dims))
         step = op.emit("Add", step, op.emit("ReduceProd", tail, keepdims=0, shape=[]))
-    on = op.emit("Equal", op.emit("Mod", _places(op, shape), step), op.const(0, np.int64))
-    return shape.reshape(op, select(op, on, op.const(one), op.const(np.zeros_like(one))))
+    on_diagonal = op.emit("Equal", op.emit("Mod", _flat_indices(op, shape), step), op.const(0, np.int64))
+    return shape.reshape(op, select(op, on_diagonal, op.const(one), op.const(np.zeros_like(one))))
 
 
 @family.converts("RangeFill", expects=fill_operand)
 def range_fill(op: Op) -> Value:
+    """RangeFill([X]; <shape>) -> Y: 0, 1, 2, ... as float."""
     shape = fill_shape(op)
-    return shape.reshape(op, op.emit("Cast", _places(op, shape), to=int(ir.DataType.FLOAT)))
+    return shape.reshape(op, op.emit("Cast", _flat_indices(op, shape), to=int(ir.DataType.FLOAT)))
 
 
-def _places(op: Op, shape: FillShape) -> Value:
-    """0, 1, ... for every element, a vector."""
+def _flat_indices(op: Op, shape: FillShape) -> Value:
+    """Return the index of each element in the flattened result, int64 [count]."""
     return indices(op, op.emit("ReduceProd", shape.vector, keepdims=1, shape=[1]))
 
 
 @dataclass(frozen=True)
 class FillShape:
-    """The shape of what a fill makes: as an int64 vector, and what is known of it now, None where not even the rank."""
+    """The shape of a fill's result.
+
+    Attributes:
+        vector: the shape as an int64 vector.
+        dims: what is known of the dims at conversion; None if not even the rank is.
+    """
 
     vector: Value
     dims: tuple[Any, ...] | None
 
     def reshape(self, op: Op, x: Value) -> Value:
-        """``x`` in this shape."""
+        """Return ``x`` in this shape."""
         return op.emit("Reshape", x, self.vector, allowzero=1, shape=self.dims)
 
 
 def fill_shape(op: Op) -> FillShape:
-    """The shape that a fill's arguments and its first operand say."""
+    """Return the shape that the arguments and the first operand of a fill give."""
     extra = op.args.integers("extra_shape", default=())
     shape = op.args.integers("shape", default=())
     as_shape = op.args.flag("input_as_shape", default=False)
     if not op.has_input(0):
         if extra or as_shape:
-            op.unsupported("'extra_shape' and 'input_as_shape' need an input", code="invalid-argument")
+            op.unsupported("'extra_shape' and 'input_as_shape' require an input", code="invalid-argument")
         if any(dim < 0 for dim in shape):
-            op.unsupported(f"the shape {list(shape)} has a negative dimension", code="invalid-argument")
+            op.unsupported(f"'shape' must not have negative dims: {list(shape)}", code="invalid-argument")
         return FillShape(op.const(shape, np.int64), shape)
     if shape:
-        op.unsupported("'shape' and an input are given at the same time", code="invalid-argument")
+        op.unsupported("'shape' and an input must not both be given", code="invalid-argument")
     first = op.input(0)
     if not as_shape:
         dims = op.shape(first)
         whole = op.const(list(dims), np.int64) if dims.is_static() else op.emit("Shape", first)
         return FillShape(_concat(op, whole, extra), (*dims, *extra))
     if op.dtype(first) != ir.DataType.INT64 or op.rank(first) != 1:
-        op.unsupported("the input is to be a shape: it must be a vector of int64", code="invalid-operands")
+        op.unsupported("the input must be an int64 vector with input_as_shape=1", code="invalid-operands")
     held = op.known(first)
     if held is not None:
         return FillShape(op.const([*held, *extra], np.int64), (*map(int, held), *extra))
@@ -140,20 +161,22 @@ def fill_shape(op: Op) -> FillShape:
 
 
 def _concat(op: Op, dims: Value, extra: Sequence[int]) -> Value:
+    """Append ``extra`` to a vector of dims."""
     return op.emit("Concat", dims, op.const(extra, np.int64), axis=0) if extra else dims
 
 
 def _is_small(op: Op) -> bool:
-    """Whether what the operator makes is of a fixed shape, and small enough to be stored."""
-    return not op.has_input(0) and math.prod(op.args.integers("shape", default=())) <= _STORED
+    """Return whether the result has a fixed shape and is small enough to be stored."""
+    return not op.has_input(0) and math.prod(op.args.integers("shape", default=())) <= _MAX_STORED_ELEMENTS
 
 
 def _constant(op: Op, args: Args) -> Value:
+    """Return the fill's result as a constant."""
     return _tensor(op, _filled(op, args))
 
 
 def _filled(op: Op, args: Args) -> Filled:
-    """What the fill makes, with ``args`` in the place of the operator's own."""
+    """Evaluate the fill with ``args`` in place of the operator's own arguments."""
     op.args.ignore("values", *_SHAPE_ARGS)
     try:
         filled = FILLS[op.type](FillOp(args, _values(op), (), ()))
@@ -164,17 +187,19 @@ def _filled(op: Op, args: Args) -> Filled:
 
 
 def _values(op: Op) -> Values | None:
+    """Return the argument ``values``, decoded on demand; None if it is missing."""
     raw = op.args.raw("values")
     return None if raw is None else Values(lambda: wire.Span.of(raw.SerializeToString()))
 
 
 def _with_shape(op: Op, shape: Sequence[int]) -> Args:
+    """Return the operator's arguments with ``shape`` in place of all arguments that give the shape."""
     own = (arg for arg in op.view.proto.arg if arg.name not in _SHAPE_ARGS)
     return Args(iter([*own, Argument(name="shape", ints=shape)]))
 
 
 def _count(op: Op) -> int:
-    """How many values are given."""
+    """Return the number of elements in the argument ``values``."""
     raw = op.args.raw("values")
     if raw is None:
         op.unsupported("argument 'values' is missing", code="invalid-argument")
@@ -184,10 +209,12 @@ def _count(op: Op) -> int:
 
 
 def _onnx_type(filled: Filled) -> ir.DataType:
+    """Return the ONNX element type of a fill's result."""
     return ir.DataType.STRING if filled.dtype.kind == "O" else ir.DataType.from_numpy(filled.dtype)
 
 
 def _tensor(op: Op, filled: Filled) -> Value:
+    """Return a fill's result as a constant, which is generated when it is first read."""
     if filled.dtype.kind == "O":
         return op.const(filled.make().reshape(filled.shape))
     shape = ir.Shape(filled.shape)
