@@ -65,6 +65,6 @@ def has_elements(op: Op) -> Value:
 
 @family.converts("Print")
 def show(op: Op) -> tuple[()]:
-    """Print(X; to_file, limit, every_n): nothing is emitted."""
+    """Print(X; to_file, limit, every_n) -> (). Nothing is emitted."""
     op.args.ignore("to_file", "limit", "every_n")
     return ()

@@ -150,6 +150,7 @@ def extreme(op: Op) -> Value:
 
 
 def _weighted_operand(_: OpView, index: int) -> TensorInfo:
+    """Describe operands: tensors and their weights of one element in turn."""
     return TensorInfo(ir.DataType.FLOAT, (1,) if index % 2 else None)
 
 

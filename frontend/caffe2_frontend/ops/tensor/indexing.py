@@ -231,7 +231,7 @@ def gather_by_key(op: Op) -> Value:
     require_rank(op, keys, 1, "the keys")
     shards = _shards(op, keys, len(parts))
     rows = parts[0] if len(parts) == 1 else op.emit("Concat", *parts, axis=0)
-    # TopK sorts stably, as Partition did.
+    # Sort the positions by partition: TopK keeps the order of equal elements, as Partition does.
     _, order = op.emit("TopK", shards, op.emit("Shape", shards), axis=0, largest=0, sorted=1, outputs=2)
     return take_rows(op, rows, _inverse(op, order))
 

@@ -1,4 +1,8 @@
-"""Random fills: other numbers than Caffe2's, of the same distribution; the same ones every time if a seed is given."""
+"""Random fills: the distributions are Caffe2's, the elements are not, because the random generators differ.
+
+With a seed in the device option every run yields the same elements. <shape> in a signature stands for shape=[],
+extra_shape=[] and input_as_shape=0, which fill_shape reads.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,8 @@ _INTEGERS: Final[Mapping[int, ir.DataType]] = {
 
 
 def _bounded(dtype: ir.DataType) -> Expectation:
+    """Describe operands: a shape, then bounds of one element."""
+
     def expected(op: OpView, index: int) -> TensorInfo:
         return TensorInfo(dtype, (1,)) if index else fill_operand(op, index)
 
@@ -34,7 +40,10 @@ def _bounded(dtype: ir.DataType) -> Expectation:
 
 @family.converts("UniformFill", expects=_bounded(ir.DataType.FLOAT))
 def uniform(op: Op) -> Value:
-    """The bounds are arguments, or the second and third operand; crossed ones give a tensor without rows."""
+    """UniformFill([X, min, max]; min=0.0, max=1.0, <shape>) -> Y.
+
+    The bounds are arguments or operands. If operands have min > max, the result has no rows.
+    """
     shape = fill_shape(op)
     if op.has_input(1):
         first, last, shape = _bound_operands(op, shape)
@@ -46,6 +55,7 @@ def uniform(op: Op) -> Value:
 
 @family.converts("Float16UniformFill")
 def half_uniform(op: Op) -> Value:
+    """Float16UniformFill(; min=0.0, max=1.0, shape) -> Y."""
     low, high = op.args.number("min", default=0.0), op.args.number("max", default=1.0)
     _require_order(op, low, high)
     return cast(op, _uniform(op, fill_shape(op), low, high), ir.DataType.FLOAT16)
@@ -53,7 +63,7 @@ def half_uniform(op: Op) -> Value:
 
 @family.converts("UniformIntFill", expects=_bounded(ir.DataType.INT32))
 def uniform_int(op: Op) -> Value:
-    """Both bounds are among the numbers drawn."""
+    """UniformIntFill([X, min, max]; min=0, max=1, <shape>) -> Y. Both bounds are inclusive."""
     shape = fill_shape(op)
     low: Value
     high: Value
@@ -63,7 +73,7 @@ def uniform_int(op: Op) -> Value:
         bounds = op.args.integer("min", default=0), op.args.integer("max", default=1)
         _require_order(op, *bounds)
         low, high = (op.const(bound, np.int32) for bound in bounds)
-    # In doubles: a span of 2**32 numbers does not fit other types.
+    # In float64: the size of the range, up to 2**32, exceeds int32 and the exact integers of float32.
     first, last = (cast(op, bound, ir.DataType.DOUBLE) for bound in (low, high))
     span = add(op, sub(op, last, first), 1.0)
     drawn = op.emit("Floor", mul(op, _uniform(op, shape, dtype=ir.DataType.DOUBLE), span))
@@ -72,27 +82,28 @@ def uniform_int(op: Op) -> Value:
 
 @family.converts("UniqueUniformFill", expects=fill_operand)
 def unique_uniform(op: Op) -> Value:
-    """Different numbers, drawn by giving every number of the range a random key and taking the greatest keys.
+    """UniqueUniformFill([X, avoid]; min, max, dtype="INT32", <shape>) -> Y.
 
-    Numbers that the second operand holds have no chance.
+    Distinct integers of [min, max]: each integer of the range gets a random key, and TopK selects those with the
+    largest keys. Integers in the second operand get the key -1, below all others.
     """
     shape = fill_shape(op)
     low, high = op.args.integer("min"), op.args.integer("max")
     _require_order(op, low, high)
     dtype = _INTEGERS.get(op.args.integer("dtype", default=TensorProto.INT32))
     if dtype is None:
-        op.unsupported("argument 'dtype' is neither INT32 nor INT64", code="invalid-argument")
+        op.unsupported("argument 'dtype' must be INT32 or INT64", code="invalid-argument")
     count = high - low + 1
     keys = _uniform(op, FillShape(op.const([count], np.int64), (count,)))
     if op.has_input(1):
         avoided = reshape(op, cast(op, op.input(1), ir.DataType.INT64), [-1])
-        place = sub(op, avoided, low)
-        inside = op.emit("And", binary(op, "GreaterOrEqual", place, 0), binary(op, "Less", place, count))
-        # Those outside of the range meet one key more, which is cut off again.
-        place = op.emit("Where", inside, place, op.const(count, np.int64))
+        index = sub(op, avoided, low)
+        inside = op.emit("And", binary(op, "GreaterOrEqual", index, 0), binary(op, "Less", index, count))
+        # Integers outside of the range address an extra key at the end, which is -1 and is not selected either.
+        index = op.emit("Where", inside, index, op.const(count, np.int64))
         keys = op.emit("Concat", keys, op.const([-1.0], np.float32), axis=0)
-        never = op.emit("Expand", op.const(-1.0, np.float32), op.emit("Shape", place))
-        keys = op.emit("ScatterElements", keys, place, never, axis=0)
+        never = op.emit("Expand", op.const(-1.0, np.float32), op.emit("Shape", index))
+        keys = op.emit("ScatterElements", keys, index, never, axis=0)
     wanted = op.emit("ReduceProd", shape.vector, keepdims=1, shape=[1])
     _, chosen = op.emit("TopK", keys, wanted, outputs=2)
     return shape.reshape(op, cast(op, add(op, chosen, low), dtype))
@@ -100,29 +111,37 @@ def unique_uniform(op: Op) -> Value:
 
 @family.converts("GaussianFill", expects=fill_operand)
 def gaussian(op: Op) -> Value:
+    """GaussianFill([X]; mean=0.0, std=1.0, <shape>) -> Y."""
     mean, std = op.args.number("mean", default=0.0), op.args.number("std", default=1.0)
     if std < 0:
-        op.unsupported(f"the standard deviation {std} is negative", code="invalid-argument")
+        op.unsupported(f"std must not be negative: {std}", code="invalid-argument")
     return _normal(op, fill_shape(op), mean, std)
 
 
 @family.converts("XavierFill", expects=fill_operand)
 def xavier(op: Op) -> Value:
-    """Uniform within the square root of three over the number of elements for each index of the first axis."""
+    """XavierFill([X]; <shape>) -> Y.
+
+    Uniform in [-s, s] with ``s = sqrt(3 / fan_in)``, where fan_in is the number of elements over the first dim.
+    """
     shape = fill_shape(op)
-    return mul(op, _uniform(op, shape, -1.0, 1.0), _root(op, shape, 3.0, 0))
+    return mul(op, _uniform(op, shape, -1.0, 1.0), _scale(op, shape, 3.0, 0))
 
 
 @family.converts("MSRAFill", expects=fill_operand)
 def msra(op: Op) -> Value:
-    """Normal, the variance being two over the number of elements for each index of the second axis."""
+    """MSRAFill([X]; <shape>) -> Y.
+
+    Normal with the variance ``2 / fan_out``, where fan_out is the number of elements over the second dim.
+    """
     shape = fill_shape(op)
-    return mul(op, _normal(op, shape, 0.0, 1.0), _root(op, shape, 2.0, 1))
+    return mul(op, _normal(op, shape, 0.0, 1.0), _scale(op, shape, 2.0, 1))
 
 
-def _root(op: Op, shape: FillShape, numerator: float, axis: int) -> Value:
+def _scale(op: Op, shape: FillShape, numerator: float, axis: int) -> Value:
+    """Return ``sqrt(numerator / fan)``, where fan is the number of elements over the dim at ``axis``."""
     if shape.dims is not None and len(shape.dims) <= axis:
-        op.unsupported(f"the shape must have {axis + 1} dimensions at least", code="invalid-argument")
+        op.unsupported(f"the shape must have at least {axis + 1} dims", code="invalid-argument")
     total = op.emit("ReduceProd", shape.vector, keepdims=0, shape=[])
     own = op.emit("Gather", shape.vector, op.const(axis, np.int64), axis=0)
     fan = op.emit("Div", *(cast(op, x, ir.DataType.FLOAT) for x in (total, own)))
@@ -130,9 +149,12 @@ def _root(op: Op, shape: FillShape, numerator: float, axis: int) -> Value:
 
 
 def _bound_operands(op: Op, shape: FillShape) -> tuple[Value, Value, FillShape]:
+    """Return the bounds that are operands, as scalars, and the shape, with no rows if they are crossed."""
     given = [name for name in ("min", "max") if name in op.args]
     if given:
-        op.unsupported(f"{given} are given both as arguments and as inputs", code="invalid-argument")
+        op.unsupported(
+            f"{' and '.join(given)} must not be given both as arguments and as inputs", code="invalid-argument"
+        )
     low, high = scalar(op, op.input(1)), scalar(op, op.input(2))
     rows = cast(op, op.emit("LessOrEqual", low, high), ir.DataType.INT64)
     first, rest = (
@@ -143,29 +165,28 @@ def _bound_operands(op: Op, shape: FillShape) -> tuple[Value, Value, FillShape]:
 
 
 def _require_order(op: Op, low: float, high: float) -> None:
+    """Refuse bounds that are equal or crossed."""
     if low >= high:
         op.unsupported(f"max ({high}) must be greater than min ({low})", code="invalid-argument")
-
-
-def _seed(op: Op) -> float | None:
-    device = op.view.proto.device_option
-    return float(device.random_seed) if device.HasField("random_seed") else None
 
 
 def _uniform(
     op: Op, shape: FillShape, low: float = 0.0, high: float = 1.0, dtype: ir.DataType = ir.DataType.FLOAT
 ) -> Value:
+    """Emit uniform random elements in [low, high)."""
     like = _like(op, shape, dtype)
-    return op.emit("RandomUniformLike", like, low=low, high=high, seed=_seed(op), shape=shape.dims)
+    return op.emit("RandomUniformLike", like, low=low, high=high, seed=op.view.random_seed, shape=shape.dims)
 
 
 def _normal(op: Op, shape: FillShape, mean: float, std: float) -> Value:
-    if std == 0:  # no distribution, to some runtimes
+    """Emit normal random elements."""
+    if std == 0:  # some runtimes refuse it
         return _like(op, shape, ir.DataType.FLOAT, mean)
     like = _like(op, shape, ir.DataType.FLOAT)
-    return op.emit("RandomNormalLike", like, mean=mean, scale=std, seed=_seed(op), shape=shape.dims)
+    return op.emit("RandomNormalLike", like, mean=mean, scale=std, seed=op.view.random_seed, shape=shape.dims)
 
 
 def _like(op: Op, shape: FillShape, dtype: ir.DataType, value: float = 0.0) -> Value:
+    """Emit a tensor of the shape and type of the random elements: RandomUniform takes no shape operand."""
     element = ir.tensor(np.array([value], dtype.numpy()))
     return op.emit("ConstantOfShape", shape.vector, value=element, shape=shape.dims)

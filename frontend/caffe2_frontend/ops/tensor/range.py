@@ -1,4 +1,4 @@
-"""Tensors that count."""
+"""Ranges of numbers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ family = Family("counting")
 
 @family.converts("Range")
 def count(op: Op) -> Value:
-    """``(stop)``, ``(start, stop)`` or ``(start, stop, step)``, each one element.
+    """Range([start,] stop[, step]) -> Y. Each operand has one element.
 
-    Integers downwards: what is left of the way when the steps do not fit is not gone, where NumPy goes one step more.
+    Two roundings differ from ONNX's Range. Floats are computed as ``start + i * step``, so that errors do not add up.
+    For integers the number of steps is the quotient rounded towards zero, plus one if it falls short of the stop; with
+    a negative step a remainder adds none, where ONNX and NumPy take one more step.
     """
     bounds = [scalar(op, bound) for bound in op.inputs]
     if not 1 <= len(bounds) <= 3:
-        op.unsupported(f"{len(bounds)} inputs are given: one to three are expected", code="missing-input")
+        op.unsupported(f"Range must have one to three inputs, not {len(bounds)}", code="missing-input")
     first = bounds[0]
     require_dtype(op, first, (*FLOATS, *INDICES), "the bound")
     start = bounds[0] if len(bounds) > 1 else op.const(0, first)
@@ -30,12 +32,12 @@ def count(op: Op) -> Value:
     if len(bounds) < 3 and not op.dtype(first).is_floating_point():
         return op.emit("Range", start, stop, op.const(1, first))
     step = bounds[2] if len(bounds) > 2 else op.const(1, first)
-    way = sub(op, stop, start)
+    span = sub(op, stop, start)
     if op.dtype(first).is_floating_point():
-        steps = op.emit("Ceil", div(op, way, step))
+        steps = op.emit("Ceil", div(op, span, step))
     else:
-        whole = div(op, way, step)
-        rest = cast(op, op.emit("Less", mul(op, whole, step), way), op.dtype(first))
-        steps = add(op, whole, rest)
-    number = op.emit("Range", op.const(0, np.int64), cast(op, steps, ir.DataType.INT64), op.const(1, np.int64))
-    return add(op, start, mul(op, cast(op, number, op.dtype(first)), step))
+        quotient = div(op, span, step)
+        remainder = cast(op, op.emit("Less", mul(op, quotient, step), span), op.dtype(first))
+        steps = add(op, quotient, remainder)
+    index = op.emit("Range", op.const(0, np.int64), cast(op, steps, ir.DataType.INT64), op.const(1, np.int64))
+    return add(op, start, mul(op, cast(op, index, op.dtype(first)), step))

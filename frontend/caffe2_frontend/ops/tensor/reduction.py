@@ -1,4 +1,4 @@
-"""Reductions: over axes, over the front or the back dims, over all elements."""
+"""Reductions over axes, over the first or the last dims, and over all elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,17 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, scalar, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import broadcast_axis
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
-from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze, vector
+from caffe2_frontend.emit.shapes import (
+    broadcast_over_rows,
+    cast,
+    indices,
+    product,
+    reshape,
+    size,
+    sizes,
+    unsqueeze,
+    vector,
+)
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -24,7 +34,10 @@ _FLOAT: Final = {0: TensorInfo(ir.DataType.FLOAT)}
 
 @family.converts("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin")
 def over_axes(op: Op) -> Value:
-    """The greatest of no elements is the lowest finite number, the least the highest."""
+    """ReduceSum | ReduceMean | ReduceL1 | ReduceL2 | ReduceMax | ReduceMin(X; axes=[], keepdims=1) -> Y.
+
+    Over no elements the mean is 0, the maximum the lowest finite value of the type, and the minimum the highest.
+    """
     x = op.input(0)
     require_dtype(op, x, REALS if op.type in ("ReduceMean", "ReduceL1", "ReduceL2") else NUMBERS, "the input")
     rank = op.rank(x)
@@ -42,6 +55,7 @@ def over_axes(op: Op) -> Value:
 
 
 def _legacy_operand(op: OpView, index: int) -> TensorInfo:
+    """Describe operands: X, and int32 lengths."""
     if index == 1:
         return TensorInfo(ir.DataType.INT32, (None,))
     return TensorInfo(ir.DataType.FLOAT if op.type.endswith("Max") else None)
@@ -52,24 +66,26 @@ def _legacy_operand(op: OpView, index: int) -> TensorInfo:
     expects=_legacy_operand,
 )  # fmt: skip
 def front_or_back(op: Op) -> Value:
-    """The first or last ``num_reduce_dim`` dims go; the means of integers are rounded towards zero.
+    """ReduceFrontSum | ReduceFrontMean | ReduceFrontMax(X[, lengths]; num_reduce_dim=1) -> Y.
 
-    With lengths, one dim goes, and of it each result takes as many elements as its length says, one at least; a mean
-    is the sum of these over the length, be that 0. The greatest of no elements is 0.
+    Likewise ReduceBackSum, ReduceBackMean and ReduceBackMax. The first or last ``num_reduce_dim`` dims are reduced;
+    means of integers are rounded towards zero. With lengths one dim is reduced, and each result takes as many of its
+    elements as its length says, but at least one; a mean is their sum over the length, even if that is 0. The maximum
+    of no elements is 0.
     """
     x = op.input(0)
     require_dtype(op, x, REALS if op.type.endswith("Max") else NUMBERS, "the input")
     rank, count = op.rank(x), op.args.integer("num_reduce_dim", default=1)
     if not 0 <= count <= rank:
-        op.unsupported(f"num_reduce_dim is {count}, the rank is {rank}", code="invalid-argument")
+        op.unsupported(f"num_reduce_dim must be between 0 and the rank ({rank}), not {count}", code="invalid-argument")
     front = op.type.startswith("ReduceFront")
     axes = list(range(count)) if front else list(range(rank - count, rank))
     lengths = None
     if op.has_input(1):
         if count != 1:
-            op.unsupported("with lengths, num_reduce_dim must be 1", code="invalid-argument")
+            op.unsupported(f"num_reduce_dim must be 1 with lengths, not {count}", code="invalid-argument")
         lengths = reshape(op, op.input(1), sizes(op, x, 1) if front else sizes(op, x, 0, rank - 1))
-        x = _within(op, x, lengths, axes[0])
+        x = _mask_beyond_lengths(op, x, lengths, axes[0])
     kind = op.type.removeprefix("ReduceFront").removeprefix("ReduceBack")
     if kind == "Max":
         return _unless_empty(op, _reduce(op, "ReduceMax", x, axes), x, axes, 0)
@@ -90,41 +106,47 @@ def front_or_back(op: Op) -> Value:
 )
 @takes(REALS, 0, 1)
 def front_weighted_sum(op: Op) -> Value:
-    """The rows, each times its weight, summed."""
+    """ReduceFrontWeightedSum(X, weights) -> Y: the sum of the rows, each times its weight."""
     op.args.ignore("grad_on_weights", "num_reduce_dim")
     x, weights = op.input(0), op.input(1)
-    weighted = mul(op, x, unsqueeze(op, weights, range(1, op.rank(x))))
+    weighted = mul(op, x, broadcast_over_rows(op, weights, x))
     return _reduce(op, "ReduceSum", weighted, [0])
 
 
 @family.converts("Summarize", expects=_FLOAT)
 @takes(REALS, 0)
 def summarize(op: Op) -> Value:
-    """The least, the greatest, the mean and the standard deviation (of a sample), as a vector."""
+    """Summarize(X; to_file=0) -> Y.
+
+    Minimum, maximum, mean and standard deviation (with Bessel's correction) of all elements, as a vector.
+    """
     if op.args.integer("to_file", default=0):
-        op.unsupported("to_file writes to a file")
+        op.unsupported("to_file=1 is not supported: an ONNX model cannot write files", hint="set to_file=0")
     x = op.input(0)
     mean = _over_all(op, "ReduceMean", x)
     count = cast(op, op.emit("Size", x), ir.DataType.FLOAT)
     variance = div(op, _over_all(op, "ReduceSumSquare", sub(op, x, mean)), binary(op, "Max", sub(op, count, 1.0), 1.0))
-    ends = (_over_all(op, kind, x) for kind in ("ReduceMin", "ReduceMax"))
-    return op.emit("Concat", *(unsqueeze(op, v, [0]) for v in (*ends, mean, sqrt(op, variance))), axis=0)
+    extremes = (_over_all(op, kind, x) for kind in ("ReduceMin", "ReduceMax"))
+    return op.emit("Concat", *(unsqueeze(op, v, [0]) for v in (*extremes, mean, sqrt(op, variance))), axis=0)
 
 
 @family.converts("SumElements", expects=_FLOAT)
 @takes(REALS, 0)
 def sum_elements(op: Op) -> Value:
+    """SumElements(X; average=0) -> sum."""
     x = op.input(0)
     return mean_of_all(op, x) if op.args.flag("average", default=False) else _over_all(op, "ReduceSum", x)
 
 
 @family.converts("SumElementsInt", expects={0: TensorInfo(ir.DataType.INT32)})
 def sum_integers(op: Op) -> Value:
+    """SumElementsInt(X) -> sum."""
     return _over_all(op, "ReduceSum", op.input(0))
 
 
 @family.converts("SumSqrElements")
 def sum_squares(op: Op) -> Value:
+    """SumSqrElements(X; average=0) -> sum."""
     if op.args.flag("average", default=False):
         return mean_of_all(op, square(op, op.input(0)))
     return _over_all(op, "ReduceSumSquare", op.input(0))
@@ -133,20 +155,21 @@ def sum_squares(op: Op) -> Value:
 @family.converts("AveragedLoss", expects=_FLOAT)
 @takes(REALS, 0)
 def averaged_loss(op: Op) -> Value:
+    """AveragedLoss(X) -> mean."""
     return mean_of_all(op, op.input(0))
 
 
 @family.converts("ReduceTailSum", expects=_FLOAT)
 @takes(REALS, 0)
 def tail_sum(op: Op) -> Value:
-    """All dims but the first go."""
+    """ReduceTailSum(X) -> Y: all dims but the first are reduced."""
     return rowwise(op, "ReduceSum", op.input(0))
 
 
 @family.converts("RowwiseMax", "ColwiseMax", expects={0: TensorInfo(ir.DataType.FLOAT, (None, None, None))})
 @takes(REALS, 0)
 def matrix_max(op: Op) -> Value:
-    """The greatest of each row, or column, of each matrix."""
+    """RowwiseMax | ColwiseMax(X) -> Y: the maximum of each row, or column, of matrices [N, R, C]."""
     x = op.input(0)
     require_rank(op, x, 3, "the input")
     return _reduce(op, "ReduceMax", x, [2 if op.type == "RowwiseMax" else 1])
@@ -154,7 +177,10 @@ def matrix_max(op: Op) -> Value:
 
 @family.converts("SumReduceLike")
 def sum_like(op: Op) -> Value:
-    """The sums over those dims that the second operand lacks or has as 1; they line up as in legacy broadcasting."""
+    """SumReduceLike(X, like; axis=-1, axis_str="", order="NCHW") -> Y.
+
+    Reduced are the dims that ``like`` lacks or has as 1; they align as in legacy broadcasting, whose gradient this is.
+    """
     op.args.ignore("broadcast")
     x, like = op.input(0), op.input(1)
     require_dtype(op, x, REALS, "the input")
@@ -162,7 +188,7 @@ def sum_like(op: Op) -> Value:
     start = rank - rank_like if axis == -1 else axis
     if not 0 <= start <= rank - rank_like:
         if any(isinstance(d, int) and d != 1 for d in op.shape(like)):
-            reason = f"rank {rank_like} does not fit into rank {rank} from axis {axis} on"
+            reason = f"the second operand's rank ({rank_like}) must fit into that of X ({rank}) from axis {axis} on"
             op.unsupported(reason, code="invalid-operands")
         return reshape(op, _over_all(op, "ReduceSum", x), [1] * rank_like)
     dims = [*[1] * start, *sizes(op, like), *[1] * (rank - start - rank_like)]
@@ -175,7 +201,7 @@ def sum_like(op: Op) -> Value:
 
 
 def rowwise(op: Op, op_type: str, x: Value) -> Value:
-    """All dims but the first reduced; a vector stays what it is, a scalar becomes a vector."""
+    """Reduce all dims but the first; a scalar becomes a vector of one element."""
     rank = op.rank(x)
     if rank == 0:
         return reshape(op, x, [1])
@@ -183,7 +209,7 @@ def rowwise(op: Op, op_type: str, x: Value) -> Value:
 
 
 def mean_of_all(op: Op, x: Value) -> Value:
-    """The mean of all elements, a scalar; 0 where there are none, which ONNX leaves open."""
+    """Return the mean of all elements, a scalar; 0 if there are none, where ONNX's ReduceMean is undefined."""
     mean = _over_all(op, "ReduceMean", x)
     if op.shape(x).is_static() and 0 not in op.shape(x):
         return mean
@@ -191,28 +217,32 @@ def mean_of_all(op: Op, x: Value) -> Value:
 
 
 def _over_all(op: Op, op_type: str, x: Value) -> Value:
+    """Reduce all dims, to a scalar."""
     require_dtype(op, x, NUMBERS, "the input")
     return op.emit(op_type, x, keepdims=0, shape=[])
 
 
 def _reduce(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-    """``x`` reduced over axes; over none it stays what it is."""
+    """Reduce ``x`` over ``axes``; over no axes it is returned unchanged."""
     if not axes and op_type not in ("ReduceL1", "ReduceL2"):
         return x
     return op.emit(op_type, x, op.const(list(axes), np.int64), keepdims=int(keep))
 
 
 def _unless_empty(op: Op, y: Value, x: Value, axes: Sequence[int], value: float) -> Value:
-    """``y``, which is ``x`` reduced over axes, or ``value`` where there was nothing to reduce."""
+    """Return ``y``, which is ``x`` reduced over ``axes``, or ``value`` if no elements were reduced."""
     count = product(op, [size(op, x, axis) for axis in axes])
     if isinstance(count, int):
         return y if count else op.emit("Expand", op.const(value, y), op.emit("Shape", y))
     return op.emit("Where", binary(op, "Equal", scalar(op, count), 0), op.const(value, y), y)
 
 
-def _within(op: Op, x: Value, lengths: Value, axis: int) -> Value:
-    """``x`` where the position along ``axis`` is below the length, or is 0; elsewhere what does not count."""
+def _mask_beyond_lengths(op: Op, x: Value, lengths: Value, axis: int) -> Value:
+    """Replace the elements of ``x`` from index ``length`` along ``axis`` on by the reduction's neutral element.
+
+    The elements at index 0 are always kept.
+    """
     lengths = unsqueeze(op, binary(op, "Max", cast(op, lengths, ir.DataType.INT64), 1), [axis])
-    place = reshape(op, indices(op, size(op, x, axis)), [-1, *[1] * (op.rank(x) - 1 - axis)])
+    index = reshape(op, indices(op, size(op, x, axis)), [-1, *[1] * (op.rank(x) - 1 - axis)])
     neutral = -np.inf if op.type.endswith("Max") else 0
-    return op.emit("Where", op.emit("Less", place, lengths), x, op.const(neutral, x))
+    return op.emit("Where", op.emit("Less", index, lengths), x, op.const(neutral, x))

@@ -8,18 +8,18 @@ from caffe2_frontend.emit.arithmetic import mul, square, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.moments import moments
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
-from caffe2_frontend.emit.shapes import unsqueeze
+from caffe2_frontend.emit.shapes import broadcast_over_channels, unsqueeze
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("statistics")
 
-# Below this a norm counts as this.
-_SMALLEST_NORM = 1e-12
+# Norms count as this at least, before they divide.
+_MIN_NORM = 1e-12
 
 
 def _but_channels(op: Op, x: Value) -> Value:
-    """The axes of ``x`` except the channels'."""
+    """Return the axes of ``x`` except the channel axis."""
     rank = op.rank(x)
     channel = rank - 1 if channels_last(op) else 1
     return op.const([axis for axis in range(rank) if axis != channel], np.int64)
@@ -27,7 +27,10 @@ def _but_channels(op: Op, x: Value) -> Value:
 
 @family.converts("BatchMoments", "ChannelStats")
 def channel_moments(op: Op) -> tuple[Value, Value]:
-    """Mean, or sum, of the values and of their squares for each channel: the second is no variance."""
+    """BatchMoments(X; order="NCHW") -> mean, mean of squares.
+
+    ChannelStats(X; order="NCHW") -> sum, sum of squares. Both are per channel; the second output is not centred.
+    """
     x = op.input(0)
     axes = _but_channels(op, x)
     reduce = "ReduceMean" if op.type == "BatchMoments" else "ReduceSum"
@@ -36,16 +39,20 @@ def channel_moments(op: Op) -> tuple[Value, Value]:
 
 @family.converts("ChannelBackpropStats")
 def channel_backprop_stats(op: Op) -> tuple[Value, Value]:
-    """The gradients of a batch normalization's scale and bias, from X, the saved moments and Y's gradient."""
+    """ChannelBackpropStats(X, mean, inv_std, dY) -> dscale, dbias.
+
+    The gradients of the scale and the bias of a SpatialBN.
+    """
     x, mean, rstd, dy = op.inputs
     axes = _but_channels(op, x)
-    mean, rstd = (unsqueeze(op, v, range(1, op.rank(x) - 1)) for v in (mean, rstd))
+    mean, rstd = (broadcast_over_channels(op, v, x) for v in (mean, rstd))
     normal = mul(op, sub(op, x, mean), rstd)
     return op.emit("ReduceSum", mul(op, normal, dy), axes, keepdims=0), op.emit("ReduceSum", dy, axes, keepdims=0)
 
 
 @family.converts("Moments")
 def mean_and_variance(op: Op) -> tuple[Value, Value]:
+    """Moments(X; axes=[], keepdims=1) -> mean, variance."""
     x = op.input(0)
     rank = op.rank(x)
     axes = sorted(op.args.integers("axes", default=())) or list(range(rank))
@@ -56,11 +63,11 @@ def mean_and_variance(op: Op) -> tuple[Value, Value]:
 
 @family.converts("LpNorm")
 def lp_norm(op: Op) -> Value:
-    """The sum, or mean, of absolute values or squares: without the root. One element."""
+    """LpNorm(X; p=2, average=0) -> Y [1]: the sum, or mean, of absolute values or squares, without a root."""
     x = op.input(0)
     p = op.args.integer("p", default=2)
     if p not in (1, 2):
-        op.unsupported(f"p is {p}: it must be 1 or 2", code="invalid-argument")
+        op.unsupported(f"p must be 1 or 2, not {p}", code="invalid-argument")
     powers = op.emit("Abs", x) if p == 1 else square(op, x)
     average = op.args.flag("average", default=False)
     total = op.emit("ReduceMean" if average else "ReduceSum", powers, keepdims=0)
@@ -69,20 +76,21 @@ def lp_norm(op: Op) -> Value:
 
 @family.converts("Normalize")
 def normalize(op: Op) -> Value:
-    """By the 2-norm, which counts as 1e-12 where it is less."""
+    """Normalize(X; axis=-1) -> Y: division by the 2-norm, which counts as 1e-12 at least."""
     x, axis = _vectors(op)
     norm = op.emit("ReduceL2", x, op.const([axis], np.int64))
-    return op.emit("Div", x, op.emit("Max", norm, op.const(_SMALLEST_NORM, x)))
+    return op.emit("Div", x, op.emit("Max", norm, op.const(_MIN_NORM, x)))
 
 
 @family.converts("NormalizeL1")
 def normalize_l1(op: Op) -> Value:
+    """NormalizeL1(X; axis=-1) -> Y."""
     x, axis = _vectors(op)
     return op.emit("LpNormalization", x, p=1, axis=axis)
 
 
 def _vectors(op: Op) -> tuple[Value, int]:
-    """The input, and the axis along which its vectors lie."""
+    """Return the input, and the axis of its vectors."""
     x = op.input(0)
     require_dtype(op, x, SINGLE, "the input")
     return x, op.axis(op.args.integer("axis", default=-1), op.rank(x))
