@@ -10,6 +10,7 @@ from caffe2_backend.admission import OnnxModel, load_ir
 from caffe2_backend.pipeline import IMPORT
 from caffe2_backend.state import Foreign, Import, Placement
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
@@ -62,6 +63,7 @@ def convert(
         raise OptionError(f"foreign must be one of {', '.join(get_args(Foreign))}, not {foreign!r}")
     state = run_passes(IMPORT, Import(load_ir(onnx_model, base_dir), foreign, device))
     assert state.net is not None  # LowerGraph makes it
+    log_diagnostics(state.findings)
     parameters = state.parameters
 
     def serialized() -> Iterator[bytes]:

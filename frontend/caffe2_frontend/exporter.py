@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import Message
 
+from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
 from caffe2_frontend.options import DEFAULTS, ExportOptions, Recurrent
 from caffe2_frontend.pipeline import analyze, finish
@@ -43,7 +44,8 @@ def to_onnx(
         reroll: convert nets that were unrolled over time back to loops; the model then accepts every T.
 
     Returns:
-        The checked model, with symbolic dims wherever the inputs' are.
+        The checked model, with symbolic dims wherever the inputs' are. Warnings and notes of the conversion go to the
+        logger ``caffe2_bridge``; :func:`check` returns them.
 
     Raises:
         ConversionError: the net cannot be converted; holds every diagnostic, in net order.
@@ -61,4 +63,7 @@ def convert(
     predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
 ) -> ir.Model:
     """Convert a net like :func:`to_onnx`, without reading the weights: :func:`save_onnx` copies them one by one."""
-    return finish(analyze(predict_net, init_net, options))
+    export = analyze(predict_net, init_net, options)
+    model = finish(export)
+    log_diagnostics(export.findings)
+    return model

@@ -7,6 +7,7 @@ import click
 from caffe2_backend.cli.batch import batch
 from caffe2_backend.cli.check import check
 from caffe2_backend.cli.convert import convert
+from caffe2_backend.cli.errors import printed_diagnostics
 from caffe2_backend.cli.export import export
 from caffe2_backend.cli.import_ import import_
 from caffe2_backend.cli.ops import ops
@@ -18,11 +19,13 @@ from caffe2_backend.cli.validate import validate
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Convert Caffe2 nets to ONNX and back, run them on onnxruntime, and compare runtimes.
 
     MODEL is a folder with a predict net and an init net, a predict net's file, a predictor database, or an .onnx file.
     """
+    context.with_resource(printed_diagnostics())
 
 
 for _command in (batch, check, convert, export, import_, ops, oracle, run, show, validate):

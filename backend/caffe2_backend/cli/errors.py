@@ -1,15 +1,18 @@
-"""Error reporting of all commands: diagnostics on stderr, the exit code by the kind of command."""
+"""Reporting of all commands: diagnostics on stderr, the exit code by the kind of command."""
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final
 
 import click
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, OptionError
+from caffe2_bridge.diagnostics.log import LOGGER
 
 FAILED: Final = 1
 COULD_NOT_RUN: Final = 2  # commands that compare exit with 1 for a disagreement
@@ -50,3 +53,30 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     """Print diagnostics to stderr, one a line."""
     for diagnostic in diagnostics:
         click.echo(str(diagnostic), err=True)
+
+
+class _Printer(logging.Handler):
+    """Print the diagnostics that the conversions of a command log, each once."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._printed: set[Diagnostic] = set()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        diagnostic = getattr(record, "diagnostic", None)
+        if isinstance(diagnostic, Diagnostic) and diagnostic not in self._printed:
+            self._printed.add(diagnostic)
+            print_diagnostics([diagnostic])
+
+
+@contextmanager
+def printed_diagnostics() -> Iterator[None]:
+    """Print warnings and notes of conversions to stderr, one a line, while a command runs."""
+    printer, level = _Printer(), LOGGER.level
+    LOGGER.addHandler(printer)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        LOGGER.setLevel(level)
+        LOGGER.removeHandler(printer)

@@ -26,11 +26,13 @@ from caffe2_backend.validation.sides import (
     read_model,
 )
 from caffe2_bridge.diagnostics import BridgeError, RunError
+from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
 
 DEFAULT_RUNTIMES: Final = ("caffe2", "onnxruntime-cpu", "onnx-reference")
 
 
+@muted()  # the report's notes hold the diagnostics
 def validate(
     model: ModelLike,
     inputs: Mapping[str, Any] | None = None,
@@ -105,10 +107,17 @@ def validate(
         model=_name(model, first), reference=sides[0].label, sides=tuple(side.label for side in sides),
         results=tuple(run.results), failures=tuple(failures), absent=absent, versions=_versions(sides),
         seed=seed if inputs is None or made.weights else None, random_weights=made.weights,
-        notes=(*made.notes, *run.notes()), cases=tuple(case.name for case in cases), guessed=first.guessed,
+        notes=(*made.notes, *_diagnostics(first, second), *run.notes()),
+        cases=tuple(case.name for case in cases), guessed=first.guessed,
         pairs=run.pairs() if matrix else {}, divergences=tuple(divergences),
         optimizations=tuple(optimizations), seconds=time.perf_counter() - start,
     )  # fmt: skip
+
+
+def _diagnostics(*forms: Forms | None) -> Iterator[str]:
+    """The warnings and notes of the conversions of the models that are compared."""
+    for form in forms:
+        yield from map(str, () if form is None else form.diagnostics)
 
 
 def _runtimes(named: Sequence[str | Runtime] | None, python: str | None) -> tuple[list[Runtime], dict[str, str]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge import ConversionError, Location, Model
+from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -52,6 +53,7 @@ class Certificate:
         return f"{self.location}: {verdict}: {self.cases} inputs, largest difference {self.worst:.1e}"
 
 
+@muted()
 def certify(model: Model) -> list[Certificate]:
     """Certify every RecurrentNetwork of a model's predict net, in order.
 

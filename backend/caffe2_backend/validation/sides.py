@@ -9,16 +9,17 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.inputs.roles import find_roles
 from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_bridge import Model, load
-from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
-from caffe2_frontend import to_onnx
+from caffe2_frontend import ExportOptions, analyze, finish
 
 Described: TypeAlias = Mapping[str, tuple[Any, ...]]
 ModelLike: TypeAlias = AnyModel | str | Path
@@ -68,6 +69,7 @@ class Forms:
         self.recurrent = recurrent
         self._made: AnyModel | None = None
         self.guessed: tuple[str, ...] = ()
+        self.diagnostics: tuple[Diagnostic, ...] = ()
         self._sized = False
 
     @property
@@ -114,7 +116,7 @@ class Forms:
             attempts.append({n: _description(v, _shape(v)) for n, v in given.items()} | self.described)
         for index, described in enumerate(attempts):
             try:
-                made = to_onnx(model, inputs=described, recurrent=self.recurrent)
+                made = self._converted(model, described)
             except ConversionError as failed:
                 error = failed
                 if not any(finding.code == "needs-shape" for finding in error.findings):
@@ -130,10 +132,17 @@ class Forms:
         roles = find_roles(None, model)
         guesses = {n: ("int32", ("N",)) if n in roles and roles[n].steps else (None, (1,)) for n in unknown}
         try:
-            made = to_onnx(model, inputs=first | guesses, recurrent=self.recurrent)
+            made = self._converted(model, first | guesses)
         except ConversionError:  # a guess that was wrong is nothing to tell
             raise error from None
         self.guessed = tuple(unknown)
+        return made
+
+    def _converted(self, model: Model, described: Described) -> onnx.ModelProto:
+        """The export with these inputs; keeps its warnings and notes. Raises ConversionError."""
+        export = analyze(model, options=ExportOptions(inputs=described, recurrent=self.recurrent))
+        made = ir.to_proto(finish(export))
+        self.diagnostics = export.findings
         return made
 
 

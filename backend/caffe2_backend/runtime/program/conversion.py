@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -74,7 +75,9 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
         random = any(node.op_type in _RANDOM for node in _all_nodes(export.model))
         quantized = _quantized(export)
     given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
-    return Lowered(finish(export), given, {given[i]: how for i, how in quantized.items()}, random)
+    model = finish(export)
+    log_new_diagnostics(export.findings)
+    return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random)
 
 
 def needs_sizes(error: ConversionError) -> bool:
