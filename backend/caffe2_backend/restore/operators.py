@@ -8,9 +8,10 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_bridge.graph_edit.value_numbering import Slots, effects_of, rename_slots
+from caffe2_bridge.control import is_control
+from caffe2_bridge.graph_edit.value_numbering import Slots, rename_slots
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import BODIES
+from caffe2_bridge.ssa.effects import effects_of
 from caffe2_frontend.interop.origin import blobs_of
 
 DOMAIN: Final = "caffe2.restored"
@@ -82,7 +83,7 @@ def renamed_operators(
             after[blob] = before[blob]
     op = OperatorDef()
     op.CopyFrom(definition)
-    if op.type in BODIES:
+    if is_control(op):
         op = _renamed(op, before, after)
     else:
         op.input[:] = [before.get(name, name) for name in op.input]

@@ -10,10 +10,11 @@ import numpy as np
 
 from caffe2_backend.runtime.results import Blobs, Results, value_of
 from caffe2_backend.runtime.values import Array, NoBlobError, Opaque, Tensor, Value, to_host
+from caffe2_bridge.control import ControlOperator, Do, If, RecurrentNetwork, Role, While
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.ssa.effects import analyse, do_bindings
+from caffe2_bridge.ssa.effects import analyse
 
 RunOp = Callable[[OpView, Blobs], Results]
 Commit = Callable[[Results], None]
@@ -127,25 +128,17 @@ class _Walker:
         self._steps = steps
         self._bodies = bodies
         self._capture = capture
-        self._inside: dict[str, Callable[[OpView, _Frame | _Inner, Location, tuple[int, ...]], None]] = {
-            "If": self._branch, "AsyncIf": self._branch, "While": self._loop, "Do": self._do,
-            "RecurrentNetwork": self._recurrent,
-        }  # fmt: skip
 
     def net(self, net: NetDef, frame: _Frame | _Inner, place: Location, iterations: tuple[int, ...]) -> None:
         effects = analyse(net, place, [])
         for op, effect in zip(NetView(net).ops, effects.ops, strict=True):
             here = Location(place.net, op.index, op.type, op.name, place.path)
-            inside = self._inside.get(op.type) if self._bodies else None
             try:
-                if inside is None:
+                if not (self._bodies and self._inside(effect.control, frame, here, iterations)):
                     frame.commit(self._run(op, frame))
-                else:
-                    inside(op, frame, here, iterations)
             except ArgumentError as error:
                 raise RunError(f"{here}: {error}") from None
-            wrote = (*effect.writes, *effect.updates, *effect.merges)
-            self._steps.append(TraceStep(here, iterations, self._captured(wrote, frame)))
+            self._steps.append(TraceStep(here, iterations, self._captured(effect.changed, frame)))
 
     def _captured(self, names: tuple[str, ...], frame: _Frame | _Inner) -> dict[str, Array]:
         if not self._capture:
@@ -160,84 +153,82 @@ class _Walker:
                 found[name] = to_host(value).copy()
         return found
 
-    def _branch(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
-        name = "then_net" if _truth(frame, op.inputs[0], here) else "else_net"
-        net = op.args.net(name, default=None)
-        if net is not None:
-            self.net(net, frame, here.enter(name), iterations)
+    def _inside(
+        self, control: ControlOperator | None, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]
+    ) -> bool:
+        """Go through the bodies of an operator; false where it is not one whose bodies are gone through."""
+        match control:
+            case If():
+                self._branch(control, frame, here, iterations)
+            case While():
+                self._loop(control, frame, here, iterations)
+            case Do():
+                inner = _Inner(frame, sealed=True, bound=control.bindings)
+                self.net(control.net, inner, here.enter("net"), iterations)
+            case RecurrentNetwork():
+                self._recurrent(control, frame, here, iterations)
+            case _:
+                return False
+        return True
 
-    def _loop(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
-        body, test = op.args.net("loop_net"), op.args.net("cond_net", default=None)
-        assert body is not None
+    def _branch(self, control: If, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
+        name = control.taken(condition=_truth(frame, control.op.inputs[0], here))
+        if name in control.bodies:
+            self.net(control.bodies[name].net, frame, here.enter(name), iterations)
+
+    def _loop(self, control: While, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
+        *tests, body = control.bodies.values()
         for i in range(_MOST_ITERATIONS):
-            if test is not None:
-                self.net(test, frame, here.enter("cond_net"), (*iterations, i))
-            if not _truth(frame, op.inputs[0], here):
+            for test in tests:
+                self.net(test.net, frame, here.enter(test.argument), (*iterations, i))
+            if not _truth(frame, control.op.inputs[0], here):
                 return
-            self.net(body, frame, here.enter("loop_net"), (*iterations, i))
+            self.net(body.net, frame, here.enter(body.argument), (*iterations, i))
         raise RunError(f"{here}: did not end after {_MOST_ITERATIONS} iterations")
 
-    def _do(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
-        net = op.args.net("net")
-        assert net is not None
-        self.net(net, _Inner(frame, sealed=True, bound=do_bindings(op)), here.enter("net"), iterations)
-
-    def _recurrent(self, op: OpView, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]) -> None:
-        args = op.args
-        net = args.net("step_net")
-        assert net is not None
+    def _recurrent(
+        self, control: RecurrentNetwork, frame: _Frame | _Inner, here: Location, iterations: tuple[int, ...]
+    ) -> None:
+        op, spec = control.op, control.spec
         sequence = _array(frame, op.inputs[0], here)
         if sequence.ndim < 2:
             raise RunError(f"{here}: the input sequence has {sequence.ndim} dims, and two are needed at least")
         steps, batch = sequence.shape[:2]
-        states = self._states(op, frame, here, steps, batch)
-        links = _links(op)
+        states = self._states(control, frame, here, steps, batch)
         rows: dict[str, Array] = dict(states)
-        for link in links:
+        for link in spec.links:
             if link.external not in rows:
                 rows[link.external] = _array(frame, link.external, here).copy()
-        timestep = args.text("timestep", "timestep")
+        (body,) = (body for body in control.bodies.values() if body.role is Role.RUN)
         for t in range(steps):
             inner = _Inner(frame, sealed=False)
             inner.own.update(states)
-            inner.own[timestep] = np.array([t], np.int32)
-            for link in links:
+            inner.own[spec.timestep] = np.array([t], np.int32)
+            for link in spec.links:
                 inner.views[link.internal] = rows[link.external][t + link.offset : t + link.offset + link.window]
-            self.net(net, inner, here.enter("step_net"), (*iterations, t))
+            self.net(body.net, inner, here.enter(body.argument), (*iterations, t))
         results: dict[str, Tensor] = dict(states)
-        written = {link.external for link in links} - set(states) - set(op.inputs)
+        written = {link.external for link in spec.links} - set(states) - set(op.inputs)
         results.update((name, rows[name]) for name in written)
-        aliases = (args.texts("alias_src", ()), args.texts("alias_dst", ()), args.integers("alias_offset", ()))
-        for source, target, offset in zip(*aliases, strict=True):
-            results[target] = rows[source][offset:].copy()
+        for alias in spec.aliases:
+            results[alias.blob] = rows[alias.source][alias.offset :].copy()
         frame.commit(Results(results))
 
     @staticmethod
-    def _states(op: OpView, frame: _Frame | _Inner, here: Location, steps: int, batch: int) -> dict[str, Array]:
-        names, ids = op.args.texts("recurrent_states"), op.args.integers("initial_recurrent_state_ids")
+    def _states(
+        control: RecurrentNetwork, frame: _Frame | _Inner, here: Location, steps: int, batch: int
+    ) -> dict[str, Array]:
+        """States with their initial rows, and scratches."""
         states = {}
-        for name, position in zip(names, ids, strict=True):
-            initial = _array(frame, op.inputs[position], here)
+        for state in control.spec.states:
+            initial = _array(frame, control.op.inputs[state.initial], here)
             first = initial.shape[0] if initial.ndim == 3 else 1
-            state = np.zeros((steps + first, batch, initial.shape[-1]), np.float32)
-            state[:first] = initial
-            states[name] = state
+            rows = np.zeros((steps + first, batch, initial.shape[-1]), np.float32)
+            rows[:first] = initial
+            states[state.blob] = rows
+        for scratch in control.spec.scratches:
+            states[scratch.blob] = np.zeros((steps, batch, scratch.size), np.float32)
         return states
-
-
-@dataclass(frozen=True)
-class _Link:
-    internal: str
-    external: str
-    offset: int
-    window: int
-
-
-def _links(op: OpView) -> list[_Link]:
-    internal, external = op.args.texts("link_internal"), op.args.texts("link_external")
-    windows = op.args.integers("link_window", (1,) * len(internal))
-    offsets = op.args.integers("link_offset")
-    return [_Link(*link) for link in zip(internal, external, offsets, windows, strict=True)]
 
 
 def _array(frame: _Frame | _Inner, name: str, here: Location) -> Any:

@@ -1,23 +1,24 @@
-"""The values of a net and of all its bodies in one graph: which operators they meet, and which must be in one place."""
+"""The values of a net and its bodies in one graph: which operators use them, and which must be on one device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-from caffe2_bridge.devices.operand_sides import CONTROL, GRADIENT, SPECIAL, Side, Sides, all_same, operand_sides
+from caffe2_bridge.control import Body, ControlOperator, Place, Role, Runs, control_of
+from caffe2_bridge.control import Scope as BodyScope
+from caffe2_bridge.devices.operand_sides import Side, Sides, all_same, is_plain, operand_sides
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import BRANCHES, RECURRENT, do_bindings, loop_formals
 from caffe2_bridge.ssa.versions import VersionedBlob
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """An operator; or, without ``proto``, that all its inputs are in one place, or on the host, for the sake of one.
+    """An operator; or, without ``proto``, the condition that all its inputs are on one device, or on the host.
 
-    Operands are numbers of values.
+    Operands are indices of values. ``control``: it has bodies, and only hands its operands to them.
     """
 
     net: Location
@@ -26,15 +27,21 @@ class Step:
     inputs: list[int]
     outputs: list[int]
     sides: Sides
+    control: ControlOperator | None = None
 
     @property
     def plain(self) -> bool:
         """Whether all its operands are where it is."""
-        return Side.HOST not in self.sides[0] if self.proto is None else self.proto.type not in SPECIAL
+        return Side.HOST not in self.sides[0] if self.proto is None else is_plain(self.proto)
+
+    @property
+    def is_dispatch(self) -> bool:
+        """Whether it computes nothing itself: it looks at a condition on the host and hands operands to its bodies."""
+        return self.control is not None and not self.control.computes
 
     @property
     def location(self) -> Location:
-        """Its place in the model."""
+        """The location of the operator."""
         if self.proto is None:
             return self.net
         return Location(self.net.net, self.index, self.proto.type, self.proto.name, self.net.path)
@@ -128,137 +135,137 @@ class _Builder:
 
     def _operator(self, index: int, proto: OperatorDef, scope: _Scope, place: Location) -> None:
         inputs = [scope.read(name) for name in proto.input]
-        step = Step(place, index, proto, inputs, [], operand_sides(proto))
+        control = control_of(OpView(proto, index))
+        step = Step(place, index, proto, inputs, [], operand_sides(proto), control)
         self.flow.steps.append(step)
-        if proto.type in CONTROL or proto.type in RECURRENT:
-            self._control(step, OpView(proto, index), scope)
+        if control is not None:
+            self._control(step, control, scope)
         else:
             made = [scope.write(name) for name in proto.output]
             step.outputs = made if len(made) == 1 else [scope.written[name] for name in proto.output]
 
     def join(self, values: Iterable[int | None], place: Location) -> None:
-        """Have all these values in one place."""
+        """Require all these values on one device."""
         together = list(dict.fromkeys(value for value in values if value is not None))
         if len(together) > 1:
             self.flow.steps.append(Step(place, 0, None, together, [], all_same(len(together), 0)))
 
     def hold(self, values: Iterable[int], place: Location) -> None:
-        """Have these values on the host."""
+        """Require these values on the host."""
         for value in values:
             self.flow.steps.append(Step(place, 0, None, [value], [], ((Side.HOST,), ())))
 
-    def _control(self, step: Step, op: OpView, scope: _Scope) -> None:
+    def _control(self, step: Step, control: ControlOperator, scope: _Scope) -> None:
         place = step.location
-        if op.type in BRANCHES:
-            self._branches(op, scope, place)
-        elif op.type == "While":
-            self._while(op, scope, place)
-        elif op.type == "Do":
-            self._do(op, scope, place)
-        elif op.type == "ONNXWhile":
-            self._onnx_while(step, op, scope, place)
+        if control.computes:
+            self._compute(step, control, scope, place)
         else:
-            self._recurrent(step, op, scope, place)
-        step.outputs = [scope.read(name) for name in op.outputs]
+            written = self._dispatch(control, scope, place)
+            for name in dict.fromkeys(control.op.outputs):
+                if name not in written:
+                    self._leave(name, [scope.get(name)], scope, place)
+        if control.runs is Runs.LOOP and control.condition is not None:
+            self.hold([scope.read(control.condition)], place)
+        step.outputs = [scope.read(name) for name in control.op.outputs]
 
-    def _body(self, op: OpView, name: str, scope: _Scope, place: Location) -> bool:
-        net = op.args.net(name, None)
-        if net is not None:
-            self.net(net, scope, place.enter(name))
-        return net is not None
+    def _dispatch(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+        """Walk the bodies of an operator that computes nothing itself; the outer blobs that they write."""
+        match control.scope:
+            case BodyScope.SHARED:
+                return self._shared(control, scope, place)
+            case BodyScope.SEALED:
+                return self._sealed(control, scope, place)
+            case BodyScope.NESTED:
+                return self._nested(control, scope, place)
 
     def _leave(self, name: str, values: Iterable[int | None], scope: _Scope, place: Location) -> None:
         """A blob that an operator with bodies leaves: where the values are that it may have."""
         values = list(values)
         self.join([*values, scope.write(name)], place)
 
-    def _passes(self, op: OpView, written: Mapping[str, object], scope: _Scope, place: Location) -> None:
-        for name in dict.fromkeys(op.outputs):
-            if name not in written:
-                self._leave(name, [scope.get(name)], scope, place)
-
-    def _branches(self, op: OpView, scope: _Scope, place: Location) -> None:
-        parts = []
-        for name in ("then_net", "else_net"):
-            inner = _Scope(self.flow, scope)
-            self._body(op, name, inner, place)
-            parts.append(inner.written)
-        names = dict.fromkeys(name for part in parts for name in part)
+    def _shared(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+        """Branches leave their own values or those before; iterations find what the one before left."""
+        parts = [_Scope(self.flow, scope)]
+        for body in control.bodies.values():
+            if control.runs is Runs.BRANCH:
+                parts.append(_Scope(self.flow, scope))
+            self.net(body.net, parts[-1], place.enter(body.argument))
+        if control.runs is Runs.BRANCH:  # the first part is that no branch runs
+            parts = parts[1:] if len(control.bodies) == len(control.arguments) else [*parts[1:], parts[0]]
+        names = dict.fromkeys(name for part in parts for name in part.written)
         for name in names:
             prior = scope.get(name)
-            self._leave(name, [part.get(name, prior) for part in parts], scope, place)
-        self._passes(op, names, scope, place)
+            values = [part.written.get(name, prior) for part in parts]
+            self._leave(name, values if control.runs is Runs.BRANCH else [prior, *values], scope, place)
+        return names
 
-    def _while(self, op: OpView, scope: _Scope, place: Location) -> None:
-        inner = _Scope(self.flow, scope)
-        for name in ("cond_net", "loop_net"):
-            self._body(op, name, inner, place)
-        for name, value in inner.written.items():
-            self._leave(name, [scope.get(name), value], scope, place)
-        self._passes(op, inner.written, scope, place)
-        self.hold([scope.read(name) for name in op.inputs[:1]], place)
-
-    def _do(self, op: OpView, scope: _Scope, place: Location) -> None:
-        inner = _Scope(self.flow)
-        bindings = do_bindings(op)
-        for name, outer in bindings.items():
-            known = scope.get(outer)
-            if known is not None:
-                inner.found[name] = known
-        self._body(op, "net", inner, place)
-        for name, value in inner.written.items():  # with reuse_workspace, locals live on in the next run
-            if name not in bindings and name in inner.found:
-                self.join([inner.found[name], value], place)
-        left = {outer: inner.written[name] for name, outer in bindings.items() if name in inner.written}
+    def _sealed(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+        """Bodies find and leave outer blobs under names of their own; blobs of their own may live on in a next run."""
+        left: dict[str, int] = {}
+        for body in control.bodies.values():
+            inner = _Scope(self.flow)
+            bound = {formal.name: formal.source for formal in body.formals if formal.source is not None}
+            for name, outer in bound.items():
+                known = scope.get(outer)
+                if known is not None:
+                    inner.found[name] = known
+            self.net(body.net, inner, place.enter(body.argument))
+            for name, value in inner.written.items():
+                if name not in bound and name in inner.found:
+                    self.join([inner.found[name], value], place)
+            left.update({outer: inner.written[name] for name, outer in bound.items() if name in inner.written})
         for outer, value in left.items():
             self._leave(outer, [value], scope, place)
-        self._passes(op, left, scope, place)
+        return left
 
-    def _onnx_while(self, step: Step, op: OpView, scope: _Scope, place: Location) -> None:
-        body = op.args.net("body") or NetDef()
-        inner = _Scope(self.flow, scope)
-        formals = loop_formals(op, body)
-        for name in formals:
-            inner.found[name] = self.flow.value(name)
-        self.net(body, inner, place.enter("body"))
-        results = [inner.read(name) for name in body.external_output]
-        self.hold([*(inner.found[name] for name in formals[:2]), *results[:1]], place)
-        carried = formals[2:]
-        for position, name in enumerate(op.outputs):
-            values: list[int | None] = [*results[1 + position : 2 + position]]
-            if position < len(carried):
-                values += [*step.inputs[2 + position : 3 + position], inner.found[carried[position]]]
+    def _nested(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+        """Bodies find formals and outer blobs, and write blobs of their own; results become formals and outputs."""
+        left: dict[str, list[int | None]] = {}
+        inner = scope
+        for body in control.bodies.values():
+            if body.role is Role.CARRIED:
+                continue
+            inner = _Scope(self.flow, inner)
+            self._enter(body, inner, place)
+            for result in body.results:
+                value = inner.read(result.name)
+                if result.formal is None and result.output is None:
+                    self.hold([value], place)
+                    continue
+                values: list[int | None] = [value]
+                if result.formal is not None:
+                    source = result.formal.source
+                    values += [None if source is None else scope.read(source), inner.found[result.formal.name]]
+                if result.output is not None:
+                    left[result.output] = values
+                else:
+                    self.join(values, place)
+        for name, values in left.items():
             self._leave(name, values, scope, place)
+        return left
 
-    def _recurrent(self, step: Step, op: OpView, scope: _Scope, place: Location) -> None:
-        args = op.args
-        for name in dict.fromkeys(op.outputs):
-            scope.write(name)
-        gradient = op.type == GRADIENT
-        states = args.texts("recurrent_states", ())
-        own = [] if gradient else [*states, *args.texts("alias_dst", ())]
-        here = [value for value, side in zip(step.inputs, step.sides[0], strict=True) if side is Side.SAME]
-        declared = set(op.outputs)
-        here += [scope.read(name) if name in declared else scope.write(name) for name in dict.fromkeys(own)]
-        here += [scope.read(name) for name in op.outputs[:1]]
-        inner = _Scope(self.flow, scope)
-        timestep = args.text("timestep", "timestep")
-        inner.found[timestep] = self.flow.value(timestep)
-        self.hold([inner.found[timestep]], place)
-        self._step_net(op, "step_net", "link", inner, place)
-        if gradient:
-            outer = _Scope(self.flow, inner)
-            self._step_net(op, "backward_step_net", "backward_link", outer, place)
-            here += [
-                scope.read(name) for name in args.texts("backward_link_external", ()) if scope.get(name) is not None
-            ]
-        self.join(here, place)
-
-    def _step_net(self, op: OpView, body: str, link: str, inner: _Scope, place: Location) -> None:
-        links = zip(op.args.texts(f"{link}_internal", ()), op.args.texts(f"{link}_external", ()), strict=True)
-        views = {name: (inner.parent or inner).read(external) for name, external in links}
-        inner.found.update(views)
-        self._body(op, body, inner, place)
+    def _enter(self, body: Body, inner: _Scope, place: Location) -> None:
+        """Bind the formals and walk the body. A view and the blob that it is of stay in one place."""
+        around = inner.parent or inner
+        views = {formal.name: around.read(formal.source) for formal in body.formals if formal.is_view and formal.source}
+        for formal in body.formals:
+            inner.found[formal.name] = views[formal.name] if formal.is_view else self.flow.value(formal.name)
+            if formal.place is Place.HOST:
+                self.hold([inner.found[formal.name]], place)
+        self.net(body.net, inner, place.enter(body.argument))
         for name, external in views.items():
             if name in inner.written:
                 self.join([external, inner.written[name]], place)
+
+    def _compute(self, step: Step, control: ControlOperator, scope: _Scope, place: Location) -> None:
+        """An operator that computes itself, on its device: its blobs are there, and its bodies see them."""
+        op = control.op
+        for name in dict.fromkeys(op.outputs):
+            scope.write(name)
+        here = [value for value, side in zip(step.inputs, step.sides[0], strict=True) if side is Side.SAME]
+        created = dict.fromkeys(control.creates)
+        here += [scope.read(name) if name in op.outputs else scope.write(name) for name in created]
+        here += [scope.read(name) for name in dict.fromkeys(control.viewed)]
+        here += [scope.read(name) for name in op.outputs[:1]]
+        self._nested(control, scope, place)
+        self.join(here, place)

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices.cuda import has_cuda_version
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.flow import Step, build_flow
-from caffe2_bridge.devices.infer import StepNets, write_option
-from caffe2_bridge.devices.operand_sides import CONTROL, Side
+from caffe2_bridge.devices.infer import write_option
+from caffe2_bridge.devices.operand_sides import Side
 from caffe2_bridge.diagnostics import BridgeError, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -52,7 +53,7 @@ def follow_inputs(
     if unknown:
         raise BridgeError(f"the net has no external input {unknown[0]!r}")
     result.ClearField("device_option")
-    with StepNets(result):
+    with parsed_bodies(result):
         flow = build_flow(result, _PREDICT)
         free = set(followers) - set(input_devices)
         given = {
@@ -85,7 +86,7 @@ class _Sweep:
         for number, step in enumerate(steps):
             if step.proto is None:
                 continue
-            if step.proto.type in CONTROL or not has_gpu_version(step.proto):
+            if step.is_dispatch or not has_gpu_version(step.proto):
                 self._fixed[number] = HOST
             elif wanted is not None:
                 self._fixed[number] = wanted
@@ -112,7 +113,7 @@ class _Sweep:
             if device != own:
                 self._own[number] = device
                 changed = True
-            if step.proto.type in CONTROL:
+            if step.is_dispatch:
                 continue
             for value, side in zip(step.outputs, step.sides[1], strict=True):
                 changed |= self._tell(value, HOST if side is Side.HOST else device if side is not Side.FREE else None)
@@ -150,7 +151,7 @@ class _Sweep:
         changed = False
         for number in range(len(self._steps) - 1, -1, -1):
             step = self._steps[number]
-            if step.proto is None or step.proto.type in CONTROL:
+            if step.proto is None or step.is_dispatch:
                 continue
             if self._own[number] is None:
                 device = self._first(step.outputs, step.sides[1])

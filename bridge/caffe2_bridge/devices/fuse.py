@@ -8,13 +8,13 @@ from typing import Final
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import all_names, parsed_bodies, rename_control
 from caffe2_bridge.devices.device import HOST, Device
-from caffe2_bridge.devices.infer import StepNets, explicit_device
+from caffe2_bridge.devices.infer import explicit_device
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.graph_edit.value_numbering import rename_in_bodies, touched
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import NetEffects, OpEffects, all_names, analyse
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects, analyse
 
 _COPIES: Final = frozenset({"CopyCPUToGPU", "CopyGPUToCPU", "Copy"})
 _PREDICT: Final = Location("predict")
@@ -34,7 +34,7 @@ def fuse_copies(net: Message | bytes) -> NetDef:
     """
     result = NetDef()
     result.CopyFrom(as_net_def(net))
-    with StepNets(result):
+    with parsed_bodies(result):
         while True:  # a copy that is gone no longer overwrites what others could have read
             findings: list[Diagnostic] = []
             effects = analyse(result, _PREDICT, findings)
@@ -50,7 +50,7 @@ def _fuse(effects: NetEffects, shielded: set[str] | None, everywhere: Counter[st
     Returns whether an operator is gone.
     """
     bodies = [body for op in effects.ops for body in op.bodies.values()]
-    fused = [_fuse(body, {*body.exposed, *body.soft, *body.through}, everywhere) for body in bodies]
+    fused = [_fuse(body, {*body.found}, everywhere) for body in bodies]
     net = effects.net
     if not any(op.type in _COPIES for op in net.op):
         return any(fused)
@@ -95,7 +95,7 @@ class _Fuser:
             self._reads.append(found)
             for value in found:
                 value.readers += 1
-            for name in (*proto.output, *op.writes, *op.updates, *op.merges):
+            for name in (*proto.output, *op.changed):
                 self._now[name] = _Value(name)
             if proto.type in _COPIES and len(proto.input) == len(proto.output) == 1:
                 self._copied(index, proto, found[0])
@@ -138,7 +138,7 @@ class _Fuser:
     def _rewire(self, proto: OperatorDef, op: OpEffects) -> list[_Value]:
         """The values that an operator reads, once it reads earlier ones where there are such."""
         changed = {*op.updates, *op.merges, *op.mutates}
-        names = dict.fromkeys((*proto.input, *touched(op)) if op.bodies else proto.input)
+        names = dict.fromkeys((*proto.input, *op.touched) if op.bodies else proto.input)
         renamed: dict[str, str] = {}
         values = []
         for name in names:
@@ -150,9 +150,7 @@ class _Fuser:
                     value = earlier
             values.append(value)
         if renamed:
-            proto.input[:] = [renamed.get(name, name) for name in proto.input]
-            if op.bodies:
-                rename_in_bodies(proto, renamed)
+            rename_control(proto, renamed, {})
         return values
 
     def _earlier(self, value: _Value) -> _Value | None:
@@ -168,7 +166,7 @@ class _Fuser:
 
 def _may_rename(op: OpEffects, old: str, new: str, proto: OperatorDef) -> bool:
     """Whether an operator with bodies may read one blob for another: it writes neither, and no body uses the name."""
-    written = {*op.writes, *op.updates, *op.merges, *op.mutates, *op.passes, *proto.output}
+    written = {*op.changed, *op.mutates, *op.passes, *proto.output}
     if old in written or new in written or new in proto.input:
         return False
     return not any(new in set(all_names(body.net)) for body in op.bodies.values())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.flow import Flow, Step, build_flow
-from caffe2_bridge.devices.operand_sides import CONTROL, Side
+from caffe2_bridge.devices.operand_sides import Side
 from caffe2_bridge.devices.status import FixedPoint, Statuses, known_values
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
-from caffe2_bridge.netdef.views import OpView, as_net_def
-from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import RECURRENT
+from caffe2_bridge.netdef.views import as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.versions import VersionedBlob
 
 _CPU: Final = "cpu"
@@ -99,7 +98,7 @@ def assign_device_option(
     """
     predict = NetDef()
     predict.CopyFrom(as_net_def(predict_net, "predict_net"))
-    with StepNets(predict):
+    with parsed_bodies(predict):
         flow = build_flow(predict, _PREDICT)
         devices = value_devices(flow, _known_inputs(flow, predict, tensor_inputs))
         _write_options(flow, devices, predict)
@@ -209,7 +208,7 @@ def explicit_device(proto: OperatorDef | None) -> Device | None:
 
 def step_device(step: Step, devices: Sequence[Device]) -> Device:
     """Where an operator must run to have its operands where they are."""
-    if step.proto is None or step.proto.type in CONTROL:
+    if step.proto is None or step.is_dispatch:
         return HOST
     for wanted in (Side.SAME, Side.GPU, Side.FREE):
         for values, sides in zip((step.inputs, step.outputs), step.sides, strict=True):
@@ -232,45 +231,3 @@ def write_option(proto: OperatorDef, device: Device, inherited: DeviceOption) ->
     elif as_device(proto.device_option if proto.HasField("device_option") else inherited).is_gpu:
         proto.device_option.device_type = HOST.option().device_type
         proto.device_option.ClearField("device_id")
-
-
-class StepNets:
-    """While entered, step nets that are written as text are nets, so that they can be edited in place.
-
-    Operators may be replaced meanwhile, but those with step nets keep their order.
-    """
-
-    def __init__(self, net: NetDef) -> None:
-        self._net = net
-        self._texts: list[tuple[bytes, bytes] | None] = []
-
-    def __enter__(self) -> None:
-        for proto, arg in _step_nets(self._net):
-            if not arg.HasField("s"):
-                self._texts.append(None)
-                continue
-            body = OpView(proto, 0).args.net(arg.name)
-            text = arg.s
-            arg.ClearField("s")
-            arg.n.SetInParent()
-            if body is not None:
-                arg.n.CopyFrom(body)
-            self._texts.append((text, arg.n.SerializeToString(deterministic=True)))
-
-    def __exit__(self, *_: object) -> None:
-        pairs = list(zip(_step_nets(self._net), self._texts, strict=True))
-        for (_proto, arg), written in reversed(pairs):
-            if written is not None:
-                text, before = written
-                same = arg.n.SerializeToString(deterministic=True) == before
-                arg.s = text if same else text_format.MessageToString(arg.n).encode()
-                arg.ClearField("n")
-
-
-def _step_nets(net: NetDef) -> Iterator[tuple[OperatorDef, Argument]]:
-    for proto in net.op:
-        for arg in proto.arg:
-            if proto.type in RECURRENT and arg.name.endswith("step_net"):
-                yield proto, arg
-            if arg.HasField("n"):
-                yield from _step_nets(arg.n)

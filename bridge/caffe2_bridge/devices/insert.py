@@ -7,23 +7,25 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import (
+    Body,
+    ControlOperator,
+    Formal,
+    Place,
+    Role,
+    Runs,
+    Scope,
+    all_names,
+    parsed_bodies,
+)
 from caffe2_bridge.devices.device import HOST, Device, as_device
-from caffe2_bridge.devices.infer import StepNets, explicit_device
-from caffe2_bridge.devices.operand_sides import CONTROL, GRADIENT, Side, operand_sides
+from caffe2_bridge.devices.infer import explicit_device
+from caffe2_bridge.devices.operand_sides import Side, operand_sides
 from caffe2_bridge.devices.residence import Cell, Residence
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.netdef.views import ArgumentError, OpView, as_net_def
+from caffe2_bridge.netdef.views import ArgumentError, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import (
-    BRANCHES,
-    RECURRENT,
-    NetEffects,
-    OpEffects,
-    all_names,
-    analyse,
-    do_bindings,
-    loop_formals,
-)
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects, analyse
 
 _PREDICT: Final = Location("predict")
 
@@ -52,7 +54,7 @@ def insert_copies(
     default = as_device(result.device_option) if result.HasField("device_option") else HOST
     given = {name: as_device(what) for name, what in (input_devices or {}).items()}
     findings: list[Diagnostic] = []
-    with StepNets(result):
+    with parsed_bodies(result):
         effects = analyse(result, _PREDICT, findings)
         if findings:
             raise ConversionError(findings)
@@ -89,8 +91,8 @@ class _Inserter:
         before = len(here.ops)
         for index, (proto, does) in enumerate(zip(effects.net.op, effects.ops, strict=True)):
             try:
-                if proto.type in CONTROL or proto.type in RECURRENT:
-                    self._control(proto, does, here)
+                if does.control is not None:
+                    self._control(proto, does.control, does, here)
                 else:
                     self._plain(proto, does, here)
             except ArgumentError as error:
@@ -174,28 +176,41 @@ class _Inserter:
         here.ops.append(copy_operator(copied, name, to, to, self._default))
         here.cells[name] = Cell(name, to)
 
-    def _control(self, proto: OperatorDef, does: OpEffects, here: Residence) -> None:
-        op = OpView(proto, 0)
-        if op.type in BRANCHES:
-            self._inputs(proto, operand_sides(proto)[0], HOST, here)
-            self._branches(does, here)
-        elif op.type == "While":
-            for name in op.inputs[:1]:
-                if name in does.updates:
-                    self._move(name, HOST, here)
-                else:
-                    self._inputs(proto, operand_sides(proto)[0], HOST, here)
-            self._while(op, does, here)
-        elif op.type == "Do":
-            self._do(op, does, here)
-        elif op.type == "ONNXWhile":
-            self._inputs(proto, operand_sides(proto)[0], HOST, here)
-            self._onnx_while(op, does, here)
-        else:
-            self._recurrent(op, does, here)
+    def _control(self, proto: OperatorDef, control: ControlOperator, does: OpEffects, here: Residence) -> None:
+        device = self._device(proto) if control.computes else HOST
+        sides = operand_sides(proto)
+        renamed = {name: self._linked(name, device, here) for name in control.viewed if self._is_given(name, control)}
+        renamed.update(self._inputs(proto, sides[0], device, here, held=does.updates))
+        if any(old != new for old, new in renamed.items()):
+            control.rename_arguments(lambda name: renamed.get(name, name), lambda name: name)
+        match control.scope:
+            case Scope.SHARED if control.runs is Runs.BRANCH:
+                self._branches(does, here)
+            case Scope.SHARED:
+                self._repeated(control, does, here)
+            case Scope.SEALED:
+                self._sealed(control, does, here)
+            case Scope.NESTED:
+                for name in control.creates:
+                    here.cells[name] = Cell(name, device)
+                results = self._nested(control, does, device, here)
+                self._outputs(proto, sides[1], device, here)
+                here.cells.update(results)
         for name in proto.output:
             if here.get(name) is None:
                 here.cells[name] = Cell(name, None)
+
+    @staticmethod
+    def _is_given(name: str, control: ControlOperator) -> bool:
+        """Whether the operator finds a blob that its bodies have views of; a gradient operator's are all its own."""
+        past = any(body.role is Role.PAST for body in control.bodies.values())
+        return not past and name not in control.writes
+
+    def _linked(self, name: str, device: Device, here: Residence) -> str:
+        cell = here.find(name)
+        if cell.device is None or cell.device == device:
+            return name
+        return self._bring(cell, device, here)
 
     def _branches(self, does: OpEffects, here: Residence) -> None:
         parts = [(body, here.inner()) for body in does.bodies.values()]
@@ -219,113 +234,85 @@ class _Inserter:
         body.net.op.extend(inner.ops)
         inner.ops.clear()
 
-    def _while(self, op: OpView, does: OpEffects, here: Residence) -> None:
+    def _repeated(self, control: ControlOperator, does: OpEffects, here: Residence) -> None:
+        """Iterations find what they change where it was before the first, the condition on the host."""
         inner = here.inner(loop=True)
-        home: dict[str, Device | None] = {}
         for name in does.updates:
             prior = here.get(name)
-            inner.cells[name] = Cell(name, prior.device if prior else HOST if name in op.inputs[:1] else None)
+            inner.cells[name] = Cell(name, prior.device if prior else HOST if name == control.condition else None)
         entry = {name: inner.cells[name] for name in does.updates}
-        for name in ("cond_net", "loop_net"):
-            if name in does.bodies:
-                self.net(does.bodies[name], inner)
-                home = {name: entry[name].device for name in does.updates}
-                if op.inputs and op.inputs[0] in home:
-                    home[op.inputs[0]] = HOST
-                self._settle(does.bodies[name], inner, home)
+        for body in does.bodies.values():
+            self.net(body, inner)
+            home = {name: HOST if name == control.condition else entry[name].device for name in does.updates}
+            self._settle(body, inner, home)
         for name in does.updates:
             here.cells[name] = Cell(name, entry[name].device or inner.cells[name].device)
-        self._declare(op.proto, inner)
+        self._declare(control.op.proto, inner)
 
     def _declare(self, proto: OperatorDef, inner: Residence) -> None:
         """The copies that were made in front of a loop for its sake are its inputs."""
         proto.input.extend(name for name in dict.fromkeys(inner.hoisted) if name not in set(proto.input))
 
-    def _do(self, op: OpView, does: OpEffects, here: Residence) -> None:
-        bindings = do_bindings(op)
-        inner = Residence(lambda name: Cell(name, None))
-        for name, outer in bindings.items():
-            known = here.get(outer)
-            if known is not None:
-                inner.cells[name] = Cell(name, known.device)
-        self.net(does.bodies["net"], inner)
-        for name, outer in bindings.items():
-            if name in does.bodies["net"].may:
-                here.cells[outer] = Cell(outer, inner.cells[name].device)
+    def _sealed(self, control: ControlOperator, does: OpEffects, here: Residence) -> None:
+        for argument, effects in does.bodies.items():
+            inner = Residence(lambda name: Cell(name, None))
+            bound = [(f.name, f.source) for f in control.bodies[argument].formals if f.source is not None]
+            for name, outer in bound:
+                known = here.get(outer)
+                if known is not None:
+                    inner.cells[name] = Cell(name, known.device)
+            self.net(effects, inner)
+            for name, outer in bound:
+                if name in effects.may:
+                    here.cells[outer] = Cell(outer, inner.cells[name].device)
 
-    def _onnx_while(self, op: OpView, does: OpEffects, here: Residence) -> None:
-        body = does.bodies["body"]
-        inner = here.inner(loop=True)
-        formals = loop_formals(op, body.net)
-        carried = {name: here.find(outer).device for name, outer in zip(formals[2:], op.inputs[2:], strict=False)}
-        for name in formals:
-            inner.cells[name] = Cell(name, carried.get(name, HOST))
-        self.net(body, inner)
-        results = list(body.net.external_output)
-        home: dict[str, Device | None] = dict(zip(results[1:], carried.values(), strict=False))
-        self._settle(body, inner, {**dict.fromkeys(results, HOST), **home})
-        for position, name in enumerate(op.outputs):
-            here.cells[name] = Cell(name, [*carried.values(), *([HOST] * len(op.outputs))][position])
-        self._declare(op.proto, inner)
+    def _nested(self, control: ControlOperator, does: OpEffects, device: Device, here: Residence) -> dict[str, Cell]:
+        """Give bodies their formals, bring results to where those are; the outer blobs that results become."""
+        past = [body for body in control.bodies.values() if body.role is Role.PAST]
+        inner = here.inner(loop=not past)
+        if past:
+            self._learn(control, past, device, inner)
+            inner = inner.inner()
+        cells = {}
+        for body in control.bodies.values():
+            if body.role is Role.RUN:
+                places = self._formal_devices(body, device, here)
+                self._body(body, does.bodies[body.argument], places, inner)
+                for result in body.results:
+                    if result.output is not None:
+                        cells[result.output] = Cell(result.output, _home(result.formal, places))
+        if not past:
+            self._declare(control.op.proto, inner)
+        return cells
 
-    def _recurrent(self, op: OpView, does: OpEffects, here: Residence) -> None:
-        proto, device = op.proto, self._device(op.proto)
-        sides = operand_sides(proto)
-        outer = {name: self._linked(name, device, here) for name in _linked_names(op, does)}
-        renamed = {**self._inputs(proto, sides[0], device, here), **{a: b for a, b in outer.items() if a != b}}
-        _rename_strings(proto, renamed)
-        states = {*op.args.texts("recurrent_states", ()), *op.args.texts("alias_dst", ())}
-        gradient = op.type == GRADIENT
-        if not gradient:
-            for name in states:
-                here.cells[name] = Cell(name, device)
-        inner = here.inner(loop=not gradient)
-        if gradient:
-            self._learn_forward_step(proto, device, inner)
-            self._step(OpView(proto, 0), "backward_step_net", "backward_link", device, does, inner.inner())
-        else:
-            self._step(OpView(proto, 0), "step_net", "link", device, does, inner)
-            self._declare(proto, inner)
-        self._outputs(proto, sides[1], device, here)
+    def _formal_devices(self, body: Body, device: Device, here: Residence) -> dict[str, Device | None]:
+        fixed: dict[Place, Device | None] = {Place.HOST: HOST, Place.OPERATOR: device}
+        return {
+            formal.name: here.find(formal.source).device
+            if formal.place is Place.SOURCE and formal.source
+            else fixed.get(formal.place)
+            for formal in body.formals
+        }
 
-    def _learn_forward_step(self, proto: OperatorDef, device: Device, inner: Residence) -> None:
-        """Where the forward operator's step net left its blobs: a gradient operator carries that net along."""
-        scratch, used = NetDef(op=[proto]), set(self._used)
+    def _body(self, body: Body, effects: NetEffects, places: Mapping[str, Device | None], inner: Residence) -> None:
+        for name, place in places.items():
+            inner.cells[name] = Cell(name, place)
+        self.net(effects, inner)
+        home = {formal.name: places[formal.name] for formal in body.formals if formal.is_view}
+        home.update({result.name: _home(result.formal, places) for result in body.results})
+        self._settle(effects, inner, home)
+
+    def _learn(self, control: ControlOperator, past: Iterable[Body], device: Device, inner: Residence) -> None:
+        """Learn where the forward operator's body left its blobs: a gradient operator carries that net along."""
+        scratch, used = NetDef(op=[control.op.proto]), set(self._used)
         effects = analyse(scratch, _PREDICT, []).ops[0]
-        self._step(OpView(scratch.op[0], 0), "step_net", "link", device, effects, inner)
+        for body in past:
+            places = self._formal_devices(body, device, inner)
+            self._body(body, effects.bodies[body.argument], places, inner)
         inner.copies.clear()
         self._used = used
 
-    def _linked(self, name: str, device: Device, here: Residence) -> str:
-        cell = here.find(name)
-        if cell.device is None or cell.device == device:
-            return name
-        return self._bring(cell, device, here)
 
-    def _step(self, op: OpView, body: str, link: str, device: Device, does: OpEffects, inner: Residence) -> None:
-        if body not in does.bodies:
-            return
-        links = op.args.texts(f"{link}_internal", ())
-        for name in links:
-            inner.cells[name] = Cell(name, device)
-        timestep = op.args.text("timestep", "timestep")
-        inner.cells[timestep] = Cell(timestep, HOST)
-        self.net(does.bodies[body], inner)
-        self._settle(does.bodies[body], inner, dict.fromkeys(links, device))
-
-
-def _linked_names(op: OpView, does: OpEffects) -> list[str]:
-    """Outer blobs of whose rows the step net has views, and that the operator does not make.
-
-    A gradient operator works on what its forward operator left, on the same device.
-    """
-    if op.type == GRADIENT:
-        return []
-    own = {*op.args.texts("recurrent_states", ()), *does.writes}
-    return [name for name in dict.fromkeys(op.args.texts("link_external", ())) if name not in own]
-
-
-def _rename_strings(proto: OperatorDef, names: Mapping[str, str]) -> None:
-    for arg in proto.arg:
-        if names and arg.name in {"link_external", "alias_src"}:
-            arg.strings[:] = [names.get(name.decode(), name.decode()).encode() for name in arg.strings]
+def _home(formal: Formal | None, places: Mapping[str, Device | None]) -> Device | None:
+    """Where a result is: with the formal that it is the next value of, or on the host."""
+    return HOST if formal is None else places[formal.name]

@@ -1,4 +1,4 @@
-"""Which operands live on the host whatever the operator's device.
+"""Which operands are on the host whatever the operator's device.
 
 Read from the operators of real Caffe2: those that ask for a CPU tensor, and the devices that their schemas infer.
 """
@@ -10,12 +10,13 @@ from enum import Enum
 from functools import cache
 from typing import Final, TypeAlias
 
-from caffe2_bridge.netdef.views import Args
+from caffe2_bridge.control import Place, control_of, is_control
+from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 class Side(Enum):
-    """Where an operand is: with the operator, on the host, on some GPU, or wherever it happens to be."""
+    """Where an operand is: on the operator's device, on the host, on some GPU, or on any device."""
 
     SAME = "same"
     HOST = "host"
@@ -24,10 +25,6 @@ class Side(Enum):
 
 
 Sides: TypeAlias = tuple[Sequence[Side], Sequence[Side]]
-
-# Control operators run on the host: they look at their condition there. The rest of their operands is for their bodies.
-CONTROL: Final = frozenset({"If", "AsyncIf", "While", "Do", "ONNXWhile"})
-GRADIENT: Final = "RecurrentNetworkGradient"
 
 _SAME, _HOST, _GPU, _FREE = Side.SAME, Side.HOST, Side.GPU, Side.FREE
 _Table = Mapping[str, Mapping[int, Side]]
@@ -67,7 +64,6 @@ _OUTPUTS: Final[_Table] = {
     "CopyCPUToGPU": {0: _GPU},
     **_each(("Concat", "Reshape"), {1: _HOST}),
     "ReceiveTensor": {1: _HOST, 2: _HOST},
-    "RecurrentNetwork": {-1: _FREE},
     "CreateScope": {0: _FREE},
 }
 # One operand on each GPU.
@@ -77,53 +73,40 @@ _SHAPED: Final = frozenset({
     "ConstantFill", "DiagonalFill", "GaussianFill", "GivenTensorFill", "MSRAFill", "RangeFill", "UniformFill",
     "UniformIntFill", "UniqueUniformFill", "XavierFill",
 })  # fmt: skip
-SPECIAL: Final = frozenset({*_INPUTS, *_OUTPUTS, *_SHAPED, *_MANY_GPUS, *CONTROL, GRADIENT, "HasScope"})
+_SPECIAL: Final = frozenset({*_INPUTS, *_OUTPUTS, *_SHAPED, *_MANY_GPUS, "HasScope"})
+_SIDES: Final = {Place.HOST: Side.HOST, Place.OPERATOR: Side.SAME}
 
 
 @cache
 def all_same(inputs: int, outputs: int) -> Sides:
-    """So many operands that are where the operator is."""
+    """Sides of the given numbers of operands, all on the operator's device."""
     return (_SAME,) * inputs, (_SAME,) * outputs
 
 
+def is_plain(op: OperatorDef) -> bool:
+    """Whether all operands of an operator are on its device."""
+    return op.type not in _SPECIAL and not is_control(op)
+
+
 def operand_sides(op: OperatorDef) -> Sides:
-    """Where the inputs and the outputs of an operator are."""
+    """Where the inputs and the outputs of an operator are.
+
+    Operators with bodies look at their conditions on the host; the rest of their operands is for their bodies.
+    """
     kind = op.type
-    if kind not in SPECIAL:
+    control = control_of(OpView(op, 0))
+    if control is not None:
+        inputs, outputs = control.places()
+        return [_SIDES.get(p, _FREE) for p in inputs], [_SIDES.get(p, _FREE) for p in outputs]
+    if kind not in _SPECIAL:
         return all_same(len(op.input), len(op.output))
-    inputs, outputs = [_SAME] * len(op.input), [_SAME] * len(op.output)
-    if kind in CONTROL or kind == "HasScope":
-        return _control(op)
-    if kind in _MANY_GPUS:
-        return [_FREE] * len(inputs), [_FREE] * len(outputs)
-    if kind in {"RecurrentNetwork", GRADIENT}:
-        inputs = _recurrent(op)
-    elif kind in _SHAPED and inputs and Args(op.arg).flag("input_as_shape", default=False):
-        inputs[0] = _FREE
-    for table, sides in ((_INPUTS, inputs), (_OUTPUTS, outputs)):
+    if kind in _MANY_GPUS or kind == "HasScope":
+        return [_FREE] * len(op.input), [_HOST if kind == "HasScope" else _FREE] * len(op.output)
+    sides = [_SAME] * len(op.input), [_SAME] * len(op.output)
+    if kind in _SHAPED and op.input and Args(op.arg).flag("input_as_shape", default=False):
+        sides[0][0] = _FREE
+    for table, found in zip((_INPUTS, _OUTPUTS), sides, strict=True):
         for position, side in table.get(kind, {}).items():
-            if -len(sides) <= position < len(sides):
-                sides[position] = side
-    return inputs, outputs
-
-
-def _control(op: OperatorDef) -> Sides:
-    inputs, outputs = [_FREE] * len(op.input), [_FREE] * len(op.output)
-    if op.type == "HasScope":
-        outputs = [_HOST] * len(op.output)
-    elif op.type == "ONNXWhile":
-        inputs[:2] = [_HOST] * len(inputs[:2])
-    elif op.type != "Do" and inputs:
-        inputs[0] = _HOST
-    return inputs, outputs
-
-
-def _recurrent(op: OperatorDef) -> list[Side]:
-    """The sequence and the first states are with the operator; what only its step net reads is where that wants it."""
-    args = Args(op.arg)
-    if op.type == GRADIENT:
-        count = len(args.integers("outputs_with_grads", default=()))
-        own = set(range(count + 1))
-    else:
-        own = {0, *args.integers("initial_recurrent_state_ids", default=())}
-    return [_SAME if position in own else _FREE for position in range(len(op.input))]
+            if -len(found) <= position < len(found):
+                found[position] = side
+    return sides

@@ -8,10 +8,11 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.flow import Flow, Step, build_flow
-from caffe2_bridge.devices.infer import StepNets, write_option
-from caffe2_bridge.devices.operand_sides import CONTROL, Side
+from caffe2_bridge.devices.infer import write_option
+from caffe2_bridge.devices.operand_sides import Side
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -74,13 +75,13 @@ def place(
         raise BridgeError(f"gpu is {device}")
     result = NetDef()
     result.CopyFrom(as_net_def(net))
-    with StepNets(result):
+    with parsed_bodies(result):
         flow = build_flow(result, _PREDICT)
         cost, on_host = _Cut(flow, cost_model, device).solve(inputs or {}, outputs or {})
         devices = {}
         for number, step in enumerate(flow.steps):
             if step.proto is not None:
-                at = HOST if step.proto.type in CONTROL or ("step", number) in on_host else device
+                at = HOST if step.is_dispatch or ("step", number) in on_host else device
                 devices[step.location] = at
                 write_option(step.proto, at, result.device_option)
     return Placement(result, devices, cost)
@@ -183,7 +184,7 @@ class _Cut:
                 if side is Side.HOST:
                     self._readers.setdefault(value, set()).add(_HOST)
             return None
-        if step.proto.type in CONTROL:
+        if step.is_dispatch:
             node = _HOST
         else:
             costs = [self._model.operator(step.proto, device) for device in (HOST, self._gpu)]

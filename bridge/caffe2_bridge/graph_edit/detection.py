@@ -6,10 +6,9 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.graph_edit.value_numbering import edit_body
+from caffe2_bridge.control import edit_bodies, is_control
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import RECURRENT
 
 _NAMES: Final = {"num_groups": "group", "eps": "epsilon"}
 _DROPPED: Final = frozenset({"operator", "cudnn_enabled", "overload_name"})
@@ -30,11 +29,12 @@ def _replace(net: NetDef) -> None:
     for index, proto in enumerate(net.op):
         if proto.type == "ATen" and OpView(proto, index).args.text("operator", default="") == "group_norm":
             _to_group_norm(proto)
+        if is_control(proto):
+            edit_bodies(proto, _replace)
+            continue
         for arg in proto.arg:
             if arg.HasField("n"):
                 _replace(arg.n)
-            elif proto.type in RECURRENT and arg.name.endswith("step_net"):
-                edit_body(proto, arg.name, _replace)
 
 
 def _to_group_norm(proto: OperatorDef) -> None:

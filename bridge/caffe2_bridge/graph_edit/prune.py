@@ -8,10 +8,10 @@ from typing import Final
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.graph_edit.value_numbering import effects_of, with_ops
+from caffe2_bridge.graph_edit.value_numbering import with_ops
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import NetEffects, OpEffects
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects, effects_of
 from caffe2_bridge.ssa.versions import VersionedBlob, get_ssa
 
 # Operators with outputs whose effect is elsewhere: in queues, counters of other processes, stores.
@@ -35,14 +35,11 @@ def remove_dead_end_ops(net: Message | bytes) -> NetDef:
     live = set(proto.external_output)
     kept: list[OperatorDef] = []
     for op, does in zip(reversed(proto.op), reversed(effects.ops), strict=True):
-        if not (
-            _acts(op, does) or any(name in live for name in (*op.output, *does.updates, *does.merges, *does.writes))
-        ):
+        if not (_acts(op, does) or any(name in live for name in (*op.output, *does.changed))):
             continue
         kept.append(op)
         live.difference_update(does.writes)
-        for names in (does.reads, does.updates, does.merges, does.mutates, does.soft, does.through):
-            live.update(names)
+        live.update(does.used)
     return with_ops(proto, reversed(kept))
 
 
@@ -85,8 +82,7 @@ def reads_of(effects: NetEffects) -> list[list[VersionedBlob]]:
     for op, does in zip(effects.net.op, effects.ops, strict=True):
         names: dict[str, None] = dict.fromkeys(op.input)
         if does.bodies:
-            for group in (does.reads, does.soft, does.through, does.updates, does.merges):
-                names.update(dict.fromkeys(name for name in group if name in versions or name in does.reads))
+            names.update(dict.fromkeys(name for name in does.used if name in versions or name in does.reads))
         reads.append([(name, versions.get(name, 0)) for name in names])
         for name in dict.fromkeys(op.output):
             versions[name] = versions.get(name, 0) + 1

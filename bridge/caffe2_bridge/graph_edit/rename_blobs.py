@@ -8,9 +8,10 @@ from typing import Final
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
-from caffe2_bridge.graph_edit.value_numbering import Slots, effects_of, illegal, place_of, rename_slots, with_ops
+from caffe2_bridge.graph_edit.value_numbering import Slots, illegal, place_of, rename_slots, with_ops
 from caffe2_bridge.netdef.views import ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import effects_of
 
 _PREDICT: Final = "predict"
 _INIT: Final = "init"
@@ -87,7 +88,7 @@ def fuse_alias_placeholder(
             raise illegal("takes one input and gives one output", place_of(_PREDICT, proto, index))
     effects = effects_of(predict, _PREDICT)
     slots, apart = Slots(effects, aliases), Slots(effects)
-    readers = _readers(apart)
+    readers = apart.readers()
     names: dict[int, str] = {}
     findings: list[Diagnostic] = []
     for index in sorted(aliases):
@@ -132,16 +133,8 @@ def _rename(
     return result, rename_slots(made, follow, _INIT, frozenset())
 
 
-def _readers(slots: Slots) -> dict[int, set[int]]:
-    readers: dict[int, set[int]] = {}
-    for index, reads in enumerate(slots.reads):
-        for slot in (*reads, *slots.before.get(index, {}).values()):
-            readers.setdefault(slot, set()).add(index)
-    return readers
-
-
 def _require_one_reader(slots: Slots, slot: int, op_id: int, name: str) -> None:
-    others = _readers(slots).get(slot, set()) - {op_id}
+    others = slots.readers().get(slot, set()) - {op_id}
     if others:
         raise _several(name, op_id, others, slots.effects.net)
 

@@ -9,11 +9,12 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import all_names
 from caffe2_bridge.graph_edit.prune import reads_of
-from caffe2_bridge.graph_edit.value_numbering import effects_of, with_ops
+from caffe2_bridge.graph_edit.value_numbering import with_ops
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.ssa.effects import NetEffects, all_names
+from caffe2_bridge.ssa.effects import NetEffects, effects_of
 from caffe2_bridge.ssa.versions import Ssa, VersionedBlob, get_output_producers, get_ssa
 
 _KEEP: Final = frozenset({"Cast", "Copy", "ExpandDims", "Flatten", "Reshape", "Squeeze", "StopGradient"})

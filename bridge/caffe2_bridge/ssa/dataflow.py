@@ -1,4 +1,4 @@
-"""Checks that every blob is there when it is read, and that no operator writes one blob twice."""
+"""Check that every blob has a value when it is read, and that no operator lists an output twice."""
 
 from __future__ import annotations
 
@@ -7,30 +7,27 @@ from typing import Final
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import ControlOperator, Role, Runs, Scope
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_bridge.netdef.views import OpView, as_net_def
-from caffe2_bridge.ssa.effects import (
-    BRANCHES,
-    RECURRENT,
-    NetEffects,
-    OpEffects,
-    analyse,
-    do_bindings,
-    loop_formals,
-    step_names,
-)
+from caffe2_bridge.netdef.views import as_net_def
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects, analyse
 
 _NET: Final = Location("net")
 
 
 def check_dataflow(net: Message | bytes, known: Collection[str] = (), *, location: Location = _NET) -> list[Diagnostic]:
-    """All findings about the flow of blobs through a net and its bodies, in net order.
+    """Report all errors in the flow of blobs through a net and its bodies, in net order.
 
-    ``known`` are blobs that exist before the net runs beside its external inputs, such as those of an init net. Codes:
-    ``duplicate-output`` (an operator lists an output twice), ``undefined-blob`` (a blob is read and nothing before
-    wrote it; only where the net declares external inputs, or in a Do, which sees nothing but what it binds; the first
-    reader of a blob is reported) and ``invalid-argument`` (the body of a control operator cannot be read). ``location``
-    gives the name and the enclosing operators of the net.
+    Args:
+        net: the net.
+        known: blobs that exist before the net runs, apart from its external inputs, such as those of an init net.
+        location: the name and the enclosing operators of the net.
+
+    Returns:
+        Diagnostics with the codes ``duplicate-output`` (an operator lists an output twice), ``undefined-blob`` (a blob
+        is read before anything writes it; only where the net declares external inputs, or in a body that sees bound
+        blobs alone; the first reader of a blob is reported) and ``invalid-argument`` (an argument of an operator with
+        bodies is wrong).
     """
     proto = as_net_def(net)
     findings: list[Diagnostic] = []
@@ -41,8 +38,8 @@ def check_dataflow(net: Message | bytes, known: Collection[str] = (), *, locatio
 def check_effects(
     effects: NetEffects, known: Collection[str], location: Location, findings: list[Diagnostic]
 ) -> list[Diagnostic]:
-    """As check_dataflow, for a net whose effects are known; ``findings`` are those of the analysis."""
-    visible = _Scope(None, closed=bool(effects.net.external_input))
+    """Check a net whose effects are known; ``findings`` are the diagnostics of the analysis."""
+    visible = _Visible(None, closed=bool(effects.net.external_input))
     visible.add(effects.net.external_input)
     visible.add(known)
     _Checker(findings).net(effects, visible, location)
@@ -53,12 +50,12 @@ def _order(location: Location) -> list[int]:
     return [-1 if place.index is None else place.index for place in (*location.path, location)]
 
 
-class _Scope:
-    """Names visible in a body: its own, and those of the scope around it. A scope that is not closed sees anything."""
+class _Visible:
+    """Names visible in a body: its own, and those of the body around it. Where it is not closed, every name is."""
 
     __slots__ = ("_names", "_parent", "closed")
 
-    def __init__(self, parent: _Scope | None, *, closed: bool) -> None:
+    def __init__(self, parent: _Visible | None, *, closed: bool) -> None:
         self._parent = parent
         self._names: set[str] = set()
         self.closed = closed
@@ -69,33 +66,32 @@ class _Scope:
     def __contains__(self, name: str) -> bool:
         return name in self._names or not self.closed or (self._parent is not None and name in self._parent)
 
-    def inner(self) -> _Scope:
-        return _Scope(self, closed=self.closed)
+    def inner(self) -> _Visible:
+        return _Visible(self, closed=self.closed)
 
 
 class _Checker:
-    """Walks a net and its bodies in the order in which they run and collects findings."""
+    """Walks a net and its bodies in the order in which they run and collects diagnostics."""
 
     def __init__(self, findings: list[Diagnostic]) -> None:
         self.findings = findings
 
-    def net(self, effects: NetEffects, visible: _Scope, location: Location) -> None:
+    def net(self, effects: NetEffects, visible: _Visible, location: Location) -> None:
         for index, (proto, op) in enumerate(zip(effects.net.op, effects.ops, strict=True)):
             names, outputs = list(proto.input), list(proto.output)
             undefined = [name for name in dict.fromkeys(names) if name and name not in visible]
             repeated = len(set(outputs)) != len(outputs)
-            if undefined or repeated or op.bodies:
+            if undefined or repeated or op.control is not None:
                 place = Location(location.net, index, proto.type, proto.name, location.path)
                 self.undefined(undefined, visible, place)
                 if repeated:
                     self.duplicates(outputs, place)
-                if op.bodies:
-                    self.bodies(OpView(proto, index), op, visible, place)
+                if op.control is not None:
+                    self.bodies(op.control, op, visible, place)
             visible.add(outputs)
-            for more in (op.writes, op.updates, op.merges):
-                visible.add(more)
+            visible.add(op.changed)
 
-    def undefined(self, names: list[str], visible: _Scope, place: Location) -> None:
+    def undefined(self, names: list[str], visible: _Visible, place: Location) -> None:
         for name in names:
             reason = f"reads blob {name!r}, which nothing before it writes and which is no external input"
             self.findings.append(Diagnostic("undefined-blob", reason, place))
@@ -107,28 +103,25 @@ class _Checker:
                 reason = f"lists output {name!r} {outputs.count(name)} times"
                 self.findings.append(Diagnostic("duplicate-output", reason, place))
 
-    def bodies(self, op: OpView, effects: OpEffects, visible: _Scope, place: Location) -> None:
-        if op.type in BRANCHES:
-            for name, body in effects.bodies.items():
-                self.net(body, visible.inner(), place.enter(name))
-        elif op.type == "Do":
-            sees_all = bool(op.proto.is_gradient_op) or op.args.flag("reuse_workspace", default=False)
-            inside = _Scope(None, closed=not sees_all)
-            inside.add(inner for inner, outer in do_bindings(op).items() if outer in visible)
-            self.net(effects.bodies["net"], inside, place.enter("net"))
-        elif op.type in RECURRENT:
-            inside = visible.inner()
-            inside.add(step_names(op))
-            inside.add(op.args.texts("recurrent_states", ()))
-            name = "step_net"
-            if op.type == "RecurrentNetworkGradient":
-                inside.add(effects.bodies["step_net"].may)
-                name = "backward_step_net"
-            if name in effects.bodies:
-                self.net(effects.bodies[name], inside, place.enter(name))
-        else:  # While runs its condition first; ONNXWhile has parameters
-            inside = visible.inner()
-            for name, body in effects.bodies.items():
-                if op.type == "ONNXWhile":
-                    inside.add(loop_formals(op, body.net))
-                self.net(body, inside, place.enter(name))
+    def bodies(self, control: ControlOperator, effects: OpEffects, visible: _Visible, place: Location) -> None:
+        inside = self.inside(control, effects, visible)
+        for name, body in effects.bodies.items():
+            role = control.bodies[name].role
+            if role is Role.PAST:
+                inside.add(body.may)
+            elif role is Role.RUN:
+                own = inside.inner() if control.runs is Runs.BRANCH else inside
+                self.net(body, own, place.enter(name))
+
+    @staticmethod
+    def inside(control: ControlOperator, effects: OpEffects, visible: _Visible) -> _Visible:
+        """What bodies see when the operator starts."""
+        if control.scope is Scope.SEALED:
+            result = _Visible(None, closed=not control.keeps_blobs)
+            formals = (formal for name in effects.bodies for formal in control.bodies[name].formals)
+            result.add(formal.name for formal in formals if formal.source is None or formal.source in visible)
+            return result
+        result = visible.inner()
+        result.add(control.own_names)
+        result.add(control.fills)
+        return result

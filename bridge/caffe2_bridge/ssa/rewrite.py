@@ -8,11 +8,12 @@ from typing import Any, Final, TypeVar, overload
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.control import all_names
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.dataflow import check_effects
-from caffe2_bridge.ssa.effects import NetEffects, all_names, analyse, keep_live
+from caffe2_bridge.ssa.effects import NetEffects, analyse, keep_live
 from caffe2_bridge.ssa.emit import emit, forget_copies, rewrite_own
 from caffe2_bridge.ssa.version_names import Entry, Names, NetVersions
 

@@ -34,11 +34,11 @@ from typing import Any, Final, TypeAlias
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge.control import is_control
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.graph_edit.value_numbering import effects_of
 from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import BODIES
+from caffe2_bridge.ssa.effects import effects_of, union
 from caffe2_bridge.ssa.in_place import is_special
 from caffe2_frontend.interop.types import Quantization
 
@@ -278,7 +278,7 @@ def _require_sound(origin: Origin) -> None:
 
 def is_plain(op: OperatorDef) -> bool:
     """Whether an operator reads its inputs and writes its outputs, and that is all."""
-    return op.type not in BODIES and not is_special(op.type)
+    return not is_control(op) and not is_special(op.type)
 
 
 def blobs_of(op: OperatorDef) -> tuple[list[str], list[str]]:
@@ -287,11 +287,9 @@ def blobs_of(op: OperatorDef) -> tuple[list[str], list[str]]:
     Raises ConversionError where a body cannot be read.
     """
     if is_plain(op):
-        return [*dict.fromkeys(filter(None, op.input))], [*dict.fromkeys(filter(None, op.output))]
+        return [*union(op.input)], [*union(op.output)]
     found = effects_of(NetDef(op=[op]), op.type).ops[0]
-    reads = (*op.input, *found.reads, *found.soft, *found.through, *found.updates, *found.merges, *found.mutates)
-    writes = (*op.output, *found.writes, *found.updates, *found.merges)
-    return [*dict.fromkeys(filter(None, reads))], [*dict.fromkeys(filter(None, writes))]
+    return [*union(op.input, found.used)], [*union(op.output, found.changed)]
 
 
 def _list(data: Json) -> list[Json]:

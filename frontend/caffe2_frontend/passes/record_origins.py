@@ -10,11 +10,11 @@ from typing import ClassVar, Final
 
 import onnx_ir as ir
 
+from caffe2_bridge.control import is_control
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
-from caffe2_bridge.ssa.effects import BODIES
 from caffe2_frontend.emit.int8_values import given
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
@@ -273,7 +273,7 @@ def _by_name(
 
 def _as_written(op: OperatorDef) -> OperatorDef:
     """The definition without the marks of the renaming of versions, which stand on copies."""
-    if op.type != "Copy" and op.type not in BODIES:
+    if op.type != "Copy" and not is_control(op):
         return op
     net = NetDef(op=[op])
     forget_copies(net)

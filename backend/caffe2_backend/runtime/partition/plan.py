@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from caffe2_backend.runtime.device_names import CPU, operator_device
+from caffe2_bridge.control import control_class
 from caffe2_bridge.devices import Side, operand_sides
-from caffe2_bridge.devices.operand_sides import CONTROL
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, RunError
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -143,8 +143,8 @@ def _dependencies(ops: Sequence[OpEffects]) -> list[set[int]]:
     readers: dict[str, list[int]] = {}
     result: list[set[int]] = []
     for i, op in enumerate(ops):
-        reads = {*op.reads, *op.soft, *op.through, *op.passes}
-        writes = {*op.writes, *op.updates, *op.merges, *op.mutates}
+        reads = {*op.found}
+        writes = {*op.changed, *op.mutates}
         needed = {writer[name] for name in reads | writes if name in writer}
         needed.update(j for name in writes for j in readers.get(name, ()))
         needed.discard(i)
@@ -184,8 +184,9 @@ def _require_copies(view: NetView, effects: Sequence[OpEffects], devices: list[s
             place = Location(view.name, op.index, op.type, op.name)
             findings.append(Diagnostic("device-mismatch", reason, place, hint=f"put a {copy} before it"))
         # What bodies write lies where their operators say, and here with the whole: it may be read on either side.
-        written = (*effect.writes, *effect.updates, *effect.merges)
-        lies.update(dict.fromkeys(written, None if op.type in CONTROL else device))
+        operator = control_class(op.proto)
+        anywhere = operator is not None and not operator.computes
+        lies.update(dict.fromkeys(effect.changed, None if anywhere else device))
         on_host = [name for name, side in zip(op.outputs, outputs, strict=True) if side is Side.HOST]
         lies.update(dict.fromkeys(on_host, CPU))
     if findings:
@@ -208,7 +209,7 @@ def _step(net: NetDef, view: NetView, effects: Sequence[OpEffects], group: _Grou
     indices = tuple(sorted(indices))
     part = NetDef(name=net.name, arg=net.arg)
     part.op.extend(view.ops[i].proto for i in indices)
-    writes = _union(name for i in indices for name in (*effects[i].writes, *effects[i].updates, *effects[i].merges))
+    writes = _union(name for i in indices for name in effects[i].changed)
     return DeviceRun(device, part, indices, writes)
 
 

@@ -12,15 +12,13 @@ from caffe2_backend.runtime.program.conversion import Lowered, lower, needs_size
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.signature import describe_inputs
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Opaque, Value, to_host
+from caffe2_bridge.control import Scope, control_class
 from caffe2_bridge.diagnostics import ConversionError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import BRANCHES
 
-# Operators that list the blobs that their bodies write as outputs; from bodies of others, a copy makes blobs known.
-_LISTING: Final = BRANCHES | {"While"}
 _OUTSIDE: Final = "outside"
 
 
@@ -99,7 +97,7 @@ class Compiler:
         asked = list(outputs)
         for position, name in enumerate(outputs):
             for op in (net.op[index] for index in self._interface.undeclared.get(name, ())):
-                if op.type in _LISTING:
+                if _lists_writes(op):
                     op.output.append(name)
                 else:
                     asked[position] = f"{name}/{_OUTSIDE}"
@@ -123,3 +121,9 @@ def _as_parameter(name: str, value: Value) -> Parameter:
     assert isinstance(value, np.ndarray | DeviceTensor)
     array: Array = to_host(value)
     return Parameter(name, array.dtype, array.shape, lambda: array)
+
+
+def _lists_writes(op: OperatorDef) -> bool:
+    """Whether an operator lists the blobs that its bodies write; from bodies of others, a copy makes blobs known."""
+    operator = control_class(op)
+    return operator is not None and operator.scope is Scope.SHARED

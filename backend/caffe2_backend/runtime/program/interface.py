@@ -88,7 +88,7 @@ def _undeclared(view: NetView, effects: NetEffects) -> dict[str, list[int]]:
     listed = {name for op in view.ops for name in op.outputs}
     found: dict[str, list[int]] = {}
     for op, effect in zip(view.ops, effects.ops, strict=True):
-        for name in dict.fromkeys((*effect.writes, *effect.updates, *effect.merges)):
+        for name in dict.fromkeys(effect.changed):
             if name not in listed:
                 found.setdefault(name, []).append(op.index)
     return found

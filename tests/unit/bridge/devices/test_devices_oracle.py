@@ -14,10 +14,9 @@ import pytest
 from conformance.oracle import find_oracle
 from support.paths import GOLDEN, SUPPORT
 
+from caffe2_bridge.control import is_control
 from caffe2_bridge.devices import HOST, Device, Side, cuda_operators, follow_inputs, insert_copies, operand_sides
-from caffe2_bridge.devices.operand_sides import CONTROL
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.effects import RECURRENT
 
 GPU: Final = Device("cuda", 1)
 # Operators whose schemas say less than their kernels, which look for the operand on the host.
@@ -46,7 +45,7 @@ def plain_nets() -> Iterator[NetDef]:
         free = any(Side.FREE in side for op in given.op for side in operand_sides(op))
         if len(given.op) < 3 or len(set(written)) < len(written) or free:
             continue
-        if any(op.type in CONTROL | RECURRENT | SCHEMA_IS_SILENT for op in given.op):
+        if any(is_control(op) or op.type in SCHEMA_IS_SILENT for op in given.op):
             continue
         net = NetDef(name="plain", op=given.op, external_input=given.external_input)
         for op in net.op:

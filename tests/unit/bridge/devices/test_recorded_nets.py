@@ -13,9 +13,8 @@ from conformance.corpus import Case, CaseRef, find_cases, read_case
 from conformance.oracle import OracleRun, run_oracle
 from support.paths import GOLDEN
 
+from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices import Device, follow_inputs, fuse_copies, insert_copies
-from caffe2_bridge.devices.infer import StepNets
-from caffe2_bridge.devices.operand_sides import GRADIENT
 from caffe2_bridge.graph_edit import remove_dead_end_ops
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -32,10 +31,10 @@ def sample() -> list[CaseRef]:
 
 def spread(net: NetDef) -> None:
     """Every third operator onto a GPU, bodies included; a gradient operator and its forward operator stay together."""
-    kept = {"RecurrentNetwork"} if any(op.type == GRADIENT for op in net.op) else set()
+    kept = {"RecurrentNetwork"} if any(op.type == "RecurrentNetworkGradient" for op in net.op) else set()
     for index, op in enumerate(net.op):
         op.ClearField("device_option")
-        if index % 3 == 1 and op.type not in {*kept, GRADIENT}:
+        if index % 3 == 1 and op.type not in {*kept, "RecurrentNetworkGradient"}:
             op.device_option.CopyFrom(GPU.option())
         for arg in op.arg:
             if arg.HasField("n"):
@@ -60,13 +59,13 @@ def changed(case: Case, way: str) -> tuple[NetDef, int]:
     net.external_output[:] = list(case.outputs)
     where: dict[str, Device] = {}
     if way == "spread":
-        with StepNets(net):
+        with parsed_bodies(net):
             spread(net)
     else:
         inputs = list(dict.fromkeys(net.external_input))
         net, where = follow_inputs(net, dict.fromkeys(inputs[::3], GPU), inputs[1::3])
     net = remove_dead_end_ops(fuse_copies(insert_copies(net, where)[0]))
-    with StepNets(net):
+    with parsed_bodies(net):
         count = gather(net)
     return net, count
 

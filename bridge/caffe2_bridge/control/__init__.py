@@ -1,0 +1,71 @@
+"""Operators with bodies: If, AsyncIf, While, Do, ONNXWhile, RecurrentNetwork and RecurrentNetworkGradient.
+
+This package alone reads and writes their arguments. :func:`control_of` gives the view of an operator; ``*_arguments``
+make the arguments of a new one. A new operator is one file here with its class, and a line in ``operators.py``.
+"""
+
+from caffe2_bridge.control.branch import If, if_arguments
+from caffe2_bridge.control.description import (
+    Body,
+    ControlOperator,
+    Formal,
+    Place,
+    Result,
+    Role,
+    Runs,
+    Scope,
+)
+from caffe2_bridge.control.do import Do, do_arguments
+from caffe2_bridge.control.names import all_names
+from caffe2_bridge.control.onnx_while import OnnxWhile, onnx_while_arguments
+from caffe2_bridge.control.operators import body_arguments, control_class, control_of, is_control
+from caffe2_bridge.control.recurrent import (
+    RecurrentNetwork,
+    StepOperator,
+    backward_arguments,
+    name_aliases,
+    recurrent_arguments,
+)
+from caffe2_bridge.control.recurrent_gradient import RecurrentNetworkGradient
+from caffe2_bridge.control.recurrent_spec import Alias, Link, RecurrentSpec, Scratch, State
+from caffe2_bridge.control.rename import edit_bodies, rename_control
+from caffe2_bridge.control.text import parsed_bodies
+from caffe2_bridge.control.while_loop import While, while_arguments
+
+__all__ = [
+    "Alias",
+    "Body",
+    "ControlOperator",
+    "Do",
+    "Formal",
+    "If",
+    "Link",
+    "OnnxWhile",
+    "Place",
+    "RecurrentNetwork",
+    "RecurrentNetworkGradient",
+    "RecurrentSpec",
+    "Result",
+    "Role",
+    "Runs",
+    "Scope",
+    "Scratch",
+    "State",
+    "StepOperator",
+    "While",
+    "all_names",
+    "backward_arguments",
+    "body_arguments",
+    "control_class",
+    "control_of",
+    "do_arguments",
+    "edit_bodies",
+    "if_arguments",
+    "is_control",
+    "name_aliases",
+    "onnx_while_arguments",
+    "parsed_bodies",
+    "recurrent_arguments",
+    "rename_control",
+    "while_arguments",
+]

@@ -1,0 +1,120 @@
+"""RecurrentNetworkGradient: a backward step net, from the last step to the first, in the workspaces of the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Final
+
+from caffe2_bridge.control.description import Place, Role
+from caffe2_bridge.control.recurrent import (
+    BACKWARD_EXTERNAL,
+    BACKWARD_STEP,
+    GRADIENT_SUFFIX,
+    RENAME_SUFFIX,
+    StepOperator,
+)
+from caffe2_bridge.control.recurrent_spec import (
+    ALIAS_SOURCE,
+    ALIAS_TARGET,
+    OLD_INITIAL_BLOBS,
+    SCRATCHES,
+    STATES,
+    STEP,
+    is_early,
+)
+
+_BACKWARD_SCRATCHES: Final = "backward_scratch"
+_BACKWARD_ALIASES: Final = "backward_alias_dst"
+
+
+class RecurrentNetworkGradient(StepOperator):
+    """``RecurrentNetworkGradient(gradients of outputs..., inputs..., outputs...) -> gradients of inputs``.
+
+    Operands and arguments are those of the forward operator, which its gradient maker hands on. Names of gradients of
+    states and of the sequence are derived from their names.
+    """
+
+    types = ("RecurrentNetworkGradient",)
+    roles: ClassVar = {STEP: Role.PAST, BACKWARD_STEP: Role.RUN}
+
+    @property
+    def output_gradients(self) -> int:
+        """The number of inputs that are gradients of the forward operator's outputs."""
+        args = self.op.args
+        return 1 if is_early(args) else len(args.integers("outputs_with_grads", ()))
+
+    @property
+    def derived_from(self) -> tuple[str, ...]:
+        """Blobs from whose names those of gradients are derived: the states and the input sequence."""
+        sequence = self.output_gradients
+        return (*self.states, *self.op.inputs[sequence : sequence + 1])
+
+    def used_name(self, name: str) -> str:
+        """The name that the operator really uses for a blob (its ``<blob>.rename`` arguments)."""
+        return self.op.args.text(name + RENAME_SUFFIX, name)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The outputs, and the gradients of states and sequences that it names itself."""
+        args = self.op.args
+        linked = [self.used_name(name) for _, name in self.backward_links]
+        gradients = [self.used_name(name + GRADIENT_SUFFIX) for name in self.derived_from]
+        early = (*args.texts(_BACKWARD_SCRATCHES, ()), *args.texts(_BACKWARD_ALIASES, ()))
+        return (*self.op.outputs, *(name for name in (*linked, *gradients, *early) if name not in self.op.inputs))
+
+    @property
+    def may_read(self) -> tuple[str, ...]:
+        """What the forward operator has left."""
+        linked = [self.used_name(name) for _, name in self.backward_links]
+        return (*self.states, *linked, *(outer for _, outer in self.links), *self.alias_targets)
+
+    def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
+        """The gradients of outputs and the sequence are with the operator."""
+        own = range(self.output_gradients + 1)
+        inputs = tuple(Place.OPERATOR if i in own else Place.ANYWHERE for i in range(len(self.op.inputs)))
+        return inputs, (Place.OPERATOR,) * len(self.op.outputs)
+
+    def why_fixed(self, name: str) -> str | None:
+        """Gradients are found by derived names."""
+        if name in self.derived_from or name.endswith(GRADIENT_SUFFIX):
+            return f"this operator derives names of gradients from {name!r}"
+        return None
+
+    def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
+        """Every blob that is written gets the name of what is left; derived names are kept by ``.rename`` arguments."""
+        written = set(self.writes)
+
+        def outer(name: str) -> str:
+            return left(name) if name in written else found(name)
+
+        args = self.op.args
+        derived = {name: outer(name) for name in self.derived_from}
+        made = self.op.outputs[1 : 1 + len(args.integers("param", ()))]
+        real = {name: self.used_name(name) for _, name in self.backward_links}
+        for argument, names in (
+            (STATES, self.states),
+            (SCRATCHES, self.scratches),
+            (ALIAS_TARGET, self.alias_targets),
+            (ALIAS_SOURCE, self.alias_sources),
+            ("link_external", [name for _, name in self.links]),
+            (OLD_INITIAL_BLOBS, args.texts(OLD_INITIAL_BLOBS, ())),
+            (_BACKWARD_SCRATCHES, args.texts(_BACKWARD_SCRATCHES, ())),
+            (_BACKWARD_ALIASES, args.texts(_BACKWARD_ALIASES, ())),
+        ):
+            self._assign(argument, map(outer, names))
+        links = [name if outer(real[name]) == real[name] else outer(real[name]) for _, name in self.backward_links]
+        self._assign(BACKWARD_EXTERNAL, links)
+        for argument, wanted in self._renames(derived, outer):
+            for arg in [arg for arg in self.op.proto.arg if arg.name == argument]:
+                self.op.proto.arg.remove(arg)
+            self.op.proto.arg.add(name=argument, s=wanted.encode())
+        if made and not args.texts("param_grads", ()) and any(outer(name) != name for name in made):
+            self.op.proto.arg.add(name="param_grads", strings=[name.encode() for name in made])
+
+    def _renames(self, derived: dict[str, str], outer: Callable[[str], str]) -> Iterator[tuple[str, str]]:
+        """``.rename`` arguments that keep the names of gradients of blobs that have new names."""
+        for old, new in derived.items():
+            real = self.used_name(old + GRADIENT_SUFFIX)
+            wanted = outer(real) if real in self.writes else real
+            if wanted != self.used_name(new + GRADIENT_SUFFIX):
+                yield new + GRADIENT_SUFFIX + RENAME_SUFFIX, wanted
