@@ -52,7 +52,7 @@ class _Writer:
         here = outer.enter(step.name or "step") if outer.path or step.name else outer
         reason = _refused(step)
         if reason:
-            self.findings.append(Diagnostic("plan-step", reason, here))
+            self.findings.append(Diagnostic("plan-step", reason, here, hint="convert the nets of the plan one by one"))
             return []
         stop = step.should_stop_blob if step.HasField("should_stop_blob") else None
         # A blob that nothing wrote yet stops nothing.
@@ -127,15 +127,15 @@ class _Writer:
 def _refused(step: ExecutionStep) -> str:
     """Why a step cannot be part of a net, empty where it can."""
     reasons = {
-        "num_iter and should_stop_blob exclude one another": step.HasField("should_stop_blob")
+        "the step has num_iter and should_stop_blob, which exclude one another": step.HasField("should_stop_blob")
         and step.HasField("num_iter"),
-        "only_once is nothing that Caffe2 supports": step.HasField("only_once"),
-        "its sub-steps run at the same time": step.concurrent_substeps and len(step.substep) > 1,
-        f"it runs in {step.num_concurrent_instances} copies at a time": step.num_concurrent_instances > 1,
-        "it runs in a workspace of its own": step.create_workspace,
-        f"it runs the net {step.report_net!r} now and then to report": step.report_net,
-        f"it runs every {step.run_every_ms} ms": step.run_every_ms,
-        "it has both nets and sub-steps": step.network and step.substep,
+        "the step has only_once, which Caffe2 does not support": step.HasField("only_once"),
+        "the step runs its substeps concurrently": step.concurrent_substeps and len(step.substep) > 1,
+        f"the step runs in {step.num_concurrent_instances} concurrent copies": step.num_concurrent_instances > 1,
+        "the step runs in a workspace of its own": step.create_workspace,
+        f"the step runs the net {step.report_net!r} periodically to report": step.report_net,
+        f"the step runs every {step.run_every_ms} ms": step.run_every_ms,
+        "the step has both nets and substeps": step.network and step.substep,
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

@@ -91,7 +91,11 @@ def _describe_declared(
     for name, placeholder in init.placeholders.items():
         if name not in inputs and name in net.external_input:
             reason = f"the init net also fills input {name!r}, with a sample: the values are ignored"
-            warnings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING))
+            hint = (
+                "remove the fill from the init net, or describe the input: "
+                f"--input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
+            )
+            warnings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING, hint))
             shape = None if placeholder.shape == PLACEHOLDER_SHAPE else (None,) * len(placeholder.shape)
             inputs[name] = TensorInfo(None, shape)
     for name, info in stored.items():

@@ -106,10 +106,10 @@ def test_a_damaged_init_net(tmp_path: Path) -> None:
 
 def test_a_predict_net_in_place_of_the_init_net(tmp_path: Path) -> None:
     text = refused(tmp_path, CHAR_RNN / "predict_net.pb", "--init", CHAR_RNN / "predict_net.pb")
-    assert "init[0] FC: error: reads 'input_blob', which no operator of the init net makes (" in text or (
-        "[0] FC: error: reads 'input_blob', which no operator of the init net makes" in text
+    assert "init[0] FC: error: the operator reads 'input_blob', which no operator of the init net writes (" in text or (
+        "[0] FC: error: the operator reads 'input_blob', which no operator of the init net writes" in text
     )
-    assert "[not-an-init-net] (an init net only makes parameters: is this a predict net?)" in text
+    assert "[not-an-init-net] (an init net only writes parameters: exchange the files if this is a predict net)" in text
     assert text.count("not-an-init-net") == 1
     assert "undefined-blob" not in text
 
@@ -189,8 +189,11 @@ def test_a_wrong_argument_says_so_where_nothing_is_known_of_the_input() -> None:
 def test_an_input_that_nothing_feeds(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
     text = refused(tmp_path, path)
-    assert "net[0] FC: error: reads blob 'w', which nothing before it writes and which is no external input" in text
-    assert "net[0] FC: error: reads blob 'b', which" in text
+    undefined = (
+        "which no earlier operator writes and which is not an external input [undefined-blob] (give the init net"
+    )
+    assert f"net[0] FC: error: the operator reads blob 'w', {undefined}" in text
+    assert "net[0] FC: error: the operator reads blob 'b', which" in text
     np.savez(tmp_path / "in.npz", z=np.zeros(3, np.float32))
     result = call("run", CHAR_RNN, "--inputs", tmp_path / "in.npz", "-o", tmp_path / "out.npz")
     assert result.exit_code == 1

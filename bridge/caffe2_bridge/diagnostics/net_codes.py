@@ -12,7 +12,8 @@ NET_CODES: Final = (
         summary="A fill of the init net is invalid, so its parameter has no value.",
         cause="The arguments of the fill contradict each other or the operator: too few values for the shape, an "
         "element type that the fill does not have, a negative dim.",
-        example="init[3] GivenTensorFill: error: 6 values are given for shape (2, 4) [bad-fill]",
+        example="init[3] GivenTensorFill: error: the shape [2, 4] needs 8 values, but 'values' holds 6 floats "
+        "[bad-fill]",
         cure="Correct the fill, or save the parameters again from a workspace that has them.",
     ),
     DiagnosticCode(
@@ -58,7 +59,7 @@ NET_CODES: Final = (
         summary="An operator of the init net reads a blob that no operator of the init net writes.",
         cause="Most often the predict net was given as the init net, or the two were exchanged.",
         example="init[0] FC: error: the operator reads 'data', which no operator of the init net writes "
-        "[not-an-init-net] (an init net writes parameters only: exchange the files if this is a predict net)",
+        "[not-an-init-net] (an init net only writes parameters: exchange the files if this is a predict net)",
         cure="Give the init net with `--init FILE`, or `to_onnx(predict_net, init_net)` in this order.",
     ),
     DiagnosticCode(
@@ -67,8 +68,8 @@ NET_CODES: Final = (
         summary="The init net fills an input of the predict net with a sample.",
         cause="Caffe2's mobile exporter writes a fill for each input into the init net, so that the net runs at once. "
         "The conversion treats the blob as an input and ignores the values of the fill.",
-        example="predict: warning: the init net fills input 'data' with a sample, whose values are not used "
-        "[placeholder] (remove the fill from the init net, or describe the input: --input data=float32[DIMS], or "
+        example="predict: warning: the init net also fills input 'data', with a sample: the values are ignored "
+        "[placeholder] (remove the fill from the init net, or describe the input: --input 'data=DTYPE[DIMS]', or "
         "inputs={'data': (dtype, shape)})",
         cure="Nothing needs to be done if the blob is an input. If it is a parameter, remove it from the predict "
         "net's external inputs. Describing the input removes the warning: `--input data=float32[N,3,224,224]`, or "
@@ -79,7 +80,8 @@ NET_CODES: Final = (
         summary="A step of a plan cannot be converted to operators of one net.",
         cause="The step runs concurrently, in copies, periodically or in a workspace of its own, contradicts itself, "
         "or names a net that the plan does not contain.",
-        example="plan > train: error: the step runs its substeps concurrently [plan-step]",
+        example="plan > train: error: the step runs its substeps concurrently [plan-step] (convert the nets of "
+        "the plan one by one)",
         cure="Convert the nets of the plan one by one, or write the step without that option.",
     ),
     DiagnosticCode(

@@ -43,7 +43,7 @@ OPERATOR_CODES: Final = (
         code="missing-input",
         summary="An operator lists fewer inputs than it needs.",
         cause="A required input is not listed, or has an empty name.",
-        example="predict[6] FC: error: input 2 is missing: the operator lists 2 inputs [missing-input]",
+        example="predict[6] FC: error: input 2 is missing: the operator lists 2 [missing-input]",
         cure="Add the input to the operator.",
     ),
     DiagnosticCode(
@@ -68,8 +68,9 @@ OPERATOR_CODES: Final = (
         summary="The element type, the rank or a dim of a value must be known, and is not.",
         cause="The conversion depends on it, and neither the caller nor the operators that read the net's inputs "
         "determine it.",
-        example="predict: error: the rank of input 'data' is unknown [needs-shape] (describe the input: "
-        "--input 'data=DTYPE[DIMS]', or inputs={'data': (dtype, shape)})",
+        example="predict: error: the rank of input 'data' is unknown [needs-shape] (describe it: "
+        "--input 'data=DTYPE[DIMS]', or inputs={'data': (dtype, shape)}; a dim is an integer, a name, or '?' (None in "
+        "Python))",
         cure="Describe the inputs: `--input 'data=float32[N,3,224,224]'`, or "
         "`inputs={'data': ('float32', ['N', 3, 224, 224])}`. A dim is an integer, a name (symbolic) or `?` (None in "
         "Python).",
@@ -88,7 +89,8 @@ OPERATOR_CODES: Final = (
         severity=Severity.NOTE,
         summary="The conversion made a choice that the user may want to know.",
         cause="Several equivalent forms exist, for example LSTM, Scan or Loop for a recurrent net.",
-        example="predict[12] RecurrentNetwork: note: converted to Scan: the step net is not an LSTM, GRU or RNN [note]",
+        example="predict[12] RecurrentNetwork: note: the net becomes a Scan, because no LSTM, GRU or RNN operator "
+        "computes it: the step net has 3 states [note]",
         cure="Nothing needs to be done. The form can be chosen: `--recurrent fused|scan|loop`, or `recurrent='scan'`.",
     ),
     DiagnosticCode(
@@ -121,7 +123,7 @@ OPERATOR_CODES: Final = (
         cause="ONNX operators cannot compute it (queues, databases, counters, gradients), Caffe2 has no equivalent "
         "(import), or the type is misspelled. `caffe2-bridge ops` lists the operators that convert.",
         example="predict[0] CreateDB: error: operator 'CreateDB' has no conversion: it reads or writes a database, a "
-        "file or a stream [unknown-operator]",
+        "file or a stream [unknown-operator] (choose outputs that do not need it: --output NAME, or outputs=[NAME])",
         cure="Export: choose outputs before the operator with `--output NAME`, or `outputs=[NAME]`. Import: carry it "
         "as an ONNX operator with `--foreign carry`, or `to_netdef(model, foreign='carry')`.",
     ),

@@ -52,7 +52,7 @@ def _given(op: FillOp, dtype: np.dtype[Any], kind: int, *, required: bool = True
     count = values.count(kind)
     size = math.prod(shape)
     if count != size:
-        reason = f"the shape {list(shape)} asks for {size} values, but 'values' holds {count} {_KINDS[kind]}"
+        reason = f"the shape {list(shape)} needs {size} values, but 'values' holds {count} {_KINDS[kind]}"
         other = next((name for k, name in _KINDS.items() if k != kind and not count and values.count(k)), None)
         raise FillError(f"{reason} (it holds {other})" if other else reason)
     if kind == wire.INTS and dtype.kind != "b" and dtype.itemsize < 8:
@@ -75,7 +75,7 @@ def _dtype_by_name(op: FillOp) -> np.dtype[Any]:
     except ArgumentError:
         name = op.args.text("dtype").upper()
         if name not in _GIVEN:
-            raise FillError(f"'dtype' is {name}, which this operator does not make") from None
+            raise FillError(f"'dtype' is {name}, which this operator cannot write") from None
         return DTYPES[TensorProto.DataType.Value(name)]
 
 
@@ -109,7 +109,7 @@ def _byte_reader(values: Values, number: int) -> Callable[[], Array]:
 
 def _require_size(shape: tuple[int, ...], count: int) -> None:
     if count != math.prod(shape):
-        raise FillError(f"the shape {list(shape)} asks for {math.prod(shape)} values, but 'values' holds {count}")
+        raise FillError(f"the shape {list(shape)} needs {math.prod(shape)} values, but 'values' holds {count}")
 
 
 def int8_given(op: FillOp) -> Filled:
@@ -169,7 +169,7 @@ def constant(op: FillOp) -> Filled:
         return _full(dtype, shape, value)
     given = op.inputs[1]
     if given.size != 1 or given.dtype != dtype or dtype.kind == "O":
-        raise FillError(f"input {given.name!r} is to be the value: it must be one element of {dtype.name}")
+        raise FillError(f"input {given.name!r} is the value, and must be one element of {dtype.name}")
     return Filled(dtype, shape, lambda: np.full(shape, given.load().reshape(()), dtype))
 
 
@@ -183,7 +183,7 @@ def diagonal(op: FillOp) -> Filled:
     dtype, value = _value(op)
     shape = fill_shape(op)
     if dtype.kind == "O":
-        raise FillError("'dtype' is STRING, which this operator does not make")
+        raise FillError("'dtype' is STRING, which this operator cannot write")
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
         raise FillError(f"the shape {list(shape)} has no diagonal: two dimensions, or more of equal length, have one")
     step = 1 + sum(math.prod(shape[len(shape) - axis :]) for axis in range(1, len(shape)))

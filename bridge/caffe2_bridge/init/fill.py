@@ -87,9 +87,9 @@ def fill_shape(op: FillOp) -> tuple[int, ...]:
     as_shape = bool(op.args.integer("input_as_shape", default=0))
     if not op.inputs:
         if extra:
-            raise FillError("'extra_shape' needs an input, and there is none")
+            raise FillError("'extra_shape' needs an input, but the operator has none")
         if as_shape:
-            raise FillError("'input_as_shape' needs an input, and there is none")
+            raise FillError("'input_as_shape' needs an input, but the operator has none")
         return checked_shape(shape)
     if shape:
         raise FillError("'shape' and an input are given at the same time")
@@ -97,7 +97,7 @@ def fill_shape(op: FillOp) -> tuple[int, ...]:
     if not as_shape:
         return checked_shape((*first.shape, *extra))
     if first.dtype != np.int64 or len(first.shape) != 1 or not first.size:
-        raise FillError(f"input {first.name!r} is to be a shape: it must be a vector of int64, one element at least")
+        raise FillError(f"input {first.name!r} is the shape, and must be a vector of int64 with at least one element")
     return checked_shape((*map(int, first.load()), *extra))
 
 
@@ -106,7 +106,7 @@ def checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     if any(dim < 0 for dim in shape):
         raise FillError(f"the shape {list(shape)} has a negative dimension")
     if math.prod(shape) > _MOST_ELEMENTS or len(shape) > _MOST_DIMENSIONS:
-        raise FillError(f"the shape {list(shape)} is that of no tensor: it has {math.prod(shape)} elements")
+        raise FillError(f"the shape {list(shape)} is too large for a tensor: it has {math.prod(shape)} elements")
     return shape
 
 
@@ -115,7 +115,7 @@ def fill_dtype(op: FillOp, allowed: tuple[str, ...], default: int) -> np.dtype[A
     number = op.args.integer("dtype", default=default)
     name = _TYPE_NAMES.get(number, str(number))
     if name not in allowed:
-        raise FillError(f"'dtype' is {name}, which this operator does not make")
+        raise FillError(f"'dtype' is {name}, which this operator cannot write")
     return DTYPES[number]
 
 

@@ -208,7 +208,7 @@ class _Reader:
         op = operator.light
         missing = [name for name in op.input if name not in self._made]
         if missing and op.type != "Load":
-            reason = f"reads {missing[0]!r}, which no operator of the init net makes"
+            reason = f"the operator reads {missing[0]!r}, which no operator of the init net writes"
             self._strange.append(Diagnostic("not-an-init-net", reason, Location(self.name, index, op.type, op.name)))
         self.rest.append(OpView(operator.whole(), index))
         self._read_by_rest.update(op.input)
@@ -219,8 +219,8 @@ class _Reader:
         found = list(self._findings)
         if self._strange:
             first = self._strange[0]
-            more = f" ({len(self._strange) - 1} more operators do the like)" if len(self._strange) > 1 else ""
-            hint = "an init net only makes parameters: is this a predict net?"
+            more = f" ({len(self._strange) - 1} more operators do the same)" if len(self._strange) > 1 else ""
+            hint = "an init net only writes parameters: exchange the files if this is a predict net"
             found.append(dataclasses.replace(first, reason=first.reason + more, hint=hint))
         return tuple(sorted(found, key=lambda finding: finding.location.index or 0))
 

@@ -76,7 +76,7 @@ def unique_uniform(op: FillOp) -> Filled:
     avoid = np.unique(avoid[(avoid >= low) & (avoid <= high)])
     size = math.prod(shape)
     if size > high - low + 1 - avoid.size:
-        raise FillError(f"there are no {size} different values in {low}..{high} without those to be avoided")
+        raise FillError(f"{low}..{high} holds no {size} different values besides those to avoid")
 
     def make() -> Array:
         # Draws among the values that are left, then counts past those to be avoided.
@@ -106,7 +106,7 @@ def gaussian(op: FillOp) -> Filled:
 def _fan(shape: tuple[int, ...], axis: int) -> int:
     """Elements for each index of an axis. An axis without elements has none to spread."""
     if len(shape) <= axis:
-        raise FillError(f"the shape {list(shape)} must have {axis + 1} dimensions at least")
+        raise FillError(f"the shape {list(shape)} must have at least {axis + 1} dimensions")
     return max(1, math.prod(shape) // max(1, shape[axis]))
 
 

@@ -104,7 +104,7 @@ def onnx_dtype(value: Any) -> ir.DataType:
         dtype = np.dtype(value)
         return ir.DataType.STRING if dtype.kind in "OSU" else ir.DataType.from_numpy(dtype)
     except (TypeError, ValueError):
-        raise InputSpecError(f"{value!r} is no element type") from None
+        raise InputSpecError(f"{value!r} is not an element type, such as float32, int64 or bool") from None
 
 
 def tensor_info(name: str, spec: Any) -> TensorInfo:
@@ -136,4 +136,4 @@ def _dim(name: str, dim: Any) -> Dim:
         return dim
     if isinstance(dim, int | np.integer) and dim >= 0:
         return int(dim)
-    raise InputSpecError(f"input {name!r}: {dim!r} is no dim: an int, a name or None is expected")
+    raise InputSpecError(f"input {name!r}: {dim!r} is not a dim: an integer, a name or None is expected")

@@ -94,13 +94,15 @@ class Lowering:
         """Whether all that the operator reads was written, and it writes each blob once; what is not so is reported."""
         undefined = [name for name in dict.fromkeys(view.inputs) if name and not scope.is_known(name)]
         for name in undefined:
-            reason = f"reads blob {name!r}, which nothing before it writes and which is no external input"
-            self.report("undefined-blob", reason, here)
+            reason = (
+                f"the operator reads blob {name!r}, which no earlier operator writes and which is not an external input"
+            )
+            self.report("undefined-blob", reason, here, _input_hint(name) if scope.outermost else "")
             scope.poison(name)
         repeated = _repeated(view.outputs)
         for name in repeated:
-            reason = f"lists output {name!r} {view.outputs.count(name)} times"
-            self.report("duplicate-output", reason, here)
+            reason = f"the operator lists output {name!r} {view.outputs.count(name)} times"
+            self.report("duplicate-output", reason, here, "give each output a name of its own")
         return not undefined and not repeated
 
     @staticmethod
@@ -116,7 +118,7 @@ class Lowering:
             scope.poison(name)
 
     def _report_unknown(self, view: OpView, here: Location) -> None:
-        self.report("unknown-operator", _unknown(view.type), here)
+        self.report("unknown-operator", _unknown(view.type), here, _unknown_hint(view.type))
 
     def _report_unknown_inside(self, view: OpView, here: Location) -> None:
         """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
@@ -136,7 +138,7 @@ class Lowering:
     def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
         converter = self._converter(view)
         if converter is None:
-            raise UnsupportedError(_unknown(view.type), code="unknown-operator")
+            raise UnsupportedError(_unknown(view.type), _unknown_hint(view.type), "unknown-operator")
         op = Op(view, scope, here, self)
         view.args.ignore(*HARMLESS_ARGS)
         is_traced = scope.outermost and not view.proto.domain  # ONNX operators come back as themselves without it
@@ -144,11 +146,11 @@ class Lowering:
         outputs = _as_tuple(converter(op))
         if view.args.unread:
             names = ", ".join(map(repr, view.args.unread))
-            raise UnsupportedError(f"argument {names} has no meaning for this operator", code="unknown-argument")
+            reason = f"argument {names} has no meaning for this operator"
+            raise UnsupportedError(reason, "remove the argument, or correct its name", "unknown-argument")
         if len(outputs) < len(view.outputs):
-            raise UnsupportedError(
-                f"{len(view.outputs)} outputs are listed, the operator has {len(outputs)}", code="extra-output"
-            )
+            reason = f"the operator lists {len(view.outputs)} outputs, but it has {len(outputs)}"
+            raise UnsupportedError(reason, "remove the outputs that it does not have", "extra-output")
         for name, value in zip(view.outputs, outputs, strict=False):
             if name:
                 scope.bind(name, value)
@@ -184,6 +186,17 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 def _unknown(op_type: str) -> str:
     reason = why_not(op_type)
     return f"operator {op_type!r} has no conversion" + (f": {reason}" if reason else "")
+
+
+def _unknown_hint(op_type: str) -> str:
+    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]" if why_not(op_type) else ""
+
+
+def _input_hint(name: str) -> str:
+    return (
+        "give the init net that fills it: --init FILE, or init_net=...; "
+        f"or make it an input: --input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
+    )
 
 
 def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:

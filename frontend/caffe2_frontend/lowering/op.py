@@ -28,7 +28,7 @@ class Op(OperatorBase):
     Converters read operands and arguments and emit nodes; they invent no names and change nothing.
     """
 
-    shape_hint: ClassVar[str] = "give the shapes of the inputs"
+    shape_hint: ClassVar[str] = "describe the inputs: --input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
 
     def __init__(self, view: OpView, scope: Scope, location: Location, lowering: LoweringContext) -> None:
         super().__init__(location, lowering)
@@ -56,11 +56,13 @@ class Op(OperatorBase):
     def input(self, index: int) -> Value:
         """Operand ``index``; a missing one is a finding."""
         if index >= len(self.view.inputs):
-            self.unsupported(f"input {index} is missing: {len(self.view.inputs)} given", code="missing-input")
+            self.unsupported(
+                f"input {index} is missing: the operator lists {len(self.view.inputs)}", code="missing-input"
+            )
         name = self.view.inputs[index]
         value = self.scope.find(name)
         if value is None:
-            self.unsupported(f"input {index} ({name!r}) is no tensor that this operator can read", code="no-tensor")
+            self.unsupported(f"input {index} ({name!r}) is not a tensor that this operator can read", code="no-tensor")
         return value
 
     def has_input(self, index: int) -> bool:

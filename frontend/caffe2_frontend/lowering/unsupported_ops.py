@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_QUEUE = "it moves blobs through a queue, which is no tensor"
+_QUEUE = "it moves blobs through a queue, which is not a tensor"
 _DATABASE = "it reads or writes a database, a file or a stream"
-_RECORD = "records and cursors over them are no tensors"
-_MAP = "a map is no tensor"
-_INDEX = "an index from keys to numbers is no tensor, and changes as it is used"
+_RECORD = "records and cursors over them are not tensors"
+_MAP = "a map is not a tensor"
+_INDEX = "an index from keys to numbers is not a tensor, and changes as it is used"
 _ATOMIC = "it is a variable that threads of one process share"
-_COUNTER = "a counter is no tensor; plans that count are converted as a whole"
+_COUNTER = "a counter is not a tensor; plans that count are converted as a whole"
 _NETWORK = "it talks to other processes"
 _STATISTICS = "it counts in a registry of the whole process"
 _CLOCK = "it reads a clock"
-_STATE = "it keeps something from run to run that is no output"
+_STATE = "it keeps a state from run to run that is not an output"
 _CODE = "it runs code that is not in the net"
-_PACKED = "the packed matrix is no tensor"
-_ABORT = "all it does is to end the run"
+_PACKED = "the packed matrix is not a tensor"
+_ABORT = "it only ends the run"
 _MESSAGE = "its output is a serialized message"
-_ELSEWHERE = "real Caffe2 has it for other devices only, where its results cannot be asked for"
+_ELSEWHERE = "real Caffe2 has it on other devices only, where its results cannot be compared"
 
 _TYPES: Final[Mapping[str, str]] = {
     _QUEUE: "CreateBlobsQueue CloseBlobsQueue EnqueueBlobs DequeueBlobs SafeEnqueueBlobs SafeDequeueBlobs "

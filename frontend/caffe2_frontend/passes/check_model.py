@@ -55,7 +55,7 @@ class CheckModel(InPlacePass[Export]):
 
 def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
     reason = f"the rank of output {output.name!r} is unknown"
-    hint = "give the shapes of the inputs: --input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
+    hint = "describe the inputs: --input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
     return Diagnostic("needs-shape", reason, Location(str(model.graph.name)), hint=hint)
 
 

@@ -83,10 +83,11 @@ def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
 
 
 def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:
+    described = f"describe it: --input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
     if not wanted:
-        reason = f"no operator reads input {name!r}, and its rank is unknown: it is left out"
-        return Diagnostic("unused-input", reason, place, Severity.NOTE)
-    hint = "give its shape: a list of dims, each a size, a name or None"
+        reason = f"input {name!r} is left out, because no operator reads it and its rank is unknown"
+        return Diagnostic("unused-input", reason, place, Severity.NOTE, f"to keep it, {described}")
+    hint = f"{described}; a dim is an integer, a name, or '?' (None in Python)"
     return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", place, hint=hint)
 
 

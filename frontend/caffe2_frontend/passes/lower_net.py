@@ -126,10 +126,11 @@ def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
 def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Diagnostic]) -> ir.Value | None:
     value = scope.find(blob)
     if value is None and not scope.is_poisoned(blob):
-        reason = f"output {name!r} is written by no operator, or is no tensor"
-        findings.append(Diagnostic("undefined-output", reason, Location(net.name)))
+        reason = f"output {name!r} is not written by any operator, or is not a tensor"
+        hint = "choose the outputs: --output NAME, or outputs=[NAME]"
+        findings.append(Diagnostic("undefined-output", reason, Location(net.name), hint=hint))
     if value is not None and value.shape is None and settle_rank(scope, value):
-        reason = f"output {name!r} has fewer dims in one branch: there dims of one come before them"
+        reason = f"output {name!r} has fewer dims in one branch, where dims of size 1 are put before them"
         findings.append(Diagnostic("changed-rank", reason, Location(net.name), severity=Severity.WARNING))
     return value
 

@@ -55,10 +55,11 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     if reason is None:
         _bind_rows(op, spec, emit_rowwise(op, spec, form))
     elif form in ("auto", "loop"):
-        op.note(f"a Loop that carries whole states: {reason}")
+        op.note(f"the net becomes a Loop that carries whole states: {reason}")
         _bind_buffers(op, spec, emit_buffered(op, spec))
     else:
-        op.unsupported(f"no {form} form: {reason}", hint="ask for auto or loop")
+        hint = "choose another form: --recurrent auto|loop, or recurrent='auto'"
+        op.unsupported(f"the net cannot have the form {form!r}: {reason}", hint)
     made = {*(state.blob for state in spec.states), *(alias.blob for alias in spec.aliases)}
     return tuple(op.scope.blobs.get(name) if name in made else None for name in op.view.outputs)
 

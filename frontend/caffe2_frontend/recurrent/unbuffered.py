@@ -42,8 +42,9 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows
             return _fused(op, spec, body, operands, form)
         except NoMatchError as error:
             if form == "fused":
-                op.unsupported(f"no LSTM, GRU or RNN operator: {error}", hint="ask for auto, scan or loop")
-            op.note(f"a Scan, and no LSTM, GRU or RNN operator: {error}")
+                hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
+                op.unsupported(f"no LSTM, GRU or RNN operator computes this net: {error}", hint)
+            op.note(f"the net becomes a Scan, because no LSTM, GRU or RNN operator computes it: {error}")
     gather_addends(body)
     body = hoist_sequences(op, body)
     join_products(op, body)

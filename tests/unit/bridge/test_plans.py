@@ -78,8 +78,8 @@ def test_a_plan_does_what_caffe2_did(name: str) -> None:
     [
         (step(["inc"], num_iter=3, should_stop_blob="stop"), "exclude one another"),
         (step(["inc"], only_once=True), "only_once"),
-        (step(steps=[step(["inc"]), step(["mark"])], concurrent_substeps=True), "at the same time"),
-        (step(["inc"], num_concurrent_instances=2), "2 copies"),
+        (step(steps=[step(["inc"]), step(["mark"])], concurrent_substeps=True), "concurrently"),
+        (step(["inc"], num_concurrent_instances=2), "2 concurrent copies"),
         (step(["inc"], create_workspace=True), "workspace of its own"),
         (step(["inc"], report_net="mark"), "'mark'"),
         (step(["nothing"]), "no net 'nothing'"),

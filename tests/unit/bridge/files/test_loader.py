@@ -140,7 +140,7 @@ def test_a_predict_net_given_as_init_net_is_a_finding(tmp_path: Path) -> None:
     write(tmp_path, predict_net__pb=PREDICT)
     model = c2.load(tmp_path / "predict_net.pb", tmp_path / "predict_net.pb")
     assert [(f.code, f.location.op_type) for f in model.init.findings] == [("not-an-init-net", "FC")]
-    assert "is this a predict net?" in str(model.init.findings[0])
+    assert "exchange the files if this is a predict net" in str(model.init.findings[0])
 
 
 def test_old_field_names_comments_and_utf8(tmp_path: Path) -> None:

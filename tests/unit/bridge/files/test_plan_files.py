@@ -113,15 +113,15 @@ def test_what_stops_a_loop_stays_with_it() -> None:
 @pytest.mark.parametrize(
     ("plan", "reason"),
     [
-        (plan_of(FIRST, report_net="first"), "all.*: it runs the net 'first' now and then"),
-        (plan_of(FIRST, run_every_ms=5), "it runs every 5 ms"),
-        (plan_of(FIRST, num_concurrent_instances=2), "it runs in 2 copies at a time"),
-        (plan_of(FIRST, create_workspace=True), "it runs in a workspace of its own"),
+        (plan_of(FIRST, report_net="first"), "all.*: the step runs the net 'first' periodically"),
+        (plan_of(FIRST, run_every_ms=5), "the step runs every 5 ms"),
+        (plan_of(FIRST, num_concurrent_instances=2), "the step runs in 2 concurrent copies"),
+        (plan_of(FIRST, create_workspace=True), "the step runs in a workspace of its own"),
         (
             plan_of(FIRST, network=[], concurrent_substeps=True, substep=[ExecutionStep(network=["first"])] * 2),
-            "its sub-steps run at the same time",
+            "the step runs its substeps concurrently",
         ),
-        (plan_of(FIRST, substep=[ExecutionStep(network=["first"])]), "it has both nets and sub-steps"),
+        (plan_of(FIRST, substep=[ExecutionStep(network=["first"])]), "the step has both nets and substeps"),
         (plan_of(FIRST, network=["other"]), "the plan has no net 'other'"),
         (plan_of(FIRST, network=[]), "its steps run no net"),
         (PlanDef(network=[INIT, FIRST]), "its steps run no net"),

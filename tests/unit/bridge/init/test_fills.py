@@ -127,7 +127,7 @@ def test_shapes_from_inputs() -> None:
 @pytest.mark.parametrize(
     ("kind", "inputs", "args", "reason"),
     [
-        ("GivenTensorFill", {}, {"shape": [3], "values": [1.0]}, "asks for 3 values, but 'values' holds 1 floats"),
+        ("GivenTensorFill", {}, {"shape": [3], "values": [1.0]}, "needs 3 values, but 'values' holds 1 floats"),
         ("GivenTensorFill", {}, {"shape": [1], "values": [2]}, r"holds 0 floats \(it holds ints\)"),
         ("GivenTensorFill", {}, {"shape": [0]}, "'values' is missing"),
         ("GivenTensorFill", {}, {"shape": 3, "values": [1.0]}, "'shape' must be integers, not an integer"),
@@ -138,9 +138,9 @@ def test_shapes_from_inputs() -> None:
         ("GivenTensorByteStringToUInt8Fill", {}, {"shape": [3], "values": [b"ab"]}, "3 values, but 'values' holds 2"),
         ("GivenTensorByteStringToUInt8Fill", {}, {"shape": [2], "values": [b"a", b"b"]}, "one string"),
         ("Int8GivenTensorFill", {}, {"shape": [2], "values": [b"ab"]}, "must be a string"),
-        ("Int8GivenIntTensorFill", {}, {"shape": [2], "values": [5]}, "asks for 2 values"),
+        ("Int8GivenIntTensorFill", {}, {"shape": [2], "values": [5]}, "needs 2 values"),
         ("ConstantFill", {}, {"shape": [-1]}, "negative"),
-        ("ConstantFill", {}, {"shape": [2**40, 2**40]}, "that of no tensor"),
+        ("ConstantFill", {}, {"shape": [2**40, 2**40]}, "too large for a tensor"),
         ("ConstantFill", {}, {"shape": [1], "value": 200, "dtype": 7}, "200 does not fit int8"),
         ("ConstantFill", {}, {"shape": [1], "value": 2, "dtype": 3}, "'dtype' is BYTE"),
         ("ConstantFill", {}, {"shape": [1], "value": 2, "dtype": 99}, "'dtype' is 99"),

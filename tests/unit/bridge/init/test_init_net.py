@@ -99,7 +99,7 @@ def test_all_findings_in_net_order_and_none_for_what_follows_from_them(as_input:
         ("not-an-init-net", 3),
         ("bad-fill", 5),
     ]
-    assert "reads 'data', which no operator of the init net makes (1 more" in init.findings[1].reason
+    assert "reads 'data', which no operator of the init net writes (1 more" in init.findings[1].reason
     assert list(init.parameters) == ["e"]
     assert [view.index for view in init.rest] == [3, 4]
 

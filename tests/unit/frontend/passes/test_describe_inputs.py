@@ -64,7 +64,9 @@ def test_an_input_of_unknown_rank_is_a_finding_and_float() -> None:
     state = described(operator("Relu", ["x"], ["y"]))
     assert state.inputs == {"x": TensorInfo(FLOAT, None)}
     (finding,) = state.findings
-    assert str(finding).startswith("n: error: the rank of input 'x' is unknown [needs-shape] (give its shape")
+    assert str(finding).startswith(
+        "n: error: the rank of input 'x' is unknown [needs-shape] (describe it: --input 'x=DTYPE[DIMS]'"
+    )
 
 
 def test_what_the_init_net_makes_is_no_input() -> None:
@@ -112,7 +114,7 @@ def test_element_types(value: Any, expected: ir.DataType) -> None:
 
 @pytest.mark.parametrize("value", ["quaternion", 999, [1]])
 def test_what_is_no_element_type(value: Any) -> None:
-    with pytest.raises(InputSpecError, match="is no element type"):
+    with pytest.raises(InputSpecError, match="is not an element type"):
         onnx_dtype(value)
 
 
@@ -120,7 +122,8 @@ def test_what_is_no_element_type(value: Any) -> None:
     ("spec", "message"),
     [
         ("float32", "expected"), (("float32",), "expected"), (("float32", [1], 2, 3), "expected"), (3, "expected"),
-        (("float32", [-1]), "-1 is no dim"), (("float32", [1.5]), "1.5 is no dim"), (("float32", [""]), "'' is no dim"),
+        (("float32", [-1]), "-1 is not a dim"), (("float32", [1.5]), "1.5 is not a dim"),
+        (("float32", [""]), "'' is not a dim"),
     ],
 )  # fmt: skip
 def test_specs_that_are_none(spec: Any, message: str) -> None:
