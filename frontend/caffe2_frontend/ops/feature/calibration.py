@@ -1,4 +1,4 @@
-"""Transforms of features: piecewise linear functions, percentiles, bytes, Box and Cox."""
+"""Transforms of features: piecewise linear functions, percentiles, Box-Cox, and dequantization of bytes."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _TABLES = ("bounds", "slopes", "intercepts")
 
 
 def _piecewise_operand(op: OpView, index: int) -> TensorInfo:
+    """Describe operands: X (a matrix unless ``binary``), and the tables as vectors."""
     if index:
         return _FLOATS
     return TensorInfo(ir.DataType.FLOAT, None if op.args.flag("binary", default=False) else (None, None))
@@ -43,9 +44,11 @@ def _piecewise_operand(op: OpView, index: int) -> TensorInfo:
 
 @family.converts("PiecewiseLinearTransform", expects=_piecewise_operand)
 def piecewise_linear_transform(op: Op) -> Value:
-    """Each column has bounds, slopes and intercepts of its own; beyond the bounds the function is constant.
+    """PiecewiseLinearTransform(X[, bounds, slopes, intercepts]; bounds, slopes, intercepts, binary=0) -> Y.
 
-    With ``binary`` there is one function: for the last column, and of two the first is one minus the last.
+    Each column has bounds, slopes and intercepts of its own; beyond the bounds the function is constant. With
+    ``binary`` there is one function, applied to the last column; if there are two, the first becomes one minus the
+    last.
     """
     x = op.input(0)
     op.args.ignore("pieces")
@@ -58,108 +61,128 @@ def piecewise_linear_transform(op: Op) -> Value:
     require_rank(op, x, 2, "the operand")
     width = op.static_dim(x, 1)
     if width not in (None, 1, 2):
-        op.unsupported(f"a binary transform has one or two columns, not {width}", code="invalid-operands")
+        op.unsupported(f"X must have one or two columns with binary=1, not {width}", code="invalid-operands")
     last = _piecewise(op, slice_axis(op, x, 1, -1, np.iinfo(np.int64).max), tables, 1)
     if width == 1:
         return last
     both = op.emit("Concat", sub(op, 1.0, last), last, axis=1)
     if width == 2:
         return both
+    # The width is known only when the model runs: keep the last one or two columns.
     first = op.emit("Neg", size_vector(op, x, 1))
     return op.emit("Slice", both, first, op.const([2], np.int64), op.const([1], np.int64), shape=op.shape(x))
 
 
 def _tables(op: Op) -> list[Value]:
-    """Bounds, slopes and intercepts, one function's after another's."""
+    """Return bounds, slopes and intercepts, from arguments or operands: the tables of all functions concatenated."""
     given = [op.args.numbers(name, default=()) for name in _TABLES]
     if not any(given):
         return [op.input(1), op.input(2), op.input(3)]
     groups = len(given[0]) - len(given[1])
     if len(given[1]) != len(given[2]) or groups < 1 or not given[1] or len(given[1]) % groups:
-        op.unsupported("bounds, slopes and intercepts do not fit each other", code="invalid-argument")
+        op.unsupported(
+            "slopes and intercepts must have equally many elements, and bounds one more per function",
+            code="invalid-argument",
+        )
     for bounds in np.reshape(given[0], (groups, -1)):
         if (np.diff(bounds) < 0).any():
-            op.unsupported("the bounds of a function must not fall", code="invalid-argument")
+            op.unsupported("the bounds of a function must be sorted in ascending order", code="invalid-argument")
     return [op.const(values, np.float32) for values in given]
 
 
 def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -> Value:
-    """The columns of ``x`` [N, M] through M functions."""
+    """Apply M functions to the columns of ``x`` [N, M].
+
+    A function with P pieces has P + 1 bounds and P slopes and intercepts. The piece of an element is found by binary
+    search between the function's bounds, and clamped to [0, P - 1]; the element is clamped to the bounds, so that the
+    function is constant beyond them.
+    """
     bounds, slopes, intercepts = tables
     columns = indices(op, groups)
     pieces = op.emit("Div", size_vector(op, slopes, 0), vector(op, [groups]))
     first = op.emit("Mul", columns, op.emit("Add", pieces, op.const([1], np.int64)))
     last = op.emit("Add", first, pieces)
-    low, high = (op.emit("Gather", bounds, places) for places in (first, last))
-    behind = op.emit("Add", last, op.const([1], np.int64))
-    place = op.emit("Sub", search(op, bounds, x, "left", first, behind), op.emit("Add", first, op.const([1], np.int64)))
-    place = op.emit("Max", place, op.const([0], np.int64))
-    place = op.emit("Min", place, op.emit("Sub", pieces, op.const([1], np.int64)))
-    place = op.emit("Add", place, op.emit("Mul", columns, pieces))
-    inside = op.emit("Min", op.emit("Max", x, low), high)
-    return add(op, mul(op, op.emit("Gather", slopes, place), inside), op.emit("Gather", intercepts, place))
+    low, high = (op.emit("Gather", bounds, index) for index in (first, last))
+    end = op.emit("Add", last, op.const([1], np.int64))
+    piece = op.emit("Sub", search(op, bounds, x, "left", first, end), op.emit("Add", first, op.const([1], np.int64)))
+    piece = op.emit("Max", piece, op.const([0], np.int64))
+    piece = op.emit("Min", piece, op.emit("Sub", pieces, op.const([1], np.int64)))
+    piece = op.emit("Add", piece, op.emit("Mul", columns, pieces))
+    clamped = op.emit("Min", op.emit("Max", x, low), high)
+    return add(op, mul(op, op.emit("Gather", slopes, piece), clamped), op.emit("Gather", intercepts, piece))
 
 
 @family.converts("Percentile", expects={0: _MATRIX, 1: _MATRIX, 2: _LENGTHS})
 def percentile(op: Op) -> Value:
-    """Each column has sorted pairs of value and percentile, as many as its length; between them, it is linear.
+    """Percentile(X, value_to_pct, lengths) -> Y.
 
-    Below the first value the result is 0, above the last one 1.
+    Each column has ``length`` sorted pairs (value, percentile), between which the percentile is interpolated. Below the
+    first value the result is 0, above the last one 1.
     """
     x, pairs = op.input(0), op.input(1)
     for value, what in ((x, "the operand"), (pairs, "the pairs")):
         require_rank(op, value, 2, what)
     require_equal(op, op.static_dim(pairs, 1), 2, "the width of the pairs")
     lengths = lengths_vector(op, op.input(2))
-    first, behind = starts(op, lengths), ends(op, lengths)
+    begin, end = starts(op, lengths), ends(op, lengths)
     values, percentiles = (squeeze(op, slice_axis(op, pairs, 1, i, i + 1), [1]) for i in range(2))
-    place = search(op, values, x, "left", first, behind)
+    # The first value that is not below the element; if it is the first or beyond the last, the result is 0 or 1.
+    upper = search(op, values, x, "left", begin, end)
     values, percentiles = with_guard(op, values), with_guard(op, percentiles)
-    before = op.emit("Max", op.emit("Sub", place, op.const([1], np.int64)), op.const([0], np.int64))
-    value, value_before = (op.emit("Gather", values, p) for p in (place, before))
-    share, share_before = (op.emit("Gather", percentiles, p) for p in (place, before))
-    part = div(op, sub(op, x, value_before), sub(op, value, value_before))
-    between = add(op, share_before, mul(op, part, sub(op, share, share_before)))
-    inner = op.emit("Where", op.emit("Equal", place, first), op.const(0.0, x), between)
-    inner = op.emit("Where", op.emit("Equal", value, x), share, inner)
-    return op.emit("Where", op.emit("Equal", place, behind), op.const(1.0, x), inner)
+    lower = op.emit("Max", op.emit("Sub", upper, op.const([1], np.int64)), op.const([0], np.int64))
+    upper_value, lower_value = (op.emit("Gather", values, index) for index in (upper, lower))
+    upper_percentile, lower_percentile = (op.emit("Gather", percentiles, index) for index in (upper, lower))
+    fraction = div(op, sub(op, x, lower_value), sub(op, upper_value, lower_value))
+    interpolated = add(op, lower_percentile, mul(op, fraction, sub(op, upper_percentile, lower_percentile)))
+    result = op.emit("Where", op.emit("Equal", upper, begin), op.const(0.0, x), interpolated)
+    result = op.emit("Where", op.emit("Equal", upper_value, x), upper_percentile, result)
+    return op.emit("Where", op.emit("Equal", upper, end), op.const(1.0, x), result)
 
 
 @family.converts("BisectPercentile", expects={0: _MATRIX})
 def bisect_percentile(op: Op) -> Value:
-    """As Percentile, with tables in arguments: ``mapping`` at a value, from ``upper`` to the next ``lower`` between."""
+    """BisectPercentile(X; percentile_raw, percentile_mapping, percentile_lower, percentile_upper, lengths) -> Y.
+
+    As Percentile, with the tables of all columns concatenated in arguments. At a raw value the result is its
+    ``mapping``; between two, it is interpolated from the ``upper`` of the one below to the ``lower`` of the one above.
+    """
     x = op.input(0)
     require_rank(op, x, 2, "the operand")
     names = ("percentile_raw", "percentile_mapping", "percentile_lower", "percentile_upper")
     tables = [op.args.numbers(name, default=()) for name in names]
     lengths = op.args.integers("lengths", default=())
     if len({len(table) for table in tables}) != 1 or sum(lengths) != len(tables[0]) or min(lengths, default=0) < 1:
-        op.unsupported("the percentile tables and lengths do not fit each other", code="invalid-argument")
-    require_equal(op, op.static_dim(x, 1), len(lengths), "the number of columns and of lengths")
+        op.unsupported(
+            "the percentile tables must have equally many elements, and lengths must be positive and sum to that",
+            code="invalid-argument",
+        )
+    require_equal(op, op.static_dim(x, 1), len(lengths), "columns and lengths")
     raw, mapping, lower, upper = (op.const(table, np.float32) for table in tables)
-    behind = np.cumsum(lengths)
-    first, last = op.const(behind - lengths, np.int64), op.const(behind - 1, np.int64)
+    ends_ = np.cumsum(lengths)
+    first, last = op.const(ends_ - lengths, np.int64), op.const(ends_ - 1, np.int64)
     one = op.const([1], np.int64)
-    place = op.emit("Sub", search(op, raw, x, "right", first, op.const(behind, np.int64)), one)
-    place = op.emit("Max", place, first)
-    after = op.emit("Min", op.emit("Add", place, one), last)
-    value, value_after = (op.emit("Gather", raw, p) for p in (place, after))
-    part = div(op, sub(op, x, value), add(op, sub(op, value_after, value), 1e-10))
-    between = add(
+    # The last raw value that is not above the element, and the one after it.
+    below = op.emit("Sub", search(op, raw, x, "right", first, op.const(ends_, np.int64)), one)
+    below = op.emit("Max", below, first)
+    above = op.emit("Min", op.emit("Add", below, one), last)
+    value_below, value_above = (op.emit("Gather", raw, index) for index in (below, above))
+    fraction = div(op, sub(op, x, value_below), add(op, sub(op, value_above, value_below), 1e-10))
+    interpolated = add(
         op,
-        mul(op, sub(op, 1.0, part), op.emit("Gather", upper, place)),
-        mul(op, part, op.emit("Gather", lower, after)),
+        mul(op, sub(op, 1.0, fraction), op.emit("Gather", upper, below)),
+        mul(op, fraction, op.emit("Gather", lower, above)),
     )
-    inner = op.emit("Where", op.emit("Equal", value, x), op.emit("Gather", mapping, place), between)
-    inner = op.emit("Where", op.emit("Greater", x, op.emit("Gather", raw, last)), op.const(1.0, x), inner)
-    return op.emit("Where", op.emit("Less", x, op.emit("Gather", raw, first)), op.const(0.0, x), inner)
+    result = op.emit("Where", op.emit("Equal", value_below, x), op.emit("Gather", mapping, below), interpolated)
+    result = op.emit("Where", op.emit("Greater", x, op.emit("Gather", raw, last)), op.const(1.0, x), result)
+    return op.emit("Where", op.emit("Less", x, op.emit("Gather", raw, first)), op.const(0.0, x), result)
 
 
 @family.converts("BatchBoxCox", expects={0: _MATRIX, 1: _FLOATS, 2: _FLOATS})
 def batch_box_cox(op: Op) -> Value:
-    """``ln(x + lambda2)`` where ``lambda1`` is zero, else ``((x + lambda2) ** lambda1 - 1) / lambda1``, by columns.
+    """BatchBoxCox(data, lambda1, lambda2; min_block_size) -> Y.
 
-    The sum is at least 1e-6.
+    For each column ``ln(s)`` if ``lambda1`` is 0, else ``(s ** lambda1 - 1) / lambda1``, where ``s`` is
+    ``max(x + lambda2, 1e-6)``.
     """
     x, power, shift = op.input(0), op.input(1), op.input(2)
     op.args.ignore("naive", "min_block_size")
@@ -175,7 +198,10 @@ def batch_box_cox(op: Op) -> Value:
 
 @family.converts("ByteWeightDequant", expects={0: TensorInfo(ir.DataType.UINT8)})
 def byte_weight_dequant(op: Op) -> Value:
-    """Bytes as even steps from ``min`` to ``max``, as many as fill ``shape``."""
+    """ByteWeightDequant(X; min=-3.0, max=3.0, shape) -> Y.
+
+    Byte b becomes ``min + b * (max - min) / 255``. Elements beyond the size of ``shape`` are dropped.
+    """
     x = op.input(0)
     require_dtype(op, x, [ir.DataType.UINT8], "the operand")
     low, high = op.args.number("min", default=-3.0), op.args.number("max", default=3.0)

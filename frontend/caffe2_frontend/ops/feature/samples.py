@@ -1,4 +1,4 @@
-"""Rows of a batch as samples: trimming, drawing, lists of what is set."""
+"""Samples: rows of a batch that are trimmed, drawn at random or converted to lists of ids."""
 
 from __future__ import annotations
 
@@ -7,51 +7,61 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.binary_search import search
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
+from caffe2_frontend.emit.random import random_uniform
 from caffe2_frontend.emit.segments import lengths_vector, total
-from caffe2_frontend.emit.shapes import Size, cast, indices, reshape, size, size_vector, slice_axis, vector
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.emit.shapes import cast, indices, reshape, size, size_vector, slice_axis, vector
+from caffe2_frontend.interop.types import FLOAT, INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("samples")
 
-_FLOAT, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
-_MATRIX = TensorInfo(_FLOAT, (None, None))
+_MATRIX = TensorInfo(FLOAT, (None, None))
 
 
 @family.converts("DenseVectorToIdList", expects={0: _MATRIX})
 def dense_vector_to_id_list(op: Op) -> tuple[Value, Value]:
-    """How many elements of each row are not zero when rounded (halves up), and their columns (both int32)."""
+    """DenseVectorToIdList(X) -> lengths, ids (both int32).
+
+    The columns of each row whose elements, rounded half up, are not 0; and how many these are.
+    """
     x = op.input(0)
-    require_dtype(op, x, [_FLOAT], "the operand")
+    require_dtype(op, x, [FLOAT], "the operand")
     require_rank(op, x, 2, "the operand")
-    set_ = op.emit("Or", op.emit("GreaterOrEqual", x, op.const(0.5, x)), op.emit("LessOrEqual", x, op.const(-1.5, x)))
-    lengths = op.emit("ReduceSum", cast(op, set_, _INT32), op.const([1], np.int64), keepdims=0)
-    columns = slice_axis(op, op.emit("NonZero", set_), 0, 1, 2)
-    return lengths, cast(op, op.emit("Reshape", columns, op.const([-1], np.int64), shape=[None]), _INT32)
+    nonzero = op.emit(
+        "Or", op.emit("GreaterOrEqual", x, op.const(0.5, x)), op.emit("LessOrEqual", x, op.const(-1.5, x))
+    )
+    lengths = op.emit("ReduceSum", cast(op, nonzero, INT32), op.const([1], np.int64), keepdims=0)
+    columns = slice_axis(op, op.emit("NonZero", nonzero), 0, 1, 2)
+    return lengths, cast(op, op.emit("Reshape", columns, op.const([-1], np.int64), shape=[None]), INT32)
 
 
 @family.converts("TrimDataset")
 def trim_dataset(op: Op) -> tuple[Value, ...]:
-    """The first records of a dataset, as many as are a multiple of ``multiple_of``.
+    """TrimDataset(field0, field1, ...; fields, multiple_of) -> field0, field1, ...
 
-    Fields are columns; ``a:lengths`` says how many elements of the fields ``a:values...`` a record has.
+    Keeps the first records, as many as are a multiple of ``multiple_of``. Fields are columns; the field ``a:lengths``
+    holds the number of elements of the fields ``a:values...`` in each record.
     """
     names = op.args.texts("fields")
     multiple = op.args.integer("multiple_of")
     if multiple < 1 or len(names) != len(op.inputs) or len(names) != op.output_count:
-        op.unsupported(f"{len(names)} fields for {len(op.inputs)} operands", code="invalid-argument")
+        op.unsupported(
+            f"multiple_of ({multiple}) must be positive, and fields must name all operands: {len(names)} fields for "
+            f"{len(op.inputs)} operands",
+            code="invalid-argument",
+        )
     owners = [_owner(name, names) for name in names]
     roots = [i for i, owner in enumerate(owners) if owner is None]
     if not roots:
-        op.unsupported("no field is of the records themselves", code="invalid-argument")
+        op.unsupported("at least one field must not be the values of a list", code="invalid-argument")
     records = size_vector(op, op.input(roots[0]), 0)
     step = op.const([multiple], np.int64)
     counts: dict[str | None, Value] = {None: op.emit("Mul", op.emit("Div", records, step), step)}
     outputs = []
     for name, owner, x in zip(names, owners, op.inputs, strict=True):
         if owner not in counts:
-            op.unsupported(f"field {name!r} depends on {owner!r}, which comes after it", code="invalid-argument")
+            op.unsupported(f"field {owner!r} must precede {name!r}, whose lengths it holds", code="invalid-argument")
         kept = op.emit("Slice", x, op.const([0], np.int64), counts[owner], op.const([0], np.int64))
         kept.shape = ir.Shape([None, *op.shape(x)[1:]])
         outputs.append(kept)
@@ -61,7 +71,7 @@ def trim_dataset(op: Op) -> tuple[Value, ...]:
 
 
 def _owner(name: str, names: tuple[str, ...]) -> str | None:
-    """The field with the lengths of the list that a field is in; None for those of the records themselves."""
+    """Return the field with the lengths of the list that a field belongs to; None for a field of the records."""
     parts = name.split(":")
     for depth in range(len(parts) - 1, 0, -1):
         lengths = ":".join([*parts[:depth], "lengths"])
@@ -70,59 +80,55 @@ def _owner(name: str, names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _uniform(op: Op, count: Size) -> Value:
-    """Random numbers from 0 to 1, [count]."""
-    device = op.view.proto.device_option
-    seed = float(device.random_seed) if device.HasField("random_seed") else None
-    like = op.emit("ConstantOfShape", vector(op, [count]), value=ir.tensor(np.zeros(1, np.float32)))
-    return op.emit("RandomUniformLike", like, low=0.0, high=1.0, seed=seed)
-
-
 @family.converts("WeightedSample", expects={0: _MATRIX, 1: _MATRIX})
 def weighted_sample(op: Op) -> tuple[Value, Value | None]:
-    """A column of each row, drawn with the row's weights (int32, [N, 1]), and the values there.
+    """WeightedSample(weights[, values]) -> indices[, values].
 
-    A batch without elements gives vectors without elements.
+    A column of each row [N, 1] (int32), drawn with the probabilities of the row's weights, and its value. A batch
+    without elements yields empty vectors. The draw: a uniform number in the range of the row's cumulative sum is
+    located in it by binary search. The sums run over the row only, but lie in one vector, so that one search serves all
+    rows.
     """
     weights = op.input(0)
     require_rank(op, weights, 2, "the weights")
     dims = op.static_dim(weights, 0), op.static_dim(weights, 1)
     if 0 in dims:
-        nothing = op.const(np.zeros(0), np.int32), op.const(np.zeros(0), np.float32)
-        return nothing[0], nothing[1] if op.has_input(1) else None
+        empty = op.const(np.zeros(0), np.int32), op.const(np.zeros(0), np.float32)
+        return empty[0], empty[1] if op.has_input(1) else None
     if dims[1] is None:
         op.needs_shape("the rank of the result depends on whether there are weights")
     rows = size(op, weights, 0)
     sums = reshape(op, op.emit("CumSum", weights, op.const(1, np.int64)), [-1])
-    behind = op.emit("Mul", op.emit("Add", indices(op, rows), op.const([1], np.int64)), op.const([dims[1]], np.int64))
-    last = op.emit("Sub", behind, op.const([1], np.int64))
-    drawn = op.emit("Mul", _uniform(op, rows), op.emit("Gather", sums, last))
-    first = op.emit("Sub", behind, op.const([dims[1]], np.int64))
-    place = search(op, sums, drawn, "left", first, behind)
-    columns = cast(op, op.emit("Sub", place, first), _INT32)
+    end = op.emit("Mul", op.emit("Add", indices(op, rows), op.const([1], np.int64)), op.const([dims[1]], np.int64))
+    last = op.emit("Sub", end, op.const([1], np.int64))
+    drawn = op.emit("Mul", random_uniform(op, vector(op, [rows])), op.emit("Gather", sums, last))
+    begin = op.emit("Sub", end, op.const([dims[1]], np.int64))
+    index = search(op, sums, drawn, "left", begin, end)
+    columns = cast(op, op.emit("Sub", index, begin), INT32)
     values = None
     if op.has_input(1):
-        values = reshape(op, op.emit("Gather", reshape(op, op.input(1), [-1]), place), [-1, 1])
+        values = reshape(op, op.emit("Gather", reshape(op, op.input(1), [-1]), index), [-1, 1])
     return reshape(op, columns, [-1, 1]), values
 
 
-@family.converts("WeightedMultiSampling", expects={0: TensorInfo(_FLOAT, (None,))})
+@family.converts("WeightedMultiSampling", expects={0: TensorInfo(FLOAT, (None,))})
 def weighted_multi_sampling(op: Op) -> Value:
-    """Places (int32) drawn by what Caffe2 calls weights: sums of weights, so that they rise, up to the last one.
+    """WeightedMultiSampling(cumulative[, shape_like]; num_samples=0) -> indices (int32).
 
-    As many as ``num_samples``, or of the second operand's shape; none where there are no weights.
+    The operand, which Caffe2 calls weights, holds their cumulative sums. The number of samples is ``num_samples``, or
+    the shape that of the second operand; without weights it is 0.
     """
     sums = op.input(0)
     require_rank(op, sums, 1, "the weights")
     count = op.args.integer("num_samples", default=0)
     if count < 0:
-        op.unsupported(f"num_samples is negative: {count}", code="invalid-argument")
-    some = op.emit("Min", op.emit("Shape", sums), op.const([1], np.int64))
+        op.unsupported(f"num_samples must not be negative: {count}", code="invalid-argument")
+    nonempty = op.emit("Min", op.emit("Shape", sums), op.const([1], np.int64))
     asked = op.emit("Reshape", op.emit("Size", op.input(1)), op.const([1], np.int64)) if op.has_input(1) else None
-    samples = op.emit("Mul", some, op.const([count], np.int64) if asked is None else asked)
+    samples = op.emit("Mul", nonempty, op.const([count], np.int64) if asked is None else asked)
     last = op.emit("Slice", sums, op.const([-1], np.int64), op.const([np.iinfo(np.int64).max], np.int64))
-    places = cast(op, search(op, sums, op.emit("Mul", _uniform(op, samples), last), "left"), _INT32)
+    drawn = cast(op, search(op, sums, op.emit("Mul", random_uniform(op, samples), last), "left"), INT32)
     if not op.has_input(1):
-        return places
+        return drawn
     like = op.input(1)
-    return op.emit("Reshape", places, op.emit("Shape", like), allowzero=1, shape=op.shape(like))
+    return op.emit("Reshape", drawn, op.emit("Shape", like), allowzero=1, shape=op.shape(like))

@@ -1,11 +1,10 @@
-"""Sparse rows and ranges made dense, and back."""
+"""Conversion of sparse rows and ranges to dense tensors, and back."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-import onnx_ir as ir
 
 from caffe2_frontend.emit.binary_search import search, with_guard
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
@@ -34,47 +33,51 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import FLOAT, INT32, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("sparse")
 
-_FLOAT, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
-_LENGTHS: Final = TensorInfo(_INT32, (None,))
-_INT64_VECTOR: Final = TensorInfo(_INT64, (None,))
+_LENGTHS: Final = TensorInfo(INT32, (None,))
+_ID_VECTOR: Final = TensorInfo(INT64, (None,))
 
 
-@family.converts("SparseToDense", expects={0: _INT64_VECTOR})
+@family.converts("SparseToDense", expects={0: _ID_VECTOR})
 def sparse_to_dense(op: Op) -> Value:
-    """Rows summed at their indices: as many as an argument says, or as a third operand has, or as the indices need."""
+    """SparseToDense(indices, values[, shape_like]; output_first_dim=0) -> dense.
+
+    Values are summed at their indices. The number of rows is the argument, that of the third operand, or the maximum
+    index plus one.
+    """
     ids, x = op.input(0), op.input(1)
     require_dtype(op, ids, INDICES, "indices")
     require_rank(op, ids, 1, "indices")
-    require_dtype(op, x, (_FLOAT, _INT32, _INT64), "values")
+    require_dtype(op, x, (FLOAT, INT32, INT64), "values")
     require_rank_from(op, x, 1, "values")
     require_equal(op, op.static_dim(ids, 0), op.static_dim(x, 0), "indices and values")
-    ids = cast(op, ids, _INT64)
+    ids = cast(op, ids, INT64)
     rows = op.args.integer("output_first_dim", default=0)
     if rows > 0 and op.has_input(2):
-        op.unsupported("output_first_dim and a third operand both say how many rows", code="invalid-argument")
+        op.unsupported("output_first_dim and a third operand must not both be given", code="invalid-argument")
     count: Size = rows
     if rows <= 0:
         count = size(op, op.input(2), 0) if op.has_input(2) else segment_count(op, ids)
     return scatter_rows(op, x, ids, count, "add")
 
 
-@family.converts("SparseToDenseMask", expects={0: _INT64_VECTOR, 3: _LENGTHS})
+@family.converts("SparseToDenseMask", expects={0: _ID_VECTOR, 3: _LENGTHS})
 def sparse_to_dense_mask(op: Op) -> tuple[Value, Value | None]:
-    """For each id in ``mask`` the last value of a segment that has it as its index, or the default.
+    """SparseToDenseMask(indices, values, default[, lengths]; mask, return_presence_mask=0) -> dense[, presence].
 
-    Without lengths all values are one segment, and the outputs have no dim of segments. How many rows with invalid
-    indices real Caffe2 bears before it refuses to go on is not counted.
+    For each id in ``mask``, the last value of a segment with that index, or the default. Without lengths all values are
+    one segment, and the outputs lack the dim of segments. ``max_skipped_indices``, the number of invalid indices after
+    which Caffe2 stops, is ignored.
     """
     op.args.ignore("max_skipped_indices")
     mask = op.args.integers("mask")
     if not mask or min(mask) < 0 or len(set(mask)) < len(mask):
-        op.unsupported("mask must be ids, none of them negative or twice", code="invalid-argument")
+        op.unsupported("mask must hold distinct ids, none of them negative", code="invalid-argument")
     ids, x, default = op.input(0), op.input(1), op.input(2)
     require_dtype(op, ids, INDICES, "indices")
     require_rank(op, ids, 1, "indices")
@@ -83,47 +86,51 @@ def sparse_to_dense_mask(op: Op) -> tuple[Value, Value | None]:
     require_dtype(op, default, (op.dtype(x),), "default")
     column = _columns_of_ids(op, ids, mask)
     rows: list[Size] = []
-    place = column
+    target = column
     if op.has_input(3):
         lengths = vector_operand(op, 3)
         segments = row_segments(op, lengths, size(op, ids, 0))
-        place = op.emit("Add", column, op.emit("Mul", segments, op.const(len(mask), np.int64)))
+        target = op.emit("Add", column, op.emit("Mul", segments, op.const(len(mask), np.int64)))
         rows = [size(op, lengths, 0)]
-    # What is found in no column goes behind the last place.
-    places = product(op, [*rows, len(mask)])
+    # Values whose id is not in the mask go to an extra row at the end, which is cut off again.
+    count = product(op, [*rows, len(mask)])
     found = op.emit("Less", column, op.const(len(mask), np.int64))
-    place = op.emit("Where", found, place, vector(op, [places]))
-    behind = op.emit("Add", vector(op, [places]), op.const([1], np.int64))
-    number = indices(op, size(op, ids, 0))
-    last = scatter_rows(op, number, place, behind, "max", -1)
-    last = reshape(op, op.emit("Slice", last, op.const([0], np.int64), vector(op, [places])), [*rows, len(mask)])
+    target = op.emit("Where", found, target, vector(op, [count]))
+    extended = op.emit("Add", vector(op, [count]), op.const([1], np.int64))
+    index = indices(op, size(op, ids, 0))
+    last = scatter_rows(op, index, target, extended, "max", -1)
+    last = reshape(op, op.emit("Slice", last, op.const([0], np.int64), vector(op, [count])), [*rows, len(mask)])
     present = op.emit("GreaterOrEqual", last, op.const(0, np.int64))
     dense = padded_rows(op, x, last, present, unsqueeze(op, default, [0]))
     return dense, present if op.args.flag("return_presence_mask", default=False) else None
 
 
 def _columns_of_ids(op: Op, ids: Value, mask: tuple[int, ...]) -> Value:
-    """The place of each id in the mask; as many as the mask has where it is not in there, or no valid id."""
+    """Return the column of each id in the mask; the mask's size if it does not contain the id, or it is invalid."""
     order = np.argsort(mask)
-    names = op.const(np.array(mask)[order], np.int64)
-    greatest = np.iinfo(op.dtype(ids).numpy()).max
-    valid = op.emit("Less", ids, op.const(greatest, ids))
-    ids = cast(op, ids, _INT64)
-    place = search(op, names, ids, "left")
-    found = op.emit("And", valid, op.emit("Equal", op.emit("Gather", with_guard(op, names), place), ids))
-    within = op.emit("Less", place, op.const(len(mask), np.int64))
-    column = op.emit("Gather", op.const([*order, len(mask)], np.int64), place)
+    sorted_ids = op.const(np.array(mask)[order], np.int64)
+    # Caffe2 skips the maximum of the type as an invalid id.
+    maximum = np.iinfo(op.dtype(ids).numpy()).max
+    valid = op.emit("Less", ids, op.const(maximum, ids))
+    ids = cast(op, ids, INT64)
+    index = search(op, sorted_ids, ids, "left")
+    found = op.emit("And", valid, op.emit("Equal", op.emit("Gather", with_guard(op, sorted_ids), index), ids))
+    within = op.emit("Less", index, op.const(len(mask), np.int64))
+    column = op.emit("Gather", op.const([*order, len(mask)], np.int64), index)
     return op.emit("Where", op.emit("And", found, within), column, op.const(len(mask), np.int64))
 
 
 @family.converts(
     "BatchSparseToDense",
-    expects={0: _INT64_VECTOR, 1: _INT64_VECTOR, 2: TensorInfo(_FLOAT, (None,)), 3: TensorInfo(None, (None, None))},
+    expects={0: _ID_VECTOR, 1: _ID_VECTOR, 2: TensorInfo(FLOAT, (None,)), 3: TensorInfo(None, (None, None))},
 )
 def batch_sparse_to_dense(op: Op) -> Value:
-    """Row ``i`` has the values of segment ``i`` at their indices, and ``default_value`` elsewhere."""
+    """BatchSparseToDense(lengths, indices, values[, shape_like]; dense_last_dim=-1, default_value=0.0) -> dense.
+
+    Row i has the values of segment i at their indices, and ``default_value`` elsewhere.
+    """
     values = op.input(2)
-    require_dtype(op, values, (_FLOAT,), "values")
+    require_dtype(op, values, (FLOAT,), "values")
     default = op.args.number("default_value", default=0.0)
     width = op.args.integer("dense_last_dim", default=-1)
     columns: Size = width
@@ -135,41 +142,48 @@ def batch_sparse_to_dense(op: Op) -> Value:
         )
         columns = size(op, like, 1) if width == -1 else width
     elif width < 1:
-        op.unsupported(f"dense_last_dim is {width}, at least 1 is needed", code="invalid-argument")
+        op.unsupported(
+            f"dense_last_dim must be positive without a fourth operand, not {width}", code="invalid-argument"
+        )
     rows = size(op, op.input(0), 0)
-    place = _places(op, columns)
+    positions = _flat_positions(op, columns)
     dense = filled(op, values, [product(op, [rows, columns])], default)
-    dense = op.emit("ScatterElements", dense, place, reshape(op, values, [size(op, place, 0)]), axis=0)
+    dense = op.emit("ScatterElements", dense, positions, reshape(op, values, [size(op, positions, 0)]), axis=0)
     return reshape(op, dense, [rows, columns])
 
 
-@family.converts(
-    "BatchDenseToSparse", expects={0: _INT64_VECTOR, 1: _INT64_VECTOR, 2: TensorInfo(_FLOAT, (None, None))}
-)
+@family.converts("BatchDenseToSparse", expects={0: _ID_VECTOR, 1: _ID_VECTOR, 2: TensorInfo(FLOAT, (None, None))})
 def batch_dense_to_sparse(op: Op) -> Value:
-    """Of row ``i`` the elements at the indices of segment ``i``."""
+    """BatchDenseToSparse(lengths, indices, dense) -> values.
+
+    The elements of row i at the indices of segment i.
+    """
     op.args.ignore("dense_last_dim", "default_value")
     dense = op.input(2)
-    require_dtype(op, dense, (_FLOAT,), "dense")
+    require_dtype(op, dense, (FLOAT,), "dense")
     require_rank(op, dense, 2, "dense")
     require_equal(op, op.static_dim(op.input(0), 0), op.static_dim(dense, 0), "lengths and rows")
     flat = reshape(op, dense, [product(op, sizes(op, dense))])
-    return op.emit("Gather", flat, _places(op, size(op, dense, 1)), axis=0)
+    return op.emit("Gather", flat, _flat_positions(op, size(op, dense, 1)), axis=0)
 
 
-def _places(op: Op, columns: Size) -> Value:
-    """Where the elements of segments (lengths and indices are the first operands) lie in rows of so many columns."""
-    lengths, ids = (vector_operand(op, i, (_INT64,)) for i in (0, 1))
+def _flat_positions(op: Op, columns: Size) -> Value:
+    """Return the positions of the elements of segments in a flattened matrix of so many columns.
+
+    The first two operands are the lengths of the segments, and the columns of their elements.
+    """
+    lengths, ids = (vector_operand(op, i, (INT64,)) for i in (0, 1))
     segments = row_segments(op, lengths, size(op, ids, 0))
     return op.emit("Add", ids, op.emit("Mul", segments, vector(op, [columns])), shape=op.shape(ids))
 
 
-@family.converts("GatherRangesToDense", expects={1: TensorInfo(_INT32, (None, None, 2)), 2: _INT64_VECTOR})
+@family.converts("GatherRangesToDense", expects={1: TensorInfo(INT32, (None, None, 2)), 2: _ID_VECTOR})
 def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
-    """For each range of a row an output [B, length], zeros where the range has another length.
+    """GatherRangesToDense(data, ranges[, keys]; lengths) -> Y0, Y1, ...
 
-    A third operand is a key for each element: the elements of a range are sorted by it. How many ranges of another
-    length, or empty ones, real Caffe2 bears before it refuses to go on is not counted.
+    An output [B, length] for each of the ranges (start, length) of an example, zeros where its length differs from the
+    argument. With keys the elements of a range are sorted by them. The limits after which Caffe2 stops
+    (min_observation, max_mismatched_ratio, max_empty_ratio) are ignored.
     """
     op.args.ignore("min_observation", "max_mismatched_ratio", "max_empty_ratio")
     lengths = op.args.integers("lengths")
@@ -179,12 +193,15 @@ def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
     require_rank(op, ranges, 3, "ranges")
     require_equal(op, op.static_dim(ranges, 1), len(lengths), "ranges and lengths")
     if not lengths or min(lengths) < 1 or len(lengths) != op.output_count:
-        op.unsupported(f"lengths {list(lengths)} for {op.output_count} outputs", code="invalid-argument")
+        op.unsupported(
+            f"lengths must hold {op.output_count} positive elements, one per output, not {list(lengths)}",
+            code="invalid-argument",
+        )
     key = op.optional(2)
     if key is not None:
-        require_dtype(op, key, (_INT64,), "key")
+        require_dtype(op, key, (INT64,), "key")
         require_rank(op, key, 1, "key")
-    ranges = cast(op, ranges, _INT64)
+    ranges = cast(op, ranges, INT64)
     outputs = []
     for i, length in enumerate(lengths):
         range_ = op.emit("Gather", ranges, op.const(i, np.int64), axis=1)
@@ -198,19 +215,23 @@ def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
     return tuple(outputs)
 
 
-@family.converts("SparseDropoutWithReplacement", expects={0: _INT64_VECTOR, 1: _LENGTHS})
+@family.converts("SparseDropoutWithReplacement", expects={0: _ID_VECTOR, 1: _LENGTHS})
 def sparse_dropout_with_replacement(op: Op) -> tuple[Value, Value]:
-    """A segment, with the probability ``ratio``, becomes one replacement value."""
+    """SparseDropoutWithReplacement(X, lengths; ratio=0.0, replacement_value=0) -> Y, lengths.
+
+    With the probability ``ratio`` a segment is replaced by a single replacement value: it is appended to the values,
+    and the segment's range is set to it.
+    """
     x, lengths = op.input(0), vector_operand(op, 1)
-    require_dtype(op, x, (_INT64,), "values")
+    require_dtype(op, x, (INT64,), "values")
     require_rank(op, x, 1, "values")
     ratio = op.args.number("ratio", default=0.0)
     replacement = op.const([op.args.integer("replacement_value", default=0)], np.int64)
     if not 0 <= ratio <= 1:
-        op.unsupported(f"ratio {ratio} is no probability", code="invalid-argument")
-    drawn = op.emit("RandomUniformLike", cast(op, lengths, _FLOAT), seed=op.view.random_seed)
+        op.unsupported(f"ratio must be between 0 and 1, not {ratio}", code="invalid-argument")
+    drawn = op.emit("RandomUniformLike", cast(op, lengths, FLOAT), seed=op.view.random_seed)
     kept = op.emit("GreaterOrEqual", drawn, op.const(ratio, np.float32))
     start = op.emit("Where", kept, starts(op, lengths), size_vector(op, x, 0))
     lengths = op.emit("Where", kept, lengths, op.const(1, np.int64))
     rows = range_rows(op, start, lengths)
-    return take_rows(op, op.emit("Concat", x, replacement, axis=0), rows), cast(op, lengths, _INT32)
+    return take_rows(op, op.emit("Concat", x, replacement, axis=0), rows), cast(op, lengths, INT32)

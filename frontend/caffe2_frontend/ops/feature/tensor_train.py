@@ -1,4 +1,4 @@
-"""Embeddings that are products of small tensors, a tensor train, summed by segment."""
+"""Embeddings in tensor-train format: products of small tensors, summed by segment."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ _CORES = 3
     },
 )
 def sum_of_products(op: Op) -> tuple[Value, ...]:
-    """An index has one digit a core; the matrices that the digits choose, multiplied, are its embedding.
+    """TTSparseLengthsSum(core0, core1, core2, indices, lengths; factor_i, factor_j, ranks, emb_size=64) -> Y, ...
 
-    The other outputs are the products of the first cores, and the digits.
+    An index is a number in the mixed radix of factor_i (1, 1, 1), one digit per core. The digits select a matrix
+    [ranks[i], factor_j[i] * ranks[i + 1]] of each core, and the product of these matrices is the embedding of
+    factor_j[0] * factor_j[1] * factor_j[2] = emb_size elements. The other outputs are the products of the first core
+    and of the first two, and the digits.
     """
     counts, columns = (op.args.integers(name, default=(1,) * _CORES) for name in ("factor_i", "factor_j"))
     ranks = op.args.integers("ranks", default=(1,) * (_CORES + 1))
@@ -39,8 +42,9 @@ def sum_of_products(op: Op) -> tuple[Value, ...]:
     shapes = [len(counts), len(columns), len(ranks) - 1]
     if shapes != [_CORES] * 3 or ranks[0] != 1 or ranks[-1] != 1 or width != prod(columns):
         op.unsupported(
-            f"factor_i {list(counts)}, factor_j {list(columns)}, ranks {list(ranks)} and emb_size {width} are no train "
-            f"of {_CORES} cores",
+            f"factor_i {list(counts)}, factor_j {list(columns)}, ranks {list(ranks)} and emb_size {width} must "
+            f"describe {_CORES} cores: three factors each, four ranks of which the first and the last are 1, and "
+            "emb_size the product of factor_j",
             code="invalid-argument",
         )
     indices = op.input(_CORES)
@@ -52,6 +56,7 @@ def sum_of_products(op: Op) -> tuple[Value, ...]:
     for stride in reversed(strides):
         digits.insert(0, op.emit("Div", rest, op.const(stride, np.int64)))
         rest = op.emit("Mod", rest, op.const(stride, np.int64))
+    # Multiply from the left: [N, rows, ranks[i]] @ [N, ranks[i], columns * ranks[i + 1]], and merge rows and columns.
     products: list[Value] = []
     rows = 1
     for i in range(_CORES):

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 from caffe2_frontend.emit.arithmetic import add, binary, mul, scalar, sub
+from caffe2_frontend.emit.random import constant_tensor, random_uniform
 from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -174,19 +175,12 @@ def _uniform(
     op: Op, shape: FillShape, low: float = 0.0, high: float = 1.0, dtype: ir.DataType = ir.DataType.FLOAT
 ) -> Value:
     """Emit uniform random elements in [low, high)."""
-    like = _like(op, shape, dtype)
-    return op.emit("RandomUniformLike", like, low=low, high=high, seed=op.view.random_seed, shape=shape.dims)
+    return random_uniform(op, shape.vector, shape.dims, low=low, high=high, dtype=dtype)
 
 
 def _normal(op: Op, shape: FillShape, mean: float, std: float) -> Value:
     """Emit normal random elements."""
     if std == 0:  # some runtimes refuse it
-        return _like(op, shape, ir.DataType.FLOAT, mean)
-    like = _like(op, shape, ir.DataType.FLOAT)
+        return constant_tensor(op, shape.vector, shape.dims, value=mean)
+    like = constant_tensor(op, shape.vector, shape.dims)
     return op.emit("RandomNormalLike", like, mean=mean, scale=std, seed=op.view.random_seed, shape=shape.dims)
-
-
-def _like(op: Op, shape: FillShape, dtype: ir.DataType, value: float = 0.0) -> Value:
-    """Emit a tensor of the shape and type of the random elements: RandomUniform takes no shape operand."""
-    element = ir.tensor(np.array([value], dtype.numpy()))
-    return op.emit("ConstantOfShape", shape.vector, value=element, shape=shape.dims)
