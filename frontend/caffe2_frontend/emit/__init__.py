@@ -1,1 +1,1 @@
-"""Building blocks that several families of converters emit."""
+"""Emitters of ONNX subgraphs that several families of converters share."""

@@ -1,4 +1,4 @@
-"""Arithmetic on values and numbers: a number takes the element type of the value that it meets."""
+"""Arithmetic on values and Python numbers; a number becomes a constant of the other operand's element type."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ Operand = Value | float
 
 
 def binary(op: Op, op_type: str, a: Operand, b: Operand) -> Value:
-    """Emit a binary node; one of the operands may be a number."""
+    """Emit a binary node. At most one operand may be a number. Raises TypeError if both are."""
     if not isinstance(a, Value):
         if not isinstance(b, Value):
-            raise TypeError("one operand has to be a value")
+            raise TypeError("one operand must be a value")
         return op.emit(op_type, op.const(a, b), b)
     return op.emit(op_type, a, b if isinstance(b, Value) else op.const(b, a))
 
 
 def add(op: Op, a: Operand, *others: Operand) -> Value:
-    """The sum, from the left."""
+    """The sum of the operands, associated to the left. Raises TypeError if none is a value."""
     return _fold(op, "Add", a, others)
 
 
 def mul(op: Op, a: Operand, *others: Operand) -> Value:
-    """The product, from the left."""
+    """The product of the operands, associated to the left. Raises TypeError if none is a value."""
     return _fold(op, "Mul", a, others)
 
 
@@ -35,7 +35,7 @@ def sub(op: Op, a: Operand, b: Operand) -> Value:
 
 
 def div(op: Op, a: Operand, b: Operand) -> Value:
-    """``a / b``; of integers, the quotient rounded towards zero."""
+    """``a / b``; integer quotients are truncated towards zero."""
     return binary(op, "Div", a, b)
 
 
@@ -45,7 +45,7 @@ def square(op: Op, x: Value) -> Value:
 
 
 def sqrt(op: Op, x: Value) -> Value:
-    """The square root."""
+    """The square root of every element."""
     return op.emit("Sqrt", x)
 
 
@@ -60,20 +60,20 @@ def negative_log(op: Op, x: Value, floor: float) -> Value:
 
 
 def total(op: Op, x: Value) -> Value:
-    """The sum of all elements, a scalar."""
+    """The sum of all elements, [] (a scalar)."""
     return op.emit("ReduceSum", x, keepdims=0, shape=[])
 
 
 def scalar(op: Op, x: Value) -> Value:
-    """The one element of ``x``, as a scalar."""
+    """``x``, which has one element, as a scalar []."""
     if x.shape is not None and len(x.shape) == 0:
         return x
     return op.emit("Reshape", x, op.const(np.array([], np.int64)), shape=[])
 
 
-def of_shape(op: Op, x: Value, like: Value) -> Value:
-    """``x``, which has as many elements as ``like``, in its shape."""
-    if x is like or (x.shape is not None and like.shape is not None and _same(x.shape, like.shape)):
+def reshape_like(op: Op, x: Value, like: Value) -> Value:
+    """``x`` reshaped to the shape of ``like``, which must have as many elements."""
+    if x is like or (x.shape is not None and like.shape is not None and _known_equal(x.shape, like.shape)):
         return x
     return op.emit("Reshape", x, op.emit("Shape", like), shape=like.shape)
 
@@ -83,12 +83,12 @@ def _fold(op: Op, op_type: str, first: Operand, others: tuple[Operand, ...]) -> 
     for other in others:
         result = binary(op, op_type, result, other)
     if not isinstance(result, Value):
-        raise TypeError("one operand has to be a value")
+        raise TypeError("one operand must be a value")
     return result
 
 
-def _same(a: ir.Shape, b: ir.Shape) -> bool:
-    """Whether two shapes are known to be equal: unknown dims are not."""
+def _known_equal(a: ir.Shape, b: ir.Shape) -> bool:
+    """Whether two shapes are known to be equal; dims without size and name never are."""
     return len(a) == len(b) and all(
         x == y and (isinstance(x, int) or x.value is not None) for x, y in zip(a, b, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Caffe2's two kinds of broadcasting, as ONNX's one; and operands that may not broadcast at all."""
+"""Caffe2's legacy and NumPy-style broadcasting as ONNX's; and the check for operands that must not broadcast."""
 
 from __future__ import annotations
 
@@ -9,32 +9,36 @@ from caffe2_frontend.emit.shapes import unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
 
 
-def operands(op: Op) -> tuple[Value, Value]:
-    """The two operands of a binary operator, made to broadcast as NumPy does.
+def broadcast_operands(op: Op) -> tuple[Value, Value]:
+    """The two operands of a binary operator, reshaped so that ONNX broadcasts them as Caffe2 does.
 
-    Without ``broadcast`` Caffe2 broadcasts as NumPy and ONNX do, and heeds no axis. With it the first operand's shape
-    is the result's: the second is one element, or its dims line up with the first's from ``axis`` on (-1: with the
-    last ones).
+    With ``broadcast=0`` Caffe2 broadcasts as NumPy and ONNX do, and ignores ``axis``. With ``broadcast=1`` the result
+    has the shape of the first operand: the second has one element, or its dims align with the first's from ``axis`` on
+    (-1: with the last ones).
     """
     a, b = op.input(0), op.input(1)
     axis = broadcast_axis(op)
-    return (a, align(op, a, b, axis)) if op.args.flag("broadcast", default=False) else (a, b)
+    return (a, align_dims(op, a, b, axis)) if op.args.flag("broadcast", default=False) else (a, b)
 
 
 def broadcast_axis(op: Op) -> int:
-    """The axis at which legacy broadcasting begins: a number, or a letter of the order; -1 for the last dims."""
+    """The axis at which legacy broadcasting begins, from ``axis`` or the letter ``axis_str``; -1 for the last dims."""
     axis = op.args.integer("axis", default=-1)
     letter = op.args.text("axis_str", default="")
     order = op.args.text("order", default="NCHW")
     if not letter:
         return axis
     if axis != -1 or len(letter) != 1 or letter not in order:
-        op.unsupported(f"axis_str {letter!r} names no axis of {order!r}", code="invalid-argument")
+        op.unsupported(
+            f"axis_str must be one letter of order {order!r}, without axis, not {letter!r}",
+            hint=f"give axis_str (one of {', '.join(order)}) or axis, not both",
+            code="invalid-argument",
+        )
     return order.index(letter)
 
 
-def align(op: Op, a: Value, b: Value, axis: int) -> Value:
-    """``b`` with dims of size one appended, so that its dims line up with those of ``a`` from ``axis`` on."""
+def align_dims(op: Op, a: Value, b: Value, axis: int) -> Value:
+    """``b`` with dims of size one appended, so that its dims align with those of ``a`` from ``axis`` on."""
     rank_a, rank_b = op.rank(a), op.rank(b)
     if rank_b == 0:
         return b
@@ -42,18 +46,24 @@ def align(op: Op, a: Value, b: Value, axis: int) -> Value:
     if not 0 <= start <= rank_a - rank_b:
         if all(not isinstance(d, int) or d == 1 for d in op.shape(b)):
             return scalar(op, b)
-        op.unsupported(f"rank {rank_b} does not fit into rank {rank_a} from axis {axis} on", code="invalid-operands")
+        op.unsupported(
+            f"the second operand has {rank_b} dims, which must fit into the {rank_a} of the first from axis {axis} on",
+            code="invalid-operands",
+        )
     for dim_a, dim_b in zip(op.shape(a)[start : start + rank_b], op.shape(b), strict=True):
         if isinstance(dim_a, int) and isinstance(dim_b, int) and dim_b not in (1, dim_a):
-            op.unsupported(f"shape {op.shape(b)} does not broadcast into {op.shape(a)}", code="invalid-operands")
+            op.unsupported(
+                f"the second operand's shape {op.shape(b)} must broadcast into the first's, {op.shape(a)}",
+                code="invalid-operands",
+            )
     return unsqueeze(op, b, range(rank_b, rank_a - start))
 
 
 def require_same_shape(op: Op, values: Sequence[Value]) -> None:
-    """Refuse operands that differ in rank, or in a dim that is known: ONNX would broadcast where Caffe2 does not."""
+    """Refuse operands that differ in rank or in a known dim, where ONNX would broadcast and Caffe2 does not."""
     first = op.shape(values[0])
     for value in values[1:]:
         shape = op.shape(value)
         dims = zip(first, shape, strict=False)
         if len(shape) != len(first) or any(isinstance(d, int) and isinstance(e, int) and d != e for d, e in dims):
-            op.unsupported(f"the operands' shapes differ: {first} and {shape}", code="invalid-operands")
+            op.unsupported(f"the operands must have the same shape, not {first} and {shape}", code="invalid-operands")

@@ -1,4 +1,4 @@
-"""What small vectors of integers hold, worked out through the nodes that made them."""
+"""Evaluation of small integer tensors (shapes, axes, indices) through the nodes that compute them."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.lowering.op import Op, Value
 
-# Shapes, axes and places: what has more elements is data.
+# Larger tensors are data, not shapes, axes or indices.
 _MAX_ELEMENTS: Final = 64
 _INTEGERS: Final = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL)
-_EVALUATED: Final = frozenset({
+_EVALUATED_OPS: Final = frozenset({
     "Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity", "Less", "Max", "Min",
     "Mul", "Neg", "Reshape", "ScatterElements", "ScatterND", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where",
 })  # fmt: skip
 
 
-def evaluated(op: Op, value: Value) -> Array | None:
-    """The contents of a small tensor of integers, if they follow from constants and known dims alone."""
-    found = _evaluated(op, value)
-    if found is not None and value.const_value is None:
-        op.depends_on(value, found)
-    return found
+def constant_integers(op: Op, value: Value) -> Array | None:
+    """The contents of a small integer tensor if they follow from constants and known dims alone, else None."""
+    contents = _evaluate(op, value)
+    if contents is not None and value.const_value is None:
+        op.depends_on(value, contents)
+    return contents
 
 
-def _evaluated(op: Op, value: Value) -> Array | None:
+def _evaluate(op: Op, value: Value) -> Array | None:
     if value.const_value is not None:
         return op.known(value) if value.const_value.size <= _MAX_ELEMENTS else None
     node = value.producer()
@@ -36,10 +36,10 @@ def _evaluated(op: Op, value: Value) -> Array | None:
         return None
     if node.op_type == "Shape":
         return _dims(node)
-    if node.op_type not in _EVALUATED:
+    if node.op_type not in _EVALUATED_OPS:
         return None
-    inputs = [None if operand is None else _evaluated(op, operand) for operand in node.inputs]
-    if any(held is None for operand, held in zip(node.inputs, inputs, strict=True) if operand is not None):
+    inputs = [None if operand is None else _evaluate(op, operand) for operand in node.inputs]
+    if any(array is None for operand, array in zip(node.inputs, inputs, strict=True) if operand is not None):
         return None
     results = _run(op, node, inputs)
     return None if results is None else results[node.outputs.index(value)]
@@ -57,11 +57,11 @@ def _dims(node: ir.Node) -> Array | None:
 
 
 def _run(op: Op, node: ir.Node, inputs: list[Array | None]) -> list[Array] | None:
-    """What the node gives; None where it refuses its operands, as a Gather beyond its table: a run will say so."""
+    """Evaluate a node; None where it rejects its operands (a Gather out of bounds), which a run will report."""
     from onnx.reference import ReferenceEvaluator
 
     evaluator = ReferenceEvaluator(ir.serde.serialize_node(node), opsets={"": op.scope.opset})
-    feed = {str(v.name): held for v, held in zip(node.inputs, inputs, strict=True) if v is not None}
+    feed = {str(v.name): array for v, array in zip(node.inputs, inputs, strict=True) if v is not None}
     try:
         return [np.asarray(result) for result in evaluator.run(None, feed)]
     except (IndexError, ValueError):

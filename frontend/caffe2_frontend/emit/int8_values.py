@@ -1,8 +1,9 @@
-"""Int8 tensors: integers that stand for reals by a scale and a zero point, which are known when a net is converted.
+"""Int8 tensors: integers that represent reals, ``real = scale * (integer - zero_point)``.
 
-In ONNX such a tensor is its integers; how they are to be read is kept beside the value while the net is converted. The
-arithmetic is Caffe2's to the last bit: sums of products are whole numbers, and what scales them is written with numbers
-of 64 bits, in which no step rounds that does not round in Caffe2.
+Scale and zero point are known at conversion. In ONNX such a tensor is its integers; the quantization is kept in the
+value's metadata during conversion. There are two implementations in Caffe2: QNNPACK and, with the engine DNNLOWP,
+FBGEMM. The arithmetic is Caffe2's to the last bit: sums of products are integers, and they are scaled in float64 or
+int64, where no step rounds that does not round in Caffe2. "Steps" are multiples of the output's scale.
 """
 
 from __future__ import annotations
@@ -16,127 +17,139 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.emit.shapes import cast
-from caffe2_frontend.interop.types import Quantization, TensorInfo
+from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
 from caffe2_frontend.lowering.op import Op, Value
 
 BYTE: Final = ir.DataType.UINT8
-WIDE: Final = ir.DataType.INT32
 IMAGE: Final = TensorInfo(BYTE, (None,) * 4)
 
 _META: Final = "quantization"
 
 
-def given(value: Value) -> Quantization | None:
-    """How the integers of a value are to be read; None where it is no Int8 tensor, or that is unknown."""
-    found: Quantization | None = value.meta.get(_META)
-    return found
+def find_quantization(value: Value) -> Quantization | None:
+    """The quantization of a value; None if it is not an Int8 tensor, or one of unknown scale."""
+    quantization: Quantization | None = value.meta.get(_META)
+    return quantization
 
 
 def quantization(op: Op, value: Value) -> Quantization:
-    """How the integers of a value are to be read; unknown is a finding."""
-    found = given(value)
+    """The quantization of a value; refuses the operator if it is unknown."""
+    found = find_quantization(value)
     if found is None:
         op.unsupported(
             f"the scale and zero point of {value.name!r} are unknown",
-            hint="an input that is an Int8 tensor is given as (dtype, shape, (scale, zero point))",
+            hint=f"if {value.name!r} is an input of the net, describe it as (dtype, shape, (scale, zero_point))",
             code="needs-quantization",
         )
     return found
 
 
 def require_bytes(op: Op, value: Value, what: str) -> Value:
-    """The operand, which must hold bytes."""
+    """The operand, after a check that it is uint8."""
     require_dtype(op, value, (BYTE,), what)
     return value
 
 
-def read_as(value: Value, how: Quantization) -> Value:
-    """The value, marked as an Int8 tensor."""
+def mark_quantized(value: Value, how: Quantization) -> Value:
+    """Record the quantization of a value, and return the value."""
     value.meta[_META] = how
     return value
 
 
-def on_server(op: Op) -> bool:
-    """Whether the operator asks for DNNLOWP, Caffe2's arithmetic for servers: products are scaled in float32."""
+def uses_dnnlowp(op: Op) -> bool:
+    """Whether the operator's engine is DNNLOWP, which scales products in float32."""
     return "DNNLOWP" in op.view.engine
 
 
-def stated(op: Op, *, server: bool = False) -> Quantization:
-    """The output's scale and zero point, which are arguments. ``server``: they mean the same with DNNLOWP."""
-    if on_server(op) and not server:
-        op.unsupported("with the engine DNNLOWP the operator computes otherwise, and its scale follows from the data")
+def stated_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
+    """The output's quantization as the arguments ``Y_scale`` (1.0) and ``Y_zero_point`` (0) state it.
+
+    ``dnnlowp``: whether the engine DNNLOWP heeds the arguments too; if not, the operator is refused with that engine.
+    """
+    if uses_dnnlowp(op) and not dnnlowp:
+        op.unsupported(
+            "the operator with engine DNNLOWP computes other results, and its output scale depends on the data",
+            hint="remove the engine DNNLOWP from the operator",
+        )
     return Quantization(op.args.number("Y_scale", default=1.0), op.args.integer("Y_zero_point", default=0))
 
 
-def asked(op: Op, *, server: bool = False) -> Quantization:
-    """The same for an output that holds bytes; what bytes cannot have is a finding."""
-    how = stated(op, server=server)
+def output_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
+    """:func:`stated_quantization` for a uint8 output; refuses arguments that uint8 cannot have."""
+    how = stated_quantization(op, dnnlowp=dnnlowp)
     if how.scale <= 0 or not 0 <= how.zero_point <= 255:
         op.unsupported(
-            f"scale {how.scale} and zero point {how.zero_point} are no quantization of bytes", code="invalid-argument"
-        )
-    return how
-
-
-def unchanged(op: Op, x: Value) -> Quantization:
-    """The operand's quantization, which the arguments must repeat: the operator moves bytes and computes nothing."""
-    how, repeated = quantization(op, x), stated(op)
-    if np.float32(repeated.scale) != np.float32(how.scale) or repeated.zero_point != how.zero_point:
-        op.unsupported(
-            f"scale {repeated.scale:.9g} and zero point {repeated.zero_point} are asked for, "
-            f"the operand has {how.scale:.9g} and {how.zero_point}",
+            f"Y_scale must be positive ({how.scale}) and Y_zero_point between 0 and 255 ({how.zero_point})",
             code="invalid-argument",
         )
     return how
 
 
-def lowest(how: Quantization, *, relu: bool) -> int:
-    """The least byte of a result: that of zero where what is negative becomes zero."""
+def preserved_quantization(op: Op, x: Value) -> Quantization:
+    """The quantization of ``x``, which the arguments of an operator that only moves bytes must repeat."""
+    how, repeated = quantization(op, x), stated_quantization(op)
+    if np.float32(repeated.scale) != np.float32(how.scale) or repeated.zero_point != how.zero_point:
+        op.unsupported(
+            f"Y_scale and Y_zero_point must be those of the input, {how.scale:.9g} and {how.zero_point}, "
+            f"not {repeated.scale:.9g} and {repeated.zero_point}",
+            hint=f"set Y_scale={how.scale:.9g} and Y_zero_point={how.zero_point}",
+            code="invalid-argument",
+        )
+    return how
+
+
+def minimum_byte(how: Quantization, *, relu: bool) -> int:
+    """The minimum byte of a result: with a Relu that of zero, which is the zero point."""
     return how.zero_point if relu else 0
 
 
-def looked_up(op: Op, x: Value, values: Array, dtype: ir.DataType = BYTE) -> Value:
-    """A function of one byte, as the table of its 256 values."""
-    y: Value = op.emit("Gather", op.const(values, dtype), cast(op, x, WIDE), axis=0)
+def look_up_bytes(op: Op, x: Value, values: Array, dtype: ir.DataType = BYTE) -> Value:
+    """Apply a function of one byte, given as the table [256] of its values."""
+    y: Value = op.emit("Gather", op.const(values, dtype), cast(op, x, INT32), axis=0)
     return y
 
 
-def saturated(op: Op, steps: Value, how: Quantization, low: int) -> Value:
-    """Whole numbers of steps from the zero point, as bytes."""
-    shifted = add(op, cast(op, steps, WIDE), how.zero_point)
+def saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:
+    """Integers of steps from the zero point as bytes, clipped to [``low``, 255]."""
+    shifted = add(op, cast(op, steps, INT32), how.zero_point)
     clipped = op.emit("Clip", shifted, op.const(low, np.int32), op.const(255, np.int32))
-    return read_as(cast(op, clipped, BYTE), how)
+    return mark_quantized(cast(op, clipped, BYTE), how)
 
 
-def clipped_at_zero(how: Quantization) -> Quantization:
-    """What DNNLOWP makes of the quantization of a result that a Relu follows: all bytes stand for what is positive."""
+def relu_quantization(how: Quantization) -> Quantization:
+    """The quantization that DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on."""
     largest = float(np.float32(how.scale)) * (255 - how.zero_point)
     return Quantization(float(np.float32(largest / 255)), 0)
 
 
-def quantized_on_server(op: Op, x: Value, how: Quantization) -> Value:
-    """Reals as DNNLOWP makes bytes of them: the zero point is added before they are rounded, halves to even."""
+def quantize_dnnlowp(op: Op, x: Value, how: Quantization) -> Value:
+    """Quantize reals as DNNLOWP does: the zero point is added before rounding, halves to even."""
     inverse = np.float32(1) / np.float32(how.scale)
     steps = op.emit("Round", add(op, mul(op, x, float(inverse)), how.zero_point))
     clipped = op.emit("Clip", steps, op.const(0.0, np.float32), op.const(255.0, np.float32))
-    return read_as(cast(op, clipped, BYTE), how)
+    return mark_quantized(cast(op, clipped, BYTE), how)
 
 
-def rounded(op: Op, steps: Value, how: Quantization, low: int) -> Value:
-    """Numbers of steps from the zero point as bytes: rounded to the nearest, halves away from zero."""
-    # A cast to an integer cuts off what is behind the point.
+def round_and_saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:
+    """Real multiples of steps from the zero point as bytes: rounded half away from zero, clipped to [``low``, 255]."""
+    # The cast in saturate truncates, so that a half is added; without negative results no sign is needed.
     if low >= how.zero_point:
-        return saturated(op, add(op, steps, 0.5), how, low)
-    return saturated(op, add(op, steps, mul(op, op.emit("Sign", steps), 0.5)), how, low)
+        return saturate(op, add(op, steps, 0.5), how, low)
+    return saturate(op, add(op, steps, mul(op, op.emit("Sign", steps), 0.5)), how, low)
 
 
-def requantized(op: Op, total: Value, scale: np.float32, how: Quantization, low: int) -> Value:
-    """Sums of products as bytes: scaled in fixed point, and rounded twice.
+def requantize(op: Op, total: Value, scale: np.float32, how: Quantization, low: int) -> Value:
+    """Scale int32 sums of products to bytes in QNNPACK's fixed point, which rounds twice.
 
-    The scale, less than 1, is a fraction of 24 bits and a power of two. The product with the fraction is rounded to the
-    nearest whole number, halves up; what the power of two leaves of it is rounded once more, halves away from zero.
+    The float32 scale, less than 1, is a fraction of 24 bits times a power of two. The product with the fraction, exact
+    in float64, is rounded to an integer, halves up; its multiple of the power of two is rounded again, halves away
+    from zero.
     """
     fraction, exponent = np.frexp(np.float64(scale))
     product = mul(op, cast(op, total, ir.DataType.DOUBLE), float(fraction))
-    whole = op.emit("Floor", add(op, product, 0.5))
-    return rounded(op, mul(op, whole, float(2.0**exponent)), how, low) if exponent else saturated(op, whole, how, low)
+    high = op.emit("Floor", add(op, product, 0.5))
+    return (
+        round_and_saturate(op, mul(op, high, float(2.0**exponent)), how, low)
+        if exponent
+        else saturate(op, high, how, low)
+    )

@@ -1,4 +1,7 @@
-"""What Caffe2 requires of operands, checked as far as it is known before the model runs."""
+"""Caffe2's requirements on operands, checked as far as types and dims are known at conversion.
+
+``what`` names the operand in the message: "X must have rank 2, not 3".
+"""
 
 from __future__ import annotations
 
@@ -12,37 +15,39 @@ from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 
 FLOATS: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
-# What kernels that know float alone take; those of GPUs know float16 too.
+# Caffe2's CPU kernel takes float alone, its GPU kernel float16 too.
 SINGLE: Final = (ir.DataType.FLOAT, ir.DataType.FLOAT16)
 INDICES: Final = (ir.DataType.INT32, ir.DataType.INT64)
-# With halves, which Caffe2 computes on GPUs.
+# With float16, which Caffe2 computes on GPUs.
 REALS: Final = (*FLOATS, ir.DataType.FLOAT16)
 NUMBERS: Final = (*REALS, *INDICES)
 
 
 def require_dtype(op: Op, value: Value, dtypes: Collection[ir.DataType], what: str) -> None:
-    """An operand of an element type that Caffe2 has no implementation for is a finding."""
+    """Refuse an operand of an element type that Caffe2 has no kernel for."""
     dtype = op.dtype(value)
     if dtype not in dtypes:
-        op.unsupported(f"{what} is {dtype.name}, not {' or '.join(d.name for d in dtypes)}", code="invalid-operands")
+        op.unsupported(
+            f"{what} must be {' or '.join(d.name for d in dtypes)}, not {dtype.name}", code="invalid-operands"
+        )
 
 
 def require_rank(op: Op, value: Value, rank: int, what: str) -> None:
-    """An operand of another rank is a finding."""
+    """Refuse an operand of another rank."""
     if op.rank(value) != rank:
-        op.unsupported(f"{what} has rank {op.rank(value)}, not {rank}", code="invalid-operands")
+        op.unsupported(f"{what} must have rank {rank}, not {op.rank(value)}", code="invalid-operands")
 
 
-def require_rank_from(op: Op, value: Value, least: int, what: str) -> None:
-    """An operand of a lower rank than ``least`` is a finding."""
-    if op.rank(value) < least:
-        op.unsupported(f"{what} has rank {op.rank(value)}, at least {least} is needed", code="invalid-operands")
+def require_min_rank(op: Op, value: Value, minimum: int, what: str) -> None:
+    """Refuse an operand of a lower rank than ``minimum``."""
+    if op.rank(value) < minimum:
+        op.unsupported(f"{what} must have at least rank {minimum}, not {op.rank(value)}", code="invalid-operands")
 
 
 def require_equal(op: Op, first: int | None, second: int | None, what: str) -> None:
-    """Two sizes that both are known and differ are a finding."""
+    """Refuse two sizes that are both known and differ; ``what`` names both of them: "segment ids and rows"."""
     if first is not None and second is not None and first != second:
-        op.unsupported(f"{what}: {first} and {second} must be the same", code="invalid-operands")
+        op.unsupported(f"{what} must agree: {first} and {second} given", code="invalid-operands")
 
 
 def require_groups(op: Op, count: int | None, group: int, what: str) -> None:
@@ -53,8 +58,15 @@ def require_groups(op: Op, count: int | None, group: int, what: str) -> None:
         op.unsupported(f"the number of {what} ({count}) must be a multiple of group ({group})", code="invalid-operands")
 
 
+def require_dim(op: Op, value: Value, axis: int, expected: int, what: str) -> None:
+    """Refuse an operand whose size along ``axis`` is known and not ``expected``."""
+    dim = op.static_dim(value, axis)
+    if dim is not None and dim != expected:
+        op.unsupported(f"dim {axis} of {what} must be {expected}, not {dim}", code="invalid-operands")
+
+
 def takes(dtypes: Collection[ir.DataType], *positions: int) -> Callable[[Converter], Converter]:
-    """A converter whose operands at these positions, where they are given, must be of one of these element types."""
+    """Decorate a converter: its operands at these positions, where given, must have one of these element types."""
 
     def checked(converter: Converter) -> Converter:
         @functools.wraps(converter)

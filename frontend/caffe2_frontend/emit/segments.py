@@ -1,6 +1,7 @@
-"""Rows of a tensor that belong to segments, as lengths or segment ids say, in operators that do not grow with them.
+"""Segments of rows, given by lengths or segment ids, in a number of nodes that does not depend on the segments.
 
-A vector of lengths [S] cuts the N rows of a tensor into S consecutive segments. All indices here are int64.
+A vector of lengths [S] splits the N rows of a tensor into S consecutive segments; segment ids [N] name the segment of
+each row. All lengths, ids and indices here are int64.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from caffe2_frontend.lowering.op import Op, Value
 
 Reduction = Literal["add", "max"]
 
-# onnxruntime scatters no halves and no narrow integers.
+# Element types that onnxruntime can reduce in ScatterElements; others are computed as float.
 _SCATTERED: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, ir.DataType.INT64)
 
 
 def lengths_vector(op: Op, lengths: Value) -> Value:
-    """Lengths as an int64 vector, whatever their rank."""
+    """Lengths of any rank as an int64 vector."""
     lengths = cast(op, lengths, ir.DataType.INT64)
     return lengths if op.rank(lengths) == 1 else reshape(op, lengths, [-1])
 
@@ -30,7 +31,7 @@ def lengths_vector(op: Op, lengths: Value) -> Value:
 def vector_operand(
     op: Op, index: int, dtypes: Collection[ir.DataType] = (ir.DataType.INT32,), *, any_rank: bool = False
 ) -> Value:
-    """Operand ``index``, a vector of lengths or indices, as int64. ``any_rank``: its rank does not matter."""
+    """Operand ``index``, a vector of lengths or indices, as int64. With ``any_rank`` any tensor is flattened."""
     value = op.input(index)
     require_dtype(op, value, dtypes, f"input {index}")
     if not any_rank:
@@ -39,21 +40,25 @@ def vector_operand(
 
 
 def starts(op: Op, lengths: Value) -> Value:
-    """The row that each segment starts at, [S]."""
+    """The index of the first row of each segment, [S]."""
     return op.emit("CumSum", lengths, op.const(0, np.int64), exclusive=1)
 
 
 def ends(op: Op, lengths: Value) -> Value:
-    """The row after each segment's last one, [S]."""
+    """The index after the last row of each segment, [S]."""
     return op.emit("CumSum", lengths, op.const(0, np.int64))
 
 
 def row_segments(op: Op, lengths: Value, rows: Size | None = None) -> Value:
-    """The segment of each row, [N]; ``rows`` is N, the sum of the lengths where it is not given."""
+    """The segment of each row, [N]; ``rows`` is N, by default the sum of the lengths.
+
+    The segment of row n is the number of segments that end at or before n: each end is marked in a histogram [N + 1],
+    and the marks are accumulated. Empty segments put several marks on one row.
+    """
     end = ends(op, lengths)
     rows = total(op, lengths) if rows is None else rows
-    marks = op.emit("ConstantOfShape", op.emit("Add", vector(op, [rows]), op.const([1], np.int64)), value=_number(0))
-    ones = op.emit("ConstantOfShape", op.emit("Shape", end), value=_number(1))
+    marks = op.emit("ConstantOfShape", op.emit("Add", vector(op, [rows]), op.const([1], np.int64)), value=_int64(0))
+    ones = op.emit("ConstantOfShape", op.emit("Shape", end), value=_int64(1))
     marks = op.emit("ScatterElements", marks, end, ones, axis=0, reduction="add")
     marks = op.emit("Slice", marks, op.const([0], np.int64), vector(op, [rows]))
     segments = op.emit("CumSum", marks, op.const(0, np.int64))
@@ -62,12 +67,12 @@ def row_segments(op: Op, lengths: Value, rows: Size | None = None) -> Value:
 
 
 def row_positions(op: Op, lengths: Value, segments: Value) -> Value:
-    """The position of each row in its segment, [N]."""
+    """The index of each row within its segment, [N]."""
     return op.emit("Sub", indices(op, size(op, segments, 0)), op.emit("Gather", starts(op, lengths), segments, axis=0))
 
 
 def range_rows(op: Op, start: Value, lengths: Value) -> Value:
-    """The rows of ranges that begin at ``start`` [S] and are ``lengths`` [S] long, one range after the other."""
+    """The row indices of S ranges that start at ``start`` [S] and have ``lengths`` [S] rows, concatenated."""
     segments = row_segments(op, lengths)
     shift = op.emit("Sub", start, starts(op, lengths))
     return op.emit("Add", indices(op, size(op, segments, 0)), op.emit("Gather", shift, segments, axis=0))
@@ -79,51 +84,51 @@ def total(op: Op, lengths: Value) -> Value:
 
 
 def longest(op: Op, lengths: Value) -> Value:
-    """The greatest of the lengths, [1]; 0 where there is none."""
+    """The maximum of the lengths, [1]; 0 if there are no segments."""
     return op.emit("ReduceMax", op.emit("Concat", op.const([0], np.int64), lengths, axis=0), keepdims=1)
 
 
 def grid(op: Op, lengths: Value, width: Size) -> tuple[Value, Value]:
-    """Segments side by side: the row at each place, and whether the segment has one there; both [S, ``width``]."""
+    """Lay the segments out in a matrix: row indices and a mask of those inside their segment, both [S, ``width``]."""
     column = indices(op, width)
     row = op.emit("Add", unsqueeze(op, starts(op, lengths), [1]), column)
     return row, op.emit("Less", column, unsqueeze(op, lengths, [1]))
 
 
 def padded_rows(op: Op, x: Value, rows: Value, present: Value, fill: Value) -> Value:
-    """The rows of ``x`` at indices ``rows``, and ``fill`` (a row, [1, ...]) where ``present`` is not."""
-    absent = size_vector(op, x, 0)
-    return take_rows(op, op.emit("Concat", x, fill, axis=0), op.emit("Where", present, rows, absent))
+    """Gather the rows of ``x`` at ``rows``, and ``fill`` (one row, [1, ...]) where ``present`` is false."""
+    fill_index = size_vector(op, x, 0)
+    return take_rows(op, op.emit("Concat", x, fill, axis=0), op.emit("Where", present, rows, fill_index))
 
 
 def take_rows(op: Op, x: Value, rows: Value) -> Value:
-    """The rows of ``x`` at indices ``rows``; of strings too, of which onnxruntime's Gather takes one a row."""
+    """Gather the rows of ``x`` at ``rows``; strings with GatherND, as onnxruntime's Gather copies one per row."""
     if op.dtype(x) == ir.DataType.STRING and op.rank(x) > 1:
         return op.emit("GatherND", x, unsqueeze(op, rows, [op.rank(rows)]))
     return op.emit("Gather", x, rows, axis=0)
 
 
 def row_of(op: Op, x: Value, value: float) -> Value:
-    """A row like those of ``x`` with all its elements the same, [1, ...]."""
+    """A row of the shape of those of ``x``, filled with ``value``, [1, ...]."""
     return filled(op, x, [1, *sizes(op, x, 1)], value)
 
 
 def zero_row(op: Op, x: Value) -> Value:
-    """A row like those of ``x`` that holds zeros, empty strings or false, [1, ...]."""
+    """A row of the shape of those of ``x``, filled with zeros, false or empty strings, [1, ...]."""
     if op.dtype(x) != ir.DataType.STRING:
         return row_of(op, x, 0)
     return op.emit("Expand", op.const(np.array([""], object)), vector(op, [1, *sizes(op, x, 1)]))
 
 
 def filled(op: Op, like: Value, dims: Sequence[Size], value: float = 0) -> Value:
-    """A tensor of equal elements, of the element type of ``like``."""
+    """A tensor of shape ``dims`` filled with ``value``, of the element type of ``like``."""
     return op.emit("ConstantOfShape", vector(op, dims), value=ir.tensor(np.array([value], op.dtype(like).numpy())))
 
 
 def scatter_rows(op: Op, x: Value, ids: Value, count: Size, reduction: Reduction, initial: float = 0) -> Value:
-    """The rows of ``x`` reduced into ``count`` rows, each row into the one that ``ids`` [N] says.
+    """Reduce the rows of ``x`` [N, ...] by their segment ``ids`` [N] into [``count``, ...], starting from ``initial``.
 
-    This is ScatterElements and not ScatterND: onnxruntime reduces rows of the latter in parallel without a lock.
+    This emits ScatterElements: onnxruntime's ScatterND reduces rows in parallel without a lock.
     """
     dtype = op.dtype(x)
     wide = x if dtype in _SCATTERED else cast(op, x, ir.DataType.FLOAT)
@@ -135,15 +140,15 @@ def scatter_rows(op: Op, x: Value, ids: Value, count: Size, reduction: Reduction
 
 
 def segment_count(op: Op, ids: Value) -> Value:
-    """The number of segments that ids name: the greatest one plus one, [1]; 0 where there is none."""
-    least = op.emit("Concat", op.const([-1], np.int64), ids, axis=0)
-    return op.emit("Add", op.emit("ReduceMax", least, keepdims=1), op.const([1], np.int64))
+    """The number of segments that ids name: their maximum plus one, [1]; 0 if there are no ids."""
+    floored = op.emit("Concat", op.const([-1], np.int64), ids, axis=0)
+    return op.emit("Add", op.emit("ReduceMax", floored, keepdims=1), op.const([1], np.int64))
 
 
 def count_rows(op: Op, ids: Value, count: Size) -> Value:
-    """How many of the rows each of ``count`` segments has, int64 [``count``]."""
-    return scatter_rows(op, op.emit("ConstantOfShape", op.emit("Shape", ids), value=_number(1)), ids, count, "add")
+    """The number of rows of each of ``count`` segments, [``count``]."""
+    return scatter_rows(op, op.emit("ConstantOfShape", op.emit("Shape", ids), value=_int64(1)), ids, count, "add")
 
 
-def _number(value: int) -> ir.TensorProtocol:
+def _int64(value: int) -> ir.TensorProtocol:
     return ir.tensor(np.array([value], np.int64))

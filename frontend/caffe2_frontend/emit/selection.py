@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.op import Op, Value
 
-# Runtimes have no Where for these.
+# onnxruntime has no Where kernel for these.
 _NARROW: Final = (ir.DataType.INT16, ir.DataType.UINT16)
 
 

@@ -1,4 +1,4 @@
-"""Shape arithmetic for converters: computed now where dims are known, by the graph where they are not."""
+"""Shape arithmetic: evaluated at conversion where dims are known, by emitted nodes where they are not."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import onnx_ir as ir
 
 from caffe2_frontend.lowering.op import Op, Value
 
-# A size: known now, or a tensor of shape [1] and type int64 that holds it when the model runs.
+# A size: an integer known at conversion, or an int64 tensor [1] that holds it at run time.
 Size = int | Value
 
 
 def size(op: Op, x: Value, axis: int) -> Size:
-    """The size of ``x`` along ``axis`` (counted from either end).
+    """The size of ``x`` along ``axis`` (negative from the end).
 
-    A dim that bears the name of a model input's dim is read from that input, so that ``x`` need not be computed for it.
+    A symbolic dim that a model input has too is read from that input, so that ``x`` need not be computed for it.
     """
     dim = op.shape(x)[axis]
     if isinstance(dim, int):
@@ -28,12 +28,12 @@ def size(op: Op, x: Value, axis: int) -> Size:
 
 
 def sizes(op: Op, x: Value, start: int = 0, end: int | None = None) -> list[Size]:
-    """The sizes of ``x`` along the axes from ``start`` up to ``end``."""
+    """The sizes of ``x`` along the axes [``start``, ``end``)."""
     return [size(op, x, axis) for axis in range(op.rank(x))[start:end]]
 
 
 def vector(op: Op, values: Sequence[Size]) -> Value:
-    """Sizes as one int64 vector, constant where all of them are known."""
+    """Concatenate sizes into an int64 vector, a constant if all of them are known."""
     parts: list[Value] = []
     known: list[int] = []
     for value in values:
@@ -50,15 +50,15 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
 
 
 def size_vector(op: Op, x: Value, axis: int) -> Value:
-    """The size of ``x`` along ``axis`` as an int64 vector of one element, constant where it is known."""
+    """The size of ``x`` along ``axis`` as an int64 vector [1], a constant if it is known."""
     return vector(op, [size(op, x, axis)])
 
 
 def reshape(op: Op, x: Value, dims: Sequence[Size]) -> Value:
-    """``x`` with the given sizes, one of which may be -1.
+    """Reshape ``x`` to the given sizes, one of which may be -1.
 
-    Zero is a size, not ONNX's "as before": a dim of ``x`` that stays is written with :func:`size`. A size that is zero
-    only when the model runs cannot stand beside -1.
+    Zero is a size here, not ONNX's "copy the input's dim"; a dim of ``x`` that stays is given by :func:`size`. ONNX
+    does not allow -1 together with zeros as sizes, so that with -1 no size may become zero at run time.
     """
     shape: list[int | None] = [d if isinstance(d, int) and d >= 0 else None for d in dims]
     may_be_zero = not any(isinstance(d, int) and d == -1 for d in dims) and None in shape
@@ -84,26 +84,26 @@ def product(op: Op, values: Sequence[Size]) -> Size:
 
 
 def indices(op: Op, count: Size) -> Value:
-    """The int64 vector 0, 1, ... ``count`` - 1."""
+    """The int64 vector 0, 1, ..., ``count`` - 1."""
     if isinstance(count, int):
         return op.const(np.arange(count), np.int64)
     return op.emit("Range", op.const(0, np.int64), squeeze(op, count, [0]), op.const(1, np.int64))
 
 
 def known_size(op: Op, x: Value) -> int | None:
-    """The number of elements of ``x`` where it is known now."""
+    """The number of elements of ``x`` if it is known at conversion, else None."""
     dims = list(op.shape(x))
     known = [d for d in dims if isinstance(d, int)]
     return int(np.prod(known)) if len(known) == len(dims) or 0 in known else None
 
 
 def unsqueeze(op: Op, x: Value, axes: Sequence[int]) -> Value:
-    """``x`` with dims of size one inserted at ``axes`` of the result."""
+    """Insert dims of size one into ``x`` at ``axes`` of the result."""
     return op.emit("Unsqueeze", x, op.const(list(axes), np.int64)) if axes else x
 
 
 def squeeze(op: Op, x: Value, axes: Sequence[int]) -> Value:
-    """``x`` without the dims of size one at ``axes``."""
+    """Remove the dims of size one of ``x`` at ``axes``."""
     return op.emit("Squeeze", x, op.const(list(axes), np.int64)) if axes else x
 
 
@@ -129,12 +129,12 @@ def concat_flat(op: Op, values: Sequence[Value]) -> Value:
 
 
 def flatten(op: Op, x: Value, axis: int) -> Value:
-    """``x`` as a matrix: the dims before ``axis`` are its rows, the others its columns."""
+    """``x`` as a matrix: the dims before ``axis`` become its rows, the others its columns."""
     return x if op.rank(x) == 2 and axis == 1 else op.emit("Flatten", x, axis=axis)
 
 
 def transpose_matrix(op: Op, w: Value) -> Value:
-    """A matrix transposed; the transpose of a transpose is what it was."""
+    """Transpose a matrix; of a transposed one, return the original."""
     node = w.producer()
     if node is not None and node.op_type == "Transpose" and op.rank(w) == 2 and node.inputs[0] is not None:
         op.looks_behind(w)
@@ -143,15 +143,15 @@ def transpose_matrix(op: Op, w: Value) -> Value:
 
 
 def slice_axis(op: Op, x: Value, axis: int, start: int, end: int) -> Value:
-    """``x[start:end]`` along one axis; ``end`` may be beyond the dim."""
+    """``x[start:end]`` along one axis; ``end`` may exceed the dim."""
     return op.emit("Slice", x, *(op.const([v], np.int64) for v in (start, end, axis)))
 
 
 def cast(op: Op, x: Value, dtype: ir.DataType) -> Value:
-    """``x`` as another element type."""
+    """Cast ``x`` to ``dtype``, unless it has that element type."""
     return x if op.dtype(x) == dtype else op.emit("Cast", x, to=int(dtype))
 
 
 def quotient(op: Op, value: Size, divisor: int) -> Size:
-    """A size divided by a number, rounded down."""
+    """``value // divisor``."""
     return value // divisor if isinstance(value, int) else op.emit("Div", value, op.const([divisor], np.int64))

@@ -1,4 +1,4 @@
-"""Bodies built by Python functions: ONNX's If, Loop and Scan for converters."""
+"""ONNX's If, Loop and Scan, whose bodies are built by Python functions that emit into them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from caffe2_frontend.emit.shapes import Size
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
 
-# From the operator inside the body, the states and the slices of one step: the states after it, and what to stack.
+# From the operator inside the body, the states and the rows of one step: the states after it, and the values to stack.
 Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
 
 
@@ -20,9 +20,14 @@ Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[
 class Body:
     """The body of a loop along sequences, before it is emitted as a Scan or a Loop.
 
-    ``op`` emits into the body. ``states`` and ``rows`` are its formal inputs: the states before a step, which start as
-    ``initial``, and the step's slices of ``sequences``, [T, ...]. ``after`` are the states after the step, ``stacked``
-    what every step adds to a result.
+    Attributes:
+        op: the operator inside the body, which emits its nodes.
+        initial: outer values, the states before the first step.
+        sequences: outer values [T, ...], of which each step gets one row.
+        states: formal inputs, the states before a step.
+        rows: formal inputs, the rows of ``sequences`` at a step.
+        after: the states after a step.
+        stacked: the rows that a step adds to the stacked results.
     """
 
     op: Op
@@ -41,10 +46,10 @@ def scan(
 
     Args:
         op: the operator under conversion.
-        initial: the states before the first step; their shapes stay the same.
-        sequences: values of shape [T, ...]; a step sees one row of each, without the leading dim.
+        initial: the states before the first step; their shapes must not change.
+        sequences: values [T, ...]; a step gets one row of each, without the leading dim.
         step: builds the body.
-        reverse: walk from the last row to the first; what is stacked lies at its row's place.
+        reverse: iterate from the last row to the first; stacked values keep the index of their row.
 
     Returns:
         The states after the last step, and the stacked values, [T, ...].
@@ -53,7 +58,7 @@ def scan(
 
 
 def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step) -> Body:
-    """The body of a loop along ``sequences``; the arguments are those of :func:`scan`."""
+    """Build the body of a loop along ``sequences``; the arguments are those of :func:`scan`."""
     inside = op.inside(op.scope.child())
     states = [_formal(inside, value, value.shape) for value in initial]
     rows = [formal_row(inside, value) for value in sequences]
@@ -62,8 +67,8 @@ def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], ste
 
 
 def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Scan; the states after the last step, and the stacked values, [T, ...]."""
-    results = [*_own(body.op, body.after), *_own(body.op, body.stacked)]
+    """Emit a body as a Scan. Returns the states after the last step, and the stacked values, [T, ...]."""
+    results = _copy_results(body.op, [*body.after, *body.stacked])
     graph = body.op.scope.graph([*body.states, *body.rows], results, "body")
     outputs = _emit(
         op,
@@ -80,8 +85,9 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
 
 
 def emit_loop(op: Op, body: Body, trips: Size) -> tuple[list[Value], list[Value]]:
-    """Emit a body as a Loop that gathers the rows of its sequences; the result is that of :func:`emit_scan`."""
+    """Emit a body as a Loop that gathers the rows of its sequences; returns what :func:`emit_scan` does."""
     iteration, going = _loop_inputs(op)
+    # The Gathers go before the nodes of the body, which read their results instead of the formal rows.
     nodes, body.op.scope.nodes = body.op.scope.nodes, []
     for sequence, row in zip(body.sequences, body.rows, strict=True):
         gathered = body.op.emit("Gather", sequence, iteration, axis=0)
@@ -89,7 +95,7 @@ def emit_loop(op: Op, body: Body, trips: Size) -> tuple[list[Value], list[Value]
         replaced = {row: gathered}
         body = _with_results(body, replaced)
     body.op.scope.nodes += nodes
-    results = [*_own(body.op, [going]), *_own(body.op, body.after), *_own(body.op, body.stacked)]
+    results = _copy_results(body.op, [going, *body.after, *body.stacked])
     graph = body.op.scope.graph([iteration, going, *body.states], results, "body")
     outputs = _emit(op, "Loop", [_scalar(op, trips), None, *body.initial], len(results) - 1, body=graph)
     steps = trips if isinstance(trips, int) else None
@@ -97,7 +103,7 @@ def emit_loop(op: Op, body: Body, trips: Size) -> tuple[list[Value], list[Value]
 
 
 def discard_body(body: Body) -> None:
-    """Give up a body that is not emitted: outer values are then no longer in use by it."""
+    """Discard a body that is not emitted, so that its nodes no longer count as uses of outer values."""
     for node in body.op.scope.nodes:
         for i in range(len(node.inputs)):
             node.replace_input_with(i, None)
@@ -106,7 +112,7 @@ def discard_body(body: Body) -> None:
 def loop(
     op: Op,
     trips: Size | None,
-    go: Value | None,
+    condition: Value | None,
     initial: Sequence[Value],
     step: Step,
     shapes: Sequence[ir.Shape | None] | None = None,
@@ -115,12 +121,12 @@ def loop(
 
     Args:
         op: the operator under conversion.
-        trips: the number of iterations, at most; None for no limit.
-        go: whether to do the first iteration, a bool of one element; None if that is not asked.
+        trips: the maximum number of iterations; None for no limit.
+        condition: whether to run the first iteration, a bool of one element; None for a Loop without a condition.
         initial: the states before the first iteration.
-        step: builds the body; its second list holds the iteration number (int64, a scalar). Where ``go`` is given, its
-            first state after the step is whether to go on, and not a state.
-        shapes: what is known of the states' shapes in every iteration; by default those of ``initial``.
+        step: builds the body; its second list holds the iteration index (int64, []). With a ``condition`` the first of
+            the returned states is the condition for the next iteration.
+        shapes: the shapes of the states that hold in every iteration; by default those of ``initial``.
 
     Returns:
         The states after the last iteration, and the stacked values.
@@ -131,12 +137,12 @@ def loop(
     shapes = [value.shape for value in initial] if shapes is None else shapes
     states = [_formal(inside, value, shape) for value, shape in zip(initial, shapes, strict=True)]
     after, stacked = step(inside, states, [iteration])
-    after = [_as_condition(inside, after[0]), *after[1:]] if go is not None else [going, *after]
-    results = [*_own(inside, after), *_own(inside, stacked)]
+    after = [_as_condition(inside, after[0]), *after[1:]] if condition is not None else [going, *after]
+    results = _copy_results(inside, [*after, *stacked])
     body = inside.scope.graph([iteration, going, *states], results, "body")
-    # A condition is given always: ONNX's inference counts on one where there are no states, and its reference evaluator
-    # takes a missing one for false.
-    first = op.const(array=True) if go is None else _as_condition(op, go)
+    # A condition is always given: ONNX's shape inference requires one where there are no states, and its reference
+    # evaluator takes a missing one for false.
+    first = op.const(array=True) if condition is None else _as_condition(op, condition)
     outputs = _emit(op, "Loop", [limit, first, *initial], len(results) - 1, body=body)
     finals = outputs[: len(initial)]
     for output, start, result in zip(finals, initial, results[1:], strict=False):
@@ -147,14 +153,14 @@ def loop(
 def branch(
     op: Op, condition: Value, then: Callable[[Op], Sequence[Value]], otherwise: Callable[[Op], Sequence[Value]]
 ) -> list[Value]:
-    """Emit an If whose two branches give values of the same types."""
+    """Emit an If from builders of its branches, which must yield values of the same types."""
     sides = [op.inside(op.scope.child()) for _ in range(2)]
     return emit_branches(op, condition, [(sides[0], then(sides[0])), (sides[1], otherwise(sides[1]))])
 
 
 def emit_branches(op: Op, condition: Value, sides: Sequence[tuple[Op, Sequence[Value]]]) -> list[Value]:
-    """Emit an If from its two branches: the operator inside each, and the values that it gives."""
-    results = [_own(inside, values) for inside, values in sides]
+    """Emit an If from its branches, then and else: the operator inside each, and the values that it yields."""
+    results = [_copy_results(inside, values) for inside, values in sides]
     then_graph, else_graph = (
         inside.scope.graph([], values, name)
         for (inside, _), values, name in zip(sides, results, ("then", "else"), strict=True)
@@ -165,10 +171,10 @@ def emit_branches(op: Op, condition: Value, sides: Sequence[tuple[Op, Sequence[V
     return outputs
 
 
-def settle_rank(scope: Scope, value: Value) -> bool:
-    """Give a result of an If one rank: where its branches' differ, dims of one go before those of the lower one.
+def unify_branch_ranks(scope: Scope, value: Value) -> bool:
+    """Give both branches' values of an If's output one rank, by dims of one before those of the lower rank.
 
-    Returns whether that could be done: what is read has to stay as it is.
+    Returns whether that was possible: the output must have no readers yet, and both ranks must be known.
     """
     node = value.producer()
     if node is None or node.op_type != "If" or value.uses():
@@ -194,18 +200,18 @@ def settle_rank(scope: Scope, value: Value) -> bool:
 
 
 def formal_row(op: Op, sequence: Value) -> Value:
-    """A body's formal input for one row of a sequence."""
+    """Make a body's formal input for one row of a sequence."""
     return _formal(op, sequence, ir.Shape(op.shape(sequence)[1:]))
 
 
 def _formal(op: Op, outer: Value, shape: ir.Shape | None) -> Value:
-    """A formal input of a body, named after the outer value and of its type."""
+    """Make a formal input of a body, named after the outer value and of its type."""
     name = op.scope.names.fresh(f"{outer.name}_t")
     return ir.Value(name=name, type=outer.type, shape=None if shape is None else ir.Shape(shape))
 
 
 def _loop_inputs(op: Op) -> tuple[Value, Value]:
-    """The iteration number and the condition that a Loop's body gets."""
+    """Make the formal inputs of a Loop's body for the iteration index and the condition."""
     names = op.scope.names
     iteration = ir.Value(name=names.fresh("iteration"), type=ir.TensorType(ir.DataType.INT64), shape=ir.Shape([]))
     going = ir.Value(name=names.fresh("going"), type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
@@ -213,19 +219,19 @@ def _loop_inputs(op: Op) -> tuple[Value, Value]:
 
 
 def _with_results(body: Body, replaced: dict[Value, Value]) -> Body:
-    """The body with values among its results replaced."""
+    """Replace values among the results of a body."""
     after = tuple(replaced.get(value, value) for value in body.after)
     stacked = tuple(replaced.get(value, value) for value in body.stacked)
     return Body(body.op, body.initial, body.sequences, body.states, body.rows, after, stacked)
 
 
-def _own(op: Op, values: Sequence[Value]) -> list[Value]:
-    """A body's outputs are made in the body, each once."""
+def _copy_results(op: Op, values: Sequence[Value]) -> list[Value]:
+    """Copy a body's results: each output of a graph must be a distinct value that one of its own nodes computes."""
     return [op.emit("Identity", value) for value in values]
 
 
 def _as_condition(op: Op, value: Value) -> Value:
-    """A bool of one element as a scalar."""
+    """Reshape a bool of one element to a scalar."""
     known = value.shape is not None and len(value.shape) == 0
     return value if known else op.emit("Reshape", value, op.const(np.array([], np.int64)), shape=[])
 
@@ -258,7 +264,7 @@ def _stacks(outputs: Sequence[Value], results: Sequence[Value], first: int, step
 
 
 def common_shape(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
-    """The shape of a value that has one of two shapes: dims that differ are unknown, as is a rank that differs."""
+    """The shape that holds for both: dims that differ are unknown, and so is the shape if the ranks differ."""
     if a is None or b is None or len(a) != len(b):
         return None
     return ir.Shape([x if x == y else None for x, y in zip(a, b, strict=True)])

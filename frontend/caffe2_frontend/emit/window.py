@@ -1,4 +1,8 @@
-"""The window that convolutions and poolings move over an image: every spelling of it, read once."""
+"""The window of convolutions and poolings: its arguments in every form, and Caffe2's legacy padding.
+
+An argument of the window has three forms: one value for all dims (``kernel``), one per dim (``kernels``), and one per
+named dim (``kernel_h``, ``kernel_w``; for pads ``pad_t``, ``pad_l``, ``pad_b``, ``pad_r``).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 class LegacyPad(IntEnum):
-    """How the pads follow from the sizes, instead of being given."""
+    """How the pads follow from the sizes (the argument ``legacy_pad``)."""
 
     NOTSET = 0
     VALID = 1
@@ -28,7 +32,10 @@ class LegacyPad(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Sizes along the spatial dims, in their order. ``kernel`` is empty where the window is the whole image."""
+    """Sizes per spatial dim; ``head`` and ``tail`` are the pads before and after the image.
+
+    ``kernel`` is empty with ``global_pooling``, where the window is the whole image.
+    """
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -40,7 +47,7 @@ class Window:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The attributes of ONNX's operators that move such a window."""
+        """The attributes of ONNX's Conv and pooling operators; those at their defaults are None."""
         same = self.legacy is LegacyPad.SAME
         pads = [*self.head, *self.tail]
         return {
@@ -53,62 +60,75 @@ class Window:
 
     @property
     def may_start_outside(self) -> bool:
-        """Whether a window of Caffe's old pooling may lie beyond the image: unpadded, and with gaps between windows."""
+        """Whether the last window of Caffe's legacy pooling may lie beyond the image (no pads, stride over kernel)."""
         return self.legacy is LegacyPad.CAFFE_LEGACY_POOLING and any(
             s > k and not p for k, s, p in zip(self.kernel, self.stride, self.head, strict=True)
         )
 
 
 def image_rank(op: OpView) -> int | None:
-    """The rank of the images that the operator takes, as far as its arguments say it."""
+    """The rank of the image that the arguments imply, None if they leave it open."""
     if "kernels" in op.args:
         return len(op.args.integers("kernels")) + 2
     return 4 if "kernel" in op.args or "kernel_h" in op.args else None
 
 
 def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False, exact: bool = False) -> Window:
-    """The window of an operator over images of ``rank`` dims (batch and channels among them).
+    """Read the arguments of a window over images of rank ``rank`` (batch and channels included).
 
-    ``dilated``: the operator reads dilations. ``whole``: it reads ``global_pooling``, whose window is the whole image.
-    ``exact``: there must be no more sizes than spatial dims; else the first ones count.
+    Args:
+        op: the operator under conversion.
+        rank: the rank of the image.
+        dilated: whether the operator reads dilations.
+        whole: whether it reads ``global_pooling``.
+        exact: whether more sizes than spatial dims are refused; otherwise the first ones count.
     """
     op.args.ignore("group", "shared_buffer", "float16_compute")
     legacy = _legacy(op)
-    kernel = spelled(op, "kernels", "kernel", ("kernel_h", "kernel_w"), 2)
-    stride = spelled(op, "strides", "stride", ("stride_h", "stride_w"), 2)
-    dilation = spelled(op, "dilations", "dilation", ("dilation_h", "dilation_w"), 2) if dilated else []
-    pads = spelled(op, "pads", "pad", ("pad_t", "pad_l", "pad_b", "pad_r"), 4)
+    kernel = window_argument(op, "kernels", "kernel", ("kernel_h", "kernel_w"), 2)
+    stride = window_argument(op, "strides", "stride", ("stride_h", "stride_w"), 2)
+    dilation = window_argument(op, "dilations", "dilation", ("dilation_h", "dilation_w"), 2) if dilated else []
+    pads = window_argument(op, "pads", "pad", ("pad_t", "pad_l", "pad_b", "pad_r"), 4)
     if legacy in (LegacyPad.VALID, LegacyPad.SAME) and (pads or "pads" in op.args):
-        op.unsupported(f"pads are given beside legacy_pad {legacy.name}", code="invalid-argument")
+        op.unsupported(
+            f"pads must not be given with legacy_pad {legacy.name}",
+            hint="remove the pads, or set legacy_pad=0",
+            code="invalid-argument",
+        )
     last = channels_last(op)
     dims = rank - 2
     if dims < 1:
         op.unsupported(
-            f"rank {rank} is no image: batch, channels and spatial dims are expected", code="invalid-operands"
+            f"X must have batch, channels and at least one spatial dim, not rank {rank}", code="invalid-operands"
         )
     if whole and op.args.integer("global_pooling", default=0):
         if any(pads) or set(stride) - {1} or set(dilation) - {1}:
-            op.unsupported("global_pooling goes with no pad, stride or dilation", code="invalid-argument")
+            op.unsupported(
+                "global_pooling must not be combined with pads, strides or dilations", code="invalid-argument"
+            )
         return Window((), (), (), (), (), LegacyPad.NOTSET, last)
     count = len(kernel)
     stride, dilation, pads = stride or [1] * count, dilation or [1] * count, pads or [0] * (2 * count)
     if len(stride) != count or len(dilation) != count or len(pads) != 2 * count:
         op.unsupported(
-            f"{count} kernel sizes, {len(stride)} strides, {len(dilation)} dilations, {len(pads)} pads",
+            "the window must have as many strides and dilations as kernel sizes, and twice as many pads, "
+            f"not {count} kernel sizes, {len(stride)} strides, {len(dilation)} dilations and {len(pads)} pads",
             code="invalid-argument",
         )
     if count < dims or (exact and count > dims):
-        op.unsupported(f"{count} kernel sizes for {dims} spatial dims", code="invalid-argument")
+        op.unsupported(
+            f"the window must have one kernel size per spatial dim ({dims}), not {count}", code="invalid-argument"
+        )
     if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
         op.unsupported("kernel, stride and dilation must be positive", code="invalid-argument")
     if legacy is LegacyPad.SAME and set(dilation) != {1}:
-        op.unsupported("legacy_pad SAME goes with no dilation", code="invalid-argument")
+        op.unsupported("legacy_pad SAME must not be combined with dilations", code="invalid-argument")
     k, s, d, head, tail = (tuple(values[:dims]) for values in (kernel, stride, dilation, pads, pads[dims:]))
     return Window(k, s, d, head, tail, legacy, last)
 
 
 def check_fits(op: Op, window: Window, x: Value) -> None:
-    """Refuse a window that is larger than the image [N, C, ...] where that is known."""
+    """Refuse a window that is known to be larger than the padded image [N, C, ...]."""
     if window.legacy is not LegacyPad.NOTSET:
         _check_last_window(op, window, x)
         return
@@ -117,14 +137,15 @@ def check_fits(op: Op, window: Window, x: Value) -> None:
     ):
         if isinstance(size, int) and size + sum(pads) < d * (k - 1) + 1:
             op.unsupported(
-                f"a window of {d * (k - 1) + 1} does not fit into {size} with pads {pads}", code="invalid-operands"
+                f"the window ({d * (k - 1) + 1} pixels) must fit into the image ({size}) with its pads {pads}",
+                code="invalid-operands",
             )
 
 
-def cut_gaps(op: Op, window: Window, x: Value) -> Value:
-    """For legacy_pad SAME: the image [N, C, ...] without what its negative pads cut off.
+def crop_gaps(op: Op, window: Window, x: Value) -> Value:
+    """For legacy_pad SAME: crop the image [N, C, ...] by its negative pads.
 
-    A stride longer than the kernel leaves pixels beyond the last window; Caffe2 cuts half of them off the front, and
+    A stride longer than the kernel leaves pixels beyond the last window. Caffe2 crops half of them from the front, and
     ONNX none.
     """
     if window.legacy is not LegacyPad.SAME or all(s <= k for k, s in zip(window.kernel, window.stride, strict=True)):
@@ -140,9 +161,9 @@ def cut_gaps(op: Op, window: Window, x: Value) -> Value:
 
 
 def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
-    """For legacy_pad CAFFE_LEGACY_POOLING: the image [N, C, ...] with the pads of Caffe's pooling, holding ``fill``.
+    """For legacy_pad CAFFE_LEGACY_POOLING: pad the image [N, C, ...] with ``fill`` as Caffe's pooling does.
 
-    Caffe rounds the number of windows up, but drops a last one that would start in the tail's padding.
+    Caffe rounds the number of windows up, but drops a last window that would start in the padding after the image.
     """
     sizes = op.emit("Shape", x, start=2)
     head, stride, kernel = (op.const(v, np.int64) for v in (window.head, window.stride, window.kernel))
@@ -161,25 +182,29 @@ def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
 
 
 def _check_last_window(op: Op, window: Window, x: Value) -> None:
-    """Refuse Caffe's old pooling where its last window is known to hold nothing: real Caffe2 reads beyond the image."""
+    """Refuse Caffe's legacy pooling with a last window beyond the image, where real Caffe2 reads out of bounds."""
     if not window.may_start_outside:
         return
     for size, k, s, p in zip(op.shape(x)[2:], window.kernel, window.stride, window.head, strict=True):
         if isinstance(size, int) and not p and -(-(size - k) // s) * s >= size:
-            op.unsupported(f"the last window of {k} pixels, {s} apart, holds none of {size}", code="invalid-operands")
+            op.unsupported(
+                f"the last window (kernel {k}, stride {s}) must overlap the image of {size} pixels; it lies beyond it",
+                code="invalid-operands",
+            )
 
 
 def _legacy(op: Op) -> LegacyPad:
     number = op.args.integer("legacy_pad", default=0)
     if number not in LegacyPad.__members__.values():
-        op.unsupported(f"legacy_pad {number} is unknown", code="invalid-argument")
+        op.unsupported(f"legacy_pad must be 0, 1, 2 or 3, not {number}", code="invalid-argument")
     return LegacyPad(number)
 
 
-def spelled(op: Op, plural: str, single: str, parts: Sequence[str], count: int) -> list[int]:
-    """The values of an argument in one of its three spellings; empty where it is not given.
+def window_argument(op: Op, plural: str, single: str, parts: Sequence[str], count: int) -> list[int]:
+    """The values of an argument in any of its three forms; empty if it is not given.
 
-    As Caffe2 reads them: the one value fills up what ``plural`` gives, the parts (all of them, or none) go after it.
+    Mixed forms are read as in Caffe2: the ``single`` value is repeated after the values of ``plural`` up to ``count``
+    values; ``parts``, of which all must be given to count, are appended to those of ``plural``.
     """
     values = list(op.args.integers(plural, default=()))
     op.args.ignore(*parts)

@@ -59,9 +59,9 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
         _require_same_type(op, name, a, b)
     chosen = emit_branches(op, condition, pairs) if changed else []
     for name, value, a, b in zip(changed, chosen, pairs[0][1], pairs[1][1], strict=True):
-        kind = int8_values.given(a)
-        if kind is not None and kind == int8_values.given(b):
-            int8_values.read_as(value, kind)
+        kind = int8_values.find_quantization(a)
+        if kind is not None and kind == int8_values.find_quantization(b):
+            int8_values.mark_quantized(value, kind)
         op.scope.bind(name, value)
     return _bound(op)
 

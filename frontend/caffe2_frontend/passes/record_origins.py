@@ -15,7 +15,7 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
-from caffe2_frontend.emit.int8_values import given
+from caffe2_frontend.emit.int8_values import find_quantization
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.origin import (
@@ -153,7 +153,7 @@ class _Recorder:
         if not isinstance(kind, ir.TensorType):
             raise OpenRegionError
         dtype = kind.dtype
-        how = given(value) if dtype in _MAY_BE_INT8 else None
+        how = find_quantization(value) if dtype in _MAY_BE_INT8 else None
         key = (dtype, id(shape), how)
         found = self.types.get(key)
         if found is None:
@@ -216,7 +216,7 @@ class _Reads:
     def _held(self, tensor: ir.TensorProtocol | None, value: ir.Value) -> Operand:
         if tensor is None or tensor.nbytes > _MAX_HELD_BYTES:
             raise OpenRegionError
-        kind = self.recorder.type_of(value) if given(value) is not None else None
+        kind = self.recorder.type_of(value) if find_quantization(value) is not None else None
         return Operand(kind, held=ir.serde.serialize_tensor(tensor).SerializeToString(deterministic=True))
 
     def cut(self, _: int, value: ir.Value, reader: ir.Node) -> int | None:

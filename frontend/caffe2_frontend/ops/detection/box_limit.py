@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add
-from caffe2_frontend.emit.loop_concat import join_pieces
+from caffe2_frontend.emit.loop_concat import loop_concat
 from caffe2_frontend.emit.shapes import Size, cast, indices, size, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import FLOAT, INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -139,7 +139,7 @@ def box_with_nms_limit(op: Op) -> tuple[Value, ...]:
             (INT32, ()),
         ]
         trips: Size = size(op, splits, 0)
-        found, (counts, totals) = join_pieces(op, trips, kinds, image)
+        found, (counts, totals) = loop_concat(op, trips, kinds, image)
     return *found[:3], cast(op, totals, FLOAT), found[3], counts
 
 

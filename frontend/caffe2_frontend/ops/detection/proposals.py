@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, mul
-from caffe2_frontend.emit.loop_concat import join_pieces
+from caffe2_frontend.emit.loop_concat import loop_concat
 from caffe2_frontend.emit.shapes import Size, cast, product, reshape, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import branch
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
@@ -99,7 +99,7 @@ def _proposals(op: Op, *, rotated: bool) -> list[Value]:
         return [joined(inside, [unsqueeze(inside, number, [1]), boxes]), kept], []
 
     kinds: list[tuple[ir.DataType, tuple[int, ...]]] = [(FLOAT, (how.boxes.dims + 1,)), (FLOAT, ())]
-    return join_pieces(op, size(op, scores, 0), kinds, image)[0]
+    return loop_concat(op, size(op, scores, 0), kinds, image)[0]
 
 
 def _everywhere(op: Op, anchors: Value, places: Size, width: Size, how: _Selection) -> Value:

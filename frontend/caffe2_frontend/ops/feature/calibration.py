@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
-from caffe2_frontend.emit.binary_search import search, with_guard
+from caffe2_frontend.emit.binary_search import append_zero, search
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_equal, require_rank
 from caffe2_frontend.emit.segments import ends, lengths_vector, starts
 from caffe2_frontend.emit.shapes import (
@@ -128,7 +128,7 @@ def percentile(op: Op) -> Value:
     values, percentiles = (squeeze(op, slice_axis(op, pairs, 1, i, i + 1), [1]) for i in range(2))
     # The first value that is not below the element; if it is the first or beyond the last, the result is 0 or 1.
     upper = search(op, values, x, "left", begin, end)
-    values, percentiles = with_guard(op, values), with_guard(op, percentiles)
+    values, percentiles = append_zero(op, values), append_zero(op, percentiles)
     lower = op.emit("Max", op.emit("Sub", upper, op.const([1], np.int64)), op.const([0], np.int64))
     upper_value, lower_value = (op.emit("Gather", values, index) for index in (upper, lower))
     upper_percentile, lower_percentile = (op.emit("Gather", percentiles, index) for index in (upper, lower))

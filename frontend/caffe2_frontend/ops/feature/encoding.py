@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.binary_search import SIDES, search
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
 from caffe2_frontend.emit.shapes import cast, flatten, indices, product, reshape, size, squeeze, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
@@ -71,7 +71,7 @@ def bucketize(op: Op) -> Value:
     if any(a > b for a, b in pairwise(boundaries)):
         op.unsupported("boundaries must be sorted in ascending order", code="invalid-argument")
     x = op.input(0)
-    require_rank_from(op, x, 1, "the operand")
+    require_min_rank(op, x, 1, "the operand")
     return cast(op, search(op, op.const(boundaries, x), x, "left"), ir.DataType.INT32)
 
 
@@ -165,7 +165,7 @@ def ngram_from_categorical(op: Op) -> Value:
             "col_ids must not be negative; categorical_limits must be positive, one per column, and sum to len(vals)",
             code="invalid-argument",
         )
-    require_rank_from(op, x, 1, "the operand")
+    require_min_rank(op, x, 1, "the operand")
     x = flatten(op, x, 1)
     width = op.static_dim(x, 1)
     if width is not None:

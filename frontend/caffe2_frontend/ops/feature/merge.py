@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import count_rows, lengths_vector, range_rows, row_segments, starts, take_rows
 from caffe2_frontend.emit.shapes import Size, cast, reshape, size, size_vector, sizes, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import BOOL, INT32, INT64, TensorInfo
@@ -50,7 +50,7 @@ def merge_dense(op: Op) -> tuple[Value, ...]:
     The features are columns; those that are present are kept.
     """
     x, presence = op.input(0), op.input(1)
-    require_rank_from(op, x, 2, "data")
+    require_min_rank(op, x, 2, "data")
     require_dtype(op, presence, (BOOL,), "presence")
     presence = reshape(op, presence, sizes(op, x, 0, 2))
     return *_present_keys(op, presence), op.emit("Compress", x, _flat(op, presence))

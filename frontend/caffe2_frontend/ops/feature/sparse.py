@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_frontend.emit.binary_search import search, with_guard
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.binary_search import append_zero, search
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import (
     filled,
     padded_rows,
@@ -54,7 +54,7 @@ def sparse_to_dense(op: Op) -> Value:
     require_dtype(op, ids, INDICES, "indices")
     require_rank(op, ids, 1, "indices")
     require_dtype(op, x, (FLOAT, INT32, INT64), "values")
-    require_rank_from(op, x, 1, "values")
+    require_min_rank(op, x, 1, "values")
     require_equal(op, op.static_dim(ids, 0), op.static_dim(x, 0), "indices and values")
     ids = cast(op, ids, INT64)
     rows = op.args.integer("output_first_dim", default=0)
@@ -81,7 +81,7 @@ def sparse_to_dense_mask(op: Op) -> tuple[Value, Value | None]:
     ids, x, default = op.input(0), op.input(1), op.input(2)
     require_dtype(op, ids, INDICES, "indices")
     require_rank(op, ids, 1, "indices")
-    require_rank_from(op, x, 1, "values")
+    require_min_rank(op, x, 1, "values")
     require_rank(op, default, op.rank(x) - 1, "default")
     require_dtype(op, default, (op.dtype(x),), "default")
     column = _columns_of_ids(op, ids, mask)
@@ -114,7 +114,7 @@ def _columns_of_ids(op: Op, ids: Value, mask: tuple[int, ...]) -> Value:
     valid = op.emit("Less", ids, op.const(maximum, ids))
     ids = cast(op, ids, INT64)
     index = search(op, sorted_ids, ids, "left")
-    found = op.emit("And", valid, op.emit("Equal", op.emit("Gather", with_guard(op, sorted_ids), index), ids))
+    found = op.emit("And", valid, op.emit("Equal", op.emit("Gather", append_zero(op, sorted_ids), index), ids))
     within = op.emit("Less", index, op.const(len(mask), np.int64))
     column = op.emit("Gather", op.const([*order, len(mask)], np.int64), index)
     return op.emit("Where", op.emit("And", found, within), column, op.const(len(mask), np.int64))

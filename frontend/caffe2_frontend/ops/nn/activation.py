@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, of_shape, scalar
+from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, scalar
 from caffe2_frontend.emit.layout import channels_last
-from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_rank_from
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_min_rank
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_channels, known_size, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -125,7 +125,7 @@ def prelu(op: Op) -> Value:
     op.args.ignore("alpha")
     x, slope = _input(op), op.input(1)
     last = channels_last(op)
-    require_rank_from(op, x, 1 if last else 2, "the input")
+    require_min_rank(op, x, 1 if last else 2, "the input")
     if known_size(op, slope) != 1:
         require_equal(op, known_size(op, slope), op.static_dim(x, -1 if last else 1), "slopes and channels")
     slope = as_vector(op, slope)
@@ -161,7 +161,7 @@ def softmax(op: Op) -> Value:
     axis = op.axis(op.args.integer("axis", default=1), rank)
     if axis == rank - 1:
         return op.emit("Softmax", x, axis=-1)
-    return of_shape(op, op.emit("Softmax", op.emit("Flatten", x, axis=axis), axis=1), x)
+    return reshape_like(op, op.emit("Softmax", op.emit("Flatten", x, axis=axis), axis=1), x)
 
 
 @family.converts("Dropout", expects=_X)

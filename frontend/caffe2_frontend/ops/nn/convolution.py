@@ -22,10 +22,10 @@ from caffe2_frontend.emit.window import (
     Window,
     caffe_pads,
     check_fits,
-    cut_gaps,
+    crop_gaps,
     image_rank,
     read_window,
-    spelled,
+    window_argument,
 )
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -101,7 +101,7 @@ def transposed_convolution(op: Op) -> Value:
     op.args.ignore("no_gradient_to_input")
     x, w = op.input(0), op.input(1)
     group = op.args.integer("group", default=1)
-    adj = spelled(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
+    adj = window_argument(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
     require_rank(op, x, 4, "the image")
     window = read_window(op, 4, dilated=False, exact=True)
     if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):
@@ -261,7 +261,7 @@ def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
         return caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
     check_fits(op, window, x)
     if min(*window.head, *window.tail) >= 0:
-        return cut_gaps(op, window, x), window.attributes
+        return crop_gaps(op, window, x), window.attributes
     # Negative pads crop the image.
     for axis, (head, tail) in enumerate(zip(window.head, window.tail, strict=True), 2):
         if min(head, tail) < 0:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, square, sub
+from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, square, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.moments import inverse_deviation, moments
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups
@@ -120,7 +120,7 @@ def group_norm(op: Op) -> Value | tuple[Value, ...]:
     groups = reshape(op, x, [n, group, inside])
     ones, zeros = (op.const(np.full(group, v), x) for v in (1.0, 0.0))
     y = op.emit("InstanceNormalization", groups, ones, zeros, epsilon=epsilon)
-    y = of_shape(op, y, x)
+    y = reshape_like(op, y, x)
     y = move_last(op, _affine(op, y, *(_per_channel(op, x, i) for i in (1, 2))), when=last)
     return y if op.output_count == 1 else (y, *_saved(op, groups, [2], epsilon))
 
@@ -196,7 +196,7 @@ def local_response(op: Op) -> Value | tuple[Value, Value]:
     local_mean = op.emit(
         "AveragePool", planes, kernel_shape=[width, 1], pads=[before, 0, width - 1 - before, 0], count_include_pad=1
     )
-    scale = add(op, mul(op, of_shape(op, local_mean, x), alpha), bias)
+    scale = add(op, mul(op, reshape_like(op, local_mean, x), alpha), bias)
     y = mul(op, x, op.emit("Pow", scale, op.const(-beta, x)))
     return move_last(op, y, when=last), move_last(op, scale, when=last)
 

@@ -15,7 +15,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
 from caffe2_frontend.emit.shapes import sizes, vector
-from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads, check_fits, cut_gaps, image_rank, read_window
+from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads, check_fits, crop_gaps, image_rank, read_window
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -106,7 +106,7 @@ def _prepared(op: Op) -> tuple[Value, Window]:
     x = move_first(op, x, when=window.channels_last)
     if window.kernel:
         check_fits(op, window, x)
-    return cut_gaps(op, window, x), window
+    return crop_gaps(op, window, x), window
 
 
 def _mean_with_pads(op: Op, window: Window, x: Value) -> Value:

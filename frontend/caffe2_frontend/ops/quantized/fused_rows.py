@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.float_bytes import LAYOUTS, bytes_of_numbers, numbers_of_bytes
+from caffe2_frontend.emit.float_bytes import LAYOUTS, floats_from_bytes, floats_to_bytes
 from caffe2_frontend.emit.segments import take_rows
 from caffe2_frontend.emit.shapes import cast, product, reshape, sizes, slice_axis, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
@@ -36,7 +36,7 @@ class FusedRows:
 def decode(op: Op, x: Value, rows: FusedRows) -> Value:
     """The floats of fused rows [..., C]: ``scale * code + bias``."""
     last = op.rank(x) - 1
-    numbers = numbers_of_bytes(op, slice_axis(op, x, last, -rows.tail, _END), 2, rows.numbers)
+    numbers = floats_from_bytes(op, slice_axis(op, x, last, -rows.tail, _END), 2, rows.numbers)
     scale, bias = op.emit("Split", numbers, axis=-1, num_outputs=2, outputs=2)
     codes = unpack(op, slice_axis(op, x, last, 0, -rows.tail), rows)
     return op.emit("Add", op.emit("Mul", codes, scale), bias)
@@ -63,7 +63,7 @@ def unpack(op: Op, data: Value, rows: FusedRows) -> Value:
 
 def encode(op: Op, codes: Value, scale: Value, bias: Value, rows: FusedRows) -> Value:
     """Fused rows of whole numbers [..., C] below ``2 ** bits`` with a scale and a bias a row, [..., 1]."""
-    numbers = bytes_of_numbers(op, op.emit("Concat", scale, bias, axis=-1), rows.numbers)
+    numbers = floats_to_bytes(op, op.emit("Concat", scale, bias, axis=-1), rows.numbers)
     return op.emit("Concat", _pack(op, codes, rows), numbers, axis=-1)
 
 

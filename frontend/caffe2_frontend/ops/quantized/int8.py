@@ -12,14 +12,14 @@ from caffe2_frontend.emit.arithmetic import mul, sub
 from caffe2_frontend.emit.int8_values import (
     BYTE,
     IMAGE,
-    asked,
-    on_server,
+    mark_quantized,
+    output_quantization,
+    preserved_quantization,
     quantization,
-    quantized_on_server,
-    read_as,
+    quantize_dnnlowp,
     require_bytes,
-    stated,
-    unchanged,
+    stated_quantization,
+    uses_dnnlowp,
 )
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
@@ -40,13 +40,13 @@ _RANGES: Final = TensorInfo(ir.DataType.INT64, (None,))
 def quantize(op: Op) -> Value:
     x = op.input(0)
     require_dtype(op, x, (ir.DataType.FLOAT,), "the input")
-    if on_server(op) and "Y_scale" not in op.args:
+    if uses_dnnlowp(op) and "Y_scale" not in op.args:
         op.unsupported("without Y_scale the scale follows from the data when the net runs")
-    how = asked(op, server=True)
-    if on_server(op):
-        return quantized_on_server(op, x, how)
+    how = output_quantization(op, dnnlowp=True)
+    if uses_dnnlowp(op):
+        return quantize_dnnlowp(op, x, how)
     scale, zero_point = op.const(how.scale, np.float32), op.const(how.zero_point, np.uint8)
-    return read_as(op.emit("QuantizeLinear", x, scale, zero_point), how)
+    return mark_quantized(op.emit("QuantizeLinear", x, scale, zero_point), how)
 
 
 @family.converts("Int8Dequantize", expects=_BYTES)
@@ -61,7 +61,7 @@ def dequantize(op: Op) -> Value:
 @family.converts("Int8GivenTensorFill", "Int8GivenIntTensorFill")
 def given(op: Op) -> Outputs:
     """Bytes, or the int32 of a bias."""
-    return _read_as(fill.given(op), stated(op, server=True))
+    return _mark_first(fill.given(op), stated_quantization(op, dnnlowp=True))
 
 
 # What moves the bytes of an Int8 tensor as those of any other tensor are moved.
@@ -76,26 +76,26 @@ _MOVES: Final[dict[str, Callable[[Op], Outputs]]] = {
 @family.converts(*_MOVES, expects={0: TensorInfo(BYTE), 1: _RANGES, 2: _RANGES})
 def move(op: Op) -> Outputs:
     x = require_bytes(op, op.input(0), "the input")
-    how = unchanged(op, x)
+    how = preserved_quantization(op, x)
     if op.type == "Int8ChannelShuffle":
         require_rank(op, x, 4, "the image")
         if not channels_last(op):
             op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
-    return _read_as(_MOVES[op.type](op), how)
+    return _mark_first(_MOVES[op.type](op), how)
 
 
 @family.converts("Int8Slice", expects={0: TensorInfo(BYTE), 1: _RANGES, 2: _RANGES})
 def cut(op: Op) -> Outputs:
     """The range may also be given for one axis alone, ``dim``."""
     x = require_bytes(op, op.input(0), "the input")
-    how = unchanged(op, x)
+    how = preserved_quantization(op, x)
     if op.has_input(1) or not {"dim", "start_idx", "end_idx"} <= set(op.args):
-        return _read_as(concat_split.slice_ranges(op), how)
+        return _mark_first(concat_split.slice_ranges(op), how)
     op.args.ignore("starts", "ends")
     axis = op.axis(op.args.integer("dim"), op.rank(x))
     starts, ends = [0] * op.rank(x), [-1] * op.rank(x)
     starts[axis], ends[axis] = op.args.integer("start_idx"), op.args.integer("end_idx")
-    return read_as(concat_split.slice_static(op, x, starts, ends), how)
+    return mark_quantized(concat_split.slice_static(op, x, starts, ends), how)
 
 
 @family.converts("Int8ResizeNearest", expects={0: IMAGE})
@@ -104,7 +104,7 @@ def resize_nearest(op: Op) -> Value:
     op.args.ignore("order")
     x = require_bytes(op, op.input(0), "the image")
     require_rank(op, x, 4, "the image")
-    how = unchanged(op, x)
+    how = preserved_quantization(op, x)
     scales = [op.args.number(name, default=1.0) for name in ("height_scale", "width_scale")]
     if min(scales) <= 0:
         op.unsupported("scales must be positive", code="invalid-argument")
@@ -118,24 +118,24 @@ def resize_nearest(op: Op) -> Value:
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )
-    return read_as(y, how)
+    return mark_quantized(y, how)
 
 
 @family.converts("Int8Concat", expects=lambda _, __: TensorInfo(BYTE))
 def concat(op: Op) -> tuple[Value, None]:
     """All operands are read as the first one is, whatever their own scales. The second output is never written."""
     parts = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
-    how = unchanged(op, parts[0])
+    how = preserved_quantization(op, parts[0])
     order = op.args.text("order", default="")
     axis = op.args.integer("axis", default={"NHWC": 3, "NCHW": 1}.get(order, 0))
     if not 0 <= axis < (4 if order in ("NHWC", "NCHW") else op.rank(parts[0])):
         op.unsupported(f"axis {axis} is out of range", code="invalid-argument")
     if order == "NHWC":
         require_rank(op, parts[0], 4, "the image")
-    return read_as(op.emit("Concat", *parts, axis=axis), how), None
+    return mark_quantized(op.emit("Concat", *parts, axis=axis), how), None
 
 
-def _read_as(outputs: Outputs, how: Quantization) -> Outputs:
+def _mark_first(outputs: Outputs, how: Quantization) -> Outputs:
     """What an operator gives, the first of it an Int8 tensor."""
     y, *others = outputs if isinstance(outputs, tuple) else (outputs,)
-    return (None if y is None else read_as(y, how), *others)
+    return (None if y is None else mark_quantized(y, how), *others)

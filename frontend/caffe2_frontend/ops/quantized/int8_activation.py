@@ -8,27 +8,26 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
-from caffe2_frontend.emit.arithmetic import add, div, mul, of_shape, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.int8_values import (
     BYTE,
-    WIDE,
-    asked,
-    clipped_at_zero,
-    looked_up,
-    lowest,
-    on_server,
+    look_up_bytes,
+    mark_quantized,
+    minimum_byte,
+    output_quantization,
+    preserved_quantization,
     quantization,
-    quantized_on_server,
-    read_as,
+    quantize_dnnlowp,
+    relu_quantization,
     require_bytes,
-    rounded,
-    stated,
-    unchanged,
+    round_and_saturate,
+    stated_quantization,
+    uses_dnnlowp,
 )
-from caffe2_frontend.emit.operand_checks import require_rank_from
+from caffe2_frontend.emit.operand_checks import require_min_rank
 from caffe2_frontend.emit.shapes import cast, flatten, product, sizes, squeeze, vector
-from caffe2_frontend.interop.types import Quantization, TensorInfo
+from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -47,8 +46,8 @@ _LARGEST_SUM: Final = 4294967295.0
 @family.converts("Int8Relu", expects=_BYTES)
 def relu(op: Op) -> Value:
     x = require_bytes(op, op.input(0), "the input")
-    how = unchanged(op, x)
-    return read_as(op.emit("Clip", x, op.const(how.zero_point, np.uint8)), how)
+    how = preserved_quantization(op, x)
+    return mark_quantized(op.emit("Clip", x, op.const(how.zero_point, np.uint8)), how)
 
 
 @family.converts("Int8Sigmoid", expects=_BYTES)
@@ -57,7 +56,7 @@ def sigmoid(op: Op) -> Value:
     _require_unit(op)
     reals = _reals(quantization(op, x))
     values = np.float32(256) / (np.float32(1) + np.exp(-reals))
-    return read_as(looked_up(op, x, np.clip(np.rint(values), 0, 255)), _UNIT)
+    return mark_quantized(look_up_bytes(op, x, np.clip(np.rint(values), 0, 255)), _UNIT)
 
 
 @family.converts("Int8LeakyRelu", expects=_BYTES)
@@ -66,26 +65,26 @@ def leaky_relu(op: Op) -> Value:
     alpha = np.float32(op.args.number("alpha", default=0.01))
     if not 0 < alpha < 1:
         op.unsupported(f"alpha is {alpha}, not between 0 and 1", code="invalid-argument")
-    from_, to = quantization(op, x), asked(op)
+    from_, to = quantization(op, x), output_quantization(op)
     steps = np.float32(from_.scale) / np.float32(to.scale) * (np.arange(256) - from_.zero_point).astype(np.float32)
     steps = np.where(steps < 0, steps * alpha, steps)
-    return read_as(looked_up(op, x, np.clip(np.rint(steps) + to.zero_point, 0, 255)), to)
+    return mark_quantized(look_up_bytes(op, x, np.clip(np.rint(steps) + to.zero_point, 0, 255)), to)
 
 
 @family.converts("Int8Softmax", expects=_BYTES)
 def softmax(op: Op) -> Value:
     """Over all dims but the first together. Exponentials are whole numbers, and so are the quotients by their sum."""
     x = require_bytes(op, op.input(0), "the input")
-    require_rank_from(op, x, 1, "the input")
+    require_min_rank(op, x, 1, "the input")
     _require_unit(op)
     op.args.ignore("axis")
-    rows = cast(op, flatten(op, x, 1), WIDE)
+    rows = cast(op, flatten(op, x, 1), INT32)
     below = sub(op, rows, op.emit("ReduceMax", rows, op.const([1], np.int64), keepdims=1))
     exponentials = op.emit("Gather", _exponentials(op, x), add(op, below, 255), axis=0)
     total = op.emit("ReduceSum", exponentials, op.const([1], np.int64), keepdims=1)
     shares = div(op, add(op, mul(op, exponentials, 256), div(op, total, 2)), total)
     y = op.emit("Min", shares, op.const(255, np.int64))
-    return read_as(of_shape(op, cast(op, y, BYTE), x), _UNIT)
+    return mark_quantized(reshape_like(op, cast(op, y, BYTE), x), _UNIT)
 
 
 def _exponentials(op: Op, x: Value) -> Value:
@@ -108,8 +107,8 @@ def plus(op: Op) -> Value:
     operands = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
     require_same_shape(op, operands)
     # Of an AddRelu there is no other implementation.
-    server = on_server(op) and op.type != "Int8AddRelu"
-    how = asked(op, server=True)
+    server = uses_dnnlowp(op) and op.type != "Int8AddRelu"
+    how = output_quantization(op, dnnlowp=True)
     kinds = [quantization(op, x) for x in operands]
     if server:
         return _added(op, operands, kinds, how)
@@ -124,20 +123,20 @@ def plus(op: Op) -> Value:
     factors = [float(np.rint(scale * np.float32(2.0**shift))) / 2.0**shift for scale in scales]
     zero = -sum(factor * kind.zero_point for factor, kind in zip(factors, kinds, strict=True))
     products = [mul(op, cast(op, x, ir.DataType.DOUBLE), factor) for x, factor in zip(operands, factors, strict=True)]
-    return rounded(op, add(op, *products, zero), how, lowest(how, relu=op.type.endswith("Relu")))
+    return round_and_saturate(op, add(op, *products, zero), how, minimum_byte(how, relu=op.type.endswith("Relu")))
 
 
 def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quantization) -> Value:
     """The sum of reals, in float32, in steps of the result."""
     if op.type.endswith("Relu"):
-        how = clipped_at_zero(how)
+        how = relu_quantization(how)
     # Each real is rounded once, its zero point before that.
     reals = []
     for x, kind in zip(operands, kinds, strict=True):
         scale = np.float32(kind.scale)
         exact = np.arange(256) * np.float64(scale) - np.float64(scale * np.float32(kind.zero_point))
-        reals.append(looked_up(op, x, exact.astype(np.float32), ir.DataType.FLOAT))
-    return quantized_on_server(op, add(op, *reals), how)
+        reals.append(look_up_bytes(op, x, exact.astype(np.float32), ir.DataType.FLOAT))
+    return quantize_dnnlowp(op, add(op, *reals), how)
 
 
 def _reals(how: Quantization) -> Array:
@@ -147,6 +146,6 @@ def _reals(how: Quantization) -> Array:
 
 
 def _require_unit(op: Op) -> None:
-    if stated(op) != _UNIT:
+    if stated_quantization(op) != _UNIT:
         op.unsupported("the result has scale 1/256 and zero point 0, and no other", code="invalid-argument")
     op.args.ignore("order")

@@ -11,30 +11,37 @@ from caffe2_frontend.emit.arithmetic import div, mul, sub
 from caffe2_frontend.emit.int8_values import (
     BYTE,
     IMAGE,
-    WIDE,
-    asked,
-    clipped_at_zero,
-    lowest,
-    on_server,
+    mark_quantized,
+    minimum_byte,
+    output_quantization,
+    preserved_quantization,
     quantization,
-    read_as,
-    requantized,
+    relu_quantization,
+    requantize,
     require_bytes,
-    rounded,
-    saturated,
-    unchanged,
+    round_and_saturate,
+    saturate,
+    uses_dnnlowp,
 )
 from caffe2_frontend.emit.layout import move_first, move_last
-from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.shapes import cast, product, reshape, sizes, slice_axis, vector
-from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads, check_fits, cut_gaps, read_window, spelled
-from caffe2_frontend.interop.types import Quantization, TensorInfo
+from caffe2_frontend.emit.window import (
+    LegacyPad,
+    Window,
+    caffe_pads,
+    check_fits,
+    crop_gaps,
+    read_window,
+    window_argument,
+)
+from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("int8_product")
 
-_BIAS: Final = TensorInfo(WIDE, (None,))
+_BIAS: Final = TensorInfo(INT32, (None,))
 _CONVOLUTION: Final = {0: IMAGE, 1: IMAGE, 2: _BIAS}
 _LAYER: Final = {0: TensorInfo(BYTE), 1: TensorInfo(BYTE, (None, None)), 2: _BIAS}
 
@@ -67,7 +74,7 @@ def transposed_convolution(op: Op) -> Value:
     op.args.ignore("no_gradient_to_input")
     x, w, bias = _operands(op)
     require_rank(op, w, 4, "the weight")
-    adj = spelled(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
+    adj = window_argument(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
     window = _window(op, x, dilated=False)
     _require_kernel(op, window, w)
     if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):
@@ -94,12 +101,12 @@ def transposed_convolution(op: Op) -> Value:
 def fully_connected(op: Op) -> Value:
     """The weight is [M, K], where K is the product of all dims but the first."""
     op.args.ignore("order")
-    if op.type == "Int8FCRelu" and not on_server(op):
+    if op.type == "Int8FCRelu" and not uses_dnnlowp(op):
         op.unsupported("real Caffe2 has it for the engine DNNLOWP alone")
-    if on_server(op) and (op.args.integer("axis", default=1), op.args.integer("axis_w", default=1)) != (1, 1):
+    if uses_dnnlowp(op) and (op.args.integer("axis", default=1), op.args.integer("axis_w", default=1)) != (1, 1):
         op.unsupported("only products over all dims but the first are defined")
     x, w, bias = _operands(op)
-    require_rank_from(op, x, 1, "the input")
+    require_min_rank(op, x, 1, "the input")
     require_rank(op, w, 2, "the weight")
     rows = op.emit("Flatten", x, axis=1) if op.rank(x) != 2 else x
     require_equal(op, op.static_dim(rows, 1), op.static_dim(w, 1), "columns of the input and of the weight")
@@ -112,7 +119,7 @@ def fully_connected(op: Op) -> Value:
 @family.converts("Int8MaxPool", "Int8MaxPoolRelu", expects={0: IMAGE})
 def max_pool(op: Op) -> Value:
     x = require_bytes(op, op.input(0), "the image")
-    how = unchanged(op, x)
+    how = preserved_quantization(op, x)
     window = _pooling_window(op, x)
     planes = move_first(op, x)
     if not window.kernel:
@@ -122,21 +129,21 @@ def max_pool(op: Op) -> Value:
         y = op.emit("MaxPool", planes, **attributes)
     if op.type.endswith("Relu"):
         y = op.emit("Clip", y, op.const(how.zero_point, np.uint8))
-    return read_as(move_last(op, y), how)
+    return mark_quantized(move_last(op, y), how)
 
 
 @family.converts("Int8AveragePool", "Int8AveragePoolRelu", expects={0: IMAGE})
 def average_pool(op: Op) -> Value:
     """The sum of the window's steps, pads among them, times one float32 number, halves rounded away from zero."""
     x = require_bytes(op, op.input(0), "the image")
-    from_, to = quantization(op, x), asked(op)
+    from_, to = quantization(op, x), output_quantization(op)
     ratio = np.float32(from_.scale) / np.float32(to.scale)
     if not 2**-8 <= ratio < 2**8:
         op.unsupported(
             f"the operand's scale over that of the result is {ratio:.4g}, not in [2**-8, 2**8)", code="invalid-argument"
         )
     window = _pooling_window(op, x)
-    steps = sub(op, cast(op, move_first(op, x), WIDE), from_.zero_point)
+    steps = sub(op, cast(op, move_first(op, x), INT32), from_.zero_point)
     if not window.kernel:
         total = op.emit("ReduceSum", steps, op.const([2, 3], np.int64))
         count = cast(op, vector(op, [product(op, sizes(op, x, 1, 3))]), ir.DataType.FLOAT)
@@ -149,8 +156,8 @@ def average_pool(op: Op) -> Value:
         total = op.emit("Round", mul(op, mean, float(area)))
         scale = op.const(np.float32(from_.scale) / (np.float32(to.scale) * np.float32(area)), np.float64)
     exact = mul(op, cast(op, total, ir.DataType.DOUBLE), scale)
-    y = rounded(op, exact, to, lowest(to, relu=op.type.endswith("Relu")))
-    return read_as(move_last(op, y), to)
+    y = round_and_saturate(op, exact, to, minimum_byte(to, relu=op.type.endswith("Relu")))
+    return mark_quantized(move_last(op, y), to)
 
 
 def _operands(op: Op) -> tuple[Value, Value, Value]:
@@ -158,7 +165,7 @@ def _operands(op: Op) -> tuple[Value, Value, Value]:
     x, w, bias = op.input(0), op.input(1), op.input(2)
     require_bytes(op, x, "the input")
     require_bytes(op, w, "the weight")
-    require_dtype(op, bias, (WIDE,), "the bias")
+    require_dtype(op, bias, (INT32,), "the bias")
     require_rank(op, bias, 1, "the bias")
     return x, w, bias
 
@@ -166,7 +173,7 @@ def _operands(op: Op) -> tuple[Value, Value, Value]:
 def _window(op: Op, x: Value, *, dilated: bool = True, whole: bool = False) -> Window:
     require_rank(op, x, 4, "the image")
     window = read_window(op, 4, dilated=dilated, exact=True, whole=whole)
-    if not window.channels_last and not on_server(op):
+    if not window.channels_last and not uses_dnnlowp(op):
         op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
     return window
 
@@ -188,7 +195,7 @@ def _padded(op: Op, window: Window, planes: Value, zero: int) -> tuple[Value, di
     if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
         return caffe_pads(op, window, planes, zero), window.attributes | {"pads": None}
     check_fits(op, window, planes)
-    return cut_gaps(op, window, planes), window.attributes
+    return crop_gaps(op, window, planes), window.attributes
 
 
 def _require_kernel(op: Op, window: Window, w: Value, first: int = 1) -> None:
@@ -221,7 +228,7 @@ def _spread(op: Op, planes: Value, stride: tuple[int, ...], zero: int) -> Value:
 def _image(op: Op, total: Value, bias: Value, *, last: bool = True) -> Value:
     """Sums of products [N, M, H, W] and the biases [M] as the bytes of an image, channels ``last`` or first."""
     y = _scaled(op, total, reshape(op, bias, [1, -1, 1, 1]))
-    return read_as(move_last(op, y, when=last), quantization(op, y))
+    return mark_quantized(move_last(op, y, when=last), quantization(op, y))
 
 
 def _zero(op: Op, value: Value) -> Value:
@@ -233,17 +240,17 @@ def _scaled(op: Op, total: Value, bias: Value) -> Value:
     relu = op.type.endswith("Relu")
     total = op.emit("Add", total, bias)
     x, w = (quantization(op, value) for value in op.inputs[:2])
-    how = asked(op, server=op.type != "Int8ConvTranspose")
-    if on_server(op):
-        how = clipped_at_zero(how) if relu else how
+    how = output_quantization(op, dnnlowp=op.type != "Int8ConvTranspose")
+    if uses_dnnlowp(op):
+        how = relu_quantization(how) if relu else how
         scaled = mul(op, cast(op, total, ir.DataType.FLOAT), float(_product_scale(x, w, how)))
-        return saturated(op, op.emit("Round", scaled), how, 0)
+        return saturate(op, op.emit("Round", scaled), how, 0)
     scale = _product_scale(x, w, how)
     if not 0 < scale < 1:
         op.unsupported(
             f"the operands' scales over that of the result are {scale:.4g}, not less than 1", code="invalid-argument"
         )
-    return requantized(op, total, scale, how, lowest(how, relu=relu))
+    return requantize(op, total, scale, how, minimum_byte(how, relu=relu))
 
 
 def _product_scale(x: Quantization, w: Quantization, y: Quantization) -> np.float32:

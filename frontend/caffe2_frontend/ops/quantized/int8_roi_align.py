@@ -8,12 +8,19 @@ from typing import Final
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
-from caffe2_frontend.emit.int8_values import IMAGE, WIDE, asked, quantization, read_as, require_bytes, saturated
+from caffe2_frontend.emit.int8_values import (
+    IMAGE,
+    mark_quantized,
+    output_quantization,
+    quantization,
+    require_bytes,
+    saturate,
+)
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64, Quantization, TensorInfo
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns
@@ -32,7 +39,7 @@ def int8_roi_align(op: Op) -> Value:
     """Regions one by one, as each has the samples that its size asks for."""
     x, rois = require_bytes(op, op.input(0), "the image"), op.input(1)
     require_rank(op, x, 4, "the image")
-    from_, to, how = quantization(op, x), asked(op), read_pooling(op)
+    from_, to, how = quantization(op, x), output_quantization(op), read_pooling(op)
     if not channels_last(op, default="NHWC"):
         op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
     if _scale(from_, to, max(how.samples, 1) ** 2) >= 1:
@@ -53,7 +60,7 @@ def int8_roi_align(op: Op) -> Value:
     count = size(op, rois, 0)
     _, (pooled,) = loop(op, count, None, [], region)
     # Of no regions at all, a Loop's result has no shape of its own.
-    return read_as(reshape(op, pooled, [count, how.height, how.width, channels]), to)
+    return mark_quantized(reshape(op, pooled, [count, how.height, how.width, channels]), to)
 
 
 def _region(
@@ -86,7 +93,7 @@ def _region(
     samples = mul(op, *counts)
     total = op.emit("ReduceSum", by_bin, op.const([1, 3], np.int64), keepdims=0)
     total = sub(op, cast(op, total, INT64), mul(op, samples, _ONE * from_.zero_point))
-    return saturated(op, _multiplied(op, total, from_, to, how.samples**2 or samples), to, 0)
+    return saturate(op, _multiplied(op, total, from_, to, how.samples**2 or samples), to, 0)
 
 
 def _places(op: Op, start: Value, part: Value, bins: int, count: Value) -> Value:
@@ -118,9 +125,9 @@ def _summed(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Value, 
     for row, row_weight in ((y_low, y_near), (y_high, y_far)):
         for column, column_weight in ((x_low, x_near), (x_high, x_far)):
             weight = mul(op, unsqueeze(op, row_weight, [1]), unsqueeze(op, column_weight, [0]), float(_ONE))
-            weight = cast(op, op.emit("Round", mul(op, weight, there)), WIDE)
+            weight = cast(op, op.emit("Round", mul(op, weight, there)), INT32)
             place = add(op, mul(op, unsqueeze(op, row, [1]), width), unsqueeze(op, column, [0]))
-            found = cast(op, op.emit("Gather", pixels, place, axis=0), WIDE)
+            found = cast(op, op.emit("Gather", pixels, place, axis=0), INT32)
             samples.append(mul(op, found, unsqueeze(op, weight, [2])))
     return add(op, *samples)
 

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.float_bytes import bytes_of_numbers, numbers_of_bytes
+from caffe2_frontend.emit.float_bytes import floats_from_bytes, floats_to_bytes
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
 from caffe2_frontend.emit.shapes import cast, product, reshape, size, size_vector, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
@@ -56,7 +56,7 @@ def to_codes(op: Op) -> Value:
     packed = op.emit("ReduceSum", op.emit("Mul", codes, places), op.const([1], np.int64), keepdims=0)
     start = op.emit("Concat", op.const([bits], np.int64), lacking, axis=0)
     start = op.emit("Expand", start, vector(op, [size(op, x, 0), 2]))
-    numbers = bytes_of_numbers(op, op.emit("Concat", least, greatest, axis=1), _FLOAT)
+    numbers = floats_to_bytes(op, op.emit("Concat", least, greatest, axis=1), _FLOAT)
     return op.emit("Concat", cast(op, start, _UINT8), numbers, cast(op, packed, _UINT8), axis=1)
 
 
@@ -68,7 +68,7 @@ def to_floats(op: Op) -> Value:
     require_rank(op, x, 2, "fused rows")
     first = cast(op, slice_axis(op, x, 0, 0, 1), _INT64)
     bits, lacking = (reshape(op, slice_axis(op, first, 1, i, i + 1), [1]) for i in (0, 1))
-    numbers = numbers_of_bytes(op, slice_axis(op, x, 1, 2, _HEAD), 2, _FLOAT)
+    numbers = floats_from_bytes(op, slice_axis(op, x, 1, 2, _HEAD), 2, _FLOAT)
     least, greatest = op.emit("Split", numbers, axis=1, num_outputs=2, outputs=2)
     levels = op.emit("Pow", op.const([2], np.int64), bits)
     shifts = op.emit("Range", op.const(0, np.int64), op.const(8, np.int64), op.emit("Squeeze", bits))

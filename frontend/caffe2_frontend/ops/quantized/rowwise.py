@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.shapes import cast, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -62,7 +62,7 @@ def to_fused_rows(op: Op) -> Value:
     require_dtype(op, x, (conversion.floats,), "data")
     if conversion.levels != rows.bits:
         require_rank(op, x, 2, "data")
-    require_rank_from(op, x, 1, "data")
+    require_min_rank(op, x, 1, "data")
     width = op.static_dim(x, -1)
     if width is not None and width % rows.per_byte:
         op.unsupported(f"{width} columns are no multiple of {rows.per_byte}", code="invalid-operands")
@@ -94,7 +94,7 @@ def to_floats(op: Op) -> Value:
     conversion = TO_FLOATS[op.type]
     x = op.input(0)
     require_dtype(op, x, (_UINT8,), "fused rows")
-    require_rank_from(op, x, 1, "fused rows")
+    require_min_rank(op, x, 1, "fused rows")
     return cast(op, decode(op, x, conversion.rows), conversion.floats)
 
 
@@ -111,7 +111,7 @@ def to_codes(op: Op) -> tuple[Value, Value]:
     """Codes like the data, and (scale, bias) [N, 2]. What spreads by less than 1e-10 has code 0; halves round up."""
     x = op.input(0)
     require_dtype(op, x, (_FLOAT,), "data")
-    require_rank_from(op, x, 1, "data")
+    require_min_rank(op, x, 1, "data")
     axes = op.const(np.arange(1, op.rank(x)), np.int64)
     least, greatest = (
         op.emit(kind, x, axes, keepdims=1, noop_with_empty_axes=1) for kind in ("ReduceMin", "ReduceMax")

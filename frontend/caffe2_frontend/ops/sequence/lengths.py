@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import (
     count_rows,
     ends,
@@ -125,7 +125,7 @@ def gather_ranges(op: Op) -> tuple[Value, Value]:
 def lengths_tile(op: Op) -> Value:
     """Row ``i`` of the data, ``lengths[i]`` times."""
     x = op.input(0)
-    require_rank_from(op, x, 1, "data")
+    require_min_rank(op, x, 1, "data")
     return take_rows(op, x, row_segments(op, vector_operand(op, 1)))
 
 

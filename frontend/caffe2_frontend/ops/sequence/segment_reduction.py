@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import (
     count_rows,
     row_positions,
@@ -113,7 +113,7 @@ def reduce_segments(op: Op) -> Value:
         op.args.ignore("grad_on_weights")
     x = op.input(0)
     require_dtype(op, x, (_FLOAT, _FLOAT16) if form.sparse and form.by == "lengths" else (_FLOAT,), "data")
-    require_rank_from(op, x, 1, "data")
+    require_min_rank(op, x, 1, "data")
     if form.sparse:
         indices = op.input(form.indices)
         require_dtype(op, indices, INDICES, "indices")

@@ -12,8 +12,8 @@ from caffe2_frontend.emit.operand_checks import (
     INDICES,
     require_dtype,
     require_equal,
+    require_min_rank,
     require_rank,
-    require_rank_from,
 )
 from caffe2_frontend.emit.segments import (
     grid,
@@ -56,7 +56,7 @@ def pack_segments(op: Op) -> tuple[Value, Value | None]:
     """[N, ...] becomes [S, M, ...]: M is ``max_length`` or the longest segment, a longer segment is cut off."""
     lengths, x = vector_operand(op, 0, INDICES), op.input(1)
     require_dtype(op, x, _PACKED, "data")
-    require_rank_from(op, x, 1, "data")
+    require_min_rank(op, x, 1, "data")
     max_length = op.args.integer("max_length", default=-1)
     width: Size = longest(op, lengths) if max_length == -1 else max_length
     least_infinity = op.args.flag("pad_minf", default=False) and op.dtype(x) == _FLOAT
@@ -71,7 +71,7 @@ def unpack_segments(op: Op) -> Value:
     """[S, M, ...] becomes [N, ...]: what lies past a segment's length is dropped."""
     lengths, x = vector_operand(op, 0, INDICES), op.input(1)
     require_dtype(op, x, _PACKED, "data")
-    require_rank_from(op, x, 2, "data")
+    require_min_rank(op, x, 2, "data")
     max_length = op.args.integer("max_length", default=-1)
     if max_length != -1:
         require_equal(op, max_length, op.static_dim(x, 1), "max_length and the second dim of the data")
@@ -84,7 +84,7 @@ def pack_rnn_sequence(op: Op) -> Value:
     """[N, ...] becomes [T, S, ...], with zeros where a sequence has ended."""
     x, lengths = op.input(0), vector_operand(op, 1)
     require_dtype(op, x, _NUMBERS, "values")
-    require_rank_from(op, x, 2, "values")
+    require_min_rank(op, x, 2, "values")
     rows, present = (op.emit("Transpose", v, perm=[1, 0]) for v in grid(op, lengths, longest(op, lengths)))
     return padded_rows(op, x, rows, present, zero_row(op, x))
 
@@ -94,7 +94,7 @@ def unpack_rnn_sequence(op: Op) -> Value:
     """[T, S, ...] becomes [N, ...]."""
     x, lengths = op.input(0), vector_operand(op, 1)
     require_dtype(op, x, _NUMBERS, "values")
-    require_rank_from(op, x, 3, "values")
+    require_min_rank(op, x, 3, "values")
     by_segment = op.emit("Transpose", x, perm=[1, 0, *range(2, op.rank(x))])
     _, present = grid(op, lengths, size(op, x, 0))
     return _present_rows(op, by_segment, present)
@@ -141,7 +141,7 @@ def pad_empty_samples(op: Op) -> tuple[Value, ...]:
     padded = op.emit("Max", lengths, op.const([1], np.int64))
     fields = op.inputs[1:]
     for field in fields:
-        require_rank_from(op, field, 1, "features")
+        require_min_rank(op, field, 1, "features")
     if not fields:
         return (cast(op, padded, op.dtype(given)),)
     segments = row_segments(op, padded)
@@ -160,7 +160,7 @@ def add_padding(op: Op) -> tuple[Value, Value | None]:
     if before == after == 0:
         return x, op.optional(1)
     require_dtype(op, x, (*_NUMBERS, _BOOL), "data")
-    require_rank_from(op, x, 1, "data")
+    require_min_rank(op, x, 1, "data")
     first = _padding_row(op, x, 2)
     last = _padding_row(op, x, 3) if op.has_input(3) else first
     widening = op.const([before + after], np.int64)

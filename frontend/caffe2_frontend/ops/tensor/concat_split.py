@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.constant_evaluation import evaluated
+from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, squeeze, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -151,7 +151,7 @@ def slice_ranges(op: Op) -> Value:
     if op.has_input(1):
         op.args.ignore("starts", "ends")
         starts, ends = op.input(1), op.input(2)
-        known = evaluated(op, starts), evaluated(op, ends)
+        known = constant_integers(op, starts), constant_integers(op, ends)
         if known[0] is None or known[1] is None:
             return _slice_runtime(op, x, starts, ends)
         pair = known[0].tolist(), known[1].tolist()

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import mul, scalar
-from caffe2_frontend.emit.broadcast import operands, require_same_shape
+from caffe2_frontend.emit.broadcast import broadcast_operands, require_same_shape
 from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, require_dtype, takes
 from caffe2_frontend.emit.selection import select
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, reshape
@@ -98,7 +98,7 @@ def power(op: Op) -> Value:
         if op.args.integer("axis", default=-1) != -1 or op.args.text("axis_str", default=""):
             op.unsupported("axis and axis_str require broadcast=1", hint="set broadcast=1", code="invalid-argument")
         require_same_shape(op, op.inputs)
-    return op.emit("Pow", *operands(op))
+    return op.emit("Pow", *broadcast_operands(op))
 
 
 @family.converts("Mod", expects={0: TensorInfo(ir.DataType.INT64)})
@@ -213,7 +213,7 @@ def conditional(op: Op) -> Value:
 def _operands(op: Op, dtypes: Collection[ir.DataType]) -> tuple[Value, Value]:
     """Return the two operands, broadcast as ONNX does, the first of one of ``dtypes``."""
     require_dtype(op, op.input(0), dtypes, "the first operand")
-    return operands(op)
+    return broadcast_operands(op)
 
 
 def _total(op: Op) -> Value:

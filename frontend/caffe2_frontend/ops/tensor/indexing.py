@@ -7,7 +7,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import ends, filled, starts, take_rows
 from caffe2_frontend.emit.selection import true_indices
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze
@@ -52,7 +52,7 @@ def boolean_mask(op: Op) -> tuple[Value, Value | None]:
     """BooleanMask(data, mask) -> rows[, indices]: the rows where the mask is true, and their indices (int64)."""
     x, mask = op.input(0), op.input(1)
     require_rank(op, mask, 1, "the mask")
-    require_rank_from(op, x, 1, "the data")
+    require_min_rank(op, x, 1, "the data")
     rows = op.emit("Compress", x, mask, axis=0, shape=[None, *op.shape(x)[1:]])
     return rows, true_indices(op, mask) if op.wants(1) else None
 
@@ -208,7 +208,7 @@ def partition(op: Op) -> tuple[Value, ...]:
             code="invalid-argument",
         )
     keys = op.input(0)
-    require_rank_from(op, keys, 1, "the keys")
+    require_min_rank(op, keys, 1, "the keys")
     shards = _shards(op, keys, count)
     rank = op.rank(keys)
     rows = [keys, *op.inputs[1:]]

@@ -14,8 +14,8 @@ from caffe2_frontend.emit.operand_checks import (
     REALS,
     require_dtype,
     require_equal,
+    require_min_rank,
     require_rank,
-    require_rank_from,
 )
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, reshape, sizes, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
@@ -160,7 +160,7 @@ def square_root_divide(op: Op) -> Value:
     Each row is divided by the square root of its scale; a row with the scale 0 is returned unchanged.
     """
     x, scale = op.input(0), op.input(1)
-    require_rank_from(op, x, 1, "the data")
+    require_min_rank(op, x, 1, "the data")
     require_rank(op, scale, 1, "the scale")
     require_equal(op, op.static_dim(x, 0), op.static_dim(scale, 0), "rows and scales")
     scale = cast(op, scale, ir.DataType.FLOAT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import mul, scalar
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank, require_rank_from
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import filled, scatter_rows
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, indices, product, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -20,7 +20,7 @@ _INDICES = TensorInfo(ir.DataType.INT32, (None,))
 
 def _row_indices(op: Op, index: int, x: Value) -> Value:
     """Return operand ``index``, indices of rows of ``x``, as an int64 vector."""
-    require_rank_from(op, x, 1, "the data")
+    require_min_rank(op, x, 1, "the data")
     require_dtype(op, op.input(index), INDICES, "indices")
     return flat_indices(op, op.input(index))
 

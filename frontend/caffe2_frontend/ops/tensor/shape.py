@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.constant_evaluation import evaluated
+from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.shapes import (
     Size,
     cast,
@@ -47,7 +47,7 @@ def reshape_to(op: Op) -> tuple[Value, Value | None]:
             op.unsupported("shape must not be given both as argument and as operand", code="invalid-argument")
         shape = op.input(1)
         old_type = op.dtype(shape)
-        known = evaluated(op, shape)
+        known = constant_integers(op, shape)
         y = _reshape_runtime(op, x, shape) if known is None else _reshape_static(op, x, known.tolist())
     return y, cast(op, op.emit("Shape", x), old_type) if op.wants(1) else None
 
@@ -218,7 +218,7 @@ def size_of(op: Op) -> Value:
 def expand(op: Op) -> Value:
     """Expand(X, shape) -> Y. A dim below 1 in the shape keeps the dim of X."""
     x, shape = op.input(0), op.input(1)
-    known = evaluated(op, shape)
+    known = constant_integers(op, shape)
     if known is not None:
         return op.emit("Expand", x, op.const(np.maximum(known, 1), np.int64))
     return op.emit("Expand", x, op.emit("Max", shape, op.const([1], np.int64)))

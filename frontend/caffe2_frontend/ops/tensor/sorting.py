@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, mul, sub
-from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_rank_from
+from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_min_rank
 from caffe2_frontend.emit.shapes import cast, concat_flat, indices, product, reshape, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import INT64, TensorInfo
@@ -73,7 +73,7 @@ def flexible_top_k(op: Op) -> tuple[Value, Value]:
     Each row along the last axis has a ``k`` of its own. The results of all rows are concatenated.
     """
     x = op.input(0)
-    require_rank_from(op, x, 1, "the operand")
+    require_min_rank(op, x, 1, "the operand")
     length = size(op, x, op.rank(x) - 1)
     ordered = op.emit("TopK", x, vector(op, [length]), axis=-1, outputs=2)
     k = reshape(op, op.input(1), [-1, 1])

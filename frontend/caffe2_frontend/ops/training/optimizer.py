@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.shapes import cast, size, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -37,19 +37,19 @@ def adagrad(op: Op) -> tuple[Value, ...]:
     decay = op.args.number("decay", default=1.0)
     weight_decay = op.args.number("weight_decay", default=0.0)
     param, old, grad, lr = op.input(0), op.input(1), op.input(2), scalar(op, op.input(3))
-    grad = of_shape(op, grad, param)
+    grad = reshape_like(op, grad, param)
     if weight_decay:
         grad = add(op, mul(op, param, weight_decay), grad)
-    old_moment = of_shape(op, old, param)
+    old_moment = reshape_like(op, old, param)
     moment = add(op, old_moment if decay == 1.0 else mul(op, old_moment, decay), square(op, grad))
     effective_lr = div(op, lr, add(op, sqrt(op, moment), epsilon))
     update = mul(op, effective_lr, grad)
     given = op.input(2)
     return (
         add(op, param, update),
-        of_shape(op, moment, old),
-        of_shape(op, effective_lr, given),
-        of_shape(op, update, given),
+        reshape_like(op, moment, old),
+        reshape_like(op, effective_lr, given),
+        reshape_like(op, update, given),
     )
 
 
@@ -70,16 +70,16 @@ def adam(op: Op) -> tuple[Value, ...]:
     beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
     epsilon = op.args.number("epsilon", default=1e-5)
     param, lr = op.input(0), scalar(op, op.input(4))
-    moment1, moment2, grad = (of_shape(op, op.input(i), param) for i in (1, 2, 3))
+    moment1, moment2, grad = (reshape_like(op, op.input(i), param) for i in (1, 2, 3))
     correction, _, _ = adam_corrections(op, op.input(5), beta1, beta2)
     moment1 = blend(op, moment1, grad, beta1)
     moment2 = blend(op, moment2, square(op, grad), beta2)
     step = div(op, mul(op, moment1, correction), add(op, sqrt(op, moment2), epsilon))
     return (
         add(op, param, mul(op, step, lr)),
-        of_shape(op, moment1, op.input(1)),
-        of_shape(op, moment2, op.input(2)),
-        of_shape(op, step, op.input(3)),
+        reshape_like(op, moment1, op.input(1)),
+        reshape_like(op, moment2, op.input(2)),
+        reshape_like(op, step, op.input(3)),
     )
 
 
@@ -90,7 +90,7 @@ def decay_adagrad(op: Op) -> tuple[Value, ...]:
     epsilon = op.args.number("epsilon", default=1e-5)
     weight_decay = op.args.number("weight_decay", default=0.0)
     param, lr = op.input(0), scalar(op, op.input(4))
-    moment1, moment2, grad = (of_shape(op, op.input(i), param) for i in (1, 2, 3))
+    moment1, moment2, grad = (reshape_like(op, op.input(i), param) for i in (1, 2, 3))
     moment1 = blend(op, moment1, grad, beta1)
     moment2 = add(op, moment2, square(op, grad))
     corrected = moment1
@@ -99,8 +99,8 @@ def decay_adagrad(op: Op) -> tuple[Value, ...]:
     step = add(op, div(op, corrected, add(op, sqrt(op, moment2), epsilon)), mul(op, param, weight_decay))
     return (
         add(op, param, mul(op, step, lr)),
-        of_shape(op, moment1, op.input(1)),
-        of_shape(op, moment2, op.input(2)),
+        reshape_like(op, moment1, op.input(1)),
+        reshape_like(op, moment2, op.input(2)),
     )
 
 
@@ -126,9 +126,9 @@ def adadelta_step(
 def adadelta(op: Op) -> tuple[Value, ...]:
     epsilon, decay = adadelta_arguments(op)
     param, lr = op.input(0), scalar(op, op.input(4))
-    moment, delta, grad = (of_shape(op, op.input(i), param) for i in (1, 2, 3))
+    moment, delta, grad = (reshape_like(op, op.input(i), param) for i in (1, 2, 3))
     new, moment, delta = adadelta_step(op, param, moment, delta, grad, lr, epsilon, decay)
-    return new, of_shape(op, moment, op.input(1)), of_shape(op, delta, op.input(2))
+    return new, reshape_like(op, moment, op.input(1)), reshape_like(op, delta, op.input(2))
 
 
 def ftrl_alpha(op: Op, index: int) -> Value:
@@ -189,9 +189,9 @@ def _pairs_of(op: Op, state: Value, param: Value) -> Value:
 def ftrl(op: Op) -> tuple[Value, Value]:
     alpha_inverse, arguments = ftrl_alpha(op, 3), ftrl_arguments(op)
     param, state = op.input(0), op.input(1)
-    grad = of_shape(op, op.input(2), param)
+    grad = reshape_like(op, op.input(2), param)
     new, pairs = ftrl_step(op, param, grad, _pairs_of(op, state, param), alpha_inverse, arguments)
-    return new, of_shape(op, pairs, state)
+    return new, reshape_like(op, pairs, state)
 
 
 @family.converts("GFtrl", expects=_operands())
@@ -199,7 +199,7 @@ def gftrl(op: Op) -> tuple[Value, Value]:
     """Ftrl in which the weights that share their place in all dims but the first are 0 together."""
     alpha_inverse, (beta, lambda1, lambda2) = ftrl_alpha(op, 3), ftrl_arguments(op)
     grad, state = op.input(2), op.input(1)
-    param = of_shape(op, op.input(0), grad)
+    param = reshape_like(op, op.input(0), grad)
     n, z = ftrl_state(op, param, grad, _pairs_of(op, state, grad), alpha_inverse)
     norm = op.emit("ReduceL2", z, op.const([0], np.int64), keepdims=1)
     rows = size(op, grad, 0)
@@ -209,7 +209,7 @@ def gftrl(op: Op) -> tuple[Value, Value]:
         limit = mul(op, sqrt(op, cast(op, rows, FLOAT)), lambda1)
     weight = div(op, mul(op, z, sub(op, div(op, limit, norm), 1.0)), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
     new = op.emit("Where", op.emit("Greater", norm, limit), weight, op.const(0.0, z))
-    return of_shape(op, new, op.input(0)), of_shape(op, _pair(op, n, z), state)
+    return reshape_like(op, new, op.input(0)), reshape_like(op, _pair(op, n, z), state)
 
 
 @family.converts("Lars", expects={i: TensorInfo(FLOAT) if i < 2 else _ONE for i in range(5)})
@@ -229,7 +229,7 @@ def lars(op: Op) -> Value:
 def learning_rate_adaption(op: Op) -> Value:
     alpha = op.args.number("lr_alpha", default=0.01)
     lr, grad = op.input(0), op.input(1)
-    effective = of_shape(op, op.input(2), grad)
+    effective = reshape_like(op, op.input(2), grad)
     agreement = mul(op, total(op, mul(op, grad, effective)), alpha)
     if not op.args.flag("normalized_lr_adaption", default=True):
         return sub(op, lr, agreement)
@@ -256,11 +256,11 @@ def momentum_step(
 def momentum_sgd(op: Op) -> tuple[Value, ...]:
     momentum, nesterov = momentum_arguments(op)
     grad, moment, lr = op.input(0), op.input(1), scalar(op, op.input(2))
-    adjusted, new = momentum_step(op, grad, of_shape(op, moment, grad), lr, momentum, nesterov=nesterov)
-    outputs = adjusted, of_shape(op, new, moment)
+    adjusted, new = momentum_step(op, grad, reshape_like(op, moment, grad), lr, momentum, nesterov=nesterov)
+    outputs = adjusted, reshape_like(op, new, moment)
     if op.type == "MomentumSGD":
         return outputs
-    return *outputs, sub(op, op.input(3), of_shape(op, adjusted, op.input(3)))
+    return *outputs, sub(op, op.input(3), reshape_like(op, adjusted, op.input(3)))
 
 
 @family.converts("RmsProp", expects=_operands(lr=3))
@@ -268,11 +268,11 @@ def rms_prop(op: Op) -> tuple[Value, ...]:
     decay, momentum = op.args.number("decay", default=0.9), op.args.number("momentum", default=0.0)
     epsilon = op.args.number("epsilon", default=1e-5)
     grad, lr = op.input(0), scalar(op, op.input(3))
-    mean_squares, moment = (of_shape(op, op.input(i), grad) for i in (1, 2))
+    mean_squares, moment = (reshape_like(op, op.input(i), grad) for i in (1, 2))
     mean_squares = add(op, mean_squares, mul(op, sub(op, square(op, grad), mean_squares), 1.0 - decay))
     step = div(op, mul(op, grad, lr), sqrt(op, add(op, mean_squares, epsilon)))
     moment = add(op, mul(op, moment, momentum), step)
-    return moment, of_shape(op, mean_squares, op.input(1)), of_shape(op, moment, op.input(2))
+    return moment, reshape_like(op, mean_squares, op.input(1)), reshape_like(op, moment, op.input(2))
 
 
 def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
@@ -285,23 +285,23 @@ def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
 @family.converts("Storm", expects=_operands(lr=4))
 def storm(op: Op) -> tuple[Value, ...]:
     param, lr = op.input(0), scalar(op, op.input(4))
-    moment, grad = (of_shape(op, op.input(i), param) for i in (1, 3))
+    moment, grad = (reshape_like(op, op.input(i), param) for i in (1, 3))
     squares = add(op, op.input(2), total(op, square(op, grad)))
     rate, keep = storm_rates(op, scalar(op, squares), lr)
     moment = add(op, grad, mul(op, sub(op, moment, grad), keep))
-    return add(op, param, mul(op, moment, rate)), of_shape(op, moment, op.input(1)), squares
+    return add(op, param, mul(op, moment, rate)), reshape_like(op, moment, op.input(1)), squares
 
 
 @family.converts("Wngrad", expects=_operands(lr=3))
 def wngrad(op: Op) -> tuple[Value, ...]:
     epsilon = op.args.number("epsilon", default=1e-5)
     param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(3))
-    grad = of_shape(op, op.input(2), param)
+    grad = reshape_like(op, op.input(2), param)
     divisor = add(op, sequence, epsilon)
     effective_lr = div(op, lr, divisor)
     update = mul(op, grad, scalar(op, effective_lr))
     new_sequence = add(op, sequence, div(op, total(op, square(op, grad)), divisor))
-    return add(op, param, update), new_sequence, effective_lr, of_shape(op, update, op.input(2))
+    return add(op, param, update), new_sequence, effective_lr, reshape_like(op, update, op.input(2))
 
 
 @family.converts("WeightScale", expects=_operands(iteration=1))

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, of_shape, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.shapes import cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -77,7 +77,7 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
     if rowwise:
         op.args.ignore("decay", "counter_halflife")
     param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4))
-    table = _vector(op, moments) if rowwise else of_shape(op, moments, param)
+    table = _vector(op, moments) if rowwise else reshape_like(op, moments, param)
     indices, grads = _indices_and_rows(op, 2, 3, param)
 
     def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -91,7 +91,7 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
         return [add(inside, row, mul(inside, grad, rate)), grown], []
 
     (new, new_moments), _ = update_rows(op, indices, [param, table], [grads], [], step)
-    return new, of_shape(op, new_moments, moments)
+    return new, reshape_like(op, new_moments, moments)
 
 
 @family.converts("SparseAdam", "RowWiseSparseAdam", expects=_operands(indices=3, lr=5, iteration=6))
@@ -104,8 +104,8 @@ def sparse_adam(op: Op) -> tuple[Value, ...]:
     param, lr = op.input(0), scalar(op, op.input(5))
     both, first, power2 = adam_corrections(op, op.input(6), beta1, beta2)
     rectification = _rectification(op, power2, beta2) if rectified else None
-    moment1 = of_shape(op, op.input(1), param)
-    moment2 = _vector(op, op.input(2)) if rowwise else of_shape(op, op.input(2), param)
+    moment1 = reshape_like(op, op.input(1), param)
+    moment2 = _vector(op, op.input(2)) if rowwise else reshape_like(op, op.input(2), param)
     indices, grads = _indices_and_rows(op, 3, 4, param)
 
     def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -122,9 +122,9 @@ def sparse_adam(op: Op) -> tuple[Value, ...]:
     tables, (changes,) = update_rows(op, indices, [param, moment1, moment2], [grads], [grads], step)
     return (
         tables[0],
-        of_shape(op, tables[1], op.input(1)),
-        of_shape(op, tables[2], op.input(2)),
-        of_shape(op, changes, op.input(4)),
+        reshape_like(op, tables[1], op.input(1)),
+        reshape_like(op, tables[2], op.input(2)),
+        reshape_like(op, changes, op.input(4)),
     )
 
 
@@ -143,14 +143,14 @@ def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
 def sparse_adadelta(op: Op) -> tuple[Value, ...]:
     epsilon, decay = adadelta_arguments(op)
     param, lr = op.input(0), scalar(op, op.input(5))
-    moment, delta = (of_shape(op, op.input(i), param) for i in (1, 2))
+    moment, delta = (reshape_like(op, op.input(i), param) for i in (1, 2))
     indices, grads = _indices_and_rows(op, 3, 4, param)
 
     def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
         return adadelta_step(inside, old[0], old[1], old[2], given[0], lr, epsilon, decay), []
 
     tables, _ = update_rows(op, indices, [param, moment, delta], [grads], [], step)
-    return tables[0], of_shape(op, tables[1], op.input(1)), of_shape(op, tables[2], op.input(2))
+    return tables[0], reshape_like(op, tables[1], op.input(1)), reshape_like(op, tables[2], op.input(2))
 
 
 @family.converts("SparseFtrl", expects=_operands(indices=2))
@@ -169,7 +169,7 @@ def sparse_ftrl(op: Op) -> tuple[Value, ...]:
 def sparse_momentum(op: Op) -> tuple[Value, ...]:
     momentum, nesterov = momentum_arguments(op)
     param, lr = op.input(3), scalar(op, op.input(2))
-    moments = of_shape(op, op.input(1), param)
+    moments = reshape_like(op, op.input(1), param)
     indices, grads = _indices_and_rows(op, 4, 0, param)
 
     def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -177,13 +177,13 @@ def sparse_momentum(op: Op) -> tuple[Value, ...]:
         return [moment, sub(inside, old[1], adjusted)], [adjusted]
 
     (new_moments, new), (adjusted,) = update_rows(op, indices, [moments, param], [grads], [grads], step)
-    return of_shape(op, adjusted, op.input(0)), of_shape(op, new_moments, op.input(1)), new
+    return reshape_like(op, adjusted, op.input(0)), reshape_like(op, new_moments, op.input(1)), new
 
 
 @family.converts("SparseStorm", expects=_operands(indices=4, lr=5))
 def sparse_storm(op: Op) -> tuple[Value, ...]:
     param, lr = op.input(0), scalar(op, op.input(5))
-    moments = of_shape(op, op.input(1), param)
+    moments = reshape_like(op, op.input(1), param)
     indices, grads = _indices_and_rows(op, 4, 3, param)
     squares = add(op, op.input(2), total(op, square(op, grads)))
     rate, keep = storm_rates(op, scalar(op, squares), lr)
@@ -194,7 +194,7 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
         return [add(inside, row, mul(inside, moment, rate)), moment], []
 
     (new, new_moments), _ = update_rows(op, indices, [param, moments], [grads], [], step)
-    return new, of_shape(op, new_moments, op.input(1)), squares
+    return new, reshape_like(op, new_moments, op.input(1)), squares
 
 
 @family.converts("SparseWngrad", expects=_operands(indices=2, lr=4))
@@ -268,4 +268,4 @@ def row_wise_counter(op: Op) -> tuple[Value, Value]:
         return [inside.emit("Max", now, before), add(inside, mul(inside, decay, count), 1.0)], []
 
     (new_last, new_counts), _ = update_rows(op, indices, [_vector(op, last), _vector(op, counts)], [], [], step)
-    return of_shape(op, new_last, last), of_shape(op, new_counts, counts)
+    return reshape_like(op, new_last, last), reshape_like(op, new_counts, counts)

@@ -141,8 +141,8 @@ def test_noise_of_the_preprocessing_has_its_deviation() -> None:
 @pytest.mark.parametrize(
     ("op", "shape", "reason"),
     [
-        (operator("MaxPool", ["X"], ["Y"], kernel=2, stride=3, legacy_pad=3), (1, 1, 7, 9), "holds none"),
-        (operator("MaxPool", ["X"], ["Y"], kernel=2, legacy_pad=4), (1, 1, 7, 9), "legacy_pad 4"),
+        (operator("MaxPool", ["X"], ["Y"], kernel=2, stride=3, legacy_pad=3), (1, 1, 7, 9), "must overlap the image"),
+        (operator("MaxPool", ["X"], ["Y"], kernel=2, legacy_pad=4), (1, 1, 7, 9), "legacy_pad must be 0, 1, 2 or 3"),
         (operator("PadImage", ["X"], ["Y"], mode="reflect", pad=4), (1, 1, 3, 9), "must not exceed one reflection"),
         (operator("MaxPool", ["X"], ["Y"], kernel=2, sride=3), (1, 1, 7, 9), "'sride'"),
     ],

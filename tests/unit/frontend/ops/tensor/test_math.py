@@ -90,7 +90,7 @@ def test_sizes_are_not_in_the_graph() -> None:
 def test_element_types_without_meaning_are_refused(op_type: str, dtype: str) -> None:
     names = ["X"] if op_type in {"Not", "Log", "Mod"} else ["X", "Z"]
     op = operator(op_type, names, ["Y"], **({"divisor": 2} if op_type == "Mod" else {}))
-    with pytest.raises(ConversionError, match=r"is (INT32|INT64|FLOAT|BOOL), not"):
+    with pytest.raises(ConversionError, match=r"must be .*, not (INT32|INT64|FLOAT|BOOL)"):
         export(op, dict.fromkeys(names, (dtype, ("N", "N"))))
 
 
