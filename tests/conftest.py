@@ -13,10 +13,12 @@ import importlib.util
 import os
 from collections.abc import Callable, Generator, Mapping
 from functools import cache
+from random import Random
 from typing import Final
 
 import pytest
 from conformance.oracle import find_oracle
+from support.random_values import RandomValues
 
 
 def missing_oracle() -> str:
@@ -81,3 +83,20 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"CAFFE2_BRIDGE_REQUIRE names {name!r}, and this test was skipped: {reason}"
     return report
+
+
+@pytest.fixture
+def random(request: pytest.FixtureRequest) -> RandomValues:
+    """Random operands, seeded by the test's name."""
+    return RandomValues(request.node.name)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add ``--shuffle``."""
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Shuffle the tests where asked; every worker of pytest-xdist has the same order."""
+    if (seed := config.getoption("--shuffle")) is not None:
+        Random(seed).shuffle(items)  # noqa: S311 - an order, no secret

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from support.random_values import RandomValues
 
 from caffe2_backend import to_netdef
 from caffe2_backend.runtime.onnx_session import OnnxSession
@@ -59,19 +60,14 @@ g (float[2] start, float[T,2] x) => (float[2] last, float[T,2] all) {
   > (start, x)
 }"""
 
-RANDOM: Final = np.random.default_rng(11)
-
-
-def floats(*shape: int) -> Array:
-    return RANDOM.standard_normal(shape).astype(np.float32)
-
+VALUES: Final = RandomValues("cases")
 
 CASES: Final[dict[str, tuple[str, dict[str, Array]]]] = {
-    "functions": (FUNCTIONS, {"x": floats(4, 3), "w": floats(3)}),
-    "then": (BRANCHES, {"x": floats(2, 3), "go": np.array(True)}),  # noqa: FBT003 - a value, no flag
-    "else": (BRANCHES, {"x": floats(2, 3), "go": np.array(False)}),  # noqa: FBT003
-    "loop": (LOOP, {"x": floats(2, 3), "trips": np.array(4)}),
-    "scan": (SCAN, {"start": floats(2), "x": floats(5, 2)}),
+    "functions": (FUNCTIONS, {"x": VALUES.normal(4, 3), "w": VALUES.normal(3)}),
+    "then": (BRANCHES, {"x": VALUES.normal(2, 3), "go": np.array(True)}),  # noqa: FBT003 - a value, no flag
+    "else": (BRANCHES, {"x": VALUES.normal(2, 3), "go": np.array(False)}),  # noqa: FBT003
+    "loop": (LOOP, {"x": VALUES.normal(2, 3), "trips": np.array(4)}),
+    "scan": (SCAN, {"start": VALUES.normal(2), "x": VALUES.normal(5, 2)}),
 }
 
 
@@ -92,7 +88,7 @@ def test_the_way_through_a_net(name: str, foreign: Foreign) -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
-def test_recurrent_operators(kind: str, direction: str) -> None:
+def test_recurrent_operators(kind: str, direction: str, random: RandomValues) -> None:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     count, hidden, features = 2 if direction == "bidirectional" else 1, 3, 2
     states = ", h_last, c_last" if kind == "LSTM" else ", h_last"
@@ -102,8 +98,8 @@ g (float[T,N,{features}] x, int32[N] lengths) => (float[T,{count},N,{hidden}] y)
   y{states} = {kind} <hidden_size = {hidden}, direction = "{direction}"> (x, w, r, , lengths)
 }}""")
     for name, shape in (("w", (count, gates * hidden, features)), ("r", (count, gates * hidden, hidden))):
-        model.graph.initializer.append(onnx.numpy_helper.from_array(floats(*shape), name))
-    inputs = {"x": floats(4, 3, features), "lengths": np.array([4, 2, 1], np.int32)}
+        model.graph.initializer.append(onnx.numpy_helper.from_array(random.normal(*shape), name))
+    inputs = {"x": random.normal(4, 3, features), "lengths": np.array([4, 2, 1], np.int32)}
     net = to_netdef(model)
     assert {op.type for op in net.predict_net.op} >= {"RecurrentNetwork"}
     again = to_onnx(net, recurrent="scan")

@@ -14,10 +14,6 @@ from caffe2_backend.importer import to_netdef
 from caffe2_backend.runtime.onnx_session import OnnxSession
 
 Feeds = dict[str, Any]
-DTYPES = {
-    "float": np.float32, "double": np.float64, "int8": np.int8, "uint8": np.uint8, "int32": np.int32,
-    "int64": np.int64, "bool": np.bool_,
-}  # fmt: skip
 
 
 class Comparison:

@@ -9,13 +9,13 @@ import onnx
 import pytest
 from conformance.oracle import OracleRun, run_oracle
 from onnx import numpy_helper, parser
+from support.random_values import RandomValues
 
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError
 from caffe2_frontend import to_onnx
 
-RNG = np.random.default_rng(7)
 T, N, WIDTH, H = 5, 3, 4, 2
 
 RECURRENT = {
@@ -32,19 +32,19 @@ RECURRENT = {
 }
 
 
-def recurrent_model(name: str, *, omitted: bool) -> tuple[onnx.ModelProto, dict[str, Any]]:
+def recurrent_model(random: RandomValues, name: str, *, omitted: bool) -> tuple[onnx.ModelProto, dict[str, Any]]:
     kind, gates, attributes, states = RECURRENT[name]
     d = 2 if "bidirectional" in attributes else 1
     weights = {
-        "w": RNG.normal(size=(d, gates * H, WIDTH)), "r": RNG.normal(size=(d, gates * H, H)),
-        "b": RNG.normal(size=(d, 2 * gates * H)),
+        "w": random.normal(d, gates * H, WIDTH), "r": random.normal(d, gates * H, H),
+        "b": random.normal(d, 2 * gates * H),
     }  # fmt: skip
-    inputs: dict[str, Any] = {"x": RNG.normal(size=(T, N, WIDTH)).astype(np.float32)}
+    inputs: dict[str, Any] = {"x": random.normal(T, N, WIDTH)}
     declared = "float[T,N,4] x"
     operands = "x, w, r, b"
     if not omitted:
         inputs["lens"] = np.array([5, 2, 4], np.int32)
-        inputs |= {f"s{i}": RNG.normal(size=(d, N, H)).astype(np.float32) for i in range(states)}
+        inputs |= {f"s{i}": random.normal(d, N, H) for i in range(states)}
         declared += ", int32[N] lens" + "".join(f", float[{d},N,2] s{i}" for i in range(states))
         operands += ", lens" + "".join(f", s{i}" for i in range(states))
     else:
@@ -84,15 +84,15 @@ def assert_equal(ours: list[Any], theirs: list[Any]) -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize("omitted", [False, True])
 @pytest.mark.parametrize("name", RECURRENT)
-def test_recurrent_operators_in_real_caffe2(name: str, omitted: bool) -> None:
-    model, inputs = recurrent_model(name, omitted=omitted)
+def test_recurrent_operators_in_real_caffe2(name: str, omitted: bool, random: RandomValues) -> None:
+    model, inputs = recurrent_model(random, name, omitted=omitted)
     assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
 
 
 @pytest.mark.parametrize("omitted", [False, True])
 @pytest.mark.parametrize("name", RECURRENT)
-def test_recurrent_operators_there_and_back(name: str, omitted: bool) -> None:
-    model, inputs = recurrent_model(name, omitted=omitted)
+def test_recurrent_operators_there_and_back(name: str, omitted: bool, random: RandomValues) -> None:
+    model, inputs = recurrent_model(random, name, omitted=omitted)
     assert_equal(run_original(to_onnx(to_netdef(model)), inputs), run_original(model, inputs))
 
 
@@ -141,13 +141,13 @@ def test_an_attribute_that_caffe2_lacks_is_a_finding() -> None:
 
 
 @pytest.mark.oracle
-def test_shapes_are_computed_when_the_net_runs() -> None:
+def test_shapes_are_computed_when_the_net_runs(random: RandomValues) -> None:
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         g (float[A,B] x, float[B] v) => (float[A,B] y) <int64[1] minus = {-1}, int64[1] one = {1}> {
           s = Shape(x) n = Gather(s, one) f = Concat<axis = 0>(n, minus) t = Reshape(x, f) u = Transpose(t)
           e = Expand(v, s) y = Max(e, u) }""")
     for rows, columns in ((2, 2), (3, 3)):
-        inputs = {"x": RNG.normal(size=(rows, columns)).astype(np.float32), "v": np.arange(columns, dtype=np.float32)}
+        inputs = {"x": random.normal(rows, columns), "v": np.arange(columns, dtype=np.float32)}
         assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
 
 
@@ -162,10 +162,10 @@ def test_a_size_of_the_exporters_example_is_not_believed(foreign: Any) -> None:
 
 
 @pytest.mark.oracle
-def test_operators_that_onnx_defines_by_others() -> None:
+def test_operators_that_onnx_defines_by_others(random: RandomValues) -> None:
     model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
         g (float[4,3] x, int64[4] k) => (float y) { y = SoftmaxCrossEntropyLoss<reduction = "sum">(x, k) }""")
-    inputs = {"x": RNG.normal(size=(4, 3)).astype(np.float32), "k": np.array([0, 2, 1, 2])}
+    inputs = {"x": random.normal(4, 3), "k": np.array([0, 2, 1, 2])}
     assert_equal(run_real_caffe2(model, inputs), run_original(model, inputs))
 
 

@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.strict_import import DTYPES, comparison
+from support.random_values import DTYPES, RandomValues
+from support.strict_import import comparison
 
 pytestmark = pytest.mark.oracle
-RNG = np.random.default_rng(3)
-
-
-def numbers(*shape: int, name: str = "float") -> Any:
-    return (RNG.normal(size=shape) * 4).astype(DTYPES[name])
 
 
 def axes(*values: int) -> Any:
@@ -29,9 +25,9 @@ LISTS = [axes(0), axes(-1), axes(2, 0), axes(-3, 1), axes(1, 0, 2), axes(-1, -2)
 
 
 @pytest.mark.parametrize("keep", [0, 1])
-def test_axes_of_any_number(keep: int) -> None:
-    feeds = [{"x": numbers(*shape), "a": a} for a in LISTS for shape in ((2, 3, 4), (1, 5, 2))]
-    feeds.append({"x": numbers(2, 3, 4), "a": axes()})
+def test_axes_of_any_number(keep: int, random: RandomValues) -> None:
+    feeds = [{"x": random.numbers(*shape), "a": a} for a in LISTS for shape in ((2, 3, 4), (1, 5, 2))]
+    feeds.append({"x": random.numbers(2, 3, 4), "a": axes()})
     with comparison() as check:
         for kind in REDUCTIONS:
             given = [feed | {"x": abs(feed["x"])} for feed in feeds] if kind == "ReduceLogSum" else feeds
@@ -39,32 +35,32 @@ def test_axes_of_any_number(keep: int) -> None:
             check("float[A,B,C] x, int64[1] a", "float y", f"y = {kind}<keepdims = {keep}>(x, a)", given[:4])
 
 
-def test_no_axes_at_all_reduce_nothing_where_the_operator_says_so() -> None:
-    feeds = [{"x": abs(numbers(2, 3)), "a": a} for a in (axes(), axes(1), axes(0, -1))]
+def test_no_axes_at_all_reduce_nothing_where_the_operator_says_so(random: RandomValues) -> None:
+    feeds = [{"x": abs(random.numbers(2, 3)), "a": a} for a in (axes(), axes(1), axes(0, -1))]
     with comparison() as check:
         for kind in REDUCTIONS:
             check("float[A,B] x, int64[K] a", "float y", f"y = {kind}<noop_with_empty_axes = 1>(x, a)", feeds)
 
 
 @pytest.mark.parametrize("keep", [0, 1])
-def test_reductions_of_nothing(keep: int) -> None:
+def test_reductions_of_nothing(keep: int, random: RandomValues) -> None:
     shapes = ((2, 0, 4), (0, 3, 2), (2, 3, 0))
     with comparison() as check:
         for kind in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp"):
-            feeds = [{"x": numbers(*shape), "a": axes(1)} for shape in shapes]
+            feeds = [{"x": random.numbers(*shape), "a": axes(1)} for shape in shapes]
             check("float[A,B,C] x, int64[1] a", "float y", f"y = {kind}<keepdims = {keep}>(x, a)", feeds)
 
 
 @pytest.mark.parametrize("name", ["int32", "int64", "double"])
-def test_reductions_of_other_numbers(name: str) -> None:
-    feeds = [{"x": numbers(2, 3, 2, name=name), "a": a} for a in LISTS]
+def test_reductions_of_other_numbers(name: str, random: RandomValues) -> None:
+    feeds = [{"x": random.numbers(2, 3, 2, name=name), "a": a} for a in LISTS]
     with comparison() as check:
         for kind in ("ReduceSum", "ReduceMax", "ReduceMin", *(("ReduceProd",) if name != "double" else ())):
             check(f"{name}[A,B,C] x, int64[K] a", f"{name} y", f"y = {kind}<keepdims = 0>(x, a)", feeds)
 
 
-def test_greatest_and_least_of_bools() -> None:
-    feeds = [{"x": RNG.normal(size=(3, 4)) > 0, "a": a} for a in (axes(0), axes(-1), axes(1, 0))]
+def test_greatest_and_least_of_bools(random: RandomValues) -> None:
+    feeds = [{"x": random.generator.normal(size=(3, 4)) > 0, "a": a} for a in (axes(0), axes(-1), axes(1, 0))]
     with comparison() as check:
         for kind in ("ReduceMax", "ReduceMin"):
             check("bool[A,B] x, int64[K] a", "bool y", f"y = {kind}(x, a)", feeds)
@@ -84,21 +80,25 @@ def test_a_number_of_no_dims() -> None:
         check("float x, int64[2] a", "float y", "y = Unsqueeze(x, a)", [{"x": x, "a": axes(0, 1)}])
 
 
-def test_squeeze() -> None:
-    feeds = [{"x": numbers(1, 3, 1), "a": a} for a in (axes(0), axes(-1), axes(2, 0))]
+def test_squeeze(random: RandomValues) -> None:
+    feeds = [{"x": random.numbers(1, 3, 1), "a": a} for a in (axes(0), axes(-1), axes(2, 0))]
     shapes = ((1, 3, 1), (2, 1, 3), (1, 0, 2))
     with comparison() as check:
         check("float[A,B,C] x, int64[K] a", "float y", "y = Squeeze(x, a)", feeds)
-        check("float[A,B,C] x", "float y", "y = Squeeze(x)", [{"x": numbers(*shape)} for shape in shapes])
-        check("float[A,B] x, int64[2] a", "float y", "y = Squeeze(x, a)", [{"x": numbers(1, 1), "a": axes(0, 1)}])
+        check("float[A,B,C] x", "float y", "y = Squeeze(x)", [{"x": random.numbers(*shape)} for shape in shapes])
+        check(
+            "float[A,B] x, int64[2] a", "float y", "y = Squeeze(x, a)", [{"x": random.numbers(1, 1), "a": axes(0, 1)}]
+        )
 
 
-def test_unsqueeze() -> None:
+def test_unsqueeze(random: RandomValues) -> None:
     lists = (axes(0, 1), axes(3, 0), axes(-1, 1), axes(2, -1))
-    feeds = [{"x": numbers(*shape), "a": a} for shape in ((2, 3), (0, 3)) for a in lists]
+    feeds = [{"x": random.numbers(*shape), "a": a} for shape in ((2, 3), (0, 3)) for a in lists]
     with comparison() as check:
         check("float[A,B] x, int64[2] a", "float y", "y = Unsqueeze(x, a)", feeds)
-        check("float[A,B] x, int64[1] a", "float y", "y = Unsqueeze(x, a)", [{"x": numbers(2, 3), "a": axes(-2)}])
+        check(
+            "float[A,B] x, int64[1] a", "float y", "y = Unsqueeze(x, a)", [{"x": random.numbers(2, 3), "a": axes(-2)}]
+        )
 
 
 FAR = 2**62  # the greatest integer onnxruntime takes for the other end where the step is below zero
@@ -112,9 +112,9 @@ CUTS = [
 
 
 @pytest.mark.parametrize("name", ["float", "int64", "bool"])
-def test_slices(name: str) -> None:
+def test_slices(name: str, random: RandomValues) -> None:
     feeds = [
-        {"x": numbers(*shape, name=name), "s": s, "e": e, "a": a, "t": t}
+        {"x": random.numbers(*shape, name=name), "s": s, "e": e, "a": a, "t": t}
         for (s, e, a, t), shape in product(CUTS, ((5, 6), (3, 2), (0, 4)))
     ]
     ends = f"{name}[A,B] x, int64[2] s, int64[2] e, int64[2] a"
@@ -133,59 +133,59 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_pads(mode: str) -> None:
+def test_pads(mode: str, random: RandomValues) -> None:
     pads = [axes(1, 0, 2, 3), axes(0, 0, 0, 0), axes(2, 2, 1, 1)] + [axes(0, 4, 0, 5)] * (mode != "reflect")
-    feeds = [{"x": numbers(*shape), "p": p} for p in pads for shape in ((3, 5), (4, 4))]
+    feeds = [{"x": random.numbers(*shape), "p": p} for p in pads for shape in ((3, 5), (4, 4))]
     below = (axes(-1, -2, 0, -1), axes(-2, 1, 1, -2), axes(2, -3, -1, 1))
-    feeds += [{"x": numbers(5, 6), "p": p} for p in below]
-    named = [{"x": numbers(3, 5), "p": axes(2, 1), "a": axes(a)} for a in (0, -1)]
+    feeds += [{"x": random.numbers(5, 6), "p": p} for p in below]
+    named = [{"x": random.numbers(3, 5), "p": axes(2, 1), "a": axes(a)} for a in (0, -1)]
     with comparison() as check:
         check("float[A,B] x, int64[4] p", "float y", f'y = Pad<mode = "{mode}">(x, p)', feeds)
         check("float[A,B] x, int64[2] p, int64[1] a", "float y", f'y = Pad<mode = "{mode}">(x, p, , a)', named)
         head = "<int64[4] p = {1, -1, -2, 2}>"
         for dims in ("A,B", "5,6"):
-            given = [{"x": numbers(5, 6)}]
+            given = [{"x": random.numbers(5, 6)}]
             check(f"float[{dims}] x", "float y", f'y = Pad<mode = "{mode}">(x, p)', given, head=head)
 
 
-def test_pads_with_a_value() -> None:
+def test_pads_with_a_value(random: RandomValues) -> None:
     with comparison() as check:
         for name in ("double", "int32", "int64"):
             value = np.array(1 / 3 if name == "double" else -7, DTYPES[name])
             shapes = ((2, 3), (0, 2))
-            feeds = [{"x": numbers(*shape, name=name), "p": axes(1, 2, 0, 3), "v": value} for shape in shapes]
+            feeds = [{"x": random.numbers(*shape, name=name), "p": axes(1, 2, 0, 3), "v": value} for shape in shapes]
             check(f"{name}[A,B] x, int64[4] p, {name} v", f"{name} y", "y = Pad(x, p, v)", feeds)
 
 
-def test_triangles() -> None:
-    x = numbers(2, 4, 5)
+def test_triangles(random: RandomValues) -> None:
+    x = random.numbers(2, 4, 5)
     x[0, 0, 0], x[1, 3, 0] = np.inf, np.nan
-    feeds = [{"x": x, "k": np.array(k)} for k in (-6, -2, 0, 1, 6)] + [{"x": numbers(2, 0, 3), "k": np.array(1)}]
+    feeds = [{"x": x, "k": np.array(k)} for k in (-6, -2, 0, 1, 6)] + [{"x": random.numbers(2, 0, 3), "k": np.array(1)}]
     with comparison() as check:
         for upper in (0, 1):
             check("float[A,B,C] x, int64 k", "float y", f"y = Trilu<upper = {upper}>(x, k)", feeds)
 
 
-def test_uneven_pieces_of_an_axis_of_any_size() -> None:
-    feeds = [{"x": numbers(size, 2)} for size in (6, 7, 5, 3)]
+def test_uneven_pieces_of_an_axis_of_any_size(random: RandomValues) -> None:
+    feeds = [{"x": random.numbers(size, 2)} for size in (6, 7, 5, 3)]
     with comparison() as check:
         check("float[A,B] x", "float p, float q, float r", "p, q, r = Split<num_outputs = 3>(x)", feeds)
 
 
-def test_reshape_with_dims_of_zero() -> None:
+def test_reshape_with_dims_of_zero(random: RandomValues) -> None:
     body = "y = Reshape<allowzero = 1>(x, s)"
     shapes = [((0, 3), axes(3, 0)), ((0, 3), axes(0, 7)), ((4, 3), axes(-1, 6))]
     with comparison() as check:
-        feeds = [{"x": numbers(*shape), "s": s} for shape, s in shapes]
+        feeds = [{"x": random.numbers(*shape), "s": s} for shape, s in shapes]
         check("float[A,B] x, int64[2] s", "float y", body, feeds)
-        check("float[A,B] x", "float y", body, [{"x": numbers(0, 3)}], head="<int64[3] s = {5, 0, 2}>")
+        check("float[A,B] x", "float y", body, [{"x": random.numbers(0, 3)}], head="<int64[3] s = {5, 0, 2}>")
 
 
-def test_remainders() -> None:
+def test_remainders(random: RandomValues) -> None:
     """Of numbers far apart, of infinity, and by zero."""
     special = [0.0, -0.0, 1.0, -7.5, 1e30, 1e-40, np.inf, -np.inf, np.nan, 3e-39, 5.3, 1e38]
     a, b = (np.array(values) for values in zip(*product(special, special), strict=True))
-    more = RNG.normal(size=(2, 200)) * 10.0 ** RNG.integers(-20, 20, size=(2, 200))
+    more = random.generator.normal(size=(2, 200)) * 10.0 ** random.generator.integers(-20, 20, size=(2, 200))
     with comparison() as check:
         for name in ("float", "double"):
             feeds = [{"a": x.astype(DTYPES[name]), "b": y.astype(DTYPES[name])} for x, y in ((a, b), more)]

@@ -16,6 +16,7 @@ import pytest
 from conformance.executors import OnnxRuntime
 from conformance.oracle import OracleRun, run_oracle
 from support.paths import ROOT
+from support.random_values import RandomValues
 
 import caffe2_bridge as c2
 from caffe2_bridge.builder import AttentionType, Net
@@ -24,38 +25,31 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 
 MODELS = ROOT / "models"
-RNG = np.random.default_rng(20)
 T, N, S = 6, 3, 5
 LENGTHS = np.array([6, 2, 4], np.int32)
 
 
-def numbers(*shape: int) -> Any:
-    return RNG.normal(0, 0.5, shape).astype(np.float32)
-
-
-def words(limit: int, *shape: int) -> Any:
-    return RNG.integers(0, limit, shape).astype(np.int32)
-
+VALUES = RandomValues("recipes")
 
 INPUTS = {
     "char_rnn": {
-        "input_blob": np.eye(94, dtype=np.float32)[words(94, T, N)],
+        "input_blob": np.eye(94, dtype=np.float32)[VALUES.within(0, 94, T, N, name="int32")],
         "seq_lengths": LENGTHS,
-        "hidden_init": numbers(1, N, 192),
-        "cell_init": numbers(1, N, 192),
+        "hidden_init": VALUES.normal(1, N, 192, scale=0.5),
+        "cell_init": VALUES.normal(1, N, 192, scale=0.5),
     },
-    "sequence_tagger": {"words": words(200, T, N), "seq_lengths": LENGTHS},
+    "sequence_tagger": {"words": VALUES.within(0, 200, T, N, name="int32"), "seq_lengths": LENGTHS},
     "seq2seq": {
-        "source": words(60, S, N),
+        "source": VALUES.within(0, 60, S, N, name="int32"),
         "source_lengths": np.array([3, 5, 2], np.int32),
-        "target": words(50, T, N),
+        "target": VALUES.within(0, 50, T, N, name="int32"),
         "target_lengths": LENGTHS,
     },
-    "gru_language_model": {"words": words(120, T, N), "seq_lengths": LENGTHS},
+    "gru_language_model": {"words": VALUES.within(0, 120, T, N, name="int32"), "seq_lengths": LENGTHS},
     "while_rnn": {
-        "first": words(30, 1, N).astype(np.int64),
-        "hidden": numbers(1, N, 16),
-        "cell": numbers(1, N, 16),
+        "first": VALUES.within(0, 30, 1, N),
+        "hidden": VALUES.normal(1, N, 16, scale=0.5),
+        "cell": VALUES.normal(1, N, 16, scale=0.5),
         "steps": np.array([7], np.int32),
     },
 }

@@ -7,6 +7,7 @@ from typing import Any
 import onnx
 import pytest
 from conformance.recording import ArgumentValue, operator
+from support.exports import dims, export
 
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -21,32 +22,26 @@ def q(scale: float = 0.05, zero_point: int = 121) -> dict[str, ArgumentValue]:
     return {"Y_scale": scale, "Y_zero_point": zero_point}
 
 
-def export(*ops: OperatorDef, **inputs: Any) -> onnx.ModelProto:
-    names = dict.fromkeys(name for op in ops for name in op.input if name in inputs)
-    net = NetDef(op=ops, external_input=names, external_output=[ops[-1].output[0]])
-    return to_onnx(net, inputs={name: inputs[name] for name in names})
+def convert(*ops: OperatorDef, **inputs: Any) -> onnx.ModelProto:
+    return export(ops, inputs)
 
 
 def reason(*ops: OperatorDef, **inputs: Any) -> str:
     with pytest.raises(ConversionError) as caught:
-        export(*ops, **inputs)
+        convert(*ops, **inputs)
     return caught.value.errors[0].reason
-
-
-def dims(model: onnx.ModelProto) -> list[int | str]:
-    return [dim.dim_param or dim.dim_value for dim in model.graph.output[0].type.tensor_type.shape.dim]
 
 
 def test_the_sizes_of_an_image_stay_symbolic() -> None:
     convolution = operator("Int8Conv", ["X", "W", "B"], ["Y"], kernel=3, pad=1, order="NHWC", **q(0.1))
-    model = export(convolution, X=BYTES, W=WEIGHT, B=BIAS)
+    model = convert(convolution, X=BYTES, W=WEIGHT, B=BIAS)
     assert dims(model)[0] == "N"
     assert dims(model)[3] == 6
     assert model.graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.UINT8
 
 
 def test_what_moves_bytes_keeps_every_dim() -> None:
-    assert dims(export(operator("Int8Relu", ["X"], ["Y"], **q()), X=BYTES)) == ["N", "H", "W", 4]
+    assert dims(convert(operator("Int8Relu", ["X"], ["Y"], **q()), X=BYTES)) == ["N", "H", "W", 4]
 
 
 def test_a_scale_that_is_unknown_is_a_finding() -> None:

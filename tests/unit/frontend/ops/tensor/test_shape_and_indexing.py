@@ -1,66 +1,20 @@
-"""Converters of shapes and indices, where a recorded case cannot show it: refusals, named dims, draws."""
+"""Converters of shapes and indices: named dims, refusals, strings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from conformance.__main__ import GOLDEN
-from conformance.corpus import ERRORS_FILE, Array
-from conformance.recording import operator, read_recorded
+from conformance.recording import operator
+from support.exports import Specs, dims, export, run
 
 from caffe2_bridge.diagnostics import ConversionError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_frontend import to_onnx
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
-SPECS = (
-    "calibration.py",
-    "encoding.py",
-    "histogram.py",
-    "indexing.py",
-    "samples.py",
-    "shape.py",
-    "slicing.py",
-    "sorting.py",
-)
-# What is wrong is in the operands' values, which are not known before the run.
-BY_VALUE = ("hi != mid", "lo != mid", "add_axis_ ? OutputSize()", "data is out of bounds")
-Specs = Mapping[str, tuple[Any, tuple[int | str | None, ...]]]
 ROWS = {"X": ("float32", ("N", 4))}
+
+
 BLOCK = {"X": ("float32", ("N", "T", "D"))}
-
-
-def refused() -> Iterator[Any]:
-    for recorded in read_recorded(GOLDEN / "recorded" / ERRORS_FILE):
-        spec, _, number = recorded.meta["test"].partition("::")
-        by_value = any(text in recorded.meta["error"] for text in BY_VALUE)
-        if spec in SPECS and recorded.meta["kind"] == "op" and not by_value:
-            yield pytest.param(recorded, id=f"{spec}-{number}-{recorded.meta['types'][0]}")
-
-
-def export(op: OperatorDef, inputs: Specs) -> onnx.ModelProto:
-    return to_onnx(NetDef(op=[op]), inputs=inputs, outputs=list(op.output))
-
-
-def run(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return [np.asarray(value) for value in session.run(None, dict(inputs))]
-
-
-def dims(model: onnx.ModelProto) -> list[int | str]:
-    return [d.dim_param or d.dim_value for d in model.graph.output[0].type.tensor_type.shape.dim]
-
-
-@pytest.mark.parametrize("recorded", list(refused()))
-def test_what_caffe2_refuses_is_refused(recorded: Any) -> None:
-    op = OperatorDef.FromString(recorded.proto)
-    arrays = {name[3:]: array for name, array in recorded.arrays.items() if name.startswith("in/")}
-    with pytest.raises(ConversionError):
-        export(op, {name: (array.dtype, array.shape) for name, array in arrays.items()})
 
 
 @pytest.mark.parametrize(
@@ -100,27 +54,6 @@ def test_named_dims_are_kept(op: OperatorDef, inputs: Specs, expected: list[int 
 def test_what_cannot_be_is_refused(op: OperatorDef, inputs: Specs) -> None:
     with pytest.raises(ConversionError):
         export(op, inputs)
-
-
-def test_weighted_sample_draws_by_weight() -> None:
-    op = operator("WeightedSample", ["W"], ["I"])
-    op.device_option.random_seed = 3
-    model = export(op, {"W": ("float32", ("N", 3))})
-    weights = np.tile(np.array([1, 0, 3], np.float32), (4000, 1))
-    (drawn,) = run(model, {"W": weights})
-    assert drawn.shape == (4000, 1)
-    counts = np.bincount(drawn[:, 0], minlength=3)
-    assert counts[1] == 0
-    assert abs(counts[0] - 1000) < 150
-
-
-def test_multi_sampling_reads_weights_as_their_sums() -> None:
-    op = operator("WeightedMultiSampling", ["W"], ["I"], num_samples=3000)
-    op.device_option.random_seed = 4
-    (drawn,) = run(export(op, {"W": ("float32", (None,))}), {"W": np.array([1, 1, 4], np.float32)})
-    counts = np.bincount(drawn, minlength=3)
-    assert counts[1] == 0
-    assert abs(counts[0] - 750) < 150
 
 
 def test_a_prefix_of_other_than_ascii_ends_the_run() -> None:

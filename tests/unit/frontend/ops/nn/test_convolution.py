@@ -1,0 +1,36 @@
+"""Deformable convolution, which real Caffe2 has on GPUs only, against plain convolution."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance.recording import operator
+from support.exports import export, run, specs_of
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_deformed_convolution_without_offsets_is_a_convolution(group: int) -> None:
+    rng = np.random.default_rng(2)
+    inputs = {
+        "X": rng.standard_normal((2, 4, 6, 7), dtype="float32"),
+        "O": np.zeros((2, 18 * group, 4, 5), "float32"),
+        "W": rng.standard_normal((6, 4 // group, 3, 3), dtype="float32"),
+        "b": rng.standard_normal(6, dtype="float32"),
+    }
+    described = specs_of(inputs, sizes=False)
+    deformed = operator("DeformConv", list(inputs), ["Y"], kernel=3, group=group, deformable_group=group)
+    plain = operator("Conv", ["X", "W", "b"], ["Y"], kernel=3, group=group)
+    expected = run(export(plain, {n: v for n, v in described.items() if n != "O"}), {n: inputs[n] for n in "XWb"})
+    np.testing.assert_allclose(run(export(deformed, described), inputs)[0], expected[0], rtol=1e-4, atol=1e-5)
+
+
+def test_offsets_of_a_deformed_convolution_are_rows_then_columns() -> None:
+    image = np.arange(30, dtype="float32").reshape(1, 1, 5, 6)
+    offset = np.zeros((1, 2, 5, 6), "float32")
+    offset[:, 1] = 1.0
+    inputs = {"X": image, "O": offset, "W": np.ones((1, 1, 1, 1), "float32")}
+    model = export(
+        operator("DeformConv", list(inputs), ["Y"], kernel=1),
+        specs_of(inputs),
+    )
+    np.testing.assert_array_equal(run(model, inputs)[0][..., :-1], image[..., 1:])

@@ -1,0 +1,33 @@
+"""Optimizers keep named dims."""
+
+from __future__ import annotations
+
+import pytest
+from conformance.recording import operator
+from support.exports import Specs, dims, export
+
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+
+TABLE: Specs = {
+    "param": ("float32", ("R", "D")),
+    "moment": ("float32", ("R", "D")),
+    "indices": ("int64", ("K",)),
+    "grad": ("float32", ("K", "D")),
+    "lr": ("float32", (1,)),
+}
+
+
+STATE: Specs = {"w": ("float32", ("R", "D")), "m": ("float32", ("R", "D")), "g": ("float32", ("R", "D"))}
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "expected"),
+    [
+        (operator("SparseAdagrad", list(TABLE), ["param", "moment"]), TABLE, [["R", "D"], ["R", "D"]]),
+        (operator("MomentumSGD", ["g", "m", "w"], ["go", "mo"]), STATE, [["R", "D"], ["R", "D"]]),
+    ],
+    ids=["SparseAdagrad", "MomentumSGD"],
+)
+def test_named_dims_stay(op: OperatorDef, inputs: Specs, expected: list[list[int | str]]) -> None:
+    model = export(op, inputs)
+    assert [dims(model, index) for index in range(len(op.output))] == expected
