@@ -37,7 +37,7 @@ def test_fused_operators_are_certified(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reason"),
-    [("milstm", "no affine map"), ("layer_norm_lstm", "more than gates"), ("lstm", "cell state of every step")],
+    [("milstm", "not an affine map"), ("layer_norm_lstm", "more than gates"), ("lstm", "cell state of every step")],
 )
 def test_what_is_not_fused_says_why(name: str, reason: str) -> None:
     (certificate,) = certify(c2.load(MODELS / name))

@@ -1,9 +1,13 @@
-"""The arithmetic of a step net in a normal form, in which equal computations look equal however they are spelled.
+"""A normal form for the arithmetic of a step net, in which computations equal in real arithmetic compare equal.
 
 Every value of a body is a polynomial with real coefficients over *atoms*: leaves (states, rows of sequences, outer
-values), matrix products with an outer matrix, and functions of polynomials. A mask is an atom that is 0 or 1, so that
-``Where``, or multiplying by a cast comparison and adding, come to the same polynomial. Slices of the last axis are
-pushed down to the leaves and to the columns of the matrices.
+values), matrix products with an outer matrix, and functions of polynomials. Atoms are numbered as they are created, and
+equal atoms have one number (hash consing). A polynomial is the sorted tuple of its monomials with their coefficients,
+so equality of polynomials is equality of tuples.
+
+A mask is an atom that is 0 or 1: its powers are itself, so ``Where(mask, a, b)`` and ``mask * a + (1 - mask) * b`` have
+the same polynomial. Slices of the last axis are pushed down to the leaves and to the columns of the matrices, because
+Caffe2 computes all gates by one product and splits the result, and ONNX's operators take the gates apart.
 """
 
 from __future__ import annotations
@@ -16,10 +20,10 @@ from typing import Final
 
 import onnx_ir as ir
 
-# Beyond this a polynomial is no cell of a recurrent net.
+# A polynomial with more terms is not the state of an LSTM, GRU or RNN; products of sums could grow exponentially.
 _MAX_TERMS: Final = 64
 
-# A part of the last axis: from one fraction of it to another.
+# A range of the last axis, as fractions of its length, which may be unknown: [0, 1/4) is the first of four gates.
 Part = tuple[Fraction, Fraction]
 WHOLE: Final[Part] = (Fraction(0), Fraction(1))
 
@@ -40,7 +44,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Product:
-    """A polynomial's value times (some columns of) an outer matrix."""
+    """A polynomial times an outer matrix, or times a range of its columns."""
 
     operand: Polynomial
     matrix: ir.Value
@@ -49,7 +53,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of every element: ``Sigmoid``, ``Tanh``, ``Relu``."""
+    """An elementwise function: ``Sigmoid``, ``Tanh``, ``Relu``."""
 
     name: str
     operand: Polynomial
@@ -57,14 +61,14 @@ class Function:
 
 @dataclass(frozen=True)
 class Mask:
-    """1 in the rows of the batch whose sequence is longer than the number of steps done, else 0."""
+    """1 in the rows of the batch whose sequence is longer than the number of the step, else 0."""
 
     lengths: ir.Value
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Values put side by side along the last axis, all of one width."""
+    """A concatenation of values of equal width along the last axis."""
 
     operands: tuple[Polynomial, ...]
 
@@ -73,18 +77,18 @@ Atom = Leaf | Product | Function | Mask | Pieces
 
 
 class TooComplexError(Exception):
-    """A polynomial has too many terms to be worth looking at."""
+    """A polynomial has more terms than a cell can have, or a slice does not fall on the pieces of a concatenation."""
 
 
 @dataclass
 class Algebra:
-    """Polynomials over atoms that are numbered as they come up."""
+    """Operations on polynomials, and the atoms that their monomials refer to by number."""
 
     atoms: list[Atom] = field(default_factory=list)
     _numbers: dict[Atom, int] = field(default_factory=dict)
 
     def of(self, atom: Atom) -> Polynomial:
-        """The polynomial that is one atom."""
+        """The polynomial of a single atom."""
         number = self._numbers.setdefault(atom, len(self.atoms))
         if number == len(self.atoms):
             self.atoms.append(atom)
@@ -92,7 +96,7 @@ class Algebra:
 
     @staticmethod
     def constant(value: float) -> Polynomial:
-        """A number."""
+        """A constant polynomial."""
         return (((), float(value)),) if value else ZERO
 
     def add(self, *operands: Polynomial) -> Polynomial:
@@ -104,11 +108,11 @@ class Algebra:
         return self._normal(terms)
 
     def scale(self, polynomial: Polynomial, factor: float) -> Polynomial:
-        """A multiple."""
+        """The product with a number."""
         return self._normal({monomial: value * factor for monomial, value in polynomial})
 
     def multiply(self, a: Polynomial, b: Polynomial) -> Polynomial:
-        """The product; a mask times itself is itself."""
+        """The product of two polynomials."""
         terms: dict[Monomial, float] = {}
         for left, x in a:
             for right, y in b:
@@ -121,11 +125,11 @@ class Algebra:
         return self.add(self.multiply(mask, a), b, self.scale(self.multiply(mask, b), -1.0))
 
     def complement(self, mask: Polynomial) -> Polynomial:
-        """1 where the mask is 0."""
+        """``1 - mask``."""
         return self.add(self.constant(1.0), self.scale(mask, -1.0))
 
     def part(self, polynomial: Polynomial, part: Part) -> Polynomial:
-        """A part of the last axis."""
+        """A range of the last axis, pushed down to the leaves and matrices."""
         return self.map(polynomial, lambda atom: self._part_of(atom, part))
 
     def masks(self, *polynomials: Polynomial) -> set[Mask]:
@@ -148,7 +152,7 @@ class Algebra:
         return found
 
     def within_products(self, polynomial: Polynomial, known: Polynomial, value: ir.Value) -> Polynomial:
-        """The polynomial with ``value`` in place of ``known`` where that is, or is added to, a product's operand."""
+        """Replace ``known`` by the leaf ``value`` where all of its terms are terms of the operand of a product."""
 
         def replace(atom: Atom) -> Polynomial:
             if isinstance(atom, Product) and set(known) <= set(atom.operand):
@@ -159,7 +163,7 @@ class Algebra:
         return self.map(polynomial, replace)
 
     def assuming(self, polynomial: Polynomial, mask: Mask, value: float) -> Polynomial:
-        """The polynomial where the mask is 0 or 1 throughout."""
+        """Replace a mask by 0 or 1."""
 
         def replace(atom: Atom) -> Polynomial:
             if atom == mask:
@@ -169,7 +173,7 @@ class Algebra:
         return self.map(polynomial, replace)
 
     def map(self, polynomial: Polynomial, function: Callable[[Atom], Polynomial]) -> Polynomial:
-        """The polynomial with every atom replaced."""
+        """Replace every atom by a polynomial."""
         terms = []
         for monomial, factor in polynomial:
             product = self.constant(factor)
@@ -191,13 +195,14 @@ class Algebra:
             return self.of(Function(atom.name, self.part(atom.operand, part)))
         if isinstance(atom, Mask):
             return self.of(atom)
-        width = Fraction(1, len(atom.operands))
+        width = Fraction(1, len(atom.operands))  # of one piece of a concatenation
         index = part[0] / width
         if part[1] - part[0] != width or index.denominator != 1:
             raise TooComplexError
         return atom.operands[int(index)]
 
     def _times(self, a: Monomial, b: Monomial) -> Monomial:
+        """The product of two monomials; masks are idempotent."""
         counts = Counter(a) + Counter(b)
         numbers: list[int] = []
         for number, count in counts.items():
@@ -209,6 +214,7 @@ class Algebra:
 
     @staticmethod
     def _normal(terms: Mapping[Monomial, float]) -> Polynomial:
+        """The polynomial of the terms: sorted, without those of coefficient 0."""
         kept = tuple(sorted((monomial, factor) for monomial, factor in terms.items() if factor))
         if len(kept) > _MAX_TERMS:
             raise TooComplexError
@@ -216,6 +222,7 @@ class Algebra:
 
 
 def _within(outer: Part, inner: Part) -> Part:
+    """The range ``inner`` of the range ``outer``."""
     width = outer[1] - outer[0]
     return outer[0] + inner[0] * width, outer[0] + inner[1] * width
 

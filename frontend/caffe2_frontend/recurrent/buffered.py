@@ -1,4 +1,4 @@
-"""RecurrentNetwork in full generality: a Loop that carries whole blobs, with links as views of their rows.
+"""The general form of RecurrentNetwork: a Loop that carries whole blobs, with links as views of their rows.
 
 This is the form for what passes more than one row from step to step: windows, several initial rows, links to blobs that
 are no states. A read sees the rows as they are when it happens, a write that is read in the same step among them.
@@ -30,7 +30,7 @@ class _Views(Scope):
     time: Value | None = None
 
     def find(self, blob: str) -> Value | None:
-        """Rows of the buffer as it is now, for a linked blob."""
+        """The current rows of the buffer, for a linked blob."""
         link = self.links.get(blob)
         if link is None or self.op is None or self.time is None:
             return super().find(blob)
@@ -40,7 +40,7 @@ class _Views(Scope):
         return self.seen[blob, buffer]
 
     def is_known(self, blob: str) -> bool:
-        """A linked blob exists."""
+        """Whether the blob is known; linked blobs always are."""
         return blob in self.links or super().is_known(blob)
 
     def bind(self, blob: str, value: Value | None) -> None:

@@ -1,4 +1,4 @@
-"""A recognised cell as ONNX's LSTM, GRU or RNN operator."""
+"""Emission of a recognized cell as ONNX's LSTM, GRU or RNN operator."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Fused:
 
 
 def hidden_size(cell: Cell) -> int:
-    """The number of features of the state. Raises NoMatchError where it is not known now: ONNX wants it as a number."""
+    """The number of features of the state. Raises NoMatchError where it is not static: ONNX requires an attribute."""
     matrix = cell.gates[0].recurrent.value
     width = matrix.shape[0] if matrix.shape is not None else None
     if not isinstance(width, int):
@@ -47,7 +47,7 @@ def hidden_size(cell: Cell) -> int:
 
 
 def projection(body: Body, cell: Cell) -> Projection:
-    """Where the gates' inputs come from. Raises NoMatchError where the gates differ in it."""
+    """The common input of the gates. Raises NoMatchError where they have different inputs."""
     gates = cell.gates
     sequence = dict(zip(body.rows, body.sequences, strict=True))
     biases = tuple(gate.biases for gate in gates)
@@ -68,7 +68,7 @@ def projection(body: Body, cell: Cell) -> Projection:
 def _before_the_loop(
     gates_input: Value, gates: Sequence[Affine], biases: tuple[tuple[Columns, ...], ...]
 ) -> Projection:
-    """The sequence that a matrix product before the loop is made of, else the sequence itself."""
+    """The operand of the matrix product before the loop that computes the sequence, or the sequence itself."""
     parts = [gate.rows[0].part for gate in gates]
     product, bias = _added_bias(gates_input)
     node = product.producer()
@@ -164,7 +164,7 @@ def _with_padding(
 
 
 def _unless_empty(op: Op, steps: Size, final: Value, start: Value) -> Value:
-    """The final state; the initial one after no steps, where onnxruntime gives zeros."""
+    """The final state; the initial one if there are no steps, for which onnxruntime returns zeros."""
     if isinstance(steps, int):
         return final if steps else start
     return op.emit("Where", op.emit("Greater", steps, op.const([0], np.int64)), final, start)
@@ -177,7 +177,7 @@ def _steps_int32(op: Op, steps: Size) -> Value:
 
 
 def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
-    """Lengths within [0, T], as ONNX wants them; longer or negative ones mean to Caffe2 what these do."""
+    """Lengths clipped to [0, T], as ONNX requires; Caffe2 treats longer and negative lengths as the clipped ones."""
     lengths = op.emit("Cast", lengths, to=int(ir.DataType.INT32)) if op.dtype(lengths) != ir.DataType.INT32 else lengths
     return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), _steps_int32(op, steps))
 
@@ -188,12 +188,12 @@ def _all_steps(op: Op, state: Value, steps: Size) -> Value:
 
 
 def _stack_columns(op: Op, columns: Sequence[Columns]) -> Value:
-    """The gates' columns as rows, one gate below the other."""
+    """The columns of all gates, transposed and concatenated along axis 0."""
     return _stack(op, [Columns(transpose_matrix(op, c.value), c.part) for c in columns])
 
 
 def _stack(op: Op, parts: Sequence[Columns]) -> Value:
-    """Parts of the first axis, one below the other."""
+    """Ranges of the first axis, concatenated along it."""
     first = parts[0].value
     if all(p.value is first for p in parts) and _tile(parts):
         return first

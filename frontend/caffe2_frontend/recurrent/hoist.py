@@ -1,7 +1,8 @@
-"""What a loop's body need not do at every step, done once before the loop.
+"""Moving computations out of the body of a loop.
 
-What depends on outer values alone is the same in every step. What depends on the input sequences and outer values alone
-is computed for all steps at once: one matrix product instead of T small ones.
+Nodes that depend on outer values alone give the same in every step: they move in front of the loop. Nodes that depend
+on rows of sequences and outer values alone are computed for all steps at once, on the whole sequence, [T, ...]: one
+matrix product instead of T small ones. What remains in the body depends on a state.
 """
 
 from __future__ import annotations
@@ -16,14 +17,17 @@ from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.vectorize import Stacked, lift
 
-# These give something new at every call.
+# Operators that give other values at every call must stay in the body.
 _RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
 
 
 def hoist_invariants(op: Op, body: Body) -> None:
-    """Move the nodes that depend on nothing inside the body in front of the loop."""
+    """Move the nodes that do not depend on the body's inputs in front of the loop.
+
+    One pass suffices, since nodes are in topological order: a node that moves takes its outputs out of ``inside``.
+    """
     inside = _made_inside(body)
     kept = []
     for node in body.op.scope.nodes:
@@ -36,9 +40,10 @@ def hoist_invariants(op: Op, body: Body) -> None:
 
 
 def gather_addends(body: Body) -> None:
-    """Bring together what depends on no state: ``(state + constant) + row`` becomes ``state + (row + constant)``.
+    """Reassociate sums so that a part without states can be hoisted.
 
-    The sum in brackets is then computed for all steps at once.
+    ``(state + constant) + row`` becomes ``state + (row + constant)``; the sum in parentheses is then computed for all
+    steps at once. The step net adds in the first order: results may differ from it in the last bit.
     """
     inside = _made_inside(body)
     sequences = set(body.rows)
@@ -64,7 +69,7 @@ def gather_addends(body: Body) -> None:
 def _addends(
     node: ir.Node, makers: dict[Value, ir.Node], sequences: set[Value], inside: set[Value], results: set[Value]
 ) -> tuple[ir.Node, Value, Value, Value] | None:
-    """The inner sum, the state's part, the constant and the row, where ``node`` is such a sum of no other use."""
+    """The inner sum, the state, the constant and the row, if ``node`` is such a sum and uses the inner one alone."""
     for total, row in (node.inputs, node.inputs[::-1]):
         inner = makers.get(total) if total is not None else None
         if inner is None or row is None or row not in sequences or total in sequences:
@@ -80,7 +85,12 @@ def _addends(
 
 
 def hoist_sequences(op: Op, body: Body) -> Body:
-    """Compute what depends on the sequences alone for all steps at once; the body then gets a row of each result."""
+    """Compute what depends on the sequences alone for all steps at once.
+
+    ``stacks`` maps each value of the body that is known for all steps to these. A node whose operands are all in it, or
+    outside of the body, is emitted once for the stacked operands. The body then gets the rows of the results that it
+    still reads as further inputs.
+    """
     inside = _made_inside(body)
     stacks = {
         row: Stacked(sequence, op.rank(sequence) - 1) for row, sequence in zip(body.rows, body.sequences, strict=True)
@@ -101,13 +111,13 @@ def hoist_sequences(op: Op, body: Body) -> Body:
 
 
 def keep_place(nodes: Sequence[ir.Node], node: ir.Node) -> None:
-    """The nodes stand for ``node``, and come from the same operator of the net."""
+    """Copy the metadata of ``node`` to the nodes that replace it: they come from the same operator of the net."""
     for made in nodes:
         made.metadata_props.update(node.metadata_props)
 
 
 def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:
-    """The body with a formal row for each stacked value that it still uses."""
+    """The body with an input row for each stacked value that it still reads; at least one, whose length is T."""
     results = {*body.after, *body.stacked}
     used = _used(body.op.scope.nodes) | results
     sequences, rows, replaced = [], [], {}
@@ -141,7 +151,7 @@ def _may_move(node: ir.Node) -> bool:
 
 
 def _used(nodes: list[ir.Node]) -> set[Value]:
-    """Values that the nodes, or nodes of bodies in them, read."""
+    """The values that the nodes, or nodes of their bodies, read."""
     used: set[Value] = set()
     for node in nodes:
         used.update(value for value in node.inputs if value is not None)

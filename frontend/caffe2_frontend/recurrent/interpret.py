@@ -1,4 +1,10 @@
-"""The nodes of a loop's body read as polynomials."""
+"""Interpretation of the nodes of a loop's body as polynomials.
+
+The nodes are visited in order; a rule for each operator type computes the polynomials of the outputs from those of the
+inputs. Nodes without a rule, and all that depends on them, have no polynomial: whether that matters is decided when the
+states are matched. Besides the polynomial, every value has a layout: polynomials do not know broadcasting, and adding
+[N] to [N, D] must not be taken for adding [D] to it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +32,7 @@ from caffe2_frontend.recurrent.algebra import (
 
 
 class Layout(Enum):
-    """How a value lies over the batch (N) and the features (D), dims of one in front apart."""
+    """The axes of a value, batch (N) and features (D), without leading dims of 1."""
 
     FULL = "N x D"
     FEATURES = "D"
@@ -37,13 +43,13 @@ class Layout(Enum):
 
 @dataclass(frozen=True)
 class Term:
-    """A value of the body: its polynomial, and how it lies."""
+    """A value of the body: its polynomial and its layout."""
 
     polynomial: Polynomial
     layout: Layout
 
 
-# What comes of two layouts under broadcasting; what is not here does not go together.
+# The layout of two operands after broadcasting. Pairs that are missing are not broadcast as a cell would.
 _JOINED: Final[Mapping[frozenset[Layout], Layout]] = {
     frozenset({Layout.FULL}): Layout.FULL,
     frozenset({Layout.FULL, Layout.FEATURES}): Layout.FULL,
@@ -61,14 +67,20 @@ _JOINED: Final[Mapping[frozenset[Layout], Layout]] = {
 
 
 class UnreadableError(Exception):
-    """A node is no arithmetic that a fused cell could hold."""
+    """A node is not arithmetic of a recurrent cell."""
 
 
 @dataclass
 class Reading:
-    """The terms of a body's values, as far as they can be read.
+    """The terms of a body's values.
 
-    ``times`` are the rows that hold the number of the step, ``rows`` all rows that gates may read.
+    Attributes:
+        op: the operator under conversion.
+        body: the body.
+        times: the rows that hold the number of the step.
+        algebra: the polynomials of the terms.
+        terms: the term of each value that could be interpreted.
+        rows: the rows that gates may read: those of the body, and later the outputs of matched cells.
     """
 
     op: Op
@@ -78,7 +90,7 @@ class Reading:
     terms: dict[Value, Term] = field(default_factory=dict)
 
     def read(self) -> None:
-        """Read all nodes in order; those that cannot be read have no term, nor has what depends on them."""
+        """Interpret all nodes in order. Nodes that are not arithmetic of a cell, and their dependents, get no term."""
         for state in self.body.states:
             self.terms[state] = Term(self.algebra.of(Leaf(state)), Layout.FULL)
         for row in self.body.rows:
@@ -96,7 +108,7 @@ class Reading:
             self.terms.update(zip(node.outputs, terms, strict=True))
 
     def term(self, value: Value | None) -> Term:
-        """The term of an operand; an outer value is a leaf."""
+        """The term of an operand; that of an outer value is a leaf. Raises UnreadableError where it has none."""
         if value is None:
             raise UnreadableError
         if value not in self.terms:
@@ -114,6 +126,7 @@ class Reading:
         leaf = self.algebra.of(Leaf(value))
         rank = len(value.shape)
         if rank == 1:
+            # Vectors of integers are the sequence lengths, those of floats are biases.
             integers = value.dtype is not None and not value.dtype.is_floating_point()
             return Term(leaf, Layout.BATCH if integers else Layout.FEATURES)
         if rank == 2 or (rank == 3 and value.shape[0] == 1):
@@ -121,7 +134,7 @@ class Reading:
         raise UnreadableError
 
     def is_inside(self, value: Value) -> bool:
-        """Whether a value is made in the body, or is one of its inputs."""
+        """Whether a value is computed in the body, or is one of its inputs."""
         producer = value.producer()
         return (producer is not None and producer in self._nodes) or value in self._formals
 
@@ -170,7 +183,7 @@ def _same(reading: Reading, node: ir.Node) -> list[Term]:
 
 
 def _cast(reading: Reading, node: ir.Node) -> list[Term]:
-    """A mask cast to a float is the mask; other casts change values."""
+    """The cast of a mask to a float is the mask. Other casts round, and are not interpreted."""
     x = reading.term(node.inputs[0])
     source, target = node.inputs[0], node.outputs[0]
     if source is None or source.dtype not in (ir.DataType.BOOL, target.dtype):
@@ -225,7 +238,7 @@ def _last_axis(reading: Reading, node: ir.Node, default: int) -> bool:
 
 
 def _dims_of_one(reading: Reading, node: ir.Node) -> list[Term]:
-    """Unsqueeze and Squeeze: dims in front change nothing; one behind the batch makes a column of it."""
+    """Squeeze and Unsqueeze. Leading dims do not change the layout; a dim after the batch makes [N] a column [N, 1]."""
     x, axes = reading.term(node.inputs[0]), node.inputs[1] if len(node.inputs) > 1 else None
     known = None if axes is None else reading.op.known(axes)
     if known is None or len(known) != 1:
@@ -243,7 +256,7 @@ def _dims_of_one(reading: Reading, node: ir.Node) -> list[Term]:
 
 
 def _compare(reading: Reading, node: ir.Node) -> list[Term]:
-    """Only one comparison is known: of the step's number with the sequences' lengths."""
+    """Comparison of the number of the step with the sequence lengths; no other is interpreted."""
     a, b = (reading.term(value) for value in node.inputs)
     name = node.op_type
     time, lengths, swapped = _single_leaf(reading, a.polynomial), _single_leaf(reading, b.polynomial), False

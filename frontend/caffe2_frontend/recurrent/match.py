@@ -1,7 +1,20 @@
-"""Recurrent cells recognised by what they compute: LSTM, GRU and RNN as ONNX defines them.
+"""Recognition of LSTM, GRU and RNN cells by what a step net computes.
 
 The formulas are those of the ONNX operators: for LSTM ``c' = f * c + i * g`` and ``h' = o * tanh(c')``; for GRU
-``h' = (1 - z) * n + z * h``; for RNN ``h' = f(a)``; each gate a function of an affine map of h and of the input.
+``h' = (1 - z) * n + z * h``; for RNN ``h' = f(a)``; each gate is a function of an affine map of h and of the input.
+
+The step net is interpreted as polynomials in a normal form (:mod:`.algebra`, :mod:`.interpret`), so a cell is matched
+by its terms and not by its operators. The match is exact: it proves that the fused operator computes the step net in
+real arithmetic, and every deviation raises NoMatchError. Its steps:
+
+1. Choose states that depend on no others, two for an LSTM or one for a GRU or RNN, in every order (:func:`_lowest`).
+2. Assume the sequence mask to be 1 to get the state equations of a step within the sequence, and to be 0 to see what
+   rows past their length do: keep their states or reset them (:func:`_unmasked`).
+3. Match the terms of the state equations with the cell's formula, which gives the operand of each gate.
+4. Read each operand as an affine map (:func:`_affine`): one product of h with a matrix, products of input rows, rows
+   that are added directly, and biases.
+5. Replace the cell's output h' by a new leaf where the remaining equations multiply it by a matrix. A stack of cells
+   so becomes a sequence of single cells, each of which reads the outputs of those below as input rows.
 """
 
 from __future__ import annotations
@@ -34,7 +47,7 @@ _ACTIVATIONS: Final = ("Tanh", "Relu", "Sigmoid")
 
 @dataclass(frozen=True)
 class Columns:
-    """Some columns of a matrix, or some elements of a vector."""
+    """A range of columns of a matrix, or of elements of a vector."""
 
     value: Value
     part: Part
@@ -42,11 +55,15 @@ class Columns:
 
 @dataclass(frozen=True)
 class Affine:
-    """``recurrent^T h + input^T x + biases + constant``.
+    """The affine map ``recurrent^T h + input^T x + biases + constant``.
 
-    ``rows`` is what the input adds as it is, instead of through a matrix: part of a row of a sequence. ``inputs`` are
-    products: of a sum of rows, with a matrix.
-    ``recurrent_biases`` stand beside the recurrent product where it is multiplied by a gate.
+    Attributes:
+        recurrent: the matrix that h is multiplied by.
+        rows: parts of the input rows that are added without a matrix, since the product was computed before the loop.
+        inputs: products with an input: the rows whose sum is multiplied, and the matrix.
+        biases: vectors that are added.
+        constant: a number that is added.
+        recurrent_biases: vectors that are added to the recurrent product before the reset gate multiplies it.
     """
 
     recurrent: Columns
@@ -59,11 +76,17 @@ class Affine:
 
 @dataclass(frozen=True)
 class Cell:
-    """A recognised cell.
+    """A recognized cell.
 
-    ``states`` are the positions, among the body's, of h (and c). ``gates`` are in ONNX's order: i, o, f, c for LSTM;
-    z, r, h for GRU. ``drop``: rows past their length have zero states instead of keeping them. ``output`` stands for a
-    row of h where cells above read it.
+    Attributes:
+        kind: the ONNX operator.
+        states: the indices of h (and c) among the states of the body.
+        gates: in ONNX's order: i, o, f, c for LSTM; z, r, h for GRU.
+        lengths: the sequence lengths, if the cell masks its states.
+        output: a placeholder for the row of h, which cells above read.
+        drop: whether rows past their length reset their states to zero instead of keeping them.
+        activation: the function of an RNN.
+        linear_before_reset: whether a GRU multiplies by the reset gate after the recurrent product.
     """
 
     kind: Kind
@@ -77,13 +100,13 @@ class Cell:
 
 
 class NoMatchError(Exception):
-    """The body is another computation; says where it differs."""
+    """The body does not compute an LSTM, GRU or RNN. The message says where it differs."""
 
 
 def match_cells(reading: Reading) -> tuple[Cell, ...]:
-    """The cells that the body is made of, one above the other: each reads rows of sequences and the cells before it.
+    """The cells that the body is a stack of; each reads rows of sequences and the outputs of the cells before it.
 
-    Raises NoMatchError where it is anything else.
+    Raises NoMatchError where the body computes anything else.
     """
     after: dict[int, Polynomial] = {}
     for i, value in enumerate(reading.body.after):
@@ -104,7 +127,7 @@ def match_cells(reading: Reading) -> tuple[Cell, ...]:
 
 
 def _lowest(reading: Reading, after: Mapping[int, Polynomial]) -> Cell:
-    """A cell whose states depend on no other states."""
+    """Match a cell whose states depend on no other states. Raises NoMatchError with the first reason if none does."""
     reasons = []
     for count, matchers in ((2, (_lstm,)), (1, (_gru, _rnn))):
         for order in permutations(after, count):
@@ -118,25 +141,26 @@ def _lowest(reading: Reading, after: Mapping[int, Polynomial]) -> Cell:
                 except (NoMatchError, TooComplexError) as error:
                     reasons.append(str(error) or "the step net is too complex")
     raise NoMatchError(
-        reasons[0] if reasons else f"{len(after)} states depend on one another as no LSTM's, GRU's or RNN's do"
+        reasons[0] if reasons else f"{len(after)} states depend on one another unlike the states of an LSTM, GRU or RNN"
     )
 
 
 def _lstm(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) -> Cell:
     h, c = (reading.algebra.of(Leaf(reading.body.states[i])) for i in order)
     (new_h, new_c), lengths, drop = _unmasked(reading, after, (h, c))
+    # c' = f * c + i * g has two terms, h' = o * tanh(c') has one; all with the factor 1.
     if len(new_c) != 2 or len(new_h) != 1 or any(factor != 1.0 for _, factor in (*new_c, *new_h)):
-        raise NoMatchError("the cell state is no sum of two products, as an LSTM's is")
+        raise NoMatchError("the cell state is not a sum of two products, unlike that of an LSTM")
     forget = next((_gate([f], "Sigmoid") for f in _others(reading, new_c, c)), None)
     product = next((atoms for atoms in _products(reading, new_c) if not _contains(reading, atoms, c)), None)
     if forget is None or product is None:
-        raise NoMatchError("no forget gate times the cell state")
+        raise NoMatchError("the cell state has no term of a forget gate times the cell state")
     update, candidate = _gate(product, "Sigmoid"), _gate(product, "Tanh")
     output_atoms = _products(reading, new_h)[0]
     output = _gate(output_atoms, "Sigmoid")
     squashed = _gate(output_atoms, "Tanh")
     if None in (update, candidate, output) or squashed != new_c or len(product) != 2 or len(output_atoms) != 2:
-        raise NoMatchError("the hidden state is no output gate times tanh of the cell state")
+        raise NoMatchError("the hidden state is not an output gate times tanh of the cell state")
     gates = tuple(_affine(reading, gate, h) for gate in (update, output, forget, candidate) if gate is not None)
     return Cell("LSTM", order, gates, lengths, _output(reading, order), drop)
 
@@ -148,6 +172,8 @@ def _gru(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) 
         update = _gate(atoms, "Sigmoid") if _contains(reading, atoms, h) and len(atoms) == 2 else None
         if update is None:
             continue
+        # z * h is one of the terms, so z is the candidate for the update gate. h' = (1 - z) * n + z * h expands to
+        # z * h + n - z * n: the term of a single factor is n, and the sum must be exactly that.
         z = reading.algebra.of(Function("Sigmoid", update))
         for (candidate_atom,) in (a for a in _products(reading, new_h) if len(a) == 1):
             candidate = reading.algebra.of(candidate_atom)
@@ -160,7 +186,7 @@ def _gru(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) 
                 reset, inner, before = _candidate(reading, candidate_atom.operand, h)
                 gates = (_affine(reading, update, h), _affine(reading, reset, h), inner)
                 return Cell("GRU", order, gates, lengths, _output(reading, order), drop, linear_before_reset=before)
-    raise NoMatchError("the state is no mix of itself and a candidate, as a GRU's is")
+    raise NoMatchError("the state is not a mix of itself and a candidate, unlike that of a GRU")
 
 
 def _rnn(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) -> Cell:
@@ -179,11 +205,11 @@ def _rnn(reading: Reading, order: tuple[int, ...], after: Sequence[Polynomial]) 
                 drop,
                 activation=atom.name,
             )
-    raise NoMatchError("the state is no tanh, relu or sigmoid of an affine map")
+    raise NoMatchError("the state is not tanh, relu or sigmoid of an affine map")
 
 
 def _output(reading: Reading, order: tuple[int, ...]) -> Value:
-    """A name for the rows of h, to be read by other cells."""
+    """A placeholder for the rows of h, which other cells read."""
     state = reading.body.states[order[0]]
     return ir.Value(name=f"{state.name}_row", type=state.type, shape=ir.Shape([None, None]))
 
@@ -191,12 +217,15 @@ def _output(reading: Reading, order: tuple[int, ...]) -> Value:
 def _unmasked(
     reading: Reading, after: Sequence[Polynomial], before: Sequence[Polynomial]
 ) -> tuple[list[Polynomial], Value | None, bool]:
-    """The states after a step of a row that has one; the lengths; whether other rows drop their states."""
+    """The states after a step within the sequence, the lengths, and whether rows past their length reset their states.
+
+    Raises NoMatchError where rows past their length do anything but keep or reset all states.
+    """
     masks = reading.algebra.masks(*after)
     if not masks:
         return list(after), None, False
     if len(masks) > 1:
-        raise NoMatchError("the step net compares with several lengths")
+        raise NoMatchError("the step net compares the step with several lengths")
     mask: Mask = next(iter(masks))
     past = [reading.algebra.assuming(polynomial, mask, 0.0) for polynomial in after]
     if past == list(before):
@@ -204,7 +233,7 @@ def _unmasked(
     elif all(polynomial == ZERO for polynomial in past):
         drop = True
     else:
-        raise NoMatchError("rows past their length neither keep their states nor drop them")
+        raise NoMatchError("rows past their length neither keep their states nor reset them")
     return [reading.algebra.assuming(polynomial, mask, 1.0) for polynomial in after], mask.lengths, drop
 
 
@@ -218,7 +247,7 @@ def _contains(reading: Reading, atoms: Sequence[Atom], state: Polynomial) -> boo
 
 
 def _others(reading: Reading, polynomial: Polynomial, state: Polynomial) -> list[Atom]:
-    """The factor beside the state, in the terms of two factors that have it, if they are taken once."""
+    """The other factor of each term that is the state times one other factor."""
     return [
         atom
         for (monomial, factor) in polynomial
@@ -237,7 +266,11 @@ def _gate(atoms: Sequence[Atom], function: str) -> Polynomial | None:
 
 
 def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
-    """The gate's operand as an affine map of h and of the rows of the sequences."""
+    """The operand of a gate as an affine map of h and of the rows of the sequences.
+
+    Each term must be a single atom with the factor 1: a product of h, a product of input rows, (part of) an input row,
+    or a bias vector. Raises NoMatchError otherwise.
+    """
     recurrent, rows, inputs, biases, constant = [], [], [], [], 0.0
     for monomial, factor in polynomial:
         atoms = reading.algebra.factors(monomial)
@@ -246,7 +279,7 @@ def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
             continue
         atom = atoms[0]
         if len(atoms) > 1 or factor != 1.0:
-            raise NoMatchError("a gate is no affine map of the state and the input")
+            raise NoMatchError("a gate is not an affine map of the state and the input")
         if isinstance(atom, Product) and atom.operand == h:
             recurrent.append(Columns(atom.matrix, atom.part))
         elif isinstance(atom, Product):
@@ -256,26 +289,31 @@ def _affine(reading: Reading, polynomial: Polynomial, h: Polynomial) -> Affine:
         elif isinstance(atom, Leaf) and atom.value.shape is not None and len(atom.value.shape) == 1:
             biases.append(Columns(atom.value, atom.part))
         else:
-            raise NoMatchError("a gate adds something that is neither state nor input nor a bias")
+            raise NoMatchError("a gate adds something other than the state, the input and biases")
     if len(recurrent) != 1:
-        raise NoMatchError(f"a gate has {len(recurrent)} products with the state, not one")
+        raise NoMatchError(f"a gate has {len(recurrent)} products with the state instead of one")
     return Affine(recurrent[0], tuple(rows), tuple(inputs), tuple(biases), constant)
 
 
 def _row(reading: Reading, polynomial: Polynomial) -> frozenset[Value]:
-    """The rows that a product's operand is the sum of."""
+    """The rows whose sum is the operand of a product. Raises NoMatchError where it is anything else."""
     rows = set()
     for monomial, factor in polynomial:
         atoms = reading.algebra.factors(monomial)
         atom = atoms[0] if len(atoms) == 1 and factor == 1.0 else None
         if not isinstance(atom, Leaf) or atom.value not in reading.rows or atom != Leaf(atom.value):
-            raise NoMatchError("a gate multiplies something that is neither the state nor a row of the input")
+            raise NoMatchError("a gate multiplies something other than the state and rows of the input")
         rows.add(atom.value)
     return frozenset(rows)
 
 
 def _candidate(reading: Reading, polynomial: Polynomial, h: Polynomial) -> tuple[Polynomial, Affine, bool]:
-    """A GRU candidate's operand: the reset gate's operand, the affine map, and whether that comes before the reset."""
+    """The operand of a GRU's candidate: the reset gate's operand, the affine map, and ``linear_before_reset``.
+
+    There are two forms. Reset before the product: one term is ``R^T (r * h)``, a product whose operand is a sigmoid
+    times h. Product before the reset: some terms are r times an atom; without r, these atoms must be an affine map of h
+    alone. In both forms the remaining terms are the input's part of the map.
+    """
     algebra = reading.algebra
     gated: list[tuple[Function, Atom]] = []
     plain: list[tuple[tuple[int, ...], float]] = []
@@ -293,11 +331,11 @@ def _candidate(reading: Reading, polynomial: Polynomial, h: Polynomial) -> tuple
     if reset is not None and not gated:
         return reset, _affine(reading, algebra.add(tuple(plain)), h), False
     if reset is not None or not gated or len({gate for gate, _ in gated}) != 1:
-        raise NoMatchError("the candidate has no reset gate")
+        raise NoMatchError("the candidate of the GRU has no reset gate")
     inside = algebra.add(*(algebra.of(atom) for _, atom in gated))
     inner = _affine(reading, inside, h)
     if inner.rows or inner.inputs:
-        raise NoMatchError("the reset gate scales the input too")
+        raise NoMatchError("the reset gate also scales the input")
     product = algebra.of(Product(h, inner.recurrent.value, inner.recurrent.part))
     outer = _affine(reading, algebra.add(tuple(plain), product), h)
     affine = Affine(inner.recurrent, outer.rows, outer.inputs, outer.biases, outer.constant, inner.biases)
@@ -305,7 +343,7 @@ def _candidate(reading: Reading, polynomial: Polynomial, h: Polynomial) -> tuple
 
 
 def _contains_gate(reading: Reading, product: Product, h: Polynomial) -> Polynomial | None:
-    """The operand of the gate g where a product's operand is ``g * h``."""
+    """The operand of the gate g if the operand of the product is ``g * h``, else None."""
     if len(product.operand) != 1 or product.operand[0][1] != 1.0:
         return None
     atoms = reading.algebra.factors(product.operand[0][0])

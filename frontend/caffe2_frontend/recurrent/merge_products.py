@@ -1,4 +1,4 @@
-"""Small matrix products over the same operand, joined into one."""
+"""Merging of small matrix products with a common operand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def join_products(op: Op, body: Body) -> None:
-    """Products in the body of one value with several outer matrices become one product with the matrices side by side.
+    """Replace the products of one value with several outer matrices by one product with the concatenated matrices.
 
     The matrices are put together outside of the loop, once; the product is cut apart again.
     """
@@ -32,7 +32,7 @@ def _width(matrix: Value) -> int | None:
 
 
 def _join(op: Op, body: Body, nodes: list[ir.Node]) -> None:
-    """Put the joined product where the first of the products was."""
+    """Insert the merged product at the index of the first product."""
     matrices = [node.inputs[1] for node in nodes]
     widths = [_width(matrix) for matrix in matrices if matrix is not None]
     joined = op.emit("Concat", *matrices, axis=1)

@@ -1,4 +1,4 @@
-"""The RecurrentNetwork operator."""
+"""The converter of RecurrentNetwork."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 
 
 def _is_compared_with_time(op: OpView, name: str) -> bool:
-    """Whether the step net compares a blob with the number of the step: sequence lengths, then."""
+    """Whether the step net compares a blob with the number of the step, as it does with sequence lengths."""
     step_net = op.args.net("step_net", default=None)
     times = {op.args.text("timestep", default="timestep")}
     for inner in NetView(step_net).ops if step_net is not None else ():
@@ -45,9 +45,9 @@ def _is_compared_with_time(op: OpView, name: str) -> bool:
 
 @family.converts("RecurrentNetwork", expects=_operand)
 def recurrent_network(op: Op) -> tuple[Value | None, ...]:
-    """LSTM, GRU or RNN where it is one and that is wanted, else a Scan or a Loop.
+    """Emit LSTM, GRU or RNN if the step net computes one and the form allows it, otherwise a Scan or a Loop.
 
-    The states' own blobs, and aliases that are no declared outputs, can be read by later operators too.
+    Later operators can also read the blobs of the states, and aliases that are not declared as outputs.
     """
     spec = read_spec(op)
     form = op.lowering.recurrent
@@ -80,12 +80,12 @@ def _bind_buffers(op: Op, spec: RecurrentSpec, buffers: dict[str, Value]) -> Non
 
 def _source(op: Op, states: dict[str, T], alias: Alias) -> T:
     if alias.source not in states:
-        op.unsupported(f"alias {alias.blob!r} is of {alias.source!r}, which is no state", code="invalid-argument")
+        op.unsupported(f"alias {alias.blob!r} is of {alias.source!r}, which is not a state", code="invalid-argument")
     return states[alias.source]
 
 
 def _from(op: Op, rows: Rows, offset: int) -> Value | None:
-    """The rows of a state from ``offset`` on; a negative one counts from the end. None where nothing reads them."""
+    """The rows of a state from ``offset`` on; a negative one counts from the end. None if they are not read."""
     if offset == -1:
         return rows.last
     if offset == 1 or rows.steps is None:

@@ -1,4 +1,4 @@
-"""What Scan and Loop share: initial states, input sequences, and the step net as their body."""
+"""Initial states, input sequences and the lowered step net, which Scan and Loop share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Operands:
-    """What a loop starts from: the initial row of each state, and the sequences that it walks along, by name."""
+    """The operands of a loop: the initial row of each state, and the sequences that it iterates over, by name."""
 
     initial: dict[str, Value]
     sequences: dict[str, Value]
@@ -37,7 +37,7 @@ class Operands:
 
 
 def why_not_rowwise(spec: RecurrentSpec) -> str | None:
-    """What keeps the loop from passing one row of each state from step to step, None if nothing does."""
+    """The reason why one row of each state per step does not suffice; None if it does."""
     states = {state.blob for state in spec.states}
     for link in spec.links:
         if link.window != 1:

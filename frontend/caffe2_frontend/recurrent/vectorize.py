@@ -1,4 +1,4 @@
-"""A node that works on one row, as a node that works on the rows of all steps at once."""
+"""Vectorization over time: nodes on one row become nodes on the rows of all steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Lift = Callable[[Op, ir.Node, Sequence[Operand]], Sequence[Value] | None]
 
 
 def lift(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
-    """Emit ``node`` for all steps at once, outside of the loop; None where there is no rule for it."""
+    """Emit ``node`` for all steps at once, outside of the loop; None if no rule applies."""
     rule = _RULES.get(node.op_type) if node.domain == "" else None
     if rule is None or not any(isinstance(operand, Stacked) for operand in operands):
         return None
@@ -41,7 +41,7 @@ def _emit(op: Op, node: ir.Node, inputs: Sequence[Value | None], **changed: obje
 
 
 def _elementwise(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
-    """Operands of lower rank get dims of one after the steps' dim, so that they line up as their rows do."""
+    """Insert dims of 1 after the time axis of operands of lower rank, so that they broadcast as their rows do."""
     ranks = [operand.rank if isinstance(operand, Stacked) else op.rank(operand) for operand in operands if operand]
     rows = [operand.rank for operand in operands if isinstance(operand, Stacked)]
     if any(rank > max(*rows, 1) for rank in ranks):

@@ -40,9 +40,9 @@ def twice(op_type: str, inputs: list[str], output: str) -> list[OperatorDef]:
     return [operator(op_type, inputs, [f"{output}_once"]), operator("Scale", [f"{output}_once"], [output], scale=2.0)]
 
 
-NO_SUM = "no sum of two products"
-NO_OUTPUT = "no output gate times tanh"
-NO_MIX = "no mix of itself and a candidate"
+NO_SUM = "not a sum of two products"
+NO_OUTPUT = "not an output gate times tanh"
+NO_MIX = "not a mix of itself and a candidate"
 MISSES: dict[str, tuple[Recurrent, str]] = {
     "twice the forgotten part": (altered(lstm(), "kept", *twice("Mul", ["f", "c"], "kept")), NO_SUM),
     "twice the hidden state": (altered(lstm(), "new_h", *twice("Mul", ["o", "squashed"], "new_h")), NO_SUM),
@@ -50,7 +50,7 @@ MISSES: dict[str, tuple[Recurrent, str]] = {
     "tanh of the hidden state": (altered(lstm(), "squashed", operator("Tanh", ["h"], ["squashed"])), NO_OUTPUT),
     "no tanh of the cell state": (altered(lstm(), "squashed", operator("Copy", ["new_c"], ["squashed"])), NO_SUM),
     "relu of the cell state": (altered(lstm(), "squashed", operator("Relu", ["new_c"], ["squashed"])), NO_OUTPUT),
-    "a forget gate of tanh": (altered(lstm(), "f", operator("Tanh", ["f_in"], ["f"])), "no forget gate"),
+    "a forget gate of tanh": (altered(lstm(), "f", operator("Tanh", ["f_in"], ["f"])), "no term of a forget gate"),
     "a candidate of sigmoid": (altered(lstm(), "g", operator("Sigmoid", ["g_in"], ["g"])), NO_OUTPUT),
     "a gate used once more": (
         altered(
@@ -70,15 +70,15 @@ MISSES: dict[str, tuple[Recurrent, str]] = {
     "a subtracted update": (altered(lstm(), "new_c", operator("Sub", ["kept", "added"], ["new_c"])), NO_SUM),
     "a peephole": (
         altered(lstm(), "f", operator("Add", ["f_in", "c"], ["f_more"]), operator("Sigmoid", ["f_more"], ["f"])),
-        "neither state nor input nor a bias",
+        "something other than the state, the input and biases",
     ),
     "a scaled gate": (
         altered(lstm(), "f", operator("Scale", ["f_in"], ["more"], scale=2.0), operator("Sigmoid", ["more"], ["f"])),
-        "no affine map",
+        "not an affine map",
     ),
     "two products with the state": (
         altered(lstm(), "from_h", cells.fc("h", "w", "once"), operator("Sum", ["once", "once"], ["from_h"])),
-        "no affine map",
+        "not an affine map",
     ),
     "the gate itself for the rest": (altered(gru(), "fresh", operator("Mul", ["u", "n"], ["fresh"])), NO_MIX),
     "twice the candidate": (altered(gru(), "n", *twice("Tanh", ["n_in"], "n")), NO_MIX),
@@ -86,7 +86,7 @@ MISSES: dict[str, tuple[Recurrent, str]] = {
     "no reset gate": (altered(gru(), "n_r", operator("Copy", ["n_h"], ["n_r"])), "no reset gate"),
     "a reset of the input too": (
         altered(gru(), "n_in", operator("Mul", ["n_x", "r"], ["x_r"]), operator("Add", ["n_r", "x_r"], ["n_in"])),
-        "scales the input too",
+        "also scales the input",
     ),
     "twice the tanh": (altered(rnn(), "new_h", *twice("Tanh", ["sum"], "new_h")), NO_MIX),
     "tanh of twice the sum": (
@@ -106,7 +106,7 @@ MISSES: dict[str, tuple[Recurrent, str]] = {
             operator("Scale", ["next_h_past"], ["half"], scale=0.5),
             operator("Add", ["half", "next_h_kept"], ["next_h"]),
         ),
-        "neither keep their states nor drop them",
+        "neither keep their states nor reset them",
     ),
     "every cell state wanted": (
         Recurrent(**vars(lstm()) | {"outputs": ("h_all", "c_all")}),
