@@ -14,7 +14,7 @@ from caffe2_backend.restore.operators import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
+from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ def _complete(value: ir.Value, kind: onnx.TypeProto) -> None:
         return
     if value.type is None:
         value.type = ir.serde.deserialize_type_proto_for_type(kind)
-    shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(kind))
+    shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(kind))
     if shape is not None and (value.shape is None or not value.shape.is_static()):
         value.shape = shape
 

@@ -39,7 +39,7 @@ from caffe2_frontend.interop.origin import (
     read_origin,
 )
 from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
+from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.types import Quantization
 
 Dims: TypeAlias = tuple[int | str | None, ...]
@@ -275,7 +275,7 @@ def _inferred(model: ir.Model) -> dict[str, tuple[ir.DataType | None, Dims | Non
     for info in (*inferred.graph.value_info, *inferred.graph.output):
         kind = ir.serde.deserialize_type_proto_for_type(info.type) if info.type.WhichOneof("value") else None
         if isinstance(kind, ir.TensorType):
-            shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(info.type))
+            shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(info.type))
             found[info.name] = (kind.dtype, _dims(shape))
     return found
 

@@ -1,1 +1,4 @@
-"""Everything that knows ONNX but no operator: types, metadata, fingerprints, files, embedded ONNX nodes."""
+"""What both directions share about ONNX: types, names, metadata, fingerprints, shape inference, files.
+
+The import may use these modules; they know no operators and no converters.
+"""

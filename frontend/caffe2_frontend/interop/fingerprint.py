@@ -1,4 +1,17 @@
-"""The nodes that compute some values from others, written down so that equal nodes give equal bytes."""
+"""Canonical bytes of the nodes that compute some values from others, in which names of values play no part.
+
+The nodes are numbered in the order of a breadth-first traversal against the edges, which starts at the nodes of the
+outputs (the roots). Edges are numbered as they are traversed. Each node is written as its domain, type, overload and
+number of outputs, followed by one word for each operand, then its attributes by name:
+
+* ``o<k>``: operand k of the Caffe2 operator; the traversal ends here (``o<k>>`` and the node, if it goes on);
+* ``n<i>.<j>``: output j of node i;
+* ``l<i>``: value i of an enclosing body, numbered as inputs of bodies and outputs of their nodes are met;
+* ``c<digest>``: a small constant; ``-``: an omitted operand.
+
+Both directions traverse in the same order, so the export can record at which edges (``cuts``) it meets which operand,
+and the import stops at these edges in a graph whose values have other names.
+"""
 
 from __future__ import annotations
 
@@ -9,28 +22,28 @@ from typing import Final
 
 import onnx_ir as ir
 
-# Constants that converters make are small; what is larger is a weight, and none of the nodes' own.
+# The constants that converters emit are small; a larger one is a weight, which must be an operand.
 _MAX_CONSTANT_BYTES: Final = 1 << 16
 
-# From the number of an edge, its value and its reader: the number of the operand that the value is, None if it is none.
+# From the number of an edge, its value and its reader: the index of the operand that the value is, or None.
 Cut = Callable[[int, ir.Value, ir.Node], int | None]
 
 
 class OpenRegionError(Exception):
-    """The nodes read what is neither an operand nor made by them."""
+    """The nodes read a value that is neither an operand nor computed by them, or there are too many nodes."""
 
 
 class Region:
-    """The walk from some nodes (the roots) back to the operands of an operator.
+    """The traversal from some nodes (the roots) back to the operands of an operator.
 
-    Nodes are numbered as they are met, edges as they are walked; ``cut`` says at which edges operands are met, and a
-    value that was met as one is one from then on. Where operands in ``passed`` are met, the walk goes on behind them.
+    ``cut`` says at which edges an operand is met; a value that was met as an operand stays one. The traversal ends at
+    operands, except at those in ``passed``, whose nodes belong to the region as well.
 
     Attributes:
-        nodes: the nodes, the roots first.
-        operands: the values that were met as operands, with their numbers.
-        cuts: where they were met first.
-        parts: the nodes as bytes.
+        nodes: the nodes in the order of their numbers, the roots first.
+        operands: the index of each value that was met as an operand.
+        cuts: for each operand, the edge at which it was met first, and its index.
+        parts: the canonical bytes.
     """
 
     def __init__(
@@ -49,7 +62,7 @@ class Region:
         self.parts: list[bytes] = []
 
     def walk(self, roots: Sequence[ir.Node], most: int) -> None:
-        """Walk. Raises OpenRegionError where the nodes read something else, or there are more than ``most``."""
+        """Traverse. Raises OpenRegionError if a node reads anything else, or there are more than ``most`` nodes."""
         for root in roots:
             self._number(root)
         done = 0
@@ -67,6 +80,7 @@ class Region:
         return number
 
     def _node(self, node: ir.Node) -> None:
+        # Operands are visited in order: this defines the numbers of edges and of nodes met for the first time.
         words = [f"{node.domain}|{node.op_type}|{node.overload}|{len(node.outputs)}"]
         words += [self._edge(value, node) for value in node.inputs]
         self.parts.append(" ".join(words).encode())
@@ -131,7 +145,7 @@ class Region:
 
 
 def contents(value: ir.Value, digests: MutableMapping[ir.Value, str]) -> str:
-    """The digest of what a constant holds, kept in ``digests``."""
+    """The digest of the contents of a constant, cached in ``digests``."""
     found = digests.get(value)
     if found is None:
         assert value.const_value is not None
@@ -140,7 +154,7 @@ def contents(value: ir.Value, digests: MutableMapping[ir.Value, str]) -> str:
 
 
 def tensor_digest(tensor: ir.TensorProtocol) -> str:
-    """The digest of a tensor: its type, its dims, what it holds."""
+    """The digest of a tensor: element type, dims and contents."""
     held = repr(tensor.numpy().tolist()).encode() if tensor.dtype == ir.DataType.STRING else tensor.tobytes()
     head = f"{int(tensor.dtype)}{list(tensor.shape.numpy())}".encode()
     return blake2b(head + held, digest_size=16).hexdigest()

@@ -1,23 +1,24 @@
-"""Where ONNX nodes came from, as their metadata says it: the format, which both ways read and write here.
+"""The metadata format that records which Caffe2 operator each ONNX node was converted from.
 
 Every node of an export has
 
 * ``caffe2.op``: the type of the Caffe2 operator that it was emitted for;
-* ``caffe2.location``: the operator's place in the net.
+* ``caffe2.location``: the location of the operator in the net.
 
-One node of an operator, the first that makes an output of it, has besides
+One node of each operator, the first that computes an output of it, also has
 
-* ``caffe2.origin``: ``<digest> <JSON>``, the operator's definition with what the nodes must be for it to stand for
-  them: the fields of :class:`Origin` under the names ``ops``, ``in``, ``out``, ``cuts``, ``passed``, ``roots`` and
-  ``size``, without those that are as usual. Definitions and tensors are serialized protobufs in base64.
+* ``caffe2.origin``: ``<digest> <JSON>``, the definition of the operator and the conditions under which it can replace
+  the nodes: the fields of :class:`Origin` under the names ``ops``, ``in``, ``out``, ``cuts``, ``passed``, ``roots`` and
+  ``size``, without those that have their default. Definitions and tensors are serialized protobufs in base64.
 
-Where other nodes make further outputs, the n-th of them has
+The n-th of the other nodes that compute outputs has
 
 * ``caffe2.part``: ``<digest> <n>``.
 
-The digest is taken over the definition and over all nodes that compute its outputs from its operands: their types,
-domains, attributes, bodies and wiring, and the constants among them. Names of values play no part. It tells edits
-apart from what the export wrote; it is no signature.
+The digest covers the definition and all nodes that compute its outputs from its operands (:mod:`.fingerprint`): their
+types, domains, attributes, bodies and edges, and the constants among them, but no names of values. It detects edits of
+the exported nodes, in which case the import converts them one by one. It is not a signature: whoever edits a model can
+compute the digest as well, so the import must treat the definition as untrusted input.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ Json: TypeAlias = Any
 
 
 class OriginError(ValueError):
-    """Metadata is no origin, or one that cannot be read."""
+    """Metadata is not an origin, or is damaged."""
 
 
 @dataclass(frozen=True)
 class ValueType:
-    """What the conversion knew of a value: its element type, its dims, and how to read the bytes of an Int8 tensor.
+    """The type of a value during the conversion: element type, dims, and quantization of an Int8 tensor.
 
     As JSON: ``[type, dims]`` or ``[type, dims, scale, zero point]``; dims are null where the rank is unknown.
     """
@@ -79,23 +80,26 @@ class ValueType:
 
     @classmethod
     def from_json(cls, data: Json) -> ValueType:
-        """Raises OriginError, or another ValueError, where the list is another."""
+        """Raises OriginError, or another ValueError, if the list has another form."""
         kind, dims, *how = _list(data)
         if dims is not None and not all(dim is None or isinstance(dim, int | str) for dim in _list(dims)):
-            raise OriginError(f"{dims!r} are no dims")
+            raise OriginError(f"{dims!r} are not dims")
         quantization = Quantization(float(how[0]), int(how[1])) if how else None
         return cls(ir.DataType(kind), None if dims is None else tuple(dims), quantization)
 
 
 @dataclass(slots=True)
 class Operand:
-    """How an operand of the operator is found again. One that has nothing of all this is no tensor, or not there.
+    """How the import finds an operand of the operator. Without any field: not a tensor, or omitted.
 
-    ``type`` alone: the nodes read it; ``contents`` is the digest of a constant that was looked into. With ``name``, no
-    node reads it. ``same``: it is the value of an earlier operand. ``held``: a constant that the nodes have in
-    themselves, as a serialized TensorProto.
+    Attributes:
+        type: the type of the value.
+        contents: the digest of a constant whose contents the conversion depends on.
+        name: the name of a value that no node reads.
+        same: the index of an earlier operand with the same value.
+        held: a constant that the nodes contain, as a serialized TensorProto.
 
-    As JSON: the type where there is nothing else, or a mapping of what there is.
+    As JSON: the type if there is nothing else, otherwise a mapping of the fields that are set.
     """
 
     type: ValueType | None = None
@@ -106,7 +110,7 @@ class Operand:
 
     @property
     def is_read(self) -> bool:
-        """Whether nodes read it."""
+        """Whether the nodes read the operand."""
         return self.type is not None and not self.name and not self.held
 
     @property
@@ -129,11 +133,11 @@ class Operand:
 
     @classmethod
     def from_json(cls, data: Json) -> Operand:
-        """Raises OriginError, or another ValueError, where the data are others."""
+        """Raises OriginError, or another ValueError, if the data have another form."""
         if isinstance(data, list):
             return cls(ValueType.from_json(data))
         if not isinstance(data, dict):
-            raise OriginError(f"{data!r} is no operand")
+            raise OriginError(f"{data!r} is not an operand")
         return cls(
             ValueType.from_json(data["type"]) if "type" in data else None,
             str(data.get("contents", "")),
@@ -145,9 +149,9 @@ class Operand:
 
 @dataclass(slots=True)
 class Output:
-    """Which node makes an output (by number among the roots), as which of the node's outputs.
+    """The node that computes an output (as index among the roots), and the index among the outputs of the node.
 
-    As JSON: ``[type]`` of the first output of the first root, else ``[type, root, index]``.
+    As JSON: ``[type]`` for the first output of the first root, otherwise ``[type, root, index]``.
     """
 
     root: int
@@ -161,7 +165,7 @@ class Output:
 
     @classmethod
     def from_json(cls, data: Json) -> Output:
-        """Raises OriginError, or another ValueError, where the data are others."""
+        """Raises OriginError, or another ValueError, if the data have another form."""
         kind, *place = _list(data)
         root, index = (int(number) for number in place or (0, 0))
         if root < 0 or index < 0:
@@ -171,16 +175,17 @@ class Output:
 
 @dataclass(slots=True)
 class Origin:
-    """An operator, and what its nodes were.
+    """An operator and the nodes that it was converted to.
 
     Attributes:
-        definitions: the operator last; before it, those that make what it reads and is no tensor.
-        operands: of each blob that the operator reads (:func:`blobs_of`), then values that are only measured.
-        outputs: of each blob that the operator writes; None where no node makes it.
-        cuts: where the walk over the nodes (:class:`.fingerprint.Region`) first meets an operand: the
-            number of the edge, and of the operand. Usual: one edge after the other.
-        passed: operands whose own nodes are walked too, because the conversion looked at them. Usual: none.
-        roots, size: how many nodes make outputs; how many nodes there are. Usual: one.
+        definitions: the operator last; before it, the operators that create its operands that are not tensors.
+        operands: one for each blob that the operator reads (:func:`blobs_of`), then values of which only the shape is
+            read.
+        outputs: one for each blob that the operator writes; None if no node computes it.
+        cuts: where the traversal of the nodes (:class:`.fingerprint.Region`) first meets an operand: the number of the
+            edge and the index of the operand. Default: the operands in order at the first edges.
+        passed: operands whose own nodes are traversed too, because the conversion inspected them. Default: none.
+        roots, size: the number of nodes that compute outputs, and of all nodes. Default: one.
     """
 
     definitions: Sequence[OperatorDef]
@@ -215,24 +220,24 @@ class Origin:
 
 
 def node_metadata(op_type: str, location: object) -> dict[str, str]:
-    """What every node has."""
+    """The metadata of every node."""
     return {OP_KEY: op_type, LOCATION_KEY: str(location)}
 
 
 def part_of(digest: str, number: int) -> str:
-    """What marks the node of further outputs."""
+    """The metadata of the n-th further node that computes outputs."""
     return f"{digest} {number}"
 
 
 def digest_of(text: str, nodes: Iterable[bytes]) -> str:
-    """The digest of an origin's text and of its nodes, as a Region writes them."""
+    """The digest of the text of an origin and of the canonical bytes of its nodes."""
     return blake2b(b"\n".join([b"%d" % _VERSION, text.encode(), *nodes]), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def read_origin(metadata: str) -> tuple[str, str, Origin]:
-    """The digest and the text in a node's metadata, and the origin that they say. Raises OriginError where it is none.
+    """Parse the metadata of a node into digest, text and origin. Raises OriginError where it is damaged.
 
-    The text is bounded by what the model holds; nothing in it is executed.
+    The result is no larger than the metadata, and nothing in it is executed.
     """
     digest, _, text = metadata.partition(" ")
     try:
@@ -249,35 +254,35 @@ def read_origin(metadata: str) -> tuple[str, str, Origin]:
         )
         _require_sound(origin)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, DecodeError) as error:
-        raise OriginError(f"no origin: {error}") from None
+        raise OriginError(f"the metadata is not an origin: {error}") from None
     except BridgeError as error:
         raise OriginError(str(error)) from None
     return digest, text, origin
 
 
 def _usual_cuts(operands: Sequence[Operand]) -> list[tuple[int, int]]:
-    """The first edges lead to the operands, one after the other."""
+    """The default of ``cuts``: the first edges lead to the operands that are read, in order."""
     read = [number for number, operand in enumerate(operands) if operand.is_read]
     return list(enumerate(read, 1))
 
 
 def _require_sound(origin: Origin) -> None:
     if not origin.definitions or any(op.domain or not op.type for op in origin.definitions):
-        raise OriginError("no Caffe2 operator")
+        raise OriginError("the definition is not a Caffe2 operator")
     require_text_in_net(NetDef(op=origin.definitions))
     reads, writes = blobs_of(origin.operator)
     if len(origin.operands) < len(reads) or len(origin.outputs) != len(writes):
-        raise OriginError("the definition has other operands")
+        raise OriginError("the operands or outputs are not those of the definition")
     same = (operand.same for operand in origin.operands)
     if any(other is not None and not 0 <= other < index for index, other in enumerate(same)):
-        raise OriginError("an operand is said to be one that is not there")
+        raise OriginError("an operand refers to one that does not precede it")
     outputs = [out for out in origin.outputs if out is not None]
     if not outputs or {out.root for out in outputs} != set(range(origin.roots)):
-        raise OriginError("the outputs are of other nodes")
+        raise OriginError("the outputs do not belong to the recorded nodes")
 
 
 def is_plain(op: OperatorDef) -> bool:
-    """Whether an operator reads its inputs and writes its outputs, and that is all."""
+    """Whether an operator only reads its inputs and only writes its outputs."""
     return not is_control(op) and not is_special(op.type)
 
 
@@ -294,7 +299,7 @@ def blobs_of(op: OperatorDef) -> tuple[list[str], list[str]]:
 
 def _list(data: Json) -> list[Json]:
     if not isinstance(data, list):
-        raise OriginError(f"{data!r} is no list")
+        raise OriginError(f"{data!r} is not a list")
     return data
 
 

@@ -1,4 +1,4 @@
-"""Models as ONNX's own C++ code sees them: without their weights, so that one of any size passes through protobuf."""
+"""Models without their weights, so that a model of any size can be passed to ONNX's C++ code as a protobuf."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-# Initializers up to this size stay: shapes and the like, which inference and converters look into.
+# Initializers up to this size stay: shapes, axes and the like, whose contents inference and version converters read.
 SMALL_TENSOR_BYTES: Final = 1024
 
 
 def without_weights(model: ir.Model) -> onnx.ModelProto:
-    """The model as a protobuf in which large initializers are inputs of their type and shape."""
+    """The model as a protobuf in which large initializers are replaced by graph inputs of their type and shape."""
     graph = model.graph
     for value in graph.initializers.values():
         # As a protobuf it would lose its folder, and be read from the working directory.
@@ -40,8 +40,8 @@ def in_memory(tensor: ir.ExternalTensor) -> ir.TensorProtocol:
     return ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype, shape=ir.Shape(tensor.shape), name=tensor.name)
 
 
-def without_made_up_names(shape: ir.Shape | None) -> ir.Shape | None:
-    """The shape without the names that ONNX's inference gives to dims it knows nothing of."""
+def drop_generated_dim_names(shape: ir.Shape | None) -> ir.Shape | None:
+    """The shape without the names (``unk__0`` ...) that ONNX's shape inference generates for unknown dims."""
     if shape is None:
         return None
     return ir.Shape(
@@ -50,7 +50,7 @@ def without_made_up_names(shape: ir.Shape | None) -> ir.Shape | None:
 
 
 def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
-    """The reverse of :func:`without_weights`: the weights are those of ``source``, by name."""
+    """The inverse of :func:`without_weights`: restore the weights of ``source`` by name."""
     model = ir.from_proto(proto)
     for value in list(model.graph.inputs):
         weight = source.graph.initializers.get(str(value.name))
@@ -60,5 +60,5 @@ def with_weights(proto: onnx.ModelProto, source: ir.Model) -> ir.Model:
             model.graph.register_initializer(value)
     for graph in model.graphs():
         for value in (*graph.inputs, *(value for node in graph for value in node.outputs)):
-            value.shape = without_made_up_names(value.shape)
+            value.shape = drop_generated_dim_names(value.shape)
     return model

@@ -1,4 +1,4 @@
-"""Element types and tensor descriptions, between Caffe2, NumPy and ONNX."""
+"""Element types and tensor descriptions of Caffe2, NumPy and ONNX."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ CAFFE2_TO_ONNX: Final[Mapping[int, ir.DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class Quantization:
-    """How the integers of an Int8 tensor stand for reals: ``real = scale * (q - zero_point)``."""
+    """The quantization of an Int8 tensor: ``real = scale * (q - zero_point)``."""
 
     scale: float
     zero_point: int
 
     def to_text(self) -> str:
-        """Both numbers."""
+        """Both numbers, as text."""
         return f"{self.scale!r} {self.zero_point}"
 
     @classmethod
     def from_text(cls, text: str) -> Quantization:
-        """Raises ValueError where the text is another."""
+        """The inverse of :meth:`to_text`. Raises ValueError if the text has another form."""
         scale, zero_point = text.split()
         return cls(float(scale), int(zero_point))
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What is known of a tensor before it exists.
+    """The static description of a tensor.
 
     ``shape`` is None where even the rank is unknown; a dim is an int, a name (symbolic) or None (unknown).
     ``onnx_type`` is that of an input of ONNX operators, which may be a sequence, an optional value, or a tensor of any
@@ -87,7 +87,7 @@ class InputSpecError(BridgeError):
 def onnx_dtype(value: Any) -> ir.DataType:
     """The ONNX type for a NumPy dtype or scalar type, a type's name in any case, or an ONNX type number.
 
-    Raises InputSpecError where there is none.
+    Raises InputSpecError if there is no such type.
     """
     if isinstance(value, ir.DataType):
         return value
@@ -110,7 +110,7 @@ def onnx_dtype(value: Any) -> ir.DataType:
 def tensor_info(name: str, spec: Any) -> TensorInfo:
     """The description given for input ``name``: ``(dtype, shape)``, or with ``(scale, zero_point)`` as third element.
 
-    ``dtype`` or ``shape`` may be None. Raises InputSpecError where the form is another.
+    ``dtype`` or ``shape`` may be None. Raises InputSpecError if the description has another form.
     """
     if isinstance(spec, TensorInfo):
         return spec
@@ -125,7 +125,7 @@ def tensor_info(name: str, spec: Any) -> TensorInfo:
 
 
 def type_info(known: ir.TypeAndShape) -> TensorInfo:
-    """The description that an ONNX type is."""
+    """The description of an ONNX type."""
     kind, shape = known.type, known.shape
     dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
     return TensorInfo(kind.dtype if isinstance(kind, ir.TensorType) else None, dims, onnx_type=kind)

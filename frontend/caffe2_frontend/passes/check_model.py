@@ -12,7 +12,7 @@ from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.embedded_onnx import is_foreign
 from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import without_made_up_names, without_weights
+from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:
 def _complete(value: ir.Value, info: onnx.ValueInfoProto | None) -> None:
     if info is None:
         return
-    shape = without_made_up_names(ir.serde.deserialize_type_proto_for_shape(info.type))
+    shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(info.type))
     if shape is not None and (value.shape is None or len(value.shape) == len(shape)):
         value.shape = shape if value.shape is None else _known_dims(value.shape, shape)
 

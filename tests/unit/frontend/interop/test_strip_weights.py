@@ -12,7 +12,7 @@ from support.cells import fills
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
-from caffe2_frontend.interop.strip_weights import with_weights, without_made_up_names, without_weights
+from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, with_weights, without_weights
 
 
 def model() -> ir.Model:
@@ -43,9 +43,9 @@ def test_there_and_back() -> None:
 
 
 def test_made_up_names_go() -> None:
-    shape = without_made_up_names(ir.Shape(["unk__3", "T", 4, None]))
+    shape = drop_generated_dim_names(ir.Shape(["unk__3", "T", 4, None]))
     assert shape == ir.Shape([None, "T", 4, None])
-    assert without_made_up_names(None) is None
+    assert drop_generated_dim_names(None) is None
 
 
 def test_small_external_tensors_are_read_from_their_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
