@@ -150,7 +150,7 @@ def test_every_kind_of_finding_comes_at_once_in_net_order() -> None:
         "invalid-argument predict[2] LeakyRelu",
         "duplicate-output predict[3] Split",
         "undefined-blob predict[4] Relu",
-        "unknown-argument predict[5] Softmax",
+        "ignored-argument predict[5] Softmax",
         "missing-input predict[6] FC",
         "undefined-blob predict[7] Tanh",
         "undefined-output predict",
@@ -180,7 +180,7 @@ def test_a_wrong_argument_says_so_where_nothing_is_known_of_the_input() -> None:
     found = [(finding.code, finding.location.op_type) for finding in check(net(ops, ["x", "w", "b"], ["r"])).findings]
     assert found == [
         ("needs-shape", ""),
-        ("unknown-argument", "Tanh"),
+        ("ignored-argument", "Tanh"),
         ("invalid-argument", "FC"),
         ("invalid-argument", "LeakyRelu"),
     ]

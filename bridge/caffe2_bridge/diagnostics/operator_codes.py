@@ -102,13 +102,23 @@ OPERATOR_CODES: Final = (
         cure="Cure the diagnostics of the body.",
     ),
     DiagnosticCode(
+        code="ignored-argument",
+        severity=Severity.NOTE,
+        summary="A Caffe2 operator has an argument that real Caffe2 does not read.",
+        cause="The argument is misspelled, or belongs to another operator. Real Caffe2 ignores it, and so does the "
+        "conversion. Reported once for each operator type and argument.",
+        example="predict[1] Softmax: note: Caffe2's Softmax does not read argument 'axes', so it is ignored "
+        "[ignored-argument]",
+        cure="Nothing has to be done. Correct the name if the argument was meant to have an effect.",
+    ),
+    DiagnosticCode(
         code="unknown-argument",
-        summary="A Caffe2 operator has an argument that it does not read.",
-        cause="The argument is misspelled, or belongs to another operator or version. It is not ignored, because the "
-        "net's author meant something by it.",
-        example="predict[1] Softmax: error: argument 'axes' has no meaning for this operator [unknown-argument] "
-        "(remove the argument, or correct its name)",
-        cure="Remove the argument, or correct its name.",
+        summary="A Caffe2 operator has an argument that its conversion does not support.",
+        cause="Real Caffe2 reads the argument, or is not known to ignore it, and the conversion does not: the result "
+        "could differ.",
+        example="predict[1] Int8Add: error: the conversion of Int8Add does not support argument 'axis' "
+        "[unknown-argument] (remove the argument if the model does not need it)",
+        cure="Remove the argument if the model does not need it.",
     ),
     DiagnosticCode(
         code="unknown-attribute",

@@ -101,7 +101,10 @@ def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False,
         op.unsupported(
             f"X must have batch, channels and at least one spatial dim, not rank {rank}", code="invalid-operands"
         )
-    if whole and op.args.integer("global_pooling", default=0):
+    is_global = bool(op.args.integer("global_pooling", default=0))
+    if is_global and not whole:
+        op.unsupported(f"{op.type} has no conversion with global_pooling", code="invalid-argument")
+    if is_global:
         if any(pads) or set(stride) - {1} or set(dilation) - {1}:
             op.unsupported(
                 "global_pooling must not be combined with pads, strides or dilations", code="invalid-argument"

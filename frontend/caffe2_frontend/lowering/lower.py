@@ -14,6 +14,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.origin import blobs_of, is_plain
+from caffe2_frontend.lowering.arguments import unread_arguments
 from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
@@ -21,14 +22,6 @@ from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.lowering.unsupported_ops import why_not
 from caffe2_frontend.options import Recurrent
-
-# Arguments that choose an implementation, that tell compilers of sizes to expect, or that helpers add to every
-# operator: they cannot change what an operator computes that does not read them itself.
-HARMLESS_ARGS: Final = (
-    "order", "use_cudnn", "cudnn_exhaustive_search", "exhaustive_search", "ws_nbytes_limit", "deterministic",
-    "float16_compute", "enable_tensor_core", "allow_tf32", "shared_buffer", "init_params", "net_pos",
-    "average_lookup_length", "length1", "maxOutputSize",
-)  # fmt: skip
 
 # String arguments of RecurrentNetwork that name blobs of the net that it writes.
 _NAMES_WRITTEN: Final = ("recurrent_states", "alias_dst")
@@ -51,6 +44,7 @@ class Lowering:
     traces: list[Trace] = field(default_factory=list)
     consulted: dict[Value, Array | None] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
+    _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def errors(self) -> int:
@@ -140,14 +134,10 @@ class Lowering:
         if converter is None:
             raise UnsupportedError(_unknown(view.type), _unknown_hint(view.type), "unknown-operator")
         op = Op(view, scope, here, self)
-        view.args.ignore(*HARMLESS_ARGS)
         is_traced = scope.outermost and not view.proto.domain  # ONNX operators come back as themselves without it
         before = self._begin_trace(view, scope) if is_traced else None
         outputs = _as_tuple(converter(op))
-        if view.args.unread:
-            names = ", ".join(map(repr, view.args.unread))
-            reason = f"argument {names} has no meaning for this operator"
-            raise UnsupportedError(reason, "remove the argument, or correct its name", "unknown-argument")
+        self._check_arguments(view, here)
         if len(outputs) < len(view.outputs):
             reason = f"the operator lists {len(view.outputs)} outputs, but it has {len(outputs)}"
             raise UnsupportedError(reason, "remove the outputs that it does not have", "extra-output")
@@ -156,6 +146,22 @@ class Lowering:
                 scope.bind(name, value)
         if is_traced:
             self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
+
+    def _check_arguments(self, view: OpView, here: Location) -> None:
+        """Refuse arguments that the converter did not read and Caffe2 reads; note those that Caffe2 ignores too."""
+        ignored, unsupported = unread_arguments(view)
+        if unsupported:
+            names = ", ".join(map(repr, unsupported))
+            raise UnsupportedError(
+                f"the conversion of {view.type} does not support argument {names}",
+                "remove the argument if the model does not need it",
+                "unknown-argument",
+            )
+        for name in ignored:
+            if (view.type, name) not in self._noted:
+                self._noted.add((view.type, name))
+                reason = f"Caffe2's {view.type} does not read argument {name!r}, so it is ignored"
+                self.report("ignored-argument", reason, here, severity=Severity.NOTE)
 
     def _begin_trace(self, view: OpView, scope: Scope) -> dict[str, Value | None] | None:
         """The values of the blobs that an operator reads and may change; None where it changes none that it reads."""

@@ -110,7 +110,9 @@ def test_an_argument_that_nobody_reads_is_a_finding() -> None:
         return op.emit("Relu", op.input(0))
 
     lowering, _ = lowered({"Plain": plain}, operator("Plain", ["x"], ["y"], strange=1, order="NCHW"))
-    assert [finding.reason for finding in lowering.findings] == ["argument 'strange' has no meaning for this operator"]
+    assert [finding.reason for finding in lowering.findings] == [
+        "the conversion of Plain does not support argument 'strange'"
+    ]
     lowering, _ = lowered({"Plain": plain}, operator("Plain", ["x"], ["y"], order="NCHW", ws_nbytes_limit=1))
     assert lowering.findings == []
 

@@ -1,0 +1,1 @@
+"""Tools that trace the schemas of real Caffe2's operators."""

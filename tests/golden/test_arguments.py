@@ -1,0 +1,90 @@
+"""Arguments that real Caffe2 reads and the conversion does not: each with a reason, and no others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import pytest
+from conformance.__main__ import GOLDEN
+from conformance.check import convert_case
+from conformance.corpus import Case, CaseRef, find_cases, read_case
+
+from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.netdef.views import ArgumentError
+from caffe2_bridge.schemas import operator_schema
+from caffe2_frontend.lowering.arguments import IMPLEMENTATION_ARGUMENTS, UNUSED_ARGUMENTS
+from caffe2_frontend.ops import converters
+
+DNNLOWP: Final = "read by the engine DNNLOWP, which chooses scales and zero points by it while the net runs"
+_DNNLOWP: Final = (
+    "activation_p99_threshold", "activation_precision", "activation_quantization_kind",
+    "eltwise_quantization_precision", "force_scale_power_of_two", "preserve_activation_sparsity",
+    "preserve_weight_sparsity", "requantization_multiplier_precision", "weight_p99_threshold", "weight_precision",
+    "weight_quantization_kind",
+)  # fmt: skip
+_FUSED: Final = ("dequantize_output", "followed_by", "measure_quantization_error")
+_INT8: Final = (
+    "Int8Add", "Int8Conv", "Int8ConvRelu", "Int8Dequantize", "Int8FC", "Int8Quantize", "Int8Sum", "Int8SumRelu",
+)  # fmt: skip
+_PRODUCTS: Final = ("Int8Conv", "Int8ConvRelu", "Int8FC", "Int8Sum", "Int8SumRelu")
+UNSUPPORTED: Final[Mapping[tuple[str, str], str]] = {
+    **{(op_type, name): DNNLOWP for op_type in _INT8 for name in _DNNLOWP},
+    **{(op_type, name): DNNLOWP for op_type in _PRODUCTS for name in _FUSED},
+    ("Int8Quantize", "followed_by"): DNNLOWP,
+    **{("Int8Add", name): "Int8 operands do not broadcast here" for name in ("axis", "axis_str", "broadcast")},
+    **{(op_type, "quantize_groupwise"): DNNLOWP for op_type in ("Int8Conv", "Int8ConvRelu")},
+    **{("Int8FC", name): DNNLOWP for name in ("constant_weight", "quantize_channelwise")},
+    ("Int8ResizeNearest", "output_size"): "the conversion reads scales only, as ResizeNearest does",
+}  # fmt: skip
+TRIED: Final = 6
+
+
+def sample(refs: list[CaseRef]) -> list[Case]:
+    """Some cases of one operator type that convert, spread over its recordings."""
+    cases = []
+    for ref in refs[:: max(1, len(refs) // (TRIED - 1))][:TRIED]:
+        case = read_case(ref)
+        try:
+            convert_case(case, "auto", with_sizes=True)
+        except ConversionError:
+            continue
+        cases.append(case)
+    return cases
+
+
+def is_refused(case: Case, name: str) -> bool:
+    """Whether the conversion of a case stops for want of one argument more."""
+    op = case.net.op[0]
+    op.arg.add(name=name, i=1)
+    try:
+        convert_case(case, "auto", with_sizes=True)
+    except ConversionError as error:
+        return any(found.code == "unknown-argument" and repr(name) in found.reason for found in error.errors)
+    except ArgumentError:  # read, and not of this kind
+        return False
+    finally:
+        del op.arg[-1]
+    return False
+
+
+def unsupported(op_type: str, cases: Iterable[Case]) -> set[str]:
+    """Arguments of a type that no case's conversion takes."""
+    schema = operator_schema(op_type)
+    names = set() if schema is None else set(schema.arguments_read or ())
+    names -= IMPLEMENTATION_ARGUMENTS | UNUSED_ARGUMENTS.get(op_type, frozenset())
+    for case in cases:
+        given = {arg.name for arg in case.net.op[0].arg}
+        names = {name for name in names if name not in given and is_refused(case, name)}
+    return names
+
+
+@pytest.mark.slow
+def test_every_argument_that_caffe2_reads_is_honoured_or_has_a_reason() -> None:
+    by_type: dict[str, list[CaseRef]] = defaultdict(list)
+    for ref in find_cases(GOLDEN):
+        if ref.kind == "op" and ref.group in converters():
+            by_type[ref.group].append(ref)
+    found = {(op_type, name) for op_type, refs in by_type.items() for name in unsupported(op_type, sample(refs))}
+    assert found == set(UNSUPPORTED)
