@@ -58,13 +58,13 @@ def as_device(what: Any) -> Device:
     if isinstance(what, str):
         found = _TEXT.fullmatch(what.strip())
         if found is None:
-            raise BridgeError(f"{what!r} names no device: cpu, cuda or cuda:INDEX do")
+            raise BridgeError(f"{what!r} is not a device: cpu, cuda or cuda:INDEX is expected")
         return HOST if found[1].lower() == "cpu" else Device("cuda", int(found[2] or 0))
     if isinstance(what, np.ndarray | np.generic | int | float | list | tuple):
         return HOST
     device = what if type(what).__name__ == "device" else getattr(what, "device", None)
     if device is None:
-        raise BridgeError(f"no device can be told from {type(what).__name__}")
+        raise BridgeError(f"a {type(what).__name__} does not determine a device")
     return as_device(str(device))
 
 

@@ -47,13 +47,18 @@ def infer_device_type(
         with both operators (or what was given) that force it.
     """
     if device_name_style not in _STYLES:
-        raise BridgeError(f"device_name_style is {device_name_style!r}: one of {', '.join(_STYLES)} is expected")
+        raise BridgeError(f"device_name_style must be one of {', '.join(_STYLES)}, not {device_name_style!r}")
     flow = build_flow(as_net_def(predict_net), _PREDICT)
     known = {value: as_device(what) for value, what in known_values(flow, known_status).items()}
     kinds = _kinds(flow, known)
     if unknown is None:
         findings = [
-            Diagnostic("unknown-device", f"nothing says where version {version} of {name!r} is", _PREDICT)
+            Diagnostic(
+                "unknown-device",
+                f"the device of version {version} of blob {name!r} is unknown",
+                _PREDICT,
+                hint="give it in known_status, or a default with unknown='cpu'",
+            )
             for (name, version), value in flow.versioned.items()
             if kinds[value] is None
         ]

@@ -72,7 +72,7 @@ def place(
     """
     device = as_device(gpu)
     if not device.is_gpu:
-        raise BridgeError(f"gpu is {device}")
+        raise BridgeError(f"gpu must be a CUDA device, not {device}")
     result = NetDef()
     result.CopyFrom(as_net_def(net))
     with parsed_bodies(result):
@@ -161,7 +161,7 @@ class _Cut:
 
     def _cost(self, cost: float) -> float:
         if not cost >= 0:
-            raise BridgeError(f"the cost model says {cost}: costs are not negative")
+            raise BridgeError(f"the cost model returned {cost}, but a cost must not be negative")
         return cost
 
     def _require_two_sides(self) -> None:
@@ -174,7 +174,7 @@ class _Cut:
         numbers = [node[1] for node in self._nx.shortest_path(held, _HOST, _GPU) if node[0] == "step"]
         places = [self._flow.steps[number].location for number in numbers] or [_PREDICT]
         both = " and ".join(dict.fromkeys(map(str, (places[0], places[-1]))))
-        reason = f"what {both} hands on through a body must be on the host and on {self._gpu} at once"
+        reason = f"a blob that {both} passes through a body must be on the host and on {self._gpu} at once"
         raise ConversionError([Diagnostic("device-conflict", reason, places[0])])
 
     def _add(self, number: int, step: Step) -> Diagnostic | None:
@@ -189,7 +189,12 @@ class _Cut:
         else:
             costs = [self._model.operator(step.proto, device) for device in (HOST, self._gpu)]
             if costs == [None, None]:
-                return Diagnostic("no-device", "the cost model lets this operator run nowhere", step.location)
+                return Diagnostic(
+                    "no-device",
+                    "the cost model allows this operator on no device",
+                    step.location,
+                    hint="return a cost for the host or for the GPU",
+                )
             on_host, on_gpu = costs
             # Cut where the operator is on the other side; where it cannot run there, never.
             self._edge(_HOST, node, None if on_gpu is None else self._cost(on_gpu))

@@ -60,9 +60,19 @@ def known_values(flow: Flow, known_status: Mapping[VersionedBlob, S]) -> dict[in
     missing = [blob for blob in known_status if blob not in flow.versioned]
     if missing:
         raise ConversionError(
-            [Diagnostic("unknown-blob", f"the net has no version {version} of {name!r}") for name, version in missing]
+            [
+                Diagnostic(
+                    "unknown-blob",
+                    f"the net does not have version {version} of blob {name!r}",
+                    hint="caffe2_bridge.get_ssa lists the versions",
+                )
+                for name, version in missing
+            ]
         )
     return {flow.versioned[blob]: status for blob, status in known_status.items() if status is not None}
+
+
+_PLURAL: Final = {"device": "devices", "status": "statuses"}
 
 
 class FixedPoint(Generic[S]):
@@ -139,7 +149,7 @@ class FixedPoint(Generic[S]):
             (self.status[value], self._origin[value]),
         )
         both = ", but ".join(f"{status} by {self._describe(origin)}" for status, origin in sayings)
-        reason = f"conflicting {self._what} of {self._flow.names[value]!r}: {both}"
+        reason = f"blob {self._flow.names[value]!r} has conflicting {_PLURAL[self._what]}: {both}"
         self._findings[number] = Diagnostic(
             "device-conflict" if self._what == "device" else "status-conflict", reason, step.location
         )

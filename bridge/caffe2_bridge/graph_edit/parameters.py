@@ -49,8 +49,9 @@ def get_params_from_init_net(
     for op in init.rest:
         if op.index not in known:
             place = Location("init", op.index, op.type, op.name)
-            reason = "makes what only a run can tell: it is no fill, copy or cast of constants"
-            findings.append(Diagnostic("not-a-constant", reason, place))
+            reason = "the operator is not a fill, copy or cast of constants"
+            hint = "run the init net, and store its parameters with construct_init_net_from_params"
+            findings.append(Diagnostic("not-a-constant", reason, place, hint=hint))
     if findings:
         raise ConversionError(findings)
     params: dict[str, Value] = {}
@@ -91,7 +92,7 @@ def _parameter(name: str, value: Any, device: DeviceOption | None) -> Parameter:
         texts[...] = array
         array = np.asarray(np.frompyfunc(_as_bytes, 1, 1)(texts), object)
     if array.dtype not in NUMBERS:
-        raise BridgeError(f"parameter {name!r} is {array.dtype}, which Caffe2 has no type for")
+        raise BridgeError(f"parameter {name!r} is {array.dtype}, an element type that Caffe2 does not have")
     option = device if device is not None and device.ListFields() else None
     return Parameter(name, array.dtype, array.shape, lambda: array, scale, zero_point, option)
 
@@ -101,7 +102,7 @@ def _as_bytes(value: object) -> bytes:
         return value.encode()
     if isinstance(value, bytes):
         return value
-    raise BridgeError(f"a tensor of strings holds {type(value).__name__}")
+    raise BridgeError(f"a tensor of strings must hold str or bytes, not {type(value).__name__}")
 
 
 def export(
@@ -141,5 +142,5 @@ def _fetch(source: Fetches | Mapping[str, Any], name: str) -> Any:
     if not isinstance(source, Mapping):
         return source.fetch(name)
     if name not in source:
-        raise BridgeError(f"there is no value for parameter {name!r}")
+        raise BridgeError(f"parameter {name!r} has no value")
     return source[name]

@@ -66,7 +66,7 @@ def get_sub_graph_external_input_output(
     chosen = set(op_indices)
     wrong = [index for index in chosen if not 0 <= index < len(ssa)]
     if wrong:
-        raise BridgeError(f"there is no operator {wrong[0]}: the net has {len(ssa)}")
+        raise BridgeError(f"operator index {wrong[0]} is out of range for a net of {len(ssa)} operators")
     reads = reads_of(effects_of(proto, proto.name or "net"))
     made = dict.fromkeys(blob for index in sorted(chosen) for blob in ssa[index][1])
     needed = dict.fromkeys(blob for index in sorted(chosen) for blob in reads[index])

@@ -67,7 +67,7 @@ def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, n
         raise illegal(
             f"output {proto.output[output_id]!r} is an update of external input {entry!r} and must share its name",
             place_of(_PREDICT, proto, op_id),
-            "rename the input: the init net may have to follow",
+            "rename the input with rename_op_input, which renames it in the init net too",
         )
     return rename_slots(slots, {root: new_name}, _PREDICT, frozenset())
 
@@ -85,7 +85,7 @@ def fuse_alias_placeholder(
     for index in aliases:
         proto = predict.op[index]
         if len(proto.input) != 1 or len(proto.output) != 1:
-            raise illegal("takes one input and gives one output", place_of(_PREDICT, proto, index))
+            raise illegal("the operator must have one input and one output", place_of(_PREDICT, proto, index))
     effects = effects_of(predict, _PREDICT)
     slots, apart = Slots(effects, aliases), Slots(effects)
     readers = apart.readers()
@@ -105,7 +105,7 @@ def fuse_alias_placeholder(
             findings += _several(proto.input[0], index, others, predict).findings
         known = names.setdefault(slots.root(slot), name)
         if known != name:
-            reason = f"{proto.input[0]!r} is to be {known!r} and {name!r}"
+            reason = f"{proto.input[0]!r} cannot be renamed to both {known!r} and {name!r}"
             findings += illegal(reason, place_of(_PREDICT, proto, index)).findings
     if findings:
         raise ConversionError(findings)
@@ -146,13 +146,13 @@ def _several(name: str, op_id: int, others: set[int], net: NetDef) -> Conversion
     return illegal(
         f"{name!r} is also read by {reader}{more}",
         place_of(_PREDICT, net.op[op_id], op_id),
-        "from_producer (is_backward of an alias) renames it for all of them",
+        "rename it for all readers: from_producer=True, or is_backward=1 of an alias",
     )
 
 
 def _operator(net: NetDef, op_id: int) -> OperatorDef:
     if not 0 <= op_id < len(net.op):
-        raise BridgeError(f"there is no operator {op_id}: the net has {len(net.op)}")
+        raise BridgeError(f"operator index {op_id} is out of range for a net of {len(net.op)} operators")
     return net.op[op_id]
 
 

@@ -166,7 +166,9 @@ def rename_slots(slots: Slots, names: Mapping[int, str], net_name: str, identiti
     if differs is not None:
         place = place_of(net_name, net.op[differs], differs) if differs < len(net.op) else Location(net_name)
         taken = ", ".join(map(repr, dict.fromkeys(names.values())))
-        raise illegal(f"with the new name {taken} this would read, or give, another value", place, "use another name")
+        raise illegal(
+            f"with the new name {taken} the operator would read or write another value", place, "use another name"
+        )
     return net
 
 

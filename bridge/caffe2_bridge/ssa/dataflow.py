@@ -93,15 +93,19 @@ class _Checker:
 
     def undefined(self, names: list[str], visible: _Visible, place: Location) -> None:
         for name in names:
-            reason = f"reads blob {name!r}, which nothing before it writes and which is no external input"
+            reason = (
+                f"the operator reads blob {name!r}, which no earlier operator writes and which is not an external input"
+            )
             self.findings.append(Diagnostic("undefined-blob", reason, place))
         visible.add(names)
 
     def duplicates(self, outputs: list[str], place: Location) -> None:
         for name in dict.fromkeys(outputs):
             if name and outputs.count(name) > 1:
-                reason = f"lists output {name!r} {outputs.count(name)} times"
-                self.findings.append(Diagnostic("duplicate-output", reason, place))
+                reason = f"the operator lists output {name!r} {outputs.count(name)} times"
+                self.findings.append(
+                    Diagnostic("duplicate-output", reason, place, hint="give each output a name of its own")
+                )
 
     def bodies(self, control: ControlOperator, effects: OpEffects, visible: _Visible, place: Location) -> None:
         inside = self.inside(control, effects, visible)

@@ -111,5 +111,5 @@ def test_exports_have_the_mobile_exporters_shape() -> None:
             return params[name]
 
     assert export(Workspace(), net, ["w", "b"]) == (init, predict)
-    with pytest.raises(BridgeError, match="no value for parameter 'v'"):
+    with pytest.raises(BridgeError, match="parameter 'v' has no value"):
         export(params, net, ["v"])

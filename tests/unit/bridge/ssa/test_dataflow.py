@@ -29,11 +29,14 @@ def test_every_finding_is_reported_in_net_order() -> None:
         op { type: "Relu" name: "late" input: "r" output: "r" }
     """
     findings = check_dataflow(parse(text), location=Location("predict"))
-    undefined = "which nothing before it writes and which is no external input [undefined-blob]"
+    undefined = "which no earlier operator writes and which is not an external input [undefined-blob]"
     assert [str(finding) for finding in findings] == [
-        f"predict[0] Sum: error: reads blob 'p', {undefined}",
-        "predict[1] Split: error: lists output 'z' 2 times [duplicate-output]",
-        f"predict[3] Relu (late): error: reads blob 'r', {undefined}",
+        f"predict[0] Sum: error: the operator reads blob 'p', {undefined}",
+        (
+            "predict[1] Split: error: the operator lists output 'z' 2 times [duplicate-output] "
+            "(give each output a name of its own)"
+        ),
+        f"predict[3] Relu (late): error: the operator reads blob 'r', {undefined}",
     ]
 
 
