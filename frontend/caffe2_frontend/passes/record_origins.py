@@ -77,12 +77,14 @@ class _Recorder:
         self.values = _values(state.graph)
         self.bound = state.traces.blobs
         bound = [self.bound, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
-        # A conversion to another opset makes all values anew, and forgets what was known of them.
+        # A conversion to another opset creates all values anew. The one to earlier opsets forgets their types and
+        # shapes, and the one to later opsets those of the nodes that it replaces.
+        is_earlier = state.opset < state.working_opset
         self.known = {
             value.name or "": value
             for blobs in (bound if state.opset != state.working_opset else ())
             for value in blobs.values()
-            if value is not None
+            if value is not None and (is_earlier or not _is_typed(self.values.get(value.name or "")))
         }
         self.blobs = self._now(self.bound)
         self.given = self._now(state.traces.given)
@@ -304,6 +306,10 @@ def _users(net: NetDef) -> Counter[str]:
     for op in net.op:
         users.update(count_reads(NetDef(op=[op])).keys())
     return users
+
+
+def _is_typed(value: ir.Value | None) -> bool:
+    return value is not None and value.type is not None and value.shape is not None
 
 
 def _location(value: ir.Value) -> str | None:
