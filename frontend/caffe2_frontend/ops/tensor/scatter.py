@@ -6,12 +6,12 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import mul, scalar
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
+from caffe2_frontend.emit.row_updates import flat_indices, rows_for
 from caffe2_frontend.emit.segments import filled, scatter_rows
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, indices, product, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.training.row_updates import flat_indices, rows_for
 
 family = Family("scatter")
 

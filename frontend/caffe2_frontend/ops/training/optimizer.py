@@ -1,4 +1,8 @@
-"""Optimizers on dense tensors: plain arithmetic on parameters, gradients and moments."""
+"""Optimizers on dense tensors.
+
+Most of them add the step to the parameter: learning rates of Caffe2 are negative by convention. MomentumSGD subtracts
+it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ _ITERATION = TensorInfo(ir.DataType.INT64, (1,))
 
 
 def _operands(lr: int | None = None, iteration: int | None = None) -> Expectation:
-    """All operands are float tensors, but for a learning rate of one element and an iteration number."""
+    """Describe operands: float tensors, but for a learning rate of one element and an iteration number."""
 
     def expected(_: OpView, index: int) -> TensorInfo:
         if index == iteration:
@@ -33,6 +37,10 @@ def _operands(lr: int | None = None, iteration: int | None = None) -> Expectatio
 
 @family.converts("Adagrad", expects=_operands(lr=3))
 def adagrad(op: Op) -> tuple[Value, ...]:
+    """Adagrad(param, moment, grad, lr; epsilon=1e-5, decay=1.0, weight_decay=0.0) -> param, moment[, rate, update].
+
+    ``moment = decay * moment + grad ** 2``, and ``param += lr * grad / (sqrt(moment) + epsilon)``.
+    """
     epsilon = op.args.number("epsilon", default=1e-5)
     decay = op.args.number("decay", default=1.0)
     weight_decay = op.args.number("weight_decay", default=0.0)
@@ -44,19 +52,20 @@ def adagrad(op: Op) -> tuple[Value, ...]:
     moment = add(op, old_moment if decay == 1.0 else mul(op, old_moment, decay), square(op, grad))
     effective_lr = div(op, lr, add(op, sqrt(op, moment), epsilon))
     update = mul(op, effective_lr, grad)
-    given = op.input(2)
     return (
         add(op, param, update),
         reshape_like(op, moment, old),
-        reshape_like(op, effective_lr, given),
-        reshape_like(op, update, given),
+        reshape_like(op, effective_lr, op.input(2)),
+        reshape_like(op, update, op.input(2)),
     )
 
 
 def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tuple[Value, Value, Value]:
-    """How Adam corrects the bias of moments after an iteration: of both, of the first; and beta2 to its power.
+    """Return the bias corrections of Adam's moments at an iteration.
 
-    They are computed in double, and the first two given as float scalars, the last as a double.
+    Returns:
+        ``sqrt(1 - beta2 ** t) / (1 - beta1 ** t)`` and ``1 / (1 - beta1 ** t)`` as float scalars, and ``beta2 ** t`` as
+        a double, where t is the iteration plus one. All are computed in double.
     """
     step = cast(op, add(op, scalar(op, iteration), 1), ir.DataType.DOUBLE)
     power1, power2 = (op.emit("Pow", op.const(beta, np.float64), step) for beta in (beta1, beta2))
@@ -67,6 +76,10 @@ def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tu
 
 @family.converts("Adam", expects=_operands(lr=4, iteration=5))
 def adam(op: Op) -> tuple[Value, ...]:
+    """Adam(param, m1, m2, grad, lr, iter; beta1=0.9, beta2=0.999, epsilon=1e-5) -> param, m1, m2[, step].
+
+    The bias of both moments is corrected in one factor, so that epsilon is added to the uncorrected root.
+    """
     beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
     epsilon = op.args.number("epsilon", default=1e-5)
     param, lr = op.input(0), scalar(op, op.input(4))
@@ -85,6 +98,11 @@ def adam(op: Op) -> tuple[Value, ...]:
 
 @family.converts("DecayAdagrad", expects=_operands(lr=4, iteration=5))
 def decay_adagrad(op: Op) -> tuple[Value, ...]:
+    """DecayAdagrad(param, moment1, moment2, grad, lr, iter; beta1=0.9, epsilon=1e-5, ...) -> param, moment1, moment2.
+
+    Adam with a second moment that is a sum, as Adagrad's, and with weight decay: weight_decay=0.0,
+    bias_correction_first=1. ``beta2`` is read, and not used.
+    """
     beta1 = op.args.number("beta1", default=0.9)
     op.args.number("beta2", default=0.999)
     epsilon = op.args.number("epsilon", default=1e-5)
@@ -105,17 +123,20 @@ def decay_adagrad(op: Op) -> tuple[Value, ...]:
 
 
 def adadelta_arguments(op: Op) -> tuple[float, float]:
-    """Epsilon and decay, checked."""
+    """Read and check epsilon=1e-5 and decay=0.95."""
     epsilon, decay = op.args.number("epsilon", default=1e-5), op.args.number("decay", default=0.95)
     if epsilon < 0 or not 0 < decay < 1:
-        op.unsupported("epsilon has to be at least 0, and decay between 0 and 1", code="invalid-argument")
+        op.unsupported(
+            f"epsilon must not be negative ({epsilon}), and decay must be between 0 and 1 ({decay})",
+            code="invalid-argument",
+        )
     return epsilon, decay
 
 
 def adadelta_step(
     op: Op, param: Value, moment: Value, delta: Value, grad: Value, lr: Value, epsilon: float, decay: float
 ) -> tuple[Value, Value, Value]:
-    """Parameter, moment of gradients and moment of updates after a step."""
+    """Return the parameter, the mean squared gradient and the mean squared update after a step."""
     moment = blend(op, moment, square(op, grad), decay)
     ratio = div(op, sqrt(op, add(op, delta, epsilon)), sqrt(op, add(op, moment, epsilon)))
     step = mul(op, ratio, grad)
@@ -124,6 +145,7 @@ def adadelta_step(
 
 @family.converts("Adadelta", expects=_operands(lr=4))
 def adadelta(op: Op) -> tuple[Value, ...]:
+    """Adadelta(param, moment, moment_delta, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, moment_delta."""
     epsilon, decay = adadelta_arguments(op)
     param, lr = op.input(0), scalar(op, op.input(4))
     moment, delta, grad = (reshape_like(op, op.input(i), param) for i in (1, 2, 3))
@@ -132,16 +154,16 @@ def adadelta(op: Op) -> tuple[Value, ...]:
 
 
 def ftrl_alpha(op: Op, index: int) -> Value:
-    """One over alpha, which is an operand or an argument, as a scalar."""
+    """Return ``1 / alpha`` as a scalar; alpha is operand ``index``, or an argument (0.005)."""
     if op.has_input(index):
         if "alpha" in op.args:
-            op.unsupported("alpha is given as an input and as an argument", code="invalid-argument")
+            op.unsupported("alpha must not be given both as an input and as an argument", code="invalid-argument")
         return op.emit("Reciprocal", scalar(op, op.input(index)))
     return op.const(1.0 / op.args.number("alpha", default=0.005), np.float32)
 
 
 def ftrl_arguments(op: Op) -> tuple[float, float, float]:
-    """beta, lambda1 and lambda2."""
+    """Read beta=1.0, lambda1=0.001 and lambda2=0.001."""
     return (
         op.args.number("beta", default=1.0),
         op.args.number("lambda1", default=0.001),
@@ -150,7 +172,10 @@ def ftrl_arguments(op: Op) -> tuple[float, float, float]:
 
 
 def ftrl_state(op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value) -> tuple[Value, Value]:
-    """The sums n and z after a step; in ``state`` they are side by side in the last dim."""
+    """Return the sums n and z after a step; ``state`` holds them interleaved, along its last dim.
+
+    ``n += g ** 2``, and ``z += g - sigma * w`` with ``sigma = (sqrt(new n) - sqrt(n)) / alpha``.
+    """
     n, z = (op.emit("Gather", state, op.const(i, np.int64), axis=-1) for i in (0, 1))
     new_n = add(op, n, square(op, grad))
     sigma = mul(op, sub(op, sqrt(op, new_n), sqrt(op, n)), alpha_inverse)
@@ -158,28 +183,33 @@ def ftrl_state(op: Op, param: Value, grad: Value, state: Value, alpha_inverse: V
 
 
 def ftrl_scale(op: Op, n: Value, alpha_inverse: Value, beta: float, lambda2: float) -> Value:
-    """What a weight is divided by."""
+    """Return the divisor of the weights: ``(beta + sqrt(n)) / alpha + lambda2``."""
     return add(op, mul(op, add(op, sqrt(op, n), beta), alpha_inverse), lambda2)
 
 
 def ftrl_step(
     op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value, arguments: tuple[float, float, float]
 ) -> tuple[Value, Value]:
-    """Parameter and state after a step."""
+    """Return the parameter and the state after a step.
+
+    FTRL-Proximal with L1 and L2 regularization: a weight is 0 while ``|z| <= lambda1``. (H. B. McMahan et al., "Ad
+    Click Prediction: a View from the Trenches", 2013.)
+    """
     beta, lambda1, lambda2 = arguments
     n, z = ftrl_state(op, param, grad, state, alpha_inverse)
     weight = div(op, sub(op, mul(op, op.emit("Sign", z), lambda1), z), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
-    beyond = op.emit("Greater", op.emit("Abs", z), op.const(lambda1, z))
-    return op.emit("Where", beyond, weight, op.const(0.0, z)), _pair(op, n, z)
+    nonzero = op.emit("Greater", op.emit("Abs", z), op.const(lambda1, z))
+    return op.emit("Where", nonzero, weight, op.const(0.0, z)), _interleaved(op, n, z)
 
 
-def _pair(op: Op, n: Value, z: Value) -> Value:
+def _interleaved(op: Op, n: Value, z: Value) -> Value:
+    """Interleave n and z along a new last dim."""
     last = op.rank(n)
     return op.emit("Concat", unsqueeze(op, n, [last]), unsqueeze(op, z, [last]), axis=-1)
 
 
-def _pairs_of(op: Op, state: Value, param: Value) -> Value:
-    """The state as pairs, one for each element of the parameter."""
+def _as_pairs(op: Op, state: Value, param: Value) -> Value:
+    """Return the state as [..., 2], a pair (n, z) for each element of the parameter."""
     if op.rank(state) == op.rank(param) + 1:
         return state
     return op.emit("Reshape", state, op.emit("Concat", op.emit("Shape", param), op.const([2], np.int64), axis=0))
@@ -187,20 +217,25 @@ def _pairs_of(op: Op, state: Value, param: Value) -> Value:
 
 @family.converts("Ftrl", expects=_operands())
 def ftrl(op: Op) -> tuple[Value, Value]:
+    """Ftrl(param, nz, grad[, alpha]; alpha=0.005, beta=1.0, lambda1=0.001, lambda2=0.001) -> param, nz."""
     alpha_inverse, arguments = ftrl_alpha(op, 3), ftrl_arguments(op)
     param, state = op.input(0), op.input(1)
     grad = reshape_like(op, op.input(2), param)
-    new, pairs = ftrl_step(op, param, grad, _pairs_of(op, state, param), alpha_inverse, arguments)
+    new, pairs = ftrl_step(op, param, grad, _as_pairs(op, state, param), alpha_inverse, arguments)
     return new, reshape_like(op, pairs, state)
 
 
 @family.converts("GFtrl", expects=_operands())
 def gftrl(op: Op) -> tuple[Value, Value]:
-    """Ftrl in which the weights that share their place in all dims but the first are 0 together."""
+    """GFtrl(param, nz, grad[, alpha]; alpha=0.005, beta=1.0, lambda1=0.001, lambda2=0.001) -> param, nz.
+
+    Ftrl with group sparsity: the weights that share all indices but the first are a group, which is 0 while the 2-norm
+    of its z does not exceed ``lambda1 * sqrt(size of the group)``.
+    """
     alpha_inverse, (beta, lambda1, lambda2) = ftrl_alpha(op, 3), ftrl_arguments(op)
     grad, state = op.input(2), op.input(1)
     param = reshape_like(op, op.input(0), grad)
-    n, z = ftrl_state(op, param, grad, _pairs_of(op, state, grad), alpha_inverse)
+    n, z = ftrl_state(op, param, grad, _as_pairs(op, state, grad), alpha_inverse)
     norm = op.emit("ReduceL2", z, op.const([0], np.int64), keepdims=1)
     rows = size(op, grad, 0)
     if isinstance(rows, int):
@@ -209,14 +244,18 @@ def gftrl(op: Op) -> tuple[Value, Value]:
         limit = mul(op, sqrt(op, cast(op, rows, FLOAT)), lambda1)
     weight = div(op, mul(op, z, sub(op, div(op, limit, norm), 1.0)), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
     new = op.emit("Where", op.emit("Greater", norm, limit), weight, op.const(0.0, z))
-    return reshape_like(op, new, op.input(0)), reshape_like(op, _pair(op, n, z), state)
+    return reshape_like(op, new, op.input(0)), reshape_like(op, _interleaved(op, n, z), state)
 
 
 @family.converts("Lars", expects={i: TensorInfo(FLOAT) if i < 2 else _ONE for i in range(5)})
 def lars(op: Op) -> Value:
+    """Lars(X, dX, wd, trust, lr_max; offset=0.5, lr_min=0.02) -> lr.
+
+    ``trust / (|dX| / |X| + wd + offset)``, clipped to [lr_min, lr_max]; 1 before clipping if X is 0.
+    """
     offset, lr_min = op.args.number("offset", default=0.5), op.args.number("lr_min", default=0.02)
     if offset < 0 or lr_min < 0:
-        op.unsupported("offset and lr_min have to be at least 0", code="invalid-argument")
+        op.unsupported(f"offset ({offset}) and lr_min ({lr_min}) must not be negative", code="invalid-argument")
     norm, grad_norm = (sqrt(op, total(op, square(op, op.input(i)))) for i in (0, 1))
     decay, trust, lr_max = (scalar(op, op.input(i)) for i in (2, 3, 4))
     rate = div(op, trust, add(op, div(op, grad_norm, norm), decay, offset))
@@ -227,6 +266,11 @@ def lars(op: Op) -> Value:
 
 @family.converts("LearningRateAdaption", expects=_operands(lr=0))
 def learning_rate_adaption(op: Op) -> Value:
+    """LearningRateAdaption(lr, grad, effgrad; lr_alpha=0.01, normalized_lr_adaption=1) -> lr.
+
+    Hypergradient descent: the rate changes by the dot product of the gradient and the effective gradient, or by their
+    cosine if normalized. (A. Baydin et al., "Online Learning Rate Adaptation with Hypergradient Descent", 2018.)
+    """
     alpha = op.args.number("lr_alpha", default=0.01)
     lr, grad = op.input(0), op.input(1)
     effective = reshape_like(op, op.input(2), grad)
@@ -238,14 +282,14 @@ def learning_rate_adaption(op: Op) -> Value:
 
 
 def momentum_arguments(op: Op) -> tuple[float, bool]:
-    """Momentum and nesterov."""
+    """Read momentum=0.0 and nesterov=0."""
     return op.args.number("momentum", default=0.0), op.args.flag("nesterov", default=False)
 
 
 def momentum_step(
     op: Op, grad: Value, moment: Value, lr: Value, momentum: float, *, nesterov: bool
 ) -> tuple[Value, Value]:
-    """The adjusted gradient and the momentum after a step."""
+    """Return the adjusted gradient and the momentum after a step."""
     new = add(op, mul(op, grad, lr), mul(op, moment, momentum))
     if not nesterov:
         return new, new
@@ -254,6 +298,10 @@ def momentum_step(
 
 @family.converts("MomentumSGD", "MomentumSGDUpdate", expects=_operands(lr=2))
 def momentum_sgd(op: Op) -> tuple[Value, ...]:
+    """MomentumSGD(grad, moment, lr; momentum=0.0, nesterov=0) -> grad, moment.
+
+    MomentumSGDUpdate(grad, moment, lr, param; ...) -> grad, moment, param also subtracts the adjusted gradient.
+    """
     momentum, nesterov = momentum_arguments(op)
     grad, moment, lr = op.input(0), op.input(1), scalar(op, op.input(2))
     adjusted, new = momentum_step(op, grad, reshape_like(op, moment, grad), lr, momentum, nesterov=nesterov)
@@ -265,6 +313,7 @@ def momentum_sgd(op: Op) -> tuple[Value, ...]:
 
 @family.converts("RmsProp", expects=_operands(lr=3))
 def rms_prop(op: Op) -> tuple[Value, ...]:
+    """RmsProp(grad, mean_squares, moment, lr; decay=0.9, momentum=0.0, epsilon=1e-5) -> grad, mean_squares, moment."""
     decay, momentum = op.args.number("decay", default=0.9), op.args.number("momentum", default=0.0)
     epsilon = op.args.number("epsilon", default=1e-5)
     grad, lr = op.input(0), scalar(op, op.input(3))
@@ -276,7 +325,11 @@ def rms_prop(op: Op) -> tuple[Value, ...]:
 
 
 def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
-    """The learning rate for a sum of squared gradients, and how much of the old momentum is kept."""
+    """Return the learning rate for a sum of squared gradients, and the share of the old momentum that is kept.
+
+    ``rate = lr / (beta + sum) ** (1 / 3)`` and ``keep = 1 - momentum * rate ** 2``, with the arguments momentum=10.0
+    and beta=0.1.
+    """
     momentum, beta = op.args.number("momentum", default=10.0), op.args.number("beta", default=0.1)
     rate = mul(op, op.emit("Pow", add(op, squares, beta), op.const(-1.0 / 3.0, np.float32)), lr)
     return rate, sub(op, 1.0, mul(op, square(op, rate), momentum))
@@ -284,6 +337,11 @@ def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
 
 @family.converts("Storm", expects=_operands(lr=4))
 def storm(op: Op) -> tuple[Value, ...]:
+    """Storm(param, moment, grad_sq_sum, grad, lr; momentum=10.0, beta=0.1) -> param, moment, grad_sq_sum.
+
+    ``moment = grad + keep * (moment - grad)``. (A. Cutkosky and F. Orabona, "Momentum-Based Variance Reduction in
+    Non-Convex SGD", 2019.)
+    """
     param, lr = op.input(0), scalar(op, op.input(4))
     moment, grad = (reshape_like(op, op.input(i), param) for i in (1, 3))
     squares = add(op, op.input(2), total(op, square(op, grad)))
@@ -294,6 +352,11 @@ def storm(op: Op) -> tuple[Value, ...]:
 
 @family.converts("Wngrad", expects=_operands(lr=3))
 def wngrad(op: Op) -> tuple[Value, ...]:
+    """Wngrad(param, seq_b, grad, lr; epsilon=1e-5) -> param, seq_b[, rate, update].
+
+    ``param += lr / (b + epsilon) * grad``, then ``b += sum(grad ** 2) / (b + epsilon)``. (X. Wu et al., "WNGrad: Learn
+    the Learning Rate in Gradient Descent", 2018.)
+    """
     epsilon = op.args.number("epsilon", default=1e-5)
     param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(3))
     grad = reshape_like(op, op.input(2), param)
@@ -306,13 +369,17 @@ def wngrad(op: Op) -> tuple[Value, ...]:
 
 @family.converts("WeightScale", expects=_operands(iteration=1))
 def weight_scale(op: Op) -> Value:
-    """The weights scaled in the iterations that are multiples of stepsize, up to a bound."""
-    most = np.iinfo(np.int64).max
-    stepsize = op.args.integer("stepsize", default=int(most))
-    bound = op.args.integer("upper_bound_iter", default=int(most))
+    """WeightScale(w, iter; stepsize, upper_bound_iter, scale=1.0) -> w.
+
+    The weights are scaled in the iterations that are multiples of ``stepsize`` and below ``upper_bound_iter``; both are
+    unlimited by default.
+    """
+    unlimited = int(np.iinfo(np.int64).max)
+    stepsize = op.args.integer("stepsize", default=unlimited)
+    bound = op.args.integer("upper_bound_iter", default=unlimited)
     scale = op.args.number("scale", default=1.0)
     if stepsize == 0:
-        op.unsupported("stepsize is 0", code="invalid-argument")
+        op.unsupported("stepsize must not be 0", code="invalid-argument")
     weights, iteration = op.input(0), add(op, scalar(op, op.input(1)), 1)
     at_step = op.emit("Equal", op.emit("Mod", iteration, op.const(stepsize, np.int64)), op.const(0, np.int64))
     due = op.emit("And", at_step, op.emit("Less", iteration, op.const(bound, np.int64)))
@@ -321,14 +388,20 @@ def weight_scale(op: Op) -> Value:
 
 @family.converts("CreateMutex")
 def create_mutex(op: Op) -> tuple[None]:
-    """A mutex is no tensor: nothing but AtomicIter reads it, and there it does not matter."""
+    """CreateMutex() -> mutex.
+
+    A mutex is not a tensor. Only AtomicIter reads it, and an ONNX model has no concurrent updates to protect against.
+    """
     op.args.ignore(*op.args)
     return (None,)
 
 
 @family.converts("Iter", "AtomicIter", expects={0: _ITERATION, 1: _ITERATION})
 def iteration_number(op: Op) -> Value:
-    """The iteration number plus 1; Iter without an input counts on from its output, from 0 where that is new."""
+    """Iter(iter) -> iter. AtomicIter(mutex, iter) -> iter. The iteration number plus 1.
+
+    Without an operand Iter continues from the blob that is its output, or starts at 1 if that does not exist.
+    """
     if op.type == "AtomicIter":
         return add(op, op.input(1), 1)
     before = op.optional(0) or op.scope.find(op.view.outputs[0])

@@ -1,4 +1,9 @@
-"""Optimizers on rows of tables: one gradient row for each index; an index that comes twice is updated twice."""
+"""Optimizers on rows of tables: one gradient row per index; an index that occurs twice is updated twice.
+
+Caffe2 updates one index after another, so that a repeated index sees the row as the previous update left it.
+emit.row_updates runs the step on all distinct indices at once, as often as the most frequent index is repeated. A
+step receives the tables' rows and the gradient rows [k, ...], and returns the tables' new rows and result rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,8 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
-from caffe2_frontend.emit.shapes import cast, unsqueeze
+from caffe2_frontend.emit.row_updates import flat_indices, rows_for, update_rows
+from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -24,13 +30,12 @@ from caffe2_frontend.ops.training.optimizer import (
     momentum_step,
     storm_rates,
 )
-from caffe2_frontend.ops.training.row_updates import flat_indices, rows_for, update_rows
 
 family = Family("sparse_optimizer")
 
 
 def _operands(indices: int, lr: int | None = None, iteration: int | None = None) -> Expectation:
-    """All operands are float tensors, but for indices, a learning rate of one element and an iteration number."""
+    """Describe operands: float tensors, but for indices, a learning rate of one element and an iteration number."""
 
     def expected(_: OpView, index: int) -> TensorInfo:
         if index == indices:
@@ -43,13 +48,13 @@ def _operands(indices: int, lr: int | None = None, iteration: int | None = None)
 
 
 def _indices_and_rows(op: Op, indices: int, grad: int, table: Value) -> tuple[Value, Value]:
-    """The indices as a vector, and a gradient row for each."""
+    """Return the indices as a vector, and the gradient with one row per index."""
     flat = flat_indices(op, op.input(indices))
     return flat, rows_for(op, op.input(grad), flat, table)
 
 
 def _mean_square(op: Op, rows: Value) -> Value:
-    """The mean of the squares of each row, [n]."""
+    """Return the mean of the squares of each row, [k]."""
     squares = square(op, rows)
     rank = op.rank(rows)
     return (
@@ -57,37 +62,31 @@ def _mean_square(op: Op, rows: Value) -> Value:
     )
 
 
-def _column(op: Op, values: Value, rows: Value) -> Value:
-    """One value for each row, of as many dims as the rows."""
-    return unsqueeze(op, values, range(1, op.rank(rows)))
-
-
-def _vector(op: Op, x: Value) -> Value:
-    return x if op.rank(x) == 1 else op.emit("Reshape", x, op.const([-1], np.int64))
-
-
 @family.converts("SparseAdagrad", "RowWiseSparseAdagrad", expects=_operands(indices=2, lr=4))
 def sparse_adagrad(op: Op) -> tuple[Value, Value]:
-    """Rowwise: one moment a row, which grows by the mean of the squares."""
+    """SparseAdagrad(param, moment, indices, grad, lr; epsilon=1e-5, weight_decay=0.0) -> param, moment.
+
+    RowWiseSparseAdagrad likewise, with one moment per row, which grows by the mean of the row's squares.
+    """
     rowwise = op.type == "RowWiseSparseAdagrad"
     epsilon = op.args.number("epsilon", default=1e-5)
     weight_decay = op.args.number("weight_decay", default=0.0)
     if not rowwise and op.args.number("decay", default=1.0) != 1.0:
-        op.unsupported("decay has to be 1", code="invalid-argument")
+        op.unsupported("decay must be 1", hint="use Adagrad for a decaying moment", code="invalid-argument")
     if rowwise:
         op.args.ignore("decay", "counter_halflife")
     param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4))
-    table = _vector(op, moments) if rowwise else reshape_like(op, moments, param)
+    table = as_vector(op, moments) if rowwise else reshape_like(op, moments, param)
     indices, grads = _indices_and_rows(op, 2, 3, param)
 
-    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
-        (row, moment), (grad,) = old, given
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
+        (row, moment), (grad,) = old, operands
         if weight_decay:
             grad = add(inside, mul(inside, row, weight_decay), grad)
         grown = add(inside, moment, _mean_square(inside, grad) if rowwise else square(inside, grad))
         rate = div(inside, lr, add(inside, sqrt(inside, grown), epsilon))
         if rowwise:
-            rate = _column(inside, rate, row)
+            rate = broadcast_over_rows(inside, rate, row)
         return [add(inside, row, mul(inside, grad, rate)), grown], []
 
     (new, new_moments), _ = update_rows(op, indices, [param, table], [grads], [], step)
@@ -96,7 +95,11 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
 
 @family.converts("SparseAdam", "RowWiseSparseAdam", expects=_operands(indices=3, lr=5, iteration=6))
 def sparse_adam(op: Op) -> tuple[Value, ...]:
-    """Rowwise: one second moment a row, of the mean of the squares; ``enableRAdam`` is not read there."""
+    """SparseAdam(param, m1, m2, indices, grad, lr, iter; beta1=0.9, beta2=0.999, epsilon=1e-5, ...) -> param, m1, m2.
+
+    A fourth output is the step; ``enableRAdam`` is 0 by default. RowWiseSparseAdam likewise, with
+    one second moment per row, of the mean of the row's squares, and without ``enableRAdam``.
+    """
     rowwise = op.type == "RowWiseSparseAdam"
     beta1, beta2 = op.args.number("beta1", default=0.9), op.args.number("beta2", default=0.999)
     epsilon = op.args.number("epsilon", default=1e-5)
@@ -105,18 +108,18 @@ def sparse_adam(op: Op) -> tuple[Value, ...]:
     both, first, power2 = adam_corrections(op, op.input(6), beta1, beta2)
     rectification = _rectification(op, power2, beta2) if rectified else None
     moment1 = reshape_like(op, op.input(1), param)
-    moment2 = _vector(op, op.input(2)) if rowwise else reshape_like(op, op.input(2), param)
+    moment2 = as_vector(op, op.input(2)) if rowwise else reshape_like(op, op.input(2), param)
     indices, grads = _indices_and_rows(op, 3, 4, param)
 
-    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
-        (row, m1, m2), (grad,) = old, given
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
+        (row, m1, m2), (grad,) = old, operands
         m1 = blend(inside, m1, grad, beta1)
         m2 = blend(inside, m2, _mean_square(inside, grad) if rowwise else square(inside, grad), beta2)
-        root = _column(inside, sqrt(inside, m2), row) if rowwise else sqrt(inside, m2)
+        root = broadcast_over_rows(inside, sqrt(inside, m2), row) if rowwise else sqrt(inside, m2)
         change = div(inside, mul(inside, m1, both), add(inside, root, epsilon))
         if rectification is not None:
-            enough, factor = rectification
-            change = inside.emit("Where", enough, mul(inside, change, factor), mul(inside, m1, first))
+            usable, factor = rectification
+            change = inside.emit("Where", usable, mul(inside, change, factor), mul(inside, m1, first))
         return [add(inside, row, mul(inside, change, lr)), m1, m2], [change]
 
     tables, (changes,) = update_rows(op, indices, [param, moment1, moment2], [grads], [grads], step)
@@ -129,7 +132,12 @@ def sparse_adam(op: Op) -> tuple[Value, ...]:
 
 
 def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
-    """RAdam's: whether there have been steps enough to use the second moment, and by how much it counts."""
+    """Return RAdam's rectification: whether the second moment is usable yet, and the factor of the step if it is.
+
+    The length of the approximated simple moving average is ``limit - 2 * t * beta2 ** t / (1 - beta2 ** t)``. From 5 on
+    the step is rectified; before, it is the bias-corrected first moment. (L. Liu et al., "On the Variance of the
+    Adaptive Learning Rate and Beyond", 2019.)
+    """
     limit = 2.0 / (1.0 - beta2) - 1.0
     step = cast(op, add(op, scalar(op, op.input(6)), 1), ir.DataType.DOUBLE)
     length = sub(op, limit, div(op, mul(op, step, power2, 2.0), sub(op, 1.0, power2)))
@@ -141,13 +149,14 @@ def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
 
 @family.converts("SparseAdadelta", expects=_operands(indices=3, lr=5))
 def sparse_adadelta(op: Op) -> tuple[Value, ...]:
+    """SparseAdadelta(param, moment, delta, indices, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, delta."""
     epsilon, decay = adadelta_arguments(op)
     param, lr = op.input(0), scalar(op, op.input(5))
     moment, delta = (reshape_like(op, op.input(i), param) for i in (1, 2))
     indices, grads = _indices_and_rows(op, 3, 4, param)
 
-    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
-        return adadelta_step(inside, old[0], old[1], old[2], given[0], lr, epsilon, decay), []
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
+        return adadelta_step(inside, old[0], old[1], old[2], operands[0], lr, epsilon, decay), []
 
     tables, _ = update_rows(op, indices, [param, moment, delta], [grads], [], step)
     return tables[0], reshape_like(op, tables[1], op.input(1)), reshape_like(op, tables[2], op.input(2))
@@ -155,25 +164,27 @@ def sparse_adadelta(op: Op) -> tuple[Value, ...]:
 
 @family.converts("SparseFtrl", expects=_operands(indices=2))
 def sparse_ftrl(op: Op) -> tuple[Value, ...]:
+    """SparseFtrl(param, nz, indices, grad[, alpha]; alpha=0.005, beta=1, lambda1=0.001, lambda2=0.001) -> param, nz."""
     alpha_inverse, arguments = ftrl_alpha(op, 4), ftrl_arguments(op)
     param, state = op.input(0), op.input(1)
     indices, grads = _indices_and_rows(op, 2, 3, param)
 
-    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
-        return ftrl_step(inside, old[0], given[0], old[1], alpha_inverse, arguments), []
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
+        return ftrl_step(inside, old[0], operands[0], old[1], alpha_inverse, arguments), []
 
     return tuple(update_rows(op, indices, [param, state], [grads], [], step)[0])
 
 
 @family.converts("SparseMomentumSGDUpdate", expects=_operands(indices=4, lr=2))
 def sparse_momentum(op: Op) -> tuple[Value, ...]:
+    """SparseMomentumSGDUpdate(grad, moment, lr, param, indices; momentum=0.0, nesterov=0) -> grad, moment, param."""
     momentum, nesterov = momentum_arguments(op)
     param, lr = op.input(3), scalar(op, op.input(2))
     moments = reshape_like(op, op.input(1), param)
     indices, grads = _indices_and_rows(op, 4, 0, param)
 
-    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
-        adjusted, moment = momentum_step(inside, given[0], old[0], lr, momentum, nesterov=nesterov)
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
+        adjusted, moment = momentum_step(inside, operands[0], old[0], lr, momentum, nesterov=nesterov)
         return [moment, sub(inside, old[1], adjusted)], [adjusted]
 
     (new_moments, new), (adjusted,) = update_rows(op, indices, [moments, param], [grads], [grads], step)
@@ -182,14 +193,18 @@ def sparse_momentum(op: Op) -> tuple[Value, ...]:
 
 @family.converts("SparseStorm", expects=_operands(indices=4, lr=5))
 def sparse_storm(op: Op) -> tuple[Value, ...]:
+    """SparseStorm(param, moment, sum, grad, indices, lr; momentum=10.0, beta=0.1) -> param, moment, sum.
+
+    All rows have the same rate, that of the sum of all squared gradients.
+    """
     param, lr = op.input(0), scalar(op, op.input(5))
     moments = reshape_like(op, op.input(1), param)
     indices, grads = _indices_and_rows(op, 4, 3, param)
     squares = add(op, op.input(2), total(op, square(op, grads)))
     rate, keep = storm_rates(op, scalar(op, squares), lr)
 
-    def step(inside: Op, old: list[Value], given: list[Value]) -> tuple[list[Value], list[Value]]:
-        (row, moment), (grad,) = old, given
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
+        (row, moment), (grad,) = old, operands
         moment = add(inside, grad, mul(inside, sub(inside, moment, grad), keep))
         return [add(inside, row, mul(inside, moment, rate)), moment], []
 
@@ -199,7 +214,11 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
 
 @family.converts("SparseWngrad", expects=_operands(indices=2, lr=4))
 def sparse_wngrad(op: Op) -> tuple[Value, Value]:
-    """The steps of an index that comes twice add up; unlike Wngrad, the sum of squares is divided without epsilon."""
+    """SparseWngrad(param, seq_b, indices, grad, lr; epsilon=1e-5) -> param, seq_b.
+
+    A step does not depend on the parameter, so that the steps of a repeated index are just added. Unlike Wngrad, the
+    sum of squares is divided by ``b`` without epsilon.
+    """
     epsilon = op.args.number("epsilon", default=1e-5)
     param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(4))
     indices, grads = _indices_and_rows(op, 2, 3, param)
@@ -210,12 +229,16 @@ def sparse_wngrad(op: Op) -> tuple[Value, Value]:
 
 @family.converts("SparseLpRegularizer", expects={0: TensorInfo(FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
 def sparse_lp_regularizer(op: Op) -> Value:
-    """P = 1 moves elements by lambda towards 0, and not past it; p = 2 scales them."""
+    """SparseLpRegularizer(param, indices[, grad]; p=2.0, reg_lambda=1e-5) -> param.
+
+    p=1 moves elements by ``reg_lambda`` towards 0, but not beyond (soft thresholding); p=2 scales them by
+    ``1 - reg_lambda``. The gradient is not used.
+    """
     p, strength = op.args.number("p", default=2.0), op.args.number("reg_lambda", default=1e-5)
     if p not in (1.0, 2.0):
-        op.unsupported(f"p has to be 1 or 2, not {p:g}", code="invalid-argument")
+        op.unsupported(f"p must be 1 or 2, not {p:g}", code="invalid-argument")
     if not 0 < strength < 1:
-        op.unsupported(f"reg_lambda has to be between 0 and 1, not {strength:g}", code="invalid-argument")
+        op.unsupported(f"reg_lambda must be between 0 and 1 (exclusive), not {strength:g}", code="invalid-argument")
 
     def step(inside: Op, old: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         if p == 2.0:
@@ -228,10 +251,13 @@ def sparse_lp_regularizer(op: Op) -> Value:
 
 @family.converts("SparseNormalize", "Float16SparseNormalize", expects={1: TensorInfo(ir.DataType.INT64, (None,))})
 def sparse_normalize(op: Op) -> Value:
-    """Rows scaled to the norm given, or only those that are longer; the gradient, if there is one, is not used."""
+    """SparseNormalize | Float16SparseNormalize(param, indices[, grad]; norm=1.0, use_max_norm=1) -> param.
+
+    Rows are scaled to the 2-norm ``norm``; with ``use_max_norm`` only longer ones. The gradient is not used.
+    """
     norm, longer_only = op.args.number("norm", default=1.0), op.args.flag("use_max_norm", default=True)
     if norm < 0:
-        op.unsupported("norm has to be at least 0", code="invalid-argument")
+        op.unsupported(f"norm must not be negative: {norm}", code="invalid-argument")
     param, indices = op.input(0), flat_indices(op, op.input(1))
     rows = cast(op, op.emit("Gather", param, indices, axis=0), FLOAT)
     axes = op.const(list(range(1, op.rank(param))), np.int64)
@@ -253,7 +279,11 @@ def sparse_normalize(op: Op) -> Value:
     },
 )
 def row_wise_counter(op: Op) -> tuple[Value, Value]:
-    """A count for each row that decays by half every counter_halflife iterations; none where that is not above 0."""
+    """RowWiseCounter(prev_iter, counter, indices, iter; counter_halflife=-1) -> prev_iter, counter.
+
+    A count per row, incremented for each of its indices, which decays by half every ``counter_halflife`` iterations;
+    without effect if that is not positive.
+    """
     halflife = op.args.integer("counter_halflife", default=-1)
     last, counts = op.input(0), op.input(1)
     if halflife <= 0:
@@ -267,5 +297,5 @@ def row_wise_counter(op: Op) -> tuple[Value, Value]:
         decay = inside.emit("Exp", mul(inside, cast(inside, passed, ir.DataType.DOUBLE), -math.log(2.0) / halflife))
         return [inside.emit("Max", now, before), add(inside, mul(inside, decay, count), 1.0)], []
 
-    (new_last, new_counts), _ = update_rows(op, indices, [_vector(op, last), _vector(op, counts)], [], [], step)
+    (new_last, new_counts), _ = update_rows(op, indices, [as_vector(op, last), as_vector(op, counts)], [], [], step)
     return reshape_like(op, new_last, last), reshape_like(op, new_counts, counts)

@@ -1,4 +1,11 @@
-"""YellowFin: momentum SGD that tunes its learning rate and momentum by the gradients it has seen."""
+"""YellowFin: momentum SGD that tunes its learning rate and momentum by the gradients that it has seen.
+
+(J. Zhang and I. Mitliagkas, "YellowFin and the Art of Momentum Tuning", 2017.) From moving averages it estimates the
+range of curvatures [h_min, h_max], the variance C of the gradients and the distance D to the optimum, and chooses the
+momentum mu and the rate alpha that minimize the expected squared distance after one step of SGD on a quadratic:
+``mu * D ** 2 + alpha ** 2 * C`` subject to ``sqrt(mu) >= (sqrt(h_max / h_min) - 1) / (sqrt(h_max / h_min) + 1)`` and
+``alpha = (1 - sqrt(mu)) ** 2 / h_min``.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +24,31 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("yellowfin")
 
 _ITERATION = 9
-_SCALARS = 5
+_SCALARS = 5  # in scalars_memory
 
 
 @dataclass(frozen=True)
 class _Averages:
-    """How moving averages are kept: ``beta`` of the old one; ``factor`` undoes that they started at 0."""
+    """Exponential moving averages.
+
+    Attributes:
+        op: the operator under conversion.
+        beta: the weight of the old average.
+        factor: the correction of the bias towards the initial 0; None without zero_debias.
+    """
 
     op: Op
     beta: float
     factor: Value | None
 
-    def moved(self, old: Value, new: Value) -> tuple[Value, Value]:
-        """The average after a step, and what it is without its start."""
+    def update(self, old: Value, new: Value) -> tuple[Value, Value]:
+        """Return the average after a step, and the same with its bias corrected."""
         average = add(self.op, mul(self.op, old, self.beta), mul(self.op, new, 1.0 - self.beta))
         return average, average if self.factor is None else mul(self.op, average, self.factor)
 
 
 def _operand(_: OpView, index: int) -> TensorInfo:
+    """Describe operands: float tensors, and the iteration."""
     if index == _ITERATION:
         return TensorInfo(ir.DataType.INT64, (1,))
     return TensorInfo(ir.DataType.FLOAT)
@@ -42,7 +56,12 @@ def _operand(_: OpView, index: int) -> TensorInfo:
 
 @family.converts("YellowFin", expects=_operand)
 def yellowfin(op: Op) -> tuple[Value, ...]:
-    """Parameter, momentum, rate, momentum's factor, window of curvatures, two averages of gradients, and scalars."""
+    """YellowFin(param, moment, lr_avg, mu_avg, curv_win, g_avg, g2_avg, scalars_memory, grad, iter; ...) -> 8 outputs.
+
+    The outputs are the first eight operands, updated. Arguments: curv_win_width=20, nesterov=0, zero_debias=1,
+    epsilon=1e-6 and beta=0.999. ``scalars_memory`` holds five moving averages: of the gradient's norm, of its square,
+    of the logarithms of h_min and h_max, and of D. Parameters move with the rate and momentum of the step before.
+    """
     window = op.args.integer("curv_win_width", default=20)
     nesterov = op.args.flag("nesterov", default=False)
     debias = op.args.flag("zero_debias", default=True)
@@ -52,30 +71,33 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
     power = op.emit("Pow", op.const(beta, np.float32), cast(op, iteration, ir.DataType.FLOAT))
     averages = _Averages(op, beta, op.emit("Reciprocal", sub(op, 1.0, power)) if debias else None)
 
+    # The step, with the rate and momentum of the previous iteration.
     new_moment = add(op, mul(op, moment, scalar(op, factor)), mul(op, grad, scalar(op, rate)))
     step = new_moment
     if nesterov:
         ahead = mul(op, new_moment, add(op, scalar(op, factor), 1.0))
         step = sub(op, ahead, mul(op, moment, scalar(op, factor)))
 
-    least = op.const(epsilon, np.float32)
+    # Norms, curvatures and the variance are at least epsilon.
+    floor = op.const(epsilon, np.float32)
     old = [scalar(op, v) for v in op.emit("Split", memory, axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
-    new_mean, center = averages.moved(mean, grad)
-    new_mean_square, _ = averages.moved(mean_square, square(op, grad))
-    norm2 = op.emit("Max", total(op, square(op, grad)), least)
-    norm2_average, norm2_now = averages.moved(old[1], norm2)
-    norm_average, _ = averages.moved(old[0], sqrt(op, norm2))
+    new_mean, center = averages.update(mean, grad)
+    new_mean_square, _ = averages.update(mean_square, square(op, grad))
+    norm2 = op.emit("Max", total(op, square(op, grad)), floor)
+    norm2_average, norm2_now = averages.update(old[1], norm2)
+    norm_average, _ = averages.update(old[0], sqrt(op, norm2))
     new_curvatures, low, high = _curvatures(op, curvatures, norm2, iteration, window)
-    low_average, low_now = averages.moved(old[2], low)
-    high_average, high_now = averages.moved(old[3], high)
-    low_now, high_now = (op.emit("Max", op.emit("Exp", v), least) for v in (low_now, high_now))
-    variance = op.emit("Max", sub(op, norm2_now, total(op, square(op, center))), least)
-    distance_average, distance = averages.moved(old[4], div(op, norm_average, norm2_average))
+    low_average, low_now = averages.update(old[2], low)
+    high_average, high_now = averages.update(old[3], high)
+    low_now, high_now = (op.emit("Max", op.emit("Exp", v), floor) for v in (low_now, high_now))
+    variance = op.emit("Max", sub(op, norm2_now, total(op, square(op, center))), floor)
+    distance_average, distance = averages.update(old[4], div(op, norm_average, norm2_average))
 
+    # In the first iteration the averages are not meaningful yet: keep rate and momentum.
     tuned = _tuned(op, low_now, high_now, variance, distance)
-    first = op.emit("Less", op.const(1, np.int64), iteration)
+    later = op.emit("Less", op.const(1, np.int64), iteration)
     new_rate, new_factor = (
-        op.emit("Where", first, averages.moved(before, now)[0], before)
+        op.emit("Where", later, averages.update(before, now)[0], before)
         for before, now in zip((rate, factor), tuned, strict=True)
     )
     scalars = (norm_average, norm2_average, low_average, high_average, distance_average)
@@ -85,25 +107,35 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
 
 
 def _curvatures(op: Op, window: Value, norm2: Value, iteration: Value, width: int) -> tuple[Value, Value, Value]:
-    """The window with the logarithm of a squared norm in its turn, and the least and the largest in it so far."""
-    places = indices(op, width)
-    turn = op.emit("Mod", sub(op, iteration, 1), op.const(width, np.int64))
-    new = op.emit("Where", op.emit("Equal", places, turn), op.emit("Log", norm2), window)
-    seen = op.emit("Less", places, iteration)
-    ends = [
-        op.emit(kind, op.emit("Where", seen, new, op.const(unseen, np.float32)), keepdims=0)
-        for kind, unseen in (("ReduceMin", np.inf), ("ReduceMax", -np.inf))
+    """Update the window of curvatures, and return it with the minimum and the maximum in it.
+
+    A curvature is the squared norm of the gradient. The window is a ring of the logarithms of the last ``width`` ones;
+    the elements that are not written yet do not count.
+    """
+    slots = indices(op, width)
+    current = op.emit("Mod", sub(op, iteration, 1), op.const(width, np.int64))
+    new = op.emit("Where", op.emit("Equal", slots, current), op.emit("Log", norm2), window)
+    written = op.emit("Less", slots, iteration)
+    extremes = [
+        op.emit(kind, op.emit("Where", written, new, op.const(neutral, np.float32)), keepdims=0)
+        for kind, neutral in (("ReduceMin", np.inf), ("ReduceMax", -np.inf))
     ]
-    return new, ends[0], ends[1]
+    return new, extremes[0], extremes[1]
 
 
 def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) -> tuple[Value, Value]:
-    """Learning rate and momentum for a range of curvatures: the root of a cubic polynomial."""
-    spread = sqrt(op, div(op, high, low))
-    limit = div(op, sub(op, spread, 1.0), add(op, spread, 1.0))
+    """Return learning rate and momentum for a range of curvatures.
+
+    Without the constraint, ``x = sqrt(mu)`` is the root of ``p * x = (1 - x) ** 3`` with ``p = (D * h_min) ** 2 / (2 *
+    C)``. In ``y = x - 1`` that is the depressed cubic ``y ** 3 + p * y + p = 0``, which Cardano's formula solves: ``y =
+    w - p / (3 * w)`` with ``w ** 3 = -(p + sqrt(p ** 2 + 4 / 27 * p ** 3)) / 2``.
+    """
+    root_of_condition = sqrt(op, div(op, high, low))
+    limit = div(op, sub(op, root_of_condition, 1.0), add(op, root_of_condition, 1.0))
     p = div(op, square(op, mul(op, distance, low)), mul(op, variance, 2.0))
-    inner = sqrt(op, add(op, square(op, p), mul(op, p, p, p, 4.0 / 27.0)))
-    cube = mul(op, add(op, inner, p), -0.5)
+    discriminant = sqrt(op, add(op, square(op, p), mul(op, p, p, p, 4.0 / 27.0)))
+    cube = mul(op, add(op, discriminant, p), -0.5)
+    # The cube is negative, and so is its real root w.
     w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), -1.0)
     root = add(op, sub(op, w, div(op, div(op, p, 3.0), w)), 1.0)
     momentum = op.emit("Max", square(op, root), square(op, limit))
