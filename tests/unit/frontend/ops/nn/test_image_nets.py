@@ -75,7 +75,6 @@ def test_noise_of_the_preprocessing_has_its_deviation() -> None:
         (operator("MaxPool", ["X"], ["Y"], kernel=2, stride=3, legacy_pad=3), (1, 1, 7, 9), "must overlap the image"),
         (operator("MaxPool", ["X"], ["Y"], kernel=2, legacy_pad=4), (1, 1, 7, 9), "legacy_pad must be 0, 1, 2 or 3"),
         (operator("PadImage", ["X"], ["Y"], mode="reflect", pad=4), (1, 1, 3, 9), "must not exceed one reflection"),
-        (operator("MaxPool", ["X"], ["Y"], kernel=2, sride=3), (1, 1, 7, 9), "'sride'"),
     ],
 )
 def test_what_caffe2_leaves_undefined_is_refused(op: OperatorDef, shape: tuple[int, ...], reason: str) -> None:
