@@ -1,1 +1,1 @@
-"""The passes of the import."""
+"""The passes of the import, one per file."""

@@ -67,7 +67,7 @@ def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:
             yield node
 
 
-def _schema(node: ir.Node, version: int) -> Any:  # onnx's own annotations lack what is read of it
+def _schema(node: ir.Node, version: int) -> Any:  # onnx's own annotations lack the attributes that are read here
     try:
         return onnx.defs.get_schema(node.op_type, version, "")
     except onnx.defs.SchemaError:
@@ -107,7 +107,7 @@ def _call(node: ir.Node, body: onnx.FunctionProto, schema: Any) -> None:
 
 
 def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
-    """The attributes and the defaults of others. Bodies are not passed: a definition made for them holds them."""
+    """The attributes, with defaults for those that are not set. The definition holds the graph attributes."""
     graphs = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
     own = {name: attr for name, attr in node.attributes.items() if attr.type not in graphs}
     defaults = {
@@ -119,7 +119,7 @@ def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
 
 
 def _definition(node: ir.Node, schema: Any, version: int) -> onnx.FunctionProto | None:
-    """The newest definition that holds in the model's opset; None where there is none for these types."""
+    """The newest definition that is valid in the model's opset; None if ONNX has none for these types."""
     if schema.has_context_dependent_function:
         known = [old for old in schema.context_dependent_function_opset_versions if old <= version]
         types = [_type(value).SerializeToString() for value in node.inputs]
@@ -132,7 +132,7 @@ def _definition(node: ir.Node, schema: Any, version: int) -> onnx.FunctionProto 
 
 
 def _type(value: ir.Value | None) -> onnx.TypeProto:
-    """What is known of an operand's type; empty for one that is left out."""
+    """What is known of an operand's type; empty for a missing operand."""
     if value is None or value.type is None:
         return onnx.TypeProto()
     kind = ir.to_proto(value.type)

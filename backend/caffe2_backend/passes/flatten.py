@@ -44,8 +44,8 @@ class LiftConstants(InPlacePass[Import]):
 
     def __call__(self, state: Import) -> None:
         """Lift the constants of the model."""
-        _give_out_by_nodes(state.model)
-        _name_apart(state.model)
+        _add_identities_to_outputs(state.model)
+        _make_names_unique(state.model)
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
         common.LiftSubgraphInitializersToMainGraphPass()(state.model)
 
@@ -64,7 +64,7 @@ class InferShapes(InPlacePass[Import]):
 
 
 def infer(model: ir.Model) -> None:
-    """Complete what is known of the values of a model, in place."""
+    """Infer the types and shapes of the values of a model, in place."""
     proto = without_weights(model)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
     try:
@@ -81,7 +81,7 @@ def infer(model: ir.Model) -> None:
 
 
 def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
-    """Give bodies copies of the constants that they read: ONNX's inference sees no values of the graphs around one."""
+    """Copy the constants that bodies read into them: ONNX's inference does not see the values of outer graphs."""
     for node in graph.node:
         for attr in node.attribute:
             for body in (attr.g, *attr.graphs):
@@ -91,7 +91,7 @@ def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorP
 
 
 def type_formals(model: ir.Model) -> bool:
-    """Complete formal inputs of bodies by what they are given; whether there was anything to complete."""
+    """Complete the types of bodies' inputs from the operands of their nodes. Return whether a type was completed."""
     found = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.op_type in _BODIES and node.domain in ("", "ai.onnx"):
@@ -105,14 +105,14 @@ def type_formals(model: ir.Model) -> bool:
 
 
 def _of_loop(node: ir.Node) -> Iterator[_Known]:
-    """States may change their shapes."""
+    """The types of the inputs of a Loop's body; the shapes of states may change."""
     yield ir.TensorType(ir.DataType.INT64), ir.Shape(())
     yield ir.TensorType(ir.DataType.BOOL), None
     yield from ((None if value is None else value.type, None) for value in node.inputs[2:])
 
 
 def _of_scan(node: ir.Node) -> Iterator[_Known]:
-    """States keep their shapes; of what is scanned there is a row."""
+    """The types and shapes of the inputs of a Scan's body: states, then elements of the scanned sequences."""
     count = node.attributes.get_int("num_scan_inputs", 0)
     axes = node.attributes.get_ints("scan_input_axes", ()) or [0] * count
     states = len(node.inputs) - count
@@ -150,8 +150,8 @@ def _complete(value: ir.Value, kind: onnx.TypeProto) -> None:
         value.shape = shape
 
 
-def _give_out_by_nodes(model: ir.Model) -> None:
-    """Have a node of its own for each output of a body that is a constant: constants are the main graph's."""
+def _add_identities_to_outputs(model: ir.Model) -> None:
+    """Add an Identity for each output of a body that is a constant, because constants move to the main graph."""
     for body in model.graphs():
         if body is model.graph:
             continue
@@ -164,8 +164,8 @@ def _give_out_by_nodes(model: ir.Model) -> None:
                 body.outputs[position] = node.outputs[0]
 
 
-def _name_apart(model: ir.Model) -> None:
-    """Give every value of every graph a name of its own: Caffe2's bodies share one workspace."""
+def _make_names_unique(model: ir.Model) -> None:
+    """Make the names of all values of all graphs unique: Caffe2's bodies share one workspace."""
     taken = {*reserved_names(model.graph)}
     for graph in model.graphs():
         values = [*graph.inputs, *graph.initializers.values(), *(value for node in graph for value in node.outputs)]

@@ -15,7 +15,7 @@ from caffe2_bridge.passes import InPlacePass
 
 logger = logging.getLogger(__name__)
 
-_LARGEST: Final = 1024  # of what is computed: shapes, lists of axes, conditions; weights stay as they are
+_LARGEST: Final = 1024  # elements of what is folded: shapes, lists of axes, conditions, but not weights
 
 
 class FoldConstants(InPlacePass[Import]):
@@ -67,5 +67,5 @@ def _quiet() -> Iterator[None]:
 
 
 def _is_of_tensors(node: ir.Node) -> bool | None:
-    """False for what gives sequences or optional values, else None: the folder decides."""
+    """False for nodes that output sequences or optional values; None leaves the decision to the folder."""
     return False if node.op_type.startswith("Sequence") or node.op_type == "Optional" else None

@@ -34,12 +34,13 @@ class RemoveSequences(InPlacePass[Import]):
     def __call__(self, state: Import) -> None:
         """Replace the sequences of the model."""
         model = state.model
-        if state.foreign == "carry" or not any(
-            node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(model.graph)
-        ):
+        if not any(node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(model.graph)):
+            return
+        if state.foreign == "carry":
+            logger.debug("sequences kept: operators may be carried")
             return
         names = Names(value_names(model))
-        for loops in (False, True):  # what stands in loops has its rank from what is read of sequences
+        for loops in (False, True):  # values in loops get their rank from reads of sequences before them
             _Remover(model.graph, names, loops=loops).run()
             _forget_shapes(model)
             infer(model)
@@ -48,14 +49,14 @@ class RemoveSequences(InPlacePass[Import]):
 
 
 def _forget_shapes(model: ir.Model) -> None:
-    """Have shapes inferred anew: exporters and ONNX's inference go by the letter of SplitToSequence, see below."""
+    """Remove all shapes, to infer them again: they follow the letter of SplitToSequence, see below."""
     for graph in model.graphs():
         for value in (value for node in graph for value in node.outputs):
             value.shape = None
 
 
 def _rank_loops(model: ir.Model) -> bool:
-    """Give states after loops the ranks that they have after a round, which ONNX's inference leaves open."""
+    """Set the ranks of the outputs of loops from those of the body's outputs, which ONNX's inference does not do."""
     found = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
         if node.op_type == "Loop" and not node.domain:
@@ -79,6 +80,9 @@ class _Remover:
         """Replace the sequences of all graphs."""
         self._graph(self._main)
         self._drop_unread()
+        kept = sum(node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(self._main))
+        if kept:
+            logger.debug("%d operators on sequences cannot be expressed by tensors", kept)
 
     def _graph(self, graph: ir.Graph) -> None:
         for node in tuple(graph):
@@ -110,8 +114,8 @@ class _Remover:
             case "SequenceConstruct":
                 made = Items(tuple(value for value in node.inputs if value is not None))
             case "SplitToSequence" if operands[0] is not None:
-                # By ONNX's words ``keepdims`` has no meaning beside sizes; onnxruntime and PyTorch go by it, where a
-                # size is 1.
+                # ONNX's specification ignores ``keepdims`` where sizes are given; onnxruntime and PyTorch follow it
+                # where a size is 1.
                 keep = bool(_integer(node, "keepdims", 1))
                 made = emitter.split(operands[0], operands[1], _integer(node, "axis", 0), keep=keep)
             case "SequenceInsert" if of is not None and operands[1] is not None:
@@ -161,9 +165,9 @@ class _Remover:
         body = node.attributes["body"].as_graph()
         before = self._emitter.at(node)
         held = len(node.inputs) - 2
-        added: dict[int, list[ir.Value]] = {}  # state by number: what each round adds to it
+        added: dict[int, list[ir.Value]] = {}  # state index: what each iteration adds to it
         fixed: set[int] = set()
-        grown: dict[int, ir.Value] = {}  # state by number: what it is at first
+        grown: dict[int, ir.Value] = {}  # state index: its initial value
         for number in range(held):
             start, formal = node.inputs[2 + number], body.inputs[2 + number]
             first = None if start is None else self._known.get(start)
@@ -202,7 +206,7 @@ class _Remover:
         fixed: set[int],
         grown: dict[int, ir.Value],
     ) -> None:
-        """A new Loop without the states that are no tensors, and with a stacked output for each that only grows."""
+        """A new Loop without the states that are not tensors, and with a scan output for each that only grows."""
         end = self._emitter.at(body)
         held = len(node.inputs) - 2
         kept = [number for number in range(held) if number not in added and number not in fixed]
@@ -236,7 +240,7 @@ class _Remover:
         self._done.append(node)
 
     def _drop_unread(self) -> None:
-        """Take out what nothing reads any more."""
+        """Remove nodes whose outputs are not used any more."""
         count = -1
         while count != len(self._done):
             count = len(self._done)
@@ -249,7 +253,7 @@ class _Remover:
 
 
 def _added_items(body: ir.Graph, formal: ir.Value, result: ir.Value) -> list[ir.Value] | None:
-    """What a round adds to the end of a sequence that it does not read otherwise; None where it does more."""
+    """What an iteration appends to a sequence that it does not use otherwise; None if it does anything else with it."""
     items: list[ir.Value] = []
     value = result
     while value is not formal:
@@ -270,7 +274,7 @@ def _added_items(body: ir.Graph, formal: ir.Value, result: ir.Value) -> list[ir.
 
 
 def _chain(formal: ir.Value, result: ir.Value) -> list[ir.Node]:
-    """The nodes between a sequence at a round's start and at its end."""
+    """The nodes between a sequence at the start and at the end of an iteration."""
     nodes: list[ir.Node] = []
     while result is not formal:
         node = result.producer()
@@ -282,14 +286,14 @@ def _chain(formal: ir.Value, result: ir.Value) -> list[ir.Node]:
 
 
 def _stacked(emitter: Emitter, items: list[ir.Value]) -> ir.Value:
-    """What a round gives out for the items that it adds: the one, or all of them along a new first axis."""
+    """The output of an iteration for the items that it appends: the only one, or all of them along a new first axis."""
     made = items[0] if len(items) == 1 else emitter.concatenated(Items(tuple(items)), 0, new=True)
     assert made is not None
     return emitter.emit("Identity", made)
 
 
 def _flat(emitter: Emitter, value: ir.Value, items: list[ir.Value]) -> Contents | None:
-    """The items of all rounds, from the stacked output of a loop."""
+    """The items of all iterations, from the scan output of a loop."""
     value.type, shape = items[0].type, items[0].shape
     if shape is not None:
         value.shape = ir.Shape([None] * (len(shape) + (1 if len(items) == 1 else 2)))
@@ -300,7 +304,7 @@ def _flat(emitter: Emitter, value: ir.Value, items: list[ir.Value]) -> Contents 
 
 
 def _replace(old: ir.Value, new: ir.Value) -> None:
-    """Give a value's name and its readers to another."""
+    """Move the name and the readers of a value to another."""
     new.name, old.name = old.name, None
     if new.type is None and isinstance(old.type, ir.TensorType):
         new.type, new.shape = old.type, old.shape

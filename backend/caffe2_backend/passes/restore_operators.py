@@ -47,7 +47,7 @@ class RestoreOperators(InPlacePass[Import]):
 
 
 def _may_stay_old(model: ir.Model, found: Sequence[Match]) -> bool:
-    """Whether ONNX operators of an opset that cannot be converted may remain, which go with no others in a net."""
+    """Whether ONNX operators of an earlier opset may remain: a net cannot mix them with Caffe2 operators."""
     version = model.opset_imports.get("", WORKING_OPSET)
     nodes = {node for match in found for node in match.nodes}
     return version < WORKING_OPSET and any(node not in nodes for node in model.graph)
@@ -63,7 +63,7 @@ class _Restoring:
         self.taken = {str(value.name) for value in values}
 
     def put(self, match: Match) -> None:
-        """Put the operator's node before the last of those that make its outputs."""
+        """Insert the operator's node before the last of the nodes that compute its outputs."""
         reads, _ = blobs_of(match.origin.operator)
         inputs = [self._input(blob, operand) for blob, operand in zip(reads, match.inputs, strict=True)]
         for known, value in zip(match.origin.operands, inputs, strict=False):
@@ -99,7 +99,7 @@ class _Restoring:
         return value
 
     def finish(self, found: Sequence[Match]) -> None:
-        """Remove what nothing reads any more."""
+        """Remove nodes and initializers that are not used any more."""
         self._remove_unread([node for match in found for node in match.nodes])
         if any(match.origin.roots > 1 for match in found):
             self.graph.sort()

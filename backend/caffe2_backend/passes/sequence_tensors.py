@@ -1,4 +1,4 @@
-"""Sequences of tensors without sequences: as the values that they hold, or as one tensor with an axis for them."""
+"""Represent sequences of tensors as the values that they hold, or as one tensor with an axis for the items."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from caffe2_frontend.interop.names import Names
 
 @dataclass(frozen=True)
 class Items:
-    """A sequence of so many values."""
+    """A sequence of a known number of values."""
 
     values: tuple[ir.Value, ...]
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A sequence as long as ``axis`` of a tensor is; an item is the tensor at one place of it, without that axis."""
+    """A sequence along ``axis`` of a tensor; an item is the tensor at one index of it, without that axis."""
 
     tensor: ir.Value
     axis: int
 
     @property
     def rank(self) -> int | None:
-        """The rank of the tensor, where it is known."""
+        """The rank of the tensor, None if it is unknown."""
         return None if self.tensor.shape is None else len(self.tensor.shape)
 
 
@@ -36,7 +36,7 @@ Contents = Items | Rows
 
 
 class Emitter:
-    """Makes nodes, in front of ``anchor`` or at the end of a graph; constants become the main graph's initializers."""
+    """Emits nodes before ``anchor`` or at the end of a graph; constants become the main graph's initializers."""
 
     def __init__(self, main: ir.Graph, names: Names, place: ir.Node | ir.Graph) -> None:
         self._main = main
@@ -44,15 +44,15 @@ class Emitter:
         self._place = place
 
     def at(self, place: ir.Node | ir.Graph) -> Emitter:
-        """One that emits elsewhere."""
+        """An emitter for another position."""
         return Emitter(self._main, self._names, place)
 
     def fresh(self, what: str) -> str:
-        """A name that no other value has."""
+        """A unique name for a value."""
         return self._names.fresh(f"sequence/{what}")
 
     def emit(self, op_type: str, *inputs: ir.Value, rank: int | None = None, **attrs: Any) -> ir.Value:
-        """The output of a new node; ``rank`` is what is known of it."""
+        """The output of a new node; ``rank`` is its rank, if known."""
         return self.emit_several(op_type, *inputs, outputs=1, rank=rank, **attrs)[0]
 
     def emit_several(
@@ -84,10 +84,10 @@ class Emitter:
         self._main.register_initializer(value)
         return value
 
-    # What can be done with a sequence; None: nothing that needs no sequence.
+    # Operations on sequences; they return None where tensors cannot express the result.
 
     def split(self, x: ir.Value, sizes: ir.Value | None, axis: int, *, keep: bool) -> Contents | None:
-        """SplitToSequence. With ``keep`` its items have the axis too."""
+        """SplitToSequence. With ``keep`` the items have the axis too."""
         rank = None if x.shape is None else len(x.shape)
         if axis < 0:
             if rank is None:
@@ -174,7 +174,7 @@ class Emitter:
         return self.emit("Reshape", moved, shape, rank=rank - 1)
 
     def rows(self, of: Contents) -> Rows | None:
-        """The sequence as one tensor; one of no items has none."""
+        """The sequence as one tensor; None for an empty sequence."""
         if isinstance(of, Rows):
             return of
         if not of.values:
@@ -183,12 +183,12 @@ class Emitter:
         return None if stacked is None else Rows(stacked, 0)
 
     def first_rows(self, of: Contents) -> ir.Value | None:
-        """The same with the items along the first axis."""
+        """The sequence as one tensor with the items along the first axis; None for an empty sequence."""
         rows = self.rows(of)
         return None if rows is None else self._moved(rows, 0)
 
     def joined(self, parts: Iterable[Contents]) -> Contents | None:
-        """One sequence after the other; those of no items add nothing."""
+        """The concatenation of sequences."""
         tensors = [self.first_rows(part) for part in parts if part != Items(())]
         known = [tensor for tensor in tensors if tensor is not None]
         if len(known) < len(tensors):
@@ -210,7 +210,7 @@ class Emitter:
 
 
 def become(value: ir.Value, tensor: ir.Value) -> None:
-    """Let a value that was a sequence be a tensor like another."""
+    """Give a value that was a sequence the type and rank of a tensor."""
     value.type = tensor.type
     value.shape = None if tensor.shape is None else ir.Shape([None] * len(tensor.shape))
 
@@ -220,6 +220,6 @@ def _less(rank: int | None) -> int | None:
 
 
 def _constant(value: ir.Value) -> int | None:
-    """A whole number that is known now; of no dims."""
+    """The value of a constant scalar integer, None for another value."""
     tensor = value.const_value
     return int(tensor.numpy()) if tensor is not None and tensor.size == 1 and not tuple(tensor.shape) else None

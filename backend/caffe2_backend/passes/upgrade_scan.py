@@ -1,4 +1,4 @@
-"""Scan of opset 8, which has a batch of its own, as what it is since: a Scan along the batch around one along time."""
+"""Upgrade Scan of opset 8, which has a batch axis, to a later Scan along the batch around one along time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import onnx_ir as ir
 from caffe2_backend.lowering.lower import value_names
 from caffe2_frontend.interop.names import Names
 
-# ONNX's converter takes Scans of opset 8 to have a batch of one, and removes it. As an If they pass: it converts the
-# bodies of that, and asks nothing of its operands.
+# ONNX's converter assumes that Scans of opset 8 have a batch of one, and removes it. Disguised as an If they pass: it
+# converts the bodies of an If, and does not check its operands.
 _DISGUISE: Final = "If"
 
 
@@ -30,7 +30,7 @@ def rewritten(model: ir.Model) -> ir.Model:
 
 
 def undisguise(model: ir.Model) -> None:
-    """Make Scans, in place, of what :func:`rewritten` disguised."""
+    """Turn what :func:`rewritten` disguised back into Scans, in place."""
     _rename(model, _DISGUISE, "Scan")
 
 
@@ -47,7 +47,7 @@ def _is(node: ir.Node, op_type: str) -> bool:
 def _rewrite(node: ir.Node, names: Names) -> None:
     lengths, *operands = node.inputs
     if lengths is not None:
-        raise ValueError("Scan of opset 8 with sequence lengths has no equal later")
+        raise ValueError("Scan of opset 8 with sequence lengths has no later equivalent")
     attributes = dict(node.attributes)
     directions = attributes.pop("directions", None)
     if directions is not None:

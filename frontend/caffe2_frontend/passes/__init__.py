@@ -1,1 +1,1 @@
-"""The passes of the export pipeline, one a file."""
+"""The passes of the export, one per file."""

@@ -39,7 +39,7 @@ class CheckModel(InPlacePass[Export]):
         try:
             inferred = infer_shapes(proto, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
-            # What the converters check one by one may still not go together.
+            # Operators that converters accept one by one may still be incompatible with each other.
             reason = f"ONNX's shape inference rejects the model: {str(error).strip()}"
             found = Diagnostic("invalid-operands", reason, Location(str(model.graph.name)))
             raise ConversionError([*state.findings, found]) from None
@@ -49,7 +49,7 @@ class CheckModel(InPlacePass[Export]):
         unknown = [_unknown_rank(value, model) for value in model.graph.outputs if value.shape is None]
         if unknown:
             raise ConversionError([*state.findings, *unknown])
-        # Strict inference of the whole model is what a full check does beyond this one.
+        # A full check would only add strict inference of the whole model, which was done above.
         onnx.checker.check_model(_with_shapes(proto, model))
 
 
@@ -60,7 +60,7 @@ def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
 
 
 def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:
-    """The protobuf with the shapes of the outputs as they are known now: the checker wants them."""
+    """The protobuf with the completed shapes of the outputs, which the checker requires."""
     for info, value in zip(proto.graph.output, model.graph.outputs, strict=True):
         info.CopyFrom(ir.serde.serialize_value(value))
     return proto

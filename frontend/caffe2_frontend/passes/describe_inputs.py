@@ -18,9 +18,9 @@ from caffe2_frontend.lowering.family import Expectation
 from caffe2_frontend.ops import expectations
 from caffe2_frontend.state import Export
 
-# A use this many operators away from the input still describes it.
+# Operators up to this many operators away from an input still describe it.
 _REACH = 8
-# The outputs of these are as their first input.
+# The first output of these has the type and shape of their first input.
 _TRANSPARENT = frozenset(
     [
         "Copy",
@@ -40,7 +40,7 @@ _TRANSPARENT = frozenset(
 class DescribeInputs(FunctionalPass[Export]):
     """Give every input that the init net does not fill an element type and a shape with named dims.
 
-    What the caller leaves out follows from the operators that read the input: a sequence of a RecurrentNetwork has
+    What the caller leaves out is inferred from the operators that read the input: a sequence of a RecurrentNetwork has
     three dims, lengths are int32. An input that nothing describes is float; its rank must then be given.
     """
 
@@ -58,8 +58,8 @@ class DescribeInputs(FunctionalPass[Export]):
             given = state.inputs.get(name)
             if given is None and name in made:
                 continue
-            told = _told_by_use(name, uses, expectations(), _REACH)
-            info = (given or TensorInfo()).merged(told).merged(TensorInfo(ir.DataType.FLOAT))
+            inferred = _inferred_from_uses(name, uses, expectations(), _REACH)
+            info = (given or TensorInfo()).merged(inferred).merged(TensorInfo(ir.DataType.FLOAT))
             if info.shape is None and info.onnx_type is None:
                 findings.append(_unknown_rank(name, Location(net.name), wanted=name in wanted))
                 if name not in wanted:
@@ -70,7 +70,7 @@ class DescribeInputs(FunctionalPass[Export]):
 
 
 def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
-    """Arguments that tell of operands and cannot be read; a converter might ask for ranks before it reads them."""
+    """Report arguments that describe operands and are invalid; a converter might require ranks before it reads them."""
     for place, op in numbered(net):
         expected = None if op.proto.domain else expectations().get(op.type)
         if expected is None:
@@ -92,7 +92,7 @@ def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
-    """Unknown dims get names: they are free, and two uses of one are equal."""
+    """The shape with names for unknown dims, so that all uses of a dim are equal."""
     if shape is None:
         return None
     return tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(shape))
@@ -115,15 +115,15 @@ def _all_ops(net: NetView) -> Iterator[OpView]:
                 yield from _all_ops(NetView(arg.n))
 
 
-def _told_by_use(
+def _inferred_from_uses(
     name: str, uses: Mapping[str, list[tuple[OpView, int]]], table: Mapping[str, Expectation], reach: int
 ) -> TensorInfo:
-    told = TensorInfo()
+    inferred = TensorInfo()
     for op, index in uses.get(name, ()):
         expected = None if op.proto.domain else table.get(op.type)
         if expected is not None:
-            with suppress(ArgumentError):  # a finding of its own
-                told = told.merged(expected(op, index))
+            with suppress(ArgumentError):  # reported by _wrong_arguments
+                inferred = inferred.merged(expected(op, index))
         if op.type in _TRANSPARENT and op.outputs and reach:
-            told = told.merged(_told_by_use(op.outputs[0], uses, table, reach - 1))
-    return told
+            inferred = inferred.merged(_inferred_from_uses(op.outputs[0], uses, table, reach - 1))
+    return inferred

@@ -36,7 +36,7 @@ class EliminateRedundancy(InPlacePass[Export]):
 
 
 def _remove_identities(graph: ir.Graph) -> None:
-    """Readers of an Identity read its operand.
+    """Let the readers of an Identity read its operand.
 
     An output of the graph stays under its name; where a node of the same graph makes the operand, and it is no output
     too, that node makes the output itself. (onnx_ir's own pass does this to operands of outer graphs as well, which

@@ -20,7 +20,7 @@ _FOLDABLE: Final = frozenset({
 
 
 class FoldConstants(InPlacePass[Export]):
-    """Replace nodes on constants alone by constants, computed when the model is written.
+    """Replace nodes whose operands are all constants by constants, computed when the model is written.
 
     Weights that are transposed, sliced or reordered for ONNX are thus never in memory all at once.
     """

@@ -50,7 +50,7 @@ class LowerNet(FunctionalPass[Export]):
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
-        scope.blobs.update((str(value.name), value) for value in inputs)  # also of those that the init net makes
+        scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
         lowering.ops(numbered(net), scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs)
         findings = _in_net_order([*state.findings, *lowering.findings], net.name)
@@ -64,7 +64,7 @@ class LowerNet(FunctionalPass[Export]):
 
 
 def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:
-    """Each finding once: those of the net in the order of its operators, after all others."""
+    """Each diagnostic once: those of the net in the order of its operators, after all others."""
 
     def position(finding: Diagnostic) -> int:
         outermost = next(iter(finding.location.path), finding.location)
@@ -74,7 +74,7 @@ def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:
 
 
 def _poison_reported(init: InitNet, scope: Scope) -> None:
-    """What operators of the init net read and nothing makes is a finding of the init net already."""
+    """Poison what operators of the init net read without a value: the init net's own diagnostics report it."""
     if not any(finding.code == "not-an-init-net" for finding in init.findings):
         return
     written: set[str] = set()
@@ -100,7 +100,7 @@ def _graph_input(name: str, info: TensorInfo) -> ir.Value:
 
 
 def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
-    """Where each named dim can be read: the first input that has it."""
+    """The first input, and its axis, that has each named dim."""
     found: dict[str, tuple[ir.Value, int]] = {}
     for value in inputs:
         for axis, dim in enumerate(value.shape or ()):
@@ -110,7 +110,7 @@ def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
 
 
 def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
-    """A parameter as a constant that is read from where it lies when the model is written; text is read at once."""
+    """A parameter as a constant, read from its file when the model is written; strings are read at once."""
     tensor: ir.TensorProtocol
     if parameter.dtype.kind in "OSU":
         tensor = string_tensor(parameter.load())
@@ -138,7 +138,7 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
 def _finish(
     name: str, inputs: list[ir.Value], outputs: list[tuple[str, ir.Value | None]], scope: Scope, traces: Traces
 ) -> ir.Graph:
-    """The graph, with each output under its own name: an input, a constant or a blob of another name is passed on.
+    """The graph, with each output under its own name; an input, a constant or a blob of another name gets an Identity.
 
     An input that is an output too keeps its name, and the output gets a new one.
     """
@@ -167,7 +167,7 @@ def _finish(
 
 
 def _passed_on(scope: Scope, value: ir.Value, writer: Trace | None) -> ir.Value:
-    """The same value once more: what an operator gives that has no other node."""
+    """The output of an Identity of the value, with the metadata of the operator that writes the output."""
     node = ir.Node("", "Identity", [value], num_outputs=1)
     scope.nodes.append(node)
     result = node.outputs[0]

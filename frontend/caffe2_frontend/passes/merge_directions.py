@@ -22,7 +22,7 @@ _SAME_IN_BOTH: Final = ("hidden_size", "linear_before_reset")
 
 @dataclass(frozen=True)
 class _Backward:
-    """An operator along a reversed sequence: the sequence, and the reversed result with what it is made of."""
+    """An operator along a reversed sequence: the sequence, the result, and the result reversed again."""
 
     node: ir.Node
     x: ir.Value
@@ -88,7 +88,7 @@ def _is_reversal(node: ir.Node) -> bool:
 
 
 def _source(value: ir.Value | None) -> ir.Value | None:
-    """The lengths that these are, before they were cast and clipped to the sequence."""
+    """The lengths before they were cast and clipped to the length of the sequence."""
     while value is not None:
         node = value.producer()
         if node is None or node.op_type not in ("Cast", "Min", "Max"):
@@ -98,7 +98,7 @@ def _source(value: ir.Value | None) -> ir.Value | None:
 
 
 def _only_reader(value: ir.Value, op_type: str) -> ir.Value | None:
-    """The output of the node that alone reads a value, if it is of that type."""
+    """The output of the only node that reads a value, if the node has that type."""
     uses = value.uses()
     if len(uses) != 1 or value.is_graph_output():
         return None
@@ -107,7 +107,7 @@ def _only_reader(value: ir.Value, op_type: str) -> ir.Value | None:
 
 
 def _key(node: ir.Node) -> tuple[object, ...]:
-    """What two operators must share to be the two directions of one."""
+    """A key that two operators share if they can be merged into the two directions of one operator."""
     attributes = tuple(node.attributes[name].value if name in node.attributes else None for name in _SAME_IN_BOTH)
     return node.op_type, node.inputs[0], node.inputs[_LENGTHS] if len(node.inputs) > _LENGTHS else None, attributes
 
@@ -144,7 +144,7 @@ def _join(graph: ir.Graph, first: ir.Node, second: ir.Node) -> None:
 
 
 def _complete_types(nodes: list[ir.Node]) -> None:
-    """Concatenated weights are constants to fold: their shapes are those of their parts, twice as many."""
+    """Set the types and shapes of the concatenated weights, which folding needs."""
     for node in nodes:
         parts = [value for value in node.inputs if value is not None]
         if node.op_type == "Concat" and all(value.shape is not None for value in parts):

@@ -39,14 +39,14 @@ logger = logging.getLogger(__name__)
 
 Blobs = Mapping[str, ir.Value | None]
 
-# Nodes that operators share with others, such as the measuring of a dim, are few.
+# An upper limit on the nodes that an operator shares with others, such as those that measure a dim.
 _MOST_SHARED: Final = 64
-# Constants that the nodes have in themselves are kept with the operator up to this size.
+# Constants of the nodes are recorded with the operator up to this size.
 _MAX_HELD_BYTES: Final = 4096
-# Integers up to this size may say something of shapes; so may numbers to these nodes.
+# Integers up to this size may determine shapes, as may all numbers that these nodes read.
 _MAX_CHECKED_BYTES: Final = 1 << 16
 _SIZED_BY_NUMBERS: Final = frozenset({"Resize", "Range", "OneHot"})
-# Operators whose conversion looks at the nodes before them.
+# Operators whose conversion inspects the nodes before them.
 _LOOK_BACK: Final = frozenset({"RecurrentNetwork"})
 _MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
 
@@ -96,19 +96,19 @@ class _Recorder:
         self.users: Counter[str] | None = None
 
     def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
-        """The values that stand in the finished graph under the names of these; values have changed, names have not."""
+        """The values of the finished graph with the names of these: passes replaced values, but kept their names."""
         values = self.values
         return {blob: values.get(value.name or "") for blob, value in blobs.items() if value is not None}
 
     def record(self, trace: Trace) -> None:
-        """Write one operator's origin, if it has one."""
+        """Write the origin of one operator, if its nodes determine it."""
         reads, writes = blobs_of(trace.op)
         before = self.blobs if trace.before is None else self._now(trace.before)
         values = [before.get(blob) for blob in reads]
         outputs: list[ir.Value | None] = []
         for blob in writes:
             value = self.given.get(blob) or self.blobs.get(blob)
-            if self.writers[blob] is not trace:  # one that is changed in place has the last operator's value
+            if self.writers[blob] is not trace:  # a blob that is updated in place has the last operator's value
                 value = None
             if value is None or value.producer() is None or value in self.owned or value in values:
                 outputs.append(None)
@@ -149,7 +149,7 @@ class _Recorder:
                 root.metadata_props[ORIGIN_KEY] = f"{digest} {text}"
 
     def type_of(self, value: ir.Value) -> ValueType:
-        """The type of a value as the converters knew it; many share their shapes, which are read once."""
+        """The type of a value as the converters knew it. Many values share a shape object, which is read once."""
         value = self.known.get(value.name or "", value)
         kind, shape = value.type, value.shape
         if not isinstance(kind, ir.TensorType):
@@ -161,11 +161,11 @@ class _Recorder:
         if found is None:
             dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
             found = self.types[key] = ValueType(dtype, dims, how)
-            self.shapes.append(shape)  # an id is one's own as long as the shape is there
+            self.shapes.append(shape)  # keeps the shape alive, so that its id stays unique
         return found
 
     def _makers(self, trace: Trace, reads: _Reads) -> Iterable[OperatorDef]:
-        """The operators that make what the operator reads and is no tensor, where nothing else uses that."""
+        """The operators that write operands that are not tensors. Raises OpenRegionError if others read these too."""
         for blob, value in zip(reads.blobs, reads.values, strict=True):
             if value is not None or (self.bound if trace.before is None else trace.before).get(blob) is not None:
                 continue
@@ -180,7 +180,7 @@ class _Recorder:
 
 
 class _Reads:
-    """The operands of one operator, and how they are found again."""
+    """The operands of one operator, and how the import finds them."""
 
     def __init__(
         self, recorder: _Recorder, trace: Trace, blobs: Sequence[str], values: Sequence[ir.Value | None]
@@ -196,7 +196,7 @@ class _Reads:
         consulted = _by_name(trace.consulted) if trace.consulted else {}
         for number, (blob, value) in enumerate(zip(blobs, values, strict=True)):
             known = None if value is None else consulted.get(value.name)
-            if known is not None:  # it follows from dims that were known: it is as good as a constant
+            if known is not None:  # it follows from static dims: equivalent to a constant
                 assert value is not None
                 self.operands.append(self._held(ir.tensor(known), value))
             elif value is None:
@@ -211,7 +211,7 @@ class _Reads:
             self.passed = frozenset(number for value, number in self.numbers.items() if value.name in measured)
 
     def _gone(self, blob: str) -> Operand:
-        """An operand that the graph does not have any more, or never had, being no tensor."""
+        """An operand that is not in the graph: it was removed, or is not a tensor."""
         value = (self.recorder.bound if self.trace.before is None else self.trace.before).get(blob)
         return Operand() if value is None else self._held(value.const_value, value)
 
@@ -222,7 +222,7 @@ class _Reads:
         return Operand(kind, held=ir.serde.serialize_tensor(tensor).SerializeToString(deterministic=True))
 
     def cut(self, _: int, value: ir.Value, reader: ir.Node) -> int | None:
-        """The number of an operand. What is only measured, and is none, becomes one."""
+        """The index of an operand, None for another value. A value of which only dims are read becomes an operand."""
         number = self.numbers.get(value)
         if number is not None:
             return number
@@ -234,7 +234,7 @@ class _Reads:
         return number
 
     def checked(self, region: Region) -> list[Operand]:
-        """The operands as the nodes read them."""
+        """The operands as the nodes of the region read them."""
         read = region.operands
         if not self.passed.issubset(read.values()):
             raise OpenRegionError
@@ -253,7 +253,7 @@ class _Reads:
         return Operand(self.recorder.type_of(value), name=str(value.name))
 
     def _constant(self, value: ir.Value, operand: Operand, region: Region) -> Operand:
-        """With the digest of its contents, where these matter."""
+        """The operand with the digest of its contents, if the conversion depends on these."""
         tensor = value.const_value
         assert tensor is not None
         tells = self._is_consulted(value) or any(node.op_type in _SIZED_BY_NUMBERS for node in region.nodes)
@@ -274,7 +274,7 @@ def _by_name(
 
 
 def _as_written(op: OperatorDef) -> OperatorDef:
-    """The definition without the marks of the renaming of versions, which stand on copies."""
+    """The definition without the marks that the conversion to SSA puts on copies."""
     if op.type != "Copy" and not is_control(op):
         return op
     net = NetDef(op=[op])
