@@ -13,7 +13,7 @@ import click
 
 from conformance import report
 from conformance.check import RecurrentForm, Result, Task
-from conformance.corpus import CaseRef, find_cases
+from conformance.corpus import CaseRef, find_cases, is_named
 from conformance.executors import EXECUTORS, NET_EXECUTORS
 from conformance.pool import Pool
 
@@ -22,14 +22,25 @@ BASELINE: Final = GOLDEN / "baseline.json"
 RECURRENT_FORMS: Final = get_args(RecurrentForm)
 
 
+def unmatched(refs: Sequence[CaseRef], groups: Sequence[str]) -> list[str]:
+    """The names of ``groups`` that match none of the cases."""
+    return [name for name in groups if not any(is_named(ref, name) for ref in refs)]
+
+
 def select(refs: Sequence[CaseRef], groups: Sequence[str], *, gradients: bool, sample: int) -> list[CaseRef]:
-    """The cases to check: of the groups asked for (all where none is), every ``sample``-th of each group."""
+    """The cases to check: of the groups asked for (all where none is), every ``sample``-th of each group.
+
+    Without ``gradients``, cases with a gradient operator that has no converter are left out.
+    """
+    from caffe2_frontend.ops import converters
+
+    converted = converters().keys()
     known: dict[str, int] = {}
     chosen = []
     for ref in refs:
-        if ref.has_gradients and not gradients:
+        if not gradients and ref.gradients - converted:
             continue
-        if groups and ref.group not in groups and ref.group.rpartition("/")[2] not in groups:
+        if groups and not any(is_named(ref, name) for name in groups):
             continue
         known[ref.group] = known.get(ref.group, -1) + 1
         if known[ref.group] % sample == 0:
@@ -54,12 +65,13 @@ def make_tasks(refs: Sequence[CaseRef], executor: str, forms: Sequence[Recurrent
     show_default=True,
     help="Form of recurrent nets; may be repeated.",
 )
-@click.option("--gradients", is_flag=True, help="Include operators and nets that compute gradients.")
+@click.option("--gradients", is_flag=True, help="Include gradient operators that have no converter, and nets of them.")
 @click.option("--sample", type=click.IntRange(1), default=1, metavar="N", help="Only every Nth case of each type.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Worker processes.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every case's result here.")
 @click.option("--coverage", type=click.Path(path_type=Path), help="Write the coverage page here.")
 @click.option("--write-baseline", is_flag=True, help="Record the passing cases as those that must pass from now on.")
+@click.option("--show", metavar="NAME", help="Print cases and what they are converted to: ops/Relu, or ops/Relu/003.")
 @click.option("--verbose", is_flag=True, help="Say every finding and give tracebacks in full.")
 def main(
     corpus: Path,
@@ -72,19 +84,26 @@ def main(
     json_file: Path | None,
     coverage: Path | None,
     write_baseline: bool,
+    show: str | None,
     verbose: bool,
 ) -> None:
     """Convert every recorded case in DIR (default: the golden corpus), run it, and compare it with real Caffe2.
 
     Exit status: 0 where nothing is wrong and nothing crashed, 1 where something is, 2 for wrong usage.
     """
+    if show is not None:
+        _show(corpus, show)
+        return
     groups = [name for name in types.split(",") if name]
     partial = bool(groups) or sample > 1 or corpus.resolve() != GOLDEN
     if write_baseline and (partial or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
         raise click.UsageError("the baseline is written from a whole run over the golden corpus with default options")
     refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample)
+    if missing := unmatched(refs, groups):
+        hint = "" if gradients else "; --gradients includes gradient operators that have no converter"
+        raise click.UsageError(f"{corpus} has no cases of {', '.join(missing)}{hint}")
     if not refs:
-        raise click.UsageError(f"no such cases in {corpus}")
+        raise click.UsageError(f"{corpus} has no cases")
     tasks = make_tasks(refs, executor, recurrent)
     results = _run(tasks, jobs)
     click.echo(report.table(results))
@@ -101,6 +120,16 @@ def main(
         for lost in sorted(before - now):
             click.echo(f"  gone: {lost}")
     sys.exit(1 if report.has_failures(results) else 0)
+
+
+def _show(corpus: Path, name: str) -> None:
+    from conformance.show import show
+
+    refs = [ref for ref in find_cases(corpus) if is_named(ref, name)]
+    if not refs:
+        raise click.UsageError(f"{corpus} has no case {name!r}: name one as in the results, such as ops/Relu/003")
+    for text in show(refs):
+        click.echo(text)
 
 
 def _run(tasks: Sequence[Task], jobs: int) -> list[Result]:

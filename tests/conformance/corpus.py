@@ -19,8 +19,6 @@ Quantization: TypeAlias = tuple[float, int]
 
 ERRORS_FILE: Final = "errors.npz"
 MODEL_NET: Final = "predict_net.pb"
-# They change the gradient of what is before them; what they compute is their input.
-FORWARD_DESPITE_NAME: Final = frozenset({"NegateGradient", "StopGradient", "ZeroGradient"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +27,7 @@ class CaseRef:
 
     ``path`` is a case file, or a model's folder; ``index`` the case in it. ``group`` is the operator type of a case of
     one operator, else the file or folder (``nets/crf_test``, ``models/lstm``). ``id`` is unique in a corpus.
+    ``gradients`` are the types of the case's gradient operators.
     """
 
     path: Path
@@ -36,7 +35,7 @@ class CaseRef:
     id: str
     group: str
     kind: str
-    has_gradients: bool
+    gradients: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,22 @@ def read_case(ref: CaseRef) -> Case:
 
 
 def is_gradient(op_type: str) -> bool:
-    """Whether operators of this type compute gradients."""
-    return op_type.endswith("Gradient") and op_type not in FORWARD_DESPITE_NAME
+    """Whether an operator type is a gradient by its name, as Caffe2 names them."""
+    return op_type.endswith(("Gradient", "Grad"))
+
+
+def is_named(ref: CaseRef, name: str) -> bool:
+    """Whether ``name`` means the case: its id, its group in full or without the folder, or a file or folder above it.
+
+    ``ops/Relu`` means the cases of ``ops/Relu.npz`` and those of ``recorded/ops/Relu.npz``.
+    """
+    name = name.removesuffix(".npz").strip("/")
+    inside = ref.id.removeprefix("recorded/")
+    return (
+        name in {ref.group, ref.group.rpartition("/")[2]}
+        or f"{ref.id}/".startswith(f"{name}/")
+        or (f"{inside}/".startswith(f"{name}/"))
+    )
 
 
 def _label(path: Path, corpus: Path) -> str:
@@ -104,7 +117,7 @@ def _file_cases(path: Path, corpus: Path) -> Iterator[CaseRef]:
             id=f"{label}/{index:03d}",
             group=meta["types"][0] if single else label,
             kind="op" if single else "net",
-            has_gradients=any(map(is_gradient, meta["types"])),
+            gradients=frozenset(filter(is_gradient, meta["types"])),
         )
 
 
@@ -119,7 +132,7 @@ def _model_cases(folder: Path, corpus: Path) -> Iterator[CaseRef]:
             id=f"{label}/{index}",
             group=label,
             kind="model",
-            has_gradients=any(is_gradient(op.type) for op in net.op),
+            gradients=frozenset(op.type for op in net.op if is_gradient(op.type)),
         )
 
 

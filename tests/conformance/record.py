@@ -18,7 +18,11 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 )
 def main(spec: Path, folder: Path) -> None:
     """Run the cases of SPEC.py in real Caffe2 and add them to the golden corpus."""
-    for line in record(spec, folder):
+    try:
+        lines = record(spec, folder)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    for line in lines:
         click.echo(line)
 
 

@@ -102,8 +102,15 @@ def _argument(name: str, value: ArgumentValue) -> Argument:
 
 
 def read_spec(path: Path) -> list[Spec]:
-    """The cases that a spec file lists. The file is Python of the developer's own, and is run."""
-    cases: list[Spec] = runpy.run_path(str(path))["CASES"]
+    """The cases that a spec file lists. The file is Python of the developer's own, and is run.
+
+    Raises ValueError where it assigns no ``CASES``.
+    """
+    found = runpy.run_path(str(path))
+    if "CASES" not in found:
+        msg = f"{path} assigns no CASES"
+        raise ValueError(msg)
+    cases: list[Spec] = found["CASES"]
     return cases
 
 

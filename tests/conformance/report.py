@@ -98,7 +98,8 @@ def coverage_page(results: Sequence[Result]) -> str:
         "Each case was recorded from real Caffe2 and is converted knowing dtypes and ranks only, run on onnxruntime,",
         'and compared. "Passed with sizes" counts those that converted once concrete sizes were given, "deviates"',
         "those that differ in what `tests/conformance/deviations.py` says and in nothing else. A refused case is one",
-        "that the conversion says it cannot express; wrong or crashed cases fail the build.",
+        "that the conversion says it cannot express; wrong or crashed cases fail the build. Gradient operators count",
+        "where they have a converter.",
     ]
     for kind, title in _TITLES.items():
         groups = by_group(result for result in results if result.task.ref.kind == kind)

@@ -425,6 +425,8 @@ def main(folder: Path, only: str, as_json: bool) -> None:
         outcomes.append(outcome)
         if not as_json:
             click.echo(_line(outcome))
+    if not outcomes:
+        raise click.UsageError(f"{folder} holds no net" + (f" with {only!r} in its path" if only else ""))
     counts = Counter(outcome.status for outcome in outcomes)
     if as_json:
         click.echo(json.dumps({"totals": counts, "files": [vars(outcome) for outcome in outcomes]}, indent=1))

@@ -1,6 +1,7 @@
 """Round trips: a case's net as ONNX, that as a net again, and this one as ONNX once more, on onnxruntime.
 
-usage: python -m conformance.trips [PATH...]    rewrites tests/golden/not_restored.json from all cases, or prints those
+usage: python -m conformance.trips [GROUP...]    rewrites tests/golden/not_restored.json from all cases, or prints
+                                                those of some operator types, net files or models
 """
 
 from __future__ import annotations
@@ -86,13 +87,17 @@ def _nameless(op: OperatorDef) -> bytes:
 
 def main() -> int:
     """Make all round trips, and write what does not come back."""
-    from conformance.__main__ import BASELINE, GOLDEN, select
+    from conformance.__main__ import BASELINE, GOLDEN, select, unmatched
     from conformance.corpus import find_cases
     from conformance.pool import Pool
     from conformance.report import read_baseline
 
     must = read_baseline(BASELINE)
-    refs = [ref for ref in select(find_cases(GOLDEN), sys.argv[1:], gradients=False, sample=1) if ref.id in must]
+    names = sys.argv[1:]
+    refs = [ref for ref in select(find_cases(GOLDEN), names, gradients=False, sample=1) if ref.id in must]
+    if missing_names := unmatched(refs, names):
+        sys.stderr.write(f"no recorded case of {', '.join(missing_names)} passes: nothing to check\n")
+        return 2
     missing: dict[str, dict[str, int]] = {}
     failed = False
     with Pool(2, TripChecker) as pool:
@@ -102,7 +107,7 @@ def main() -> int:
                 sys.stdout.write(f"{result.task.id} {result.status} {result.detail}\n")
             elif result.detail != "{}":
                 missing[result.task.id] = json.loads(result.detail)
-    if sys.argv[1:]:
+    if names:
         sys.stdout.write(json.dumps(missing, indent=1, sort_keys=True) + "\n")
     else:
         lines = (f"{json.dumps(case)}: {json.dumps(missing[case], sort_keys=True)}" for case in sorted(missing))

@@ -24,11 +24,11 @@ def _cases() -> dict[str, Case]:
     cases = {}
     for folder in (GOLDEN / "models", GOLDEN / "nets"):
         for ref in find_cases(folder):
-            if ref.has_gradients or (ref.kind == "model" and ref.index):
+            if ref.gradients or (ref.kind == "model" and ref.index):
                 continue
             case = read_case(ref)
             kinds = {op.type for op in case.net.op}
-            if "RecurrentNetwork" in kinds and not any(kind.endswith("Gradient") for kind in kinds):
+            if "RecurrentNetwork" in kinds:
                 cases[ref.id] = case
     return cases
 

@@ -23,6 +23,10 @@ HERE = Path(__file__).parent
 def main(strict: bool, suite: Path | None, only: str, as_json: bool, record: bool) -> None:
     """Run the suite and print how many tests pass."""
     cases = [case for case in _cases(suite) if only in case.name]
+    if not cases:
+        raise click.UsageError(f"no test of the suite has {only!r} in its name")
+    if record and only:
+        raise click.UsageError("--record writes the list of the whole suite: leave out --only")
     if strict:
         outcome = run_strict(cases)
         name = "expected_strict_1_8.txt" if suite else "expected_strict.txt"

@@ -5,8 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx_suite.__main__ as onnx_suite
 import pytest
 from click.testing import CliRunner, Result
+from conformance import record, third_party, trips
 from conformance.__main__ import GOLDEN, main
 from conformance.recording import Recorded, operator, read_recorded, write_recorded
 
@@ -73,7 +75,50 @@ def test_model_exported_once_for_all_sizes_in_a_form(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [("--types", "NoSuchOperator"), ("--types", "Relu", "--write-baseline"), ("--executor", "magic"), ("nowhere",)],
+    [
+        ("--types", "NoSuchOperator"),
+        ("--types", "Relu,NoSuchOperator"),
+        ("--types", "FCGradient"),
+        ("--types", "Relu", "--write-baseline"),
+        ("--executor", "magic"),
+        ("--show", "ops/NoSuchOperator"),
+        ("nowhere",),
+    ],
 )
 def test_wrong_usage(args: tuple[str, ...]) -> None:
     assert run(*args).exit_code == 2
+
+
+def test_show_prints_a_case_and_its_conversion() -> None:
+    result = run("--show", "ops/StringJoin")
+    assert result.exit_code == 0, result.output
+    for text in (
+        "# recorded/ops/StringJoin/000",
+        'type: "StringJoin"',
+        "string[",
+        "knowing ranks alone",
+        "StringConcat",
+    ):
+        assert text in result.output
+    assert "recorded/ops/StringJoin/001: " in result.output
+    assert "# recorded/ops/StringJoin/001" in run("--show", "ops/StringJoin/001").output
+
+
+def test_show_says_why_a_case_is_refused(tmp_path: Path, relu: Recorded) -> None:
+    write_recorded(tmp_path / "ops" / "NoSuchOperator.npz", [unknown(relu)])
+    output = run(tmp_path, "--show", "NoSuchOperator").output
+    assert "## Refused, knowing sizes" in output
+
+
+def test_the_other_tools_fail_where_nothing_matches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spec.py").write_text("")
+    (tmp_path / "empty").mkdir()
+    for command in (
+        [record.main, tmp_path / "spec.py"],
+        [third_party.main, tmp_path / "empty"],
+        [onnx_suite.main, "--only", "no such test"],
+    ):
+        result = CliRunner().invoke(command[0], [*map(str, command[1:])])
+        assert result.exit_code == 2, result.output
+    monkeypatch.setattr("sys.argv", ["trips", "ops/NoSuchOperator"])
+    assert trips.main() == 2

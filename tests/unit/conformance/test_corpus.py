@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conformance.__main__ import GOLDEN, make_tasks, select
+from conformance.__main__ import GOLDEN, make_tasks, select, unmatched
 from conformance.check import declared
 from conformance.corpus import Case, find_cases, read_case
 
@@ -13,7 +13,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 def test_operator_file() -> None:
     refs = find_cases(GOLDEN / "ops" / "Relu.npz")
-    assert {(ref.group, ref.kind, ref.has_gradients) for ref in refs} == {("Relu", "op", False)}
+    assert {(ref.group, ref.kind, ref.gradients) for ref in refs} == {("Relu", "op", frozenset())}
     for ref in refs:
         case = read_case(ref)
         assert [op.type for op in case.net.op] == ["Relu"]
@@ -35,7 +35,7 @@ def test_model_folder() -> None:
 def test_whole_corpus_leaves_refusals_out_and_marks_gradients() -> None:
     refs = find_cases(GOLDEN)
     assert not [ref for ref in refs if "errors" in ref.id]
-    gradients = {ref.group for ref in refs if ref.has_gradients and ref.kind != "net"}
+    gradients = {ref.group for ref in refs if ref.gradients and ref.kind != "net"}
     assert {"FCGradient", "models/lstm_train"} <= gradients
     assert {"FC", "models/lstm"}.isdisjoint(gradients)
 
@@ -70,6 +70,22 @@ def test_select_by_type_name_and_sample() -> None:
     assert select(refs, ["Add"], gradients=False, sample=3) == whole[::3]
     assert not select(refs, ["FCGradient"], gradients=False, sample=1)
     assert select(refs, ["FCGradient"], gradients=True, sample=1)
+
+
+def test_gradient_operators_that_are_converted_count() -> None:
+    """A converter makes its operator's cases count: the baseline, the coverage page and the round trips select here."""
+    from caffe2_frontend.ops import converters
+
+    refs = find_cases(GOLDEN)
+    counted = {ref.group for ref in select(refs, [], gradients=False, sample=1)}
+    recorded = {ref.group for ref in refs if ref.kind == "op" and ref.gradients}
+    assert {"DropoutGrad", "NegateGradient", "StopGradient"} <= recorded & converters().keys()
+    assert counted & recorded == recorded & converters().keys()
+
+
+def test_names_that_match_nothing_are_listed() -> None:
+    refs = find_cases(GOLDEN / "models" / "lstm")
+    assert unmatched(refs, ["lstm", "models/lstm", "Relu"]) == ["models/lstm", "Relu"]
 
 
 def test_forms_repeat_nets_and_models_only() -> None:

@@ -12,7 +12,7 @@ from conformance.corpus import CaseRef
 def result(case_id: str, status: Status, detail: str = "", kind: str = "op") -> Result:
     group = case_id.rpartition("/")[0]
     findings = (Finding("unsupported", detail, f"net[0] {group}"),) if status is Status.REFUSED else ()
-    return Result(Task(CaseRef(Path(group), 0, case_id, group, kind, has_gradients=False)), status, detail, findings)
+    return Result(Task(CaseRef(Path(group), 0, case_id, group, kind)), status, detail, findings)
 
 
 RESULTS = [
