@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
+from caffe2_bridge.control import Scope, control_of, if_arguments, while_arguments
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.proto.caffe2_pb2 import Argument, ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
+from caffe2_bridge.netdef.construct import make_operator
+from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
 
 
 def plan_net(plan: PlanDef) -> NetDef:
@@ -79,15 +81,15 @@ class _Writer:
         go = self._own("go")
         body: list[OperatorDef] = []
         for i, part in enumerate(reversed(parts)):
-            rest = [_op("If", [go], [], then_net=NetDef(name="rest", op=body))] if i else []
+            rest = [_op("If", [go], [], **if_arguments(NetDef(name="rest", op=body)))] if i else []
             body = [*part, _op("Not", [stop], [go]), *rest]
-        return [_fill(go, 1, TensorProto.BOOL), _op("While", [go], [], loop_net=NetDef(name="step", op=body))]
+        return [_fill(go, 1, TensorProto.BOOL), _op("While", [go], [], **while_arguments(NetDef(name="step", op=body)))]
 
     def _times(self, times: int, body: Sequence[OperatorDef]) -> list[OperatorDef]:
         go, done, one, end = (self._own(name) for name in ("go", "done", "one", "end"))
         loop = NetDef(name="step", op=[*body, _op("Add", [done, one], [done]), _op("LT", [done, end], [go])])
         numbers = [_fill(name, value, TensorProto.INT64) for name, value in ((done, 0), (one, 1), (end, times))]
-        return [*numbers, _fill(go, 1, TensorProto.BOOL), _op("While", [go], [], loop_net=loop)]
+        return [*numbers, _fill(go, 1, TensorProto.BOOL), _op("While", [go], [], **while_arguments(loop))]
 
     def _without_counters(self, op: OperatorDef) -> Iterator[OperatorDef]:
         """A counter is an int64 tensor of one element; counting down stops at zero, and says so."""
@@ -145,26 +147,22 @@ def _fill(name: str, value: int, dtype: int) -> OperatorDef:
 
 
 def _op(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **args: int | list[int] | NetDef) -> OperatorDef:
-    op = OperatorDef(type=op_type, input=inputs, output=outputs)
-    for name, value in args.items():
-        arg = Argument(name=name)
-        if isinstance(value, NetDef):
-            arg.n.CopyFrom(value)
-        elif isinstance(value, list):
-            arg.ints.extend(value)
-        else:
-            arg.i = value
-        op.arg.append(arg)
-    return op
+    return make_operator(op_type, inputs, outputs, args)
+
+
+def _bodies(op: OperatorDef) -> Iterator[NetDef]:
+    """The bodies that run in the workspace of their operator."""
+    control = control_of(OpView(op, 0))
+    if control is not None and control.scope is Scope.SHARED:
+        yield from (body.net for body in control.bodies.values())
 
 
 def _written(ops: Sequence[OperatorDef]) -> Iterator[str]:
     """What operators write, in their bodies too."""
     for op in ops:
         yield from op.output
-        for arg in op.arg:
-            if arg.HasField("n") and op.type in ("If", "While"):
-                yield from _written(arg.n.op)
+        for body in _bodies(op):
+            yield from _written(body.op)
 
 
 def _read_first(net: NetDef) -> list[str]:
@@ -175,9 +173,8 @@ def _read_first(net: NetDef) -> list[str]:
     def walk(ops: Sequence[OperatorDef]) -> None:
         for op in ops:
             first.update((name, None) for name in op.input if name not in written)
-            for arg in op.arg:
-                if arg.HasField("n") and op.type in ("If", "While"):
-                    walk(arg.n.op)
+            for body in _bodies(op):
+                walk(body.op)
             written.update(op.output)
 
     walk(net.op)

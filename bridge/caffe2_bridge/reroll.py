@@ -7,12 +7,14 @@ differ in their blobs alone, and a Concat of what the blocks make. The loop that
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from caffe2_bridge.control import Alias, Link, State, recurrent_arguments
 from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
@@ -188,43 +190,18 @@ def _recurrent(split: OpView, loop: _Loop, outputs: Mapping[_Product, Mapping[st
     sequence, row = split.inputs[0], split.outputs[0]
     initial = list(dict.fromkeys(loop.states.values()))
     inputs = list(dict.fromkeys([sequence, *initial, *(name for name in loop.captured)]))
-    blobs = {product: f"{loop.name(product)}_states" for product in loop.states}
-    links = [(row, sequence, 0)]
-    aliases = []
+    states, links, aliases = [], [Link(row, sequence, 0)], []
     for product, start in loop.states.items():
-        links += [(start, blobs[product], 0), (loop.name(product), blobs[product], 1)]
+        rows = f"{loop.name(product)}_states"
+        states.append(State(rows, inputs.index(start)))
+        links += [Link(start, rows, 0), Link(loop.name(product), rows, 1)]
         for kind, offset in (("all", 1), ("last", -1)):
             if kind in outputs[product]:
-                aliases.append((blobs[product], outputs[product][kind], offset))
+                aliases.append(Alias(rows, outputs[product][kind], offset))
     timestep = loop.timesteps[0] if loop.timesteps else "timestep"
     step = NetDef(name="step", type="simple", op=[op.proto for op in loop.blocks[0]])
     step.external_input.extend(dict.fromkeys([row, timestep, *initial, *loop.captured]))
     step.external_output.extend(loop.name(product) for product in loop.states)
-    recurrent = OperatorDef(type="RecurrentNetwork", input=inputs)
-    recurrent.output.extend([*(name for _, name, _ in aliases), f"{sequence}_step_workspaces"])
-    recurrent.arg.extend(
-        _arguments(
-            recurrent_states=[*blobs.values()],
-            initial_recurrent_state_ids=[inputs.index(start) for start in loop.states.values()],
-            link_internal=[link[0] for link in links],
-            link_external=[link[1] for link in links],
-            link_offset=[link[2] for link in links],
-            alias_src=[alias[0] for alias in aliases],
-            alias_dst=[alias[1] for alias in aliases],
-            alias_offset=[alias[2] for alias in aliases],
-        )
-    )
-    recurrent.arg.add(name="timestep", s=timestep.encode())
-    recurrent.arg.add(name="step_net", n=step)
-    return recurrent
-
-
-def _arguments(**lists: Sequence[str] | Sequence[int]) -> Iterator[Argument]:
-    for name, values in lists.items():
-        arg = Argument(name=name)
-        for value in values:
-            if isinstance(value, str):
-                arg.strings.append(value.encode())
-            else:
-                arg.ints.append(value)
-        yield arg
+    results = [*(alias.blob for alias in aliases), f"{sequence}_step_workspaces"]
+    arguments = recurrent_arguments(step, timestep, states, links, aliases)
+    return make_operator("RecurrentNetwork", inputs, results, arguments)

@@ -9,6 +9,7 @@ import numpy as np
 
 from caffe2_backend.emit.shapes import NARROW, Part, concat, cut, joined, written
 from caffe2_backend.lowering.op import BOOL, CAFFE2_TYPES, DOUBLE, FLOAT, FLOAT16, INT32, INT64, Op
+from caffe2_bridge.control import onnx_while_arguments
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -112,13 +113,7 @@ def repeated(op: Op, going: str, states: Sequence[str], step: Callable[..., tupl
     outer = _outer(inside.made.ops, formals)
     net.external_input.extend(outer)
     made = tuple(op.fresh("result") for _ in states)
-    arguments = {
-        "body": net,
-        "has_trip_count": 0,
-        "has_cond": 1,
-        "num_loop_carried_deps": len(states),
-        "disable_scopes": 1,  # Caffe2's own scopes hide the blobs around the body from it
-    }
+    arguments = onnx_while_arguments(net, carried=len(states), has_trip_count=False, has_condition=True)
     operands = [op.const(0, np.int64), op.reshape(going, []), *states, *outer]
     op.made.ops.append(make_operator("ONNXWhile", operands, made, arguments))
     return made

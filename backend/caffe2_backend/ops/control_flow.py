@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
+from caffe2_bridge.control import if_arguments, onnx_while_arguments
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.bodies import captured_values
@@ -22,15 +23,15 @@ family = Family("control")
 def branch(op: Op) -> tuple[str, ...]:
     """Both nets run in the workspace around them and write the operator's outputs."""
     names = _outputs(op)
-    nets = {}
-    for attribute, argument in (("then_branch", "then_net"), ("else_branch", "else_net")):
+    nets = []
+    for attribute in ("then_branch", "else_branch"):
         graph = op.graph(attribute)
-        net = NetDef(name=op.fresh(argument), op=lowered_body(op, graph, attribute))
+        net = NetDef(name=op.fresh(attribute), op=lowered_body(op, graph, attribute))
         for value, name in zip(graph.outputs, names, strict=True):
             net.op.append(OperatorDef(type="Copy", input=[str(value.name)], output=[name]))
         net.external_output.extend(names)
-        nets[argument] = net
-    op.made.ops.append(make_operator("If", [op.input(0), *_captured(op)], names, nets))
+        nets.append(net)
+    op.made.ops.append(make_operator("If", [op.input(0), *_captured(op)], names, if_arguments(*nets)))
     return names
 
 
@@ -76,13 +77,9 @@ def while_loop(
     net.external_output.extend(after)
     limit = trips if trips is not None else op.const(0, np.int64)
     first = going if going is not None else op.const(True, np.bool_)  # noqa: FBT003 - a value, no flag
-    arguments = {
-        "body": net,
-        "has_trip_count": int(trips is not None),
-        "has_cond": int(going is not None),
-        "num_loop_carried_deps": held,
-        "disable_scopes": 1,  # Caffe2's own scopes hide the blobs around the body from it
-    }
+    arguments = onnx_while_arguments(
+        net, carried=held, has_trip_count=trips is not None, has_condition=going is not None
+    )
     made = {name for own in inside.made.ops for name in own.output}.union(net.external_input)
     outer = dict.fromkeys(name for own in inside.made.ops for name in own.input if name not in made)
     net.external_input.extend(outer)

@@ -9,6 +9,7 @@ from typing import Final
 from caffe2_backend.picture.edges import Body, Flow, Operator
 from caffe2_backend.picture.shape_labels import Extents, Known, extents_of
 from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
+from caffe2_bridge.control import Role, StepOperator, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -102,12 +103,12 @@ class _Reader:
 
     def _bodies(self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None) -> Iterator[Body]:
         for name, net in sub_nets(op):
-            if not net.op or name == "backward_step_net":
+            if not net.op:
                 continue
             view = NetView(net)
             results = self._without_workspaces(view.external_outputs or _unread(view))
             operators = tuple(self.operators(view, extents.get(name, {}), device))
-            rows, result_rows = _links(op) if op.type.startswith("RecurrentNetwork") else ({}, {})
+            rows, result_rows = _links(op)
             yield Body(name, operators, (), results, rows, result_rows)
 
     def _without_workspaces(self, names: Iterable[str]) -> list[str]:
@@ -136,17 +137,23 @@ def _value(arg: Argument) -> str:
 
 
 def sub_nets(op: OpView) -> Iterator[tuple[str, NetDef]]:
-    """The nets in an operator's arguments by the arguments' names; a text that is no net is none."""
-    for arg in op.proto.arg:
-        if arg.HasField("n"):
-            yield arg.name, arg.n
-        elif arg.HasField("s") and arg.name.endswith("_net"):
-            try:
-                net = op.args.net(arg.name)
-            except ArgumentError:
-                continue
-            if net is not None:
-                yield arg.name, net
+    """The nets in an operator's arguments by the arguments' names, without those for its gradient.
+
+    Those of an operator with bodies come in the order of its arguments; none where one of them cannot be parsed.
+    """
+    control = control_of(op)
+    if control is None:
+        yield from ((arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n"))
+        return
+    try:
+        bodies = control.bodies
+    except ArgumentError:  # the picture of a damaged net lacks its bodies
+        return
+    roles = {body.role for body in bodies.values()}
+    role = Role.PAST if Role.PAST in roles else Role.RUN
+    for name in dict.fromkeys(arg.name for arg in op.proto.arg):
+        if name in bodies and bodies[name].role is role:
+            yield name, bodies[name].net
 
 
 def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:
@@ -154,16 +161,18 @@ def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:
 
     The first of those that are rows at ``t``, the second of those that are written to rows after it.
     """
-    try:
-        internal, external = op.args.texts("link_internal", ()), op.args.texts("link_external", ())
-        offsets = op.args.integers("link_offset", ())
-    except ArgumentError:  # the picture of a damaged net lacks its notes
-        return {}, {}
+    control = control_of(op)
     rows: dict[str, str] = {}
     results: dict[str, str] = {}
-    for inner, outer, offset in zip(internal, external, offsets, strict=False):
-        if offset == 0:
-            rows[inner] = f"= {shortened(outer, _LONGEST_STATE)}[t]"
+    if not isinstance(control, StepOperator):
+        return rows, results
+    try:
+        links = control.step_links
+    except ArgumentError:  # the picture of a damaged net lacks its notes
+        return rows, results
+    for link in links:
+        if link.offset == 0:
+            rows[link.internal] = f"= {shortened(link.external, _LONGEST_STATE)}[t]"
         else:
-            results[inner] = f"= {shortened(outer, _LONGEST_STATE)}[t + {offset}]"
+            results[link.internal] = f"= {shortened(link.external, _LONGEST_STATE)}[t + {link.offset}]"
     return rows, results

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from caffe2_backend.lowering.op import Op
-from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
+from caffe2_bridge.control import Alias, Link, State, recurrent_arguments
+from caffe2_bridge.netdef.construct import make_operator
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 # From the operator inside the step, the rows of the sequences, the states and the step's number (int32, [1]): the
 # states after the step.
@@ -56,25 +58,18 @@ def recurrent_network(
     links = [
         link
         for state, old, new in zip(states, before, after, strict=True)
-        for link in ((old, state, 0), (new, state, 1))
+        for link in (Link(old, state, 0), Link(new, state, 1))
     ]
-    links += [(row, sequence, 0) for row, sequence in zip(rows, sequences, strict=True)]
-    results = op.emit(
-        "RecurrentNetwork",
-        *operands,
-        outputs=2 * len(states) + 1,
-        alias_src=[state for state in states for _ in range(2)],
-        alias_offset=[1, -1] * len(states),
-        recurrent_states=states,
-        initial_recurrent_state_ids=[operands.index(name) for name in initial],
-        link_internal=[internal for internal, _, _ in links],
-        link_external=[external for _, external, _ in links],
-        link_offset=[offset for _, _, offset in links],
-        enable_rnn_executor=1,
-        step_net=net,
-        timestep=timestep,
-    )
-    _name_results(op, results[:-1])
+    links += [Link(row, sequence, 0) for row, sequence in zip(rows, sequences, strict=True)]
+    results = [op.fresh("RecurrentNetwork") for _ in range(2 * len(states) + 1)]
+    aliases = [
+        alias
+        for state, every, last in zip(states, results[:-1:2], results[1::2], strict=True)
+        for alias in (Alias(state, every, 1), Alias(state, last, -1))
+    ]
+    initials = [State(state, operands.index(name)) for state, name in zip(states, initial, strict=True)]
+    arguments = recurrent_arguments(net, timestep, initials, links, aliases, executor=True)
+    op.made.ops.append(make_operator("RecurrentNetwork", operands, results, arguments))
     return [Run(results[2 * i], results[2 * i + 1]) for i in range(len(states))]
 
 
@@ -82,8 +77,3 @@ def _own(inside: Op, blob: str) -> str:
     """A state after the step as a blob that the step itself writes, once."""
     written = [name for own in inside.made.ops for name in own.output]
     return blob if blob in written else inside.emit("Copy", blob)
-
-
-def _name_results(op: Op, results: Sequence[str]) -> None:
-    names = [name.encode() for name in results]
-    op.made.ops[-1].arg.append(Argument(name="alias_dst", strings=names))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
+from caffe2_bridge import control
 from caffe2_bridge.builder.cell_net import Recurrence
+from caffe2_bridge.control import Link
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.gradients import (
     GradientError,
@@ -31,15 +33,15 @@ def backward_arguments(
     step = [*_recomputing(cell, frozenset(recomputed)), *made.operators]
     written = {name for op in step for name in op.output}
 
-    links: list[tuple[str, str, int]] = []
+    links: list[Link] = []
     for state in recurrence.states:
         rows = state.rows + _GRAD
         own = state.cell_input + _GRAD
         # Where nothing writes a gradient of the cell input's own, the blob that is its gradient is a view of the
         # states' gradient: no copy of it a step.
         carrier = own if own in written else _gradient(cell, names, state.cell_input)
-        links += [(state.cell_output + _GRAD, rows, 1), (carrier, rows, 0)]
-    links += [(_gradient(cell, names, row), sequence + _GRAD, 0) for row, sequence in recurrence.inputs]
+        links += [Link(state.cell_output + _GRAD, rows, 1), Link(carrier, rows, 0)]
+    links += [Link(_gradient(cell, names, row), sequence + _GRAD, 0) for row, sequence in recurrence.inputs]
 
     external = (
         *_kept(cell, step),
@@ -49,21 +51,18 @@ def backward_arguments(
     )
     learned = [name for name in recurrence.references if name in names]
     operands = recurrence.operands
-    arguments: dict[str, Any] = {
-        "param": [operands.index(name) for name in learned],
-        "backward_link_internal": [internal for internal, _, _ in links],
-        "backward_link_external": [rows for _, rows, _ in links],
-        "backward_link_offset": [offset for _, _, offset in links],
-        "outputs_with_grads": list(outputs_with_grads),
-        "recompute_blobs_on_backward": list(dict.fromkeys(map(str, recomputed))),
-        "param_grads": [names[name] for name in learned],
-    }
+    net = None
     if step:
         accumulated = list(_accumulated(step, frozenset(external)))
-        arguments["backward_step_net"] = NetDef(
-            name=_NET_NAME, type="simple", op=accumulated, external_input=dict.fromkeys(external)
-        )
-    return arguments
+        net = NetDef(name=_NET_NAME, type="simple", op=accumulated, external_input=dict.fromkeys(external))
+    return control.backward_arguments(
+        net,
+        links,
+        [operands.index(name) for name in learned],
+        outputs_with_grads=list(outputs_with_grads),
+        recompute_blobs_on_backward=list(dict.fromkeys(map(str, recomputed))),
+        param_grads=[names[name] for name in learned],
+    )
 
 
 def _backward_pass(recurrence: Recurrence) -> GradientOperators:

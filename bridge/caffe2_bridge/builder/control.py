@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from caffe2_bridge.builder.net import Net
 from caffe2_bridge.builder.scope import Blob
+from caffe2_bridge.control import do_arguments, if_arguments, while_arguments
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, TensorProto
 from caffe2_bridge.ssa import get_external_blob_names
@@ -49,10 +50,10 @@ def add_if_op(
     """
     scope = if_net.lexical_scope if lexical_scope is None else lexical_scope
     condition = if_net.blob(cond_blob)
-    bodies = {"then_net": _body(if_net, then_net, scope, "do_then_net", "workspace_if_then")}
+    bodies = [_body(if_net, then_net, scope, "do_then_net", "workspace_if_then")]
     if else_net is not None:
-        bodies["else_net"] = _body(if_net, else_net, scope, "do_else_net", "workspace_if_else")
-    return _add(if_net, "If", condition, bodies)
+        bodies.append(_body(if_net, else_net, scope, "do_else_net", "workspace_if_else"))
+    return _add(if_net, "If", condition, bodies, if_arguments(*(body.net for body in bodies)))
 
 
 def add_while_op(
@@ -81,17 +82,15 @@ def add_while_op(
     scope = while_net.lexical_scope if lexical_scope is None else lexical_scope
     condition = while_net.blob(cond_blob)
     # The loop may end before its first round: what it writes is then what was there before, an input.
-    bodies = {"loop_net": _body(while_net, loop_body_net, scope, "do_loop_body_net", "workspace_loop_body", loops=True)}
+    bodies = [_body(while_net, loop_body_net, scope, "do_loop_body_net", "workspace_loop_body", loops=True)]
     if condition_body_net is not None:
         if not any(condition in op.output for op in condition_body_net.proto.op):
             raise BuildError(f"net {condition_body_net.name!r} does not write the condition {str(condition)!r}")
         visible = dict.fromkeys((*scope, condition))
-        bodies["cond_net"] = _body(
-            while_net, condition_body_net, visible, "do_loop_condition_net", "workspace_loop_cond"
-        )
+        bodies.append(_body(while_net, condition_body_net, visible, "do_loop_condition_net", "workspace_loop_cond"))
         if condition not in scope:
             while_net.op("ConstantFill", (), condition, dtype=TensorProto.BOOL, value=False)
-    return _add(while_net, "While", condition, bodies)
+    return _add(while_net, "While", condition, bodies, while_arguments(*(body.net for body in bodies)))
 
 
 def _body(
@@ -100,33 +99,32 @@ def _body(
     read, written = (dict.fromkeys(names) for names in get_external_blob_names(body.proto, scope))
     if loops:
         read |= written
-    bound = dict.fromkeys((*read, *written))
-    operands = (*read, *written)
     workspace = outer.unique_name(f"{outer.name}/{workspace_name}")
     wrapper = Net(name)
     wrapper.op(
         "Do",
         [Blob(blob) for blob in (*read, workspace)],
         [Blob(blob) for blob in (*written, workspace)],
-        net=body.proto,
-        inner_blobs=list(bound),
-        outer_blobs_idx=[operands.index(blob) for blob in bound],
-        copy_external_blobs=True if loops else None,
+        **do_arguments(
+            body.proto, {blob: blob for blob in (*read, *written)}, [*read], [*written], copy_external_blobs=loops
+        ),
     )
     wrapper.add_external_output(*(Blob(blob) for blob in (*written, workspace)))
     return _Body(wrapper.proto, tuple(read), tuple(written), workspace)
 
 
-def _add(net: Net, kind: str, condition: Blob, bodies: dict[str, _Body]) -> tuple[Blob, ...]:
-    read = dict.fromkeys(blob for body in bodies.values() for blob in body.inputs)
-    written = tuple(Blob(blob) for blob in dict.fromkeys(blob for body in bodies.values() for blob in body.outputs))
-    workspaces = [body.workspace for body in bodies.values()]
+def _add(
+    net: Net, kind: str, condition: Blob, bodies: Sequence[_Body], arguments: Mapping[str, NetDef]
+) -> tuple[Blob, ...]:
+    read = dict.fromkeys(blob for body in bodies for blob in body.inputs)
+    written = tuple(Blob(blob) for blob in dict.fromkeys(blob for body in bodies for blob in body.outputs))
+    workspaces = [body.workspace for body in bodies]
     for workspace in workspaces:
         net.op("CreateScope", (), (workspace,))
     net.op(
         kind,
         (condition, *map(Blob, read), *workspaces),
         (*written, *workspaces),
-        **{name: body.net for name, body in bodies.items()},
+        **arguments,
     )
     return written

@@ -8,6 +8,7 @@ from typing import Any
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from caffe2_bridge import control
 from caffe2_bridge.builder.backward_step import backward_arguments
 from caffe2_bridge.builder.cell_net import Recurrence, State
 from caffe2_bridge.builder.net import Net, copy_net
@@ -73,10 +74,7 @@ def recurrent_net(
     )
     cell.type = "simple"
     arguments = {
-        **_forward_arguments(recurrence),
-        "enable_rnn_executor": 1,
-        "step_net": cell,
-        "timestep": _DEFAULT_TIMESTEP if timestep is None else str(timestep),
+        **_forward_arguments(recurrence, _DEFAULT_TIMESTEP if timestep is None else str(timestep)),
         **backward,
     }
     if step_net_as_text:
@@ -112,23 +110,17 @@ def _references(
     return tuple(dict.fromkeys(name for name in cell.external_input if name not in known))
 
 
-def _forward_arguments(recurrence: Recurrence) -> dict[str, Any]:
-    states = recurrence.states
-    links = [
-        link for state in states for link in ((state.cell_input, state.rows, 0), (state.cell_output, state.rows, 1))
-    ]
-    links += [(row, sequence, 0) for row, sequence in recurrence.inputs]
+def _forward_arguments(recurrence: Recurrence, timestep: str) -> dict[str, Any]:
     operands = recurrence.operands
-    return {
-        "alias_src": [state.rows for state in states for _ in range(2)],
-        "alias_dst": [state.cell_output + end for state in states for end in ("_all", "_last")],
-        "alias_offset": [1, -1] * len(states),
-        "recurrent_states": [state.rows for state in states],
-        "initial_recurrent_state_ids": [operands.index(state.initial) for state in states],
-        "link_internal": [internal for internal, _, _ in links],
-        "link_external": [external for _, external, _ in links],
-        "link_offset": [offset for _, _, offset in links],
-    }
+    states, links, aliases = [], [], []
+    for state in recurrence.states:
+        states.append(control.State(state.rows, operands.index(state.initial)))
+        links += [control.Link(state.cell_input, state.rows, 0), control.Link(state.cell_output, state.rows, 1)]
+        aliases += [
+            control.Alias(state.rows, state.cell_output + end, offset) for end, offset in (("_all", 1), ("_last", -1))
+        ]
+    links += [control.Link(row, sequence, 0) for row, sequence in recurrence.inputs]
+    return control.recurrent_arguments(recurrence.cell, timestep, states, links, aliases, executor=True)
 
 
 def _as_text(value: Any) -> Any:

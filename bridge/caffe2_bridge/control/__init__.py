@@ -23,7 +23,6 @@ from caffe2_bridge.control.recurrent import (
     RecurrentNetwork,
     StepOperator,
     backward_arguments,
-    name_aliases,
     recurrent_arguments,
 )
 from caffe2_bridge.control.recurrent_gradient import RecurrentNetworkGradient
@@ -62,7 +61,6 @@ __all__ = [
     "edit_bodies",
     "if_arguments",
     "is_control",
-    "name_aliases",
     "onnx_while_arguments",
     "parsed_bodies",
     "recurrent_arguments",

@@ -122,6 +122,8 @@ class ControlOperator:
     runs: ClassVar[Runs]
     # Whether it computes on a device of its own; else it runs on the host and hands its operands to its bodies.
     computes: ClassVar[bool] = False
+    # Arguments whose strings name blobs of the bodies, and outer blobs that the operator creates: no reads.
+    own_arguments: ClassVar[frozenset[str]] = frozenset()
     # The body to create where a branch that does nothing must leave a copy; a key of ``arguments``.
     optional_branch: ClassVar[str | None] = None
 

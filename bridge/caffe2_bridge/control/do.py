@@ -38,7 +38,10 @@ class Do(ControlOperator):
         op = self.op
         inner, positions = op.args.texts(_INNER, ()), op.args.integers(_POSITIONS, ())
         if not op.inputs or not op.outputs or op.inputs[-1] != op.outputs[-1]:
-            raise ArgumentError("a Do must end its inputs and its outputs with the same blob of workspaces")
+            raise ArgumentError("the last input and the last output must be the same stack of workspaces")
+        for what, operands in (("inputs", op.inputs), ("outputs", op.outputs)):
+            if twice := _repeated(operands):
+                raise ArgumentError(f"the {what} list {twice[0]!r} twice")
         outer = op.inputs[:-1] + op.outputs[:-1]
         if len(inner) != len(positions):
             raise ArgumentError(f"{_INNER!r} has {len(inner)} names, {_POSITIONS!r} {len(positions)} positions")
@@ -47,8 +50,7 @@ class Do(ControlOperator):
             raise ArgumentError(f"{_POSITIONS!r} holds {wrong[0]}, but there are {len(outer)} outer blobs")
         bound = [outer[position] for position in positions]
         for what, names in ((_INNER, inner), (_POSITIONS, bound)):
-            twice = _repeated(names)
-            if twice:
+            if twice := _repeated(names):
                 raise ArgumentError(f"{what!r} binds {twice[0]!r} twice")
         unbound = [name for name in outer if name not in set(bound)]
         if unbound:

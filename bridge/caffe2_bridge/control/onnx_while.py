@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 from caffe2_bridge.control.description import Body, ControlOperator, Formal, Place, Result, Runs, Scope
@@ -76,23 +75,20 @@ class OnnxWhile(ControlOperator):
         return (Place.HOST,) * len(inputs[:_OWN]) + inputs[_OWN:], outputs
 
 
-def onnx_while_arguments(
-    ops: Sequence[Any], formals: Sequence[str], results: Sequence[str], *, name: str, carried: int, **flags: bool
-) -> dict[str, Any]:
+def onnx_while_arguments(body: NetDef, *, carried: int, has_trip_count: bool, has_condition: bool) -> dict[str, Any]:
     """The arguments of an ONNXWhile whose body sees the blobs around it.
 
     Args:
-        ops: the operators of the body.
-        formals: names of the iteration, the condition, the carried values and the captured blobs.
-        results: names of the condition, the carried values and the rows to stack.
-        name: the name of the body.
+        body: its external inputs are the iteration, the condition, the carried values and what it captures; its
+            external outputs the condition, the carried values and the rows to stack.
         carried: the number of carried values.
-        flags: ``has_trip_count`` and ``has_cond``.
+        has_trip_count: whether the first operand limits the number of iterations.
+        has_condition: whether the condition ends the loop.
     """
     return {
-        _BODY: NetDef(name=name, op=ops, external_input=formals, external_output=results),
-        "has_trip_count": int(flags["has_trip_count"]),
-        "has_cond": int(flags["has_cond"]),
+        _BODY: body,
+        "has_trip_count": int(has_trip_count),
+        "has_cond": int(has_condition),
         _CARRIED: carried,
         "disable_scopes": 1,  # Caffe2's own scopes hide the blobs around the body from it
     }

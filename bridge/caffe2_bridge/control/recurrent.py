@@ -22,10 +22,12 @@ from caffe2_bridge.control.recurrent_spec import (
     RecurrentSpec,
     State,
     initial_ids,
+    is_early,
     link_names,
+    read_links,
     read_spec,
 )
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 BACKWARD_STEP: Final = "backward_step_net"
 BACKWARD_LINK: Final = "backward_link"
@@ -48,6 +50,7 @@ class StepOperator(ControlOperator):
     scope = Scope.NESTED
     runs = Runs.LOOP
     computes = True
+    own_arguments = frozenset({ALIAS_SOURCE, ALIAS_TARGET, STATES, SCRATCHES, "link_internal", "link_external"})
     # What the operator does with each body.
     roles: ClassVar[dict[str, Role]]
 
@@ -85,6 +88,11 @@ class StepOperator(ControlOperator):
     def links(self) -> tuple[tuple[str, str], ...]:
         """Blobs of the step net with the outer blobs that they are rows of."""
         return link_names(self.op.args, "link")
+
+    @property
+    def step_links(self) -> tuple[Link, ...]:
+        """The links of the step net. Raises ArgumentError where lists have different lengths."""
+        return read_links(self.op.args, "link")
 
     @property
     def backward_links(self) -> tuple[tuple[str, str], ...]:
@@ -151,6 +159,17 @@ class RecurrentNetwork(StepOperator):
         return initial_ids(self.op)
 
     @property
+    def outputs_with_gradients(self) -> tuple[int, ...]:
+        """Indices of the outputs whose gradients its gradient operator reads; none without a backward step net."""
+        args = self.op.args
+        return (0,) if is_early(args) else args.integers("outputs_with_grads", ())
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """Indices of the inputs that are learned."""
+        return self.op.args.integers("param", ())
+
+    @property
     def step_net(self) -> NetDef:
         """The net of a step."""
         return self.bodies[STEP].net
@@ -208,9 +227,18 @@ class RecurrentNetwork(StepOperator):
 
 
 def recurrent_arguments(
-    step_net: NetDef, timestep: str, states: Sequence[State], links: Sequence[Link], aliases: Sequence[Alias]
+    step_net: NetDef,
+    timestep: str,
+    states: Sequence[State],
+    links: Sequence[Link],
+    aliases: Sequence[Alias],
+    *,
+    executor: bool = False,
 ) -> dict[str, Any]:
-    """The arguments of a RecurrentNetwork; a link has a window of one row."""
+    """The arguments of a RecurrentNetwork whose links have windows of one row.
+
+    ``executor``: real Caffe2 runs independent operators of neighboring steps at once.
+    """
     return {
         ALIAS_SOURCE: [alias.source for alias in aliases],
         ALIAS_TARGET: [alias.blob for alias in aliases],
@@ -218,6 +246,7 @@ def recurrent_arguments(
         STATES: [state.blob for state in states],
         INITIAL_IDS: [state.initial for state in states],
         **_link_arguments("link", links),
+        **({"enable_rnn_executor": 1} if executor else {}),
         STEP: step_net,
         TIMESTEP: timestep,
     }
@@ -237,8 +266,3 @@ def _link_arguments(kind: str, links: Sequence[Link]) -> dict[str, list[Any]]:
         f"{kind}_external": [link.external for link in links],
         f"{kind}_offset": [link.offset for link in links],
     }
-
-
-def name_aliases(op: OperatorDef, names: Sequence[str]) -> None:
-    """Name the aliases of an operator that was made without them, because its outputs had no names yet."""
-    op.arg.add(name=ALIAS_TARGET, strings=[name.encode() for name in names])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from caffe2_bridge.netdef.views import Args, ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -62,8 +62,9 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class RecurrentSpec:
-    """One RecurrentNetwork."""
+    """One RecurrentNetwork. ``argument`` is the name of the argument with the step net."""
 
+    argument: ClassVar[str] = STEP
     step_net: NetDef
     timestep: str
     states: tuple[State, ...]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from caffe2_bridge.control import control_class
 from caffe2_bridge.gradients.accumulate import Source, Term, term_of
 from caffe2_bridge.gradients.forward import MARK, BlobGradient, Differentiate, SparseGradient, plain
 from caffe2_bridge.gradients.rename import rename_output
@@ -13,7 +14,6 @@ from caffe2_bridge.gradients.versions import Step
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 _OUTPUT_MARK: Final = f"{MARK}y"
-_HAS_BODY: Final = frozenset({"Do", "If", "While"})  # the bodies have the names too, and are checked on their own
 
 
 def names_of(gradient: BlobGradient) -> tuple[str, ...]:
@@ -38,7 +38,10 @@ class Made:
     @classmethod
     def of(cls, step: Step, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> Made:
         """Make the gradient of an operator."""
-        op = _with_marks(step) if step.op.type not in _HAS_BODY else step.op
+        operator = control_class(step.op)
+        # Bodies that use the operands' names have them too, and are checked on their own.
+        dispatches = operator is not None and not operator.computes
+        op = step.op if dispatches else _with_marks(step)
         operators, g_input = differentiate(op, g_output)
         wanted = {name for gradient in g_input for name in names_of(gradient)}
         sources = {}

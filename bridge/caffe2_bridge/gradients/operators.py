@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 from caffe2_bridge.netdef.construct import make_argument
-from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 Value: TypeAlias = int | float | str | NetDef | Sequence[int] | Sequence[str]
 
@@ -19,9 +19,9 @@ def make_operator(op_type: str, inputs: Sequence[str], outputs: Sequence[str], *
     return op
 
 
-def set_argument(arg: Argument, value: Value) -> None:
-    """Set the value of an argument that has only its name."""
-    arg.CopyFrom(make_argument(arg.name, value))
+def add_arguments(op: OperatorDef, arguments: Mapping[str, Any]) -> None:
+    """Add arguments to an operator."""
+    op.arg.extend(make_argument(name, value) for name, value in arguments.items())
 
 
 def copy_operator(source: str, target: str) -> OperatorDef:

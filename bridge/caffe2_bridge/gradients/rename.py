@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSequence, Sequence
-from typing import Final
+from collections.abc import MutableSequence, Sequence
 
+from caffe2_bridge.control import Runs, Scope, control_of
 from caffe2_bridge.gradients.forward import GradientError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-
-_BODIES: Final = {"If": ("then_net", "else_net"), "While": ("loop_net", "cond_net")}
+from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 def rename_output(group: Sequence[OperatorDef], at: int, output: int, new: str) -> None:
@@ -51,10 +50,13 @@ def _rename(op: OperatorDef, old: str, new: str) -> None:
 def _rename_one(op: OperatorDef, index: int, new: str) -> None:
     old = op.output[index]
     op.output[index] = new
-    loop = op.type == "While"
+    control = control_of(OpView(op, 0))
+    if control is None or control.scope is not Scope.SHARED:
+        return
+    loop = control.runs is Runs.LOOP
     if loop:  # an iteration goes on from what the one before has written
         _replace(op.input, old, new)
-    for body in _bodies(op):
+    for body in (body.net for body in control.bodies.values()):
         written = loop
         for inner in body.op:
             if written:
@@ -62,11 +64,6 @@ def _rename_one(op: OperatorDef, index: int, new: str) -> None:
             if old in inner.output:
                 _rename(inner, old, new)
                 written = True
-
-
-def _bodies(op: OperatorDef) -> Iterable[NetDef]:
-    names = _BODIES.get(op.type, ())
-    return (arg.n for arg in op.arg if arg.name in names)
 
 
 def _replace(names: MutableSequence[str], old: str, new: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
+from caffe2_bridge.control import Role, control_of
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -22,9 +22,6 @@ from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.lowering.unsupported_ops import why_not
 from caffe2_frontend.options import Recurrent
-
-# String arguments of RecurrentNetwork that name blobs of the net that it writes.
-_NAMES_WRITTEN: Final = ("recurrent_states", "alias_dst")
 
 
 @dataclass
@@ -102,13 +99,7 @@ class Lowering:
     @staticmethod
     def _poison_made(view: OpView, scope: Scope) -> None:
         """What a refused operator would have written has no value, whether it is declared or not."""
-        undeclared = [
-            value.decode(errors="replace")
-            for arg in view.proto.arg
-            if view.type == "RecurrentNetwork" and arg.name in _NAMES_WRITTEN
-            for value in arg.strings
-        ]
-        for name in (*view.outputs, *undeclared):
+        for name in (*view.outputs, *_created(view)):
             scope.poison(name)
 
     def _report_unknown(self, view: OpView, here: Location) -> None:
@@ -117,11 +108,9 @@ class Lowering:
     def _report_unknown_inside(self, view: OpView, here: Location) -> None:
         """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
         reported = {finding.location for finding in self.findings}
-        for arg in view.proto.arg:
-            if not arg.HasField("n") or arg.name.startswith("backward"):
-                continue
-            for index, inner in numbered(NetView(arg.n)):
-                place = here.enter(arg.name, index, inner.type, inner.name)
+        for argument, net in _bodies(view):
+            for index, inner in numbered(NetView(net)):
+                place = here.enter(argument, index, inner.type, inner.name)
                 if self._converter(inner) is None and place not in reported:
                     self._report_unknown(inner, place)
                 self._report_unknown_inside(inner, place)
@@ -181,6 +170,28 @@ class Lowering:
     ) -> None:
         """Add a finding."""
         self.findings.append(Diagnostic(code, reason, here, severity, hint))
+
+
+def _created(view: OpView) -> tuple[str, ...]:
+    """The blobs that an operator with bodies creates without declaring them."""
+    control = control_of(view)
+    try:
+        return () if control is None else control.creates
+    except ArgumentError:  # which was reported
+        return ()
+
+
+def _bodies(view: OpView) -> list[tuple[str, NetDef]]:
+    """The nets that an operator runs, by argument; of a gradient operator that of its forward operator."""
+    control = control_of(view)
+    if control is None:
+        return [(arg.name, arg.n) for arg in view.proto.arg if arg.HasField("n")]
+    try:
+        roles = {body.role for body in control.bodies.values()}
+        role = Role.PAST if Role.PAST in roles else Role.RUN
+        return [(name, body.net) for name, body in control.bodies.items() if body.role is role]
+    except ArgumentError:  # which was reported
+        return []
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:

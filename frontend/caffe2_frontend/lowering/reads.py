@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Final
 
+from caffe2_bridge.control import control_class
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-
-# String arguments of RecurrentNetwork that name blobs that it creates itself.
-_NAMES_MADE: Final = frozenset({"alias_src", "alias_dst", "recurrent_states", "link_internal", "link_external"})
 
 
 def count_reads(net: NetDef) -> Counter[str]:
@@ -20,8 +17,10 @@ def count_reads(net: NetDef) -> Counter[str]:
 def _reads(net: NetDef) -> Iterator[str]:
     for op in net.op:
         yield from op.input
+        operator = control_class(op)
+        own = frozenset[str]() if operator is None else operator.own_arguments
         for arg in op.arg:
-            if arg.name not in _NAMES_MADE:
+            if arg.name not in own:
                 for value in arg.strings:
                     yield value.decode(errors="replace")
             for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
+from caffe2_bridge.control import Do, If, OnnxWhile, Scope, While, control_of
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit import int8_values
@@ -24,7 +25,6 @@ from caffe2_frontend.lowering.reads import count_reads
 family = Family("control")
 
 _CONDITION = {0: TensorInfo(ir.DataType.BOOL, (1,))}
-_SAME_WORKSPACE = frozenset({"If", "AsyncIf", "While"})
 
 
 @family.converts("CreateScope")
@@ -40,19 +40,20 @@ def create_scope(op: Op) -> tuple[None]:
 def conditional(op: Op) -> tuple[Value | None, ...]:
     """What one branch leaves alone has the value it had before."""
     condition = op.input(0)
-    nets = [op.args.net("then_net"), op.args.net("else_net", default=None)]
+    control = If(op.view)
+    nets = [body.net for body in control.bodies.values()]
     sides = []
-    for net, name in zip(nets, ("then_net", "else_net"), strict=True):
+    for argument in control.arguments:
         inside = op.inside(op.scope.child())
-        if net is not None:
-            op.lower_body(net, inside.scope, name)
+        if argument in control.bodies:
+            op.lower_body(control.bodies[argument].net, inside.scope, argument)
         sides.append(inside)
     changed = []
     for name in dict.fromkeys(name for inside in sides for name in inside.scope.blobs):
         values = [inside.scope.find(name) for inside in sides]
         if None not in values:
             changed.append(name)
-        elif any(values) and _is_read_outside(op, name, [net for net in nets if net is not None]):
+        elif any(values) and _is_read_outside(op, name, nets):
             op.unsupported(f"{name!r} is written in one branch only, and has no value before", code="undefined-blob")
     pairs = [(inside, [_found(inside, name) for name in changed]) for inside in sides]
     for name, a, b in zip(changed, pairs[0][1], pairs[1][1], strict=True):
@@ -69,11 +70,10 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
 @family.converts("While", expects=_CONDITION)
 def while_loop(op: Op) -> tuple[Value | None, ...]:
     """The condition net runs before each iteration, the first one too; without one, the body changes the condition."""
-    body, test = op.args.net("loop_net"), op.args.net("cond_net", default=None)
-    assert body is not None
-    nets = [net for net in (body, test) if net is not None]
-    if test is not None:
-        op.lower_body(test, op.scope, "cond_net")
+    *tests, body = While(op.view).bodies.values()
+    nets = [body.net, *(test.net for test in tests)]
+    for test in tests:
+        op.lower_body(test.net, op.scope, test.argument)
     go = op.input(0)
     written = list(dict.fromkeys(name for net in nets for name in written_blobs(net)))
     carried = [name for name in written if op.scope.find(name) is not None]
@@ -83,9 +83,8 @@ def while_loop(op: Op) -> tuple[Value | None, ...]:
     def step(inside: Op, states: list[Value], _: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
         for name, value in zip(carried, states, strict=True):
             inside.scope.bind(name, value)
-        inside.lower_body(body, inside.scope, "loop_net")
-        if test is not None:
-            inside.lower_body(test, inside.scope, "cond_net")
+        for part in (body, *tests):
+            inside.lower_body(part.net, inside.scope, part.argument)
         return [_found(inside, op.view.inputs[0]), *(_found(inside, name) for name in carried)], []
 
     for name, value in zip(carried, _settled_loop(op, None, go, carried, initial, step), strict=True):
@@ -100,15 +99,10 @@ def do(op: Op) -> tuple[Value | None, ...]:
     With ``reuse_workspace`` the blobs of the net that are not bound stay in the workspace for the next Do that uses it.
     """
     op.args.ignore("copy_external_blobs", "saved_fwd_blobs")
-    net, inner = op.args.net("net"), op.args.texts("inner_blobs")
-    assert net is not None
-    outer_names = [*op.view.inputs[:-1], *op.view.outputs[:-1]]
-    indices = op.args.integers("outer_blobs_idx")
-    if len(inner) != len(indices) or any(not 0 <= i < len(outer_names) for i in indices):
-        op.unsupported("inner_blobs and outer_blobs_idx do not fit together", code="invalid-argument")
-    outer = dict(zip(inner, (outer_names[i] for i in indices), strict=True))
-    if op.args.flag("reuse_workspace", default=False):
-        outer |= _locals(op.view.inputs[-1], net, inner)
+    control = Do(op.view)
+    outer = control.bindings
+    if control.reuses_workspace:
+        outer = {**outer, **_locals(control)}
     body = op.scope.child(sealed=True)
     for name, outer_name in outer.items():
         value = op.scope.find(outer_name)
@@ -116,7 +110,8 @@ def do(op: Op) -> tuple[Value | None, ...]:
             body.blobs[name] = value
     # A Do is no body of ONNX: its nodes are the outer graph's own.
     body.nodes = op.scope.nodes
-    op.lower_body(net, body, "net")
+    (inner,) = control.bodies.values()
+    op.lower_body(inner.net, body, inner.argument)
     for name, outer_name in outer.items():
         if name in body.blobs:
             op.scope.bind(outer_name, body.blobs[name])
@@ -128,8 +123,8 @@ def _local(workspace: str, blob: str) -> str:
     return f"{workspace}/{blob}"
 
 
-def _locals(workspace: str, net: NetDef, bound: Sequence[str]) -> dict[str, str]:
-    return {name: _local(workspace, name) for name in written_blobs(net) if name not in bound}
+def _locals(control: Do) -> dict[str, str]:
+    return {name: _local(control.stack, name) for name in written_blobs(control.net) if name not in control.bindings}
 
 
 @family.converts("ONNXWhile")
@@ -140,15 +135,13 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
     the loop does not run, Caffe2 leaves int32 there, whatever the type; here it has the type that it has otherwise.
     """
     op.args.ignore("save_scopes")
-    body = op.args.net("body")
-    assert body is not None
-    has_trips, has_condition = (op.args.flag(name, default=False) for name in ("has_trip_count", "has_cond"))
-    count = op.args.integer("num_loop_carried_deps", default=-1)
-    initial = list(op.inputs[2:] if count < 0 else op.inputs[2 : 2 + count])
+    control = OnnxWhile(op.view)
+    body, has_trips, has_condition = control.body, control.has_trip_count, control.has_condition
+    initial = list(op.inputs[2 : 2 + control.carried])
     formals, results = list(body.external_input), list(body.external_output)
     if len(results) <= len(initial) or len(formals) < 2 + len(initial):
         op.unsupported("the body has fewer inputs or outputs than the loop carries", code="invalid-argument")
-    if op.args.flag("disable_scopes", default=False):
+    if control.disables_scopes:
         _refuse_outer_changes(op, body, formals[: 2 + len(initial)])
     first = reshape(op, cast(op, op.input(1), ir.DataType.BOOL), [1])
 
@@ -156,7 +149,7 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
         condition, *carried = states
         for name, value in zip(formals, [iteration[0], condition, *carried], strict=False):
             inside.scope.bind(name, value)
-        inside.lower_body(body, inside.scope, "body")
+        inside.lower_body(body, inside.scope, *control.bodies)
         going, *after = (_found(inside, name) for name in results)
         again = reshape(inside, cast(inside, going, ir.DataType.BOOL), [1])
         rows = [_one_row(inside, value) for value in after[len(initial) :]]
@@ -191,11 +184,11 @@ def written_blobs(net: NetDef) -> list[str]:
     names: list[str] = []
     for op in NetView(net).ops:
         names += op.outputs
-        if op.type in _SAME_WORKSPACE:
-            names += [name for arg in op.proto.arg if arg.HasField("n") for name in written_blobs(arg.n)]
-        elif op.type == "Do" and op.args.flag("reuse_workspace", default=False):
-            inner = op.args.net("net", default=None)
-            names += _locals(op.inputs[-1], inner, op.args.texts("inner_blobs", default=())).values() if inner else ()
+        control = control_of(op)
+        if isinstance(control, Do) and control.reuses_workspace:
+            names += _locals(control).values()
+        elif control is not None and control.scope is Scope.SHARED:
+            names += [name for body in control.bodies.values() for name in written_blobs(body.net)]
     return names
 
 

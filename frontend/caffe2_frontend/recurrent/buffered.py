@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.shapes import reshape, size, sizes, unsqueeze, vector
+from caffe2_bridge.control import Link, RecurrentSpec
+from caffe2_frontend.emit.shapes import Size, reshape, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
-from caffe2_frontend.recurrent.spec import Link, RecurrentSpec
 
 
 @dataclass
@@ -69,6 +69,7 @@ def emit_buffered(op: Op, spec: RecurrentSpec) -> dict[str, Value]:
     first = op.input(0)
     steps, batch = size(op, first, 0), size(op, first, 1)
     initial = {state.blob: _state(op, op.input(state.initial), steps, batch) for state in spec.states}
+    initial.update({scratch.blob: _zeros(op, [steps, batch, scratch.size]) for scratch in spec.scratches})
     for link in spec.links:
         if link.external not in initial:
             initial[link.external] = _outer(op, link)
@@ -84,7 +85,7 @@ def emit_buffered(op: Op, spec: RecurrentSpec) -> dict[str, Value]:
         views.links = {link.internal: link for link in spec.links}
         views.buffers = {**initial, **dict(zip(written, states, strict=True))}
         views.blobs[spec.timestep] = within.emit("Cast", time, to=int(ir.DataType.INT32))
-        within.lower_body(spec.step_net, views, "step_net")
+        within.lower_body(spec.step_net, views, spec.argument)
         return [views.buffers[name] for name in written], []
 
     finals, _ = loop(op, steps, None, [initial[name] for name in written], step)
@@ -105,10 +106,13 @@ def _state(op: Op, value: Value, steps: int | Value, batch: int | Value) -> Valu
         value = op.emit("Expand", value, vector(op, [1, batch, width]))
     elif rank == 2:
         value = unsqueeze(op, value, [0])
-    zero = ir.tensor(np.zeros(1, np.float32))
-    rest = op.emit("ConstantOfShape", vector(op, [steps, batch, width]), value=zero)
+    rest = _zeros(op, [steps, batch, width])
     dims = [None, *(d if isinstance(d, int) else None for d in (batch, width))]
     return op.emit("Concat", value, rest, axis=0, shape=dims)
+
+
+def _zeros(op: Op, dims: Sequence[Size]) -> Value:
+    return op.emit("ConstantOfShape", vector(op, dims), value=ir.tensor(np.zeros(1, np.float32)))
 
 
 def _outer(op: Op, link: Link) -> Value:

@@ -6,13 +6,13 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
+from caffe2_bridge.control import Alias, RecurrentNetwork, RecurrentSpec
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_frontend.emit.shapes import slice_axis
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
-from caffe2_frontend.recurrent.spec import Alias, RecurrentSpec, read_spec
 from caffe2_frontend.recurrent.step_body import Rows, why_not_rowwise
 from caffe2_frontend.recurrent.unbuffered import emit_rowwise
 
@@ -26,16 +26,16 @@ T = TypeVar("T")
 def _operand(op: OpView, index: int) -> TensorInfo:
     if index == 0:
         return TensorInfo(shape=(None, None, None))
-    if index in op.args.integers("initial_recurrent_state_ids", default=()):
+    if index in RecurrentNetwork(op).initial_ids:
         return TensorInfo(shape=(1, None, None))
     return TensorInfo(ir.DataType.INT32, (None,)) if _is_compared_with_time(op, op.inputs[index]) else TensorInfo()
 
 
 def _is_compared_with_time(op: OpView, name: str) -> bool:
     """Whether the step net compares a blob with the number of the step, as it does with sequence lengths."""
-    step_net = op.args.net("step_net", default=None)
-    times = {op.args.text("timestep", default="timestep")}
-    for inner in NetView(step_net).ops if step_net is not None else ():
+    control = RecurrentNetwork(op)
+    times = {control.timestep}
+    for inner in NetView(control.step_net).ops:
         if inner.type in ("Copy", "CopyFromCPUInput") and inner.inputs[0] in times:
             times.update(inner.outputs)
         elif inner.type in ("GT", "GE", "LT", "LE") and name in inner.inputs and times.intersection(inner.inputs):
@@ -49,7 +49,10 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
 
     Later operators can also read the blobs of the states, and aliases that are not declared as outputs.
     """
-    spec = read_spec(op)
+    control = RecurrentNetwork(op.view)
+    spec = control.spec
+    if not any(op.lowering.read[scratch.blob] for scratch in spec.scratches):
+        spec = spec.without_scratches()
     form = op.lowering.recurrent
     reason = why_not_rowwise(spec)
     if reason is None:
@@ -60,7 +63,7 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     else:
         hint = "choose another form: --recurrent auto|loop, or recurrent='auto'"
         op.unsupported(f"the net cannot have the form {form!r}: {reason}", hint)
-    made = {*(state.blob for state in spec.states), *(alias.blob for alias in spec.aliases)}
+    made = {*control.creates}
     return tuple(op.scope.blobs.get(name) if name in made else None for name in op.view.outputs)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -54,23 +55,10 @@ def carried_states(model: Model) -> list[CarriedState]:
 
 
 def _states(op: OpView, model: Model) -> list[CarriedState]:
-    blobs = op.args.texts("recurrent_states", default=())
-    initial = [op.inputs[i] for i in op.args.integers("initial_recurrent_state_ids", default=())]
-    last = {
-        source: target
-        for source, target, offset in zip(
-            op.args.texts("alias_src", default=()),
-            op.args.texts("alias_dst", default=()),
-            op.args.integers("alias_offset", default=()),
-            strict=False,
-        )
-        if offset == -1
-    }
-    return [
-        CarriedState(start, last[blob], _features(model, start))
-        for blob, start in zip(blobs, initial, strict=False)
-        if blob in last
-    ]
+    spec = RecurrentNetwork(op).spec
+    last = {alias.source: alias.blob for alias in spec.aliases if alias.offset == -1}
+    initial = ((state.blob, op.inputs[state.initial]) for state in spec.states)
+    return [CarriedState(start, last[blob], _features(model, start)) for blob, start in initial if blob in last]
 
 
 def _features(model: Model, name: str) -> int | None:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.control import Link, RecurrentSpec
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.shapes import Size, size, unsqueeze, vector
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.spec import Link, RecurrentSpec
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def lower_step(op: Op, spec: RecurrentSpec, rows: Mapping[str, Value], slices: M
             op.scope.bind(link.internal, rows[link.external])
     for name, row in slices.items():
         op.scope.bind(name, unsqueeze(op, row, [0]))
-    op.lower_body(spec.step_net, op.scope, "step_net")
+    op.lower_body(spec.step_net, op.scope, spec.argument)
     writers = {link.external: link.internal for link in spec.writes()}
     after: list[Value] = []
     for state in spec.states:

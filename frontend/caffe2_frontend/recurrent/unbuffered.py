@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.control import RecurrentSpec, State
 from caffe2_frontend.emit.shapes import Size, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, branch, build_body, discard_body, emit_loop, emit_scan
 from caffe2_frontend.lowering.op import Op, Value
@@ -16,7 +17,6 @@ from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, ho
 from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
 from caffe2_frontend.recurrent.merge_products import join_products
-from caffe2_frontend.recurrent.spec import RecurrentSpec, State
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
 
 

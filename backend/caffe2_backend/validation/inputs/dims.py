@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import onnx
 
+from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend.interop.shape_inference import infer_shapes
@@ -134,7 +135,8 @@ class Dims:
         """A RecurrentNetwork's input is [T,N,...], its initial states [...,N,D], what else of one dim it reads [N]."""
         rows = {op.outputs[0]: op.inputs[0] for op in net.ops if op.type in ("FC", "Copy") and op.outputs}
         for op in net.ops:
-            if op.type != "RecurrentNetwork":
+            control = control_of(op)
+            if not isinstance(control, RecurrentNetwork):
                 continue
             name = op.inputs[0]
             while name not in known and name in rows:
@@ -143,7 +145,7 @@ class Dims:
             if sequence is None or len(sequence) < 2:
                 continue
             self._mark(sequence)
-            states = op.args.integers("initial_recurrent_state_ids", default=())
+            states = control.initial_ids
             for i, operand in enumerate(op.inputs[1:], 1):
                 shape = self._inputs.get(operand)
                 if shape and i in states and len(shape) > 1:

@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import onnx
 
+from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -146,7 +147,7 @@ def op_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[tuple
     if position < len(names) and (op.type != "LSTMUnit" or len(names) > 4):
         yield names[position], Role(steps=True)
     if op.type == "RecurrentNetwork":
-        states = op.args.integers("initial_recurrent_state_ids", default=())
+        states = RecurrentNetwork(op).initial_ids
         # Of what the loop reads beside its input and states, integers are lengths.
         yield from ((name, Role(steps=True)) for i, name in enumerate(names[1:], 1) if i not in states)
     if op.type in ("LabelCrossEntropy", "SoftmaxWithLoss") and len(names) > 1:

@@ -32,6 +32,7 @@ from caffe2_backend.validation.inputs.weights import (
     weight_shape,
     weight_values,
 )
+from caffe2_bridge.control import If, control_of
 from caffe2_bridge.diagnostics import BridgeError, Location, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -145,10 +146,11 @@ class _Walk:
             if not self._workspace.has_blob(name):
                 self._make(name, op, index)
                 made.append(index)
-        if op.type in ("If", "AsyncIf"):
-            taken = op.args.net("then_net" if self._fetch(op.inputs[0]).item() else "else_net", default=None)
+        control = control_of(op)
+        if isinstance(control, If):
+            taken = control.bodies.get(control.taken(condition=bool(self._fetch(op.inputs[0]).item())))
             if taken is not None:
-                self._run(taken, (place,))
+                self._run(taken.net, (place,))
             return
         if op.type in _BODIES:
             self._inside(op)
@@ -251,8 +253,8 @@ def _every(net: NetDef) -> Sequence[OpView]:
     found: list[OpView] = []
     for op in NetView(net).ops:
         found.append(op)
-        if op.type in ("If", "AsyncIf"):
-            for arg in op.proto.arg:
-                if arg.HasField("n"):
-                    found += _every(arg.n)
+        control = control_of(op)
+        if isinstance(control, If):
+            for body in control.bodies.values():
+                found += _every(body.net)
     return found

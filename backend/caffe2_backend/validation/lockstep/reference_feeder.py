@@ -14,6 +14,7 @@ from caffe2_backend.validation.lockstep.onnx_steps import keep, onnx_points
 from caffe2_backend.validation.lockstep.steps import Point, Points, by_turn, net_points
 from caffe2_backend.validation.runtimes import Value
 from caffe2_backend.validation.sides import Side
+from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 
@@ -127,12 +128,10 @@ def _state_blobs(model: Model) -> dict[str, tuple[str, ...]]:
     found = {}
     view = NetView(model.predict_net)
     for op in view.ops:
-        if op.type != "RecurrentNetwork":
+        control = control_of(op)
+        if not isinstance(control, RecurrentNetwork):
             continue
-        net = op.args.net("step_net")
-        written = {name for inner in net.op for name in inner.output} if net else set()
-        links = list(zip(op.args.texts("link_internal"), op.args.texts("link_external"), strict=True))
-        states = op.args.texts("recurrent_states")
-        blobs = [next((i for i, e in links if e == state and i in written), "") for state in states]
+        writers = {link.external: link.internal for link in reversed([*control.spec.writes()])}
+        blobs = [writers.get(state, "") for state in control.states]
         found[f"{view.name}[{op.index}] {op.type}" + (f" ({op.name})" if op.name else "")] = tuple(blobs)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -13,6 +13,7 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.runtime.results import Blobs, Results
 from caffe2_backend.runtime.stepper import trace_net
 from caffe2_backend.validation.runtimes import Loaded, Runtime, Value
+from caffe2_bridge.control import Scope, control_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -161,19 +162,14 @@ class _Runner:
 def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
     """The blobs that an operator may read, with those of its bodies, and those that it may write."""
     read, written = dict.fromkeys(op.inputs), dict.fromkeys(op.outputs)
-    for body in _bodies(op):
-        for inner in NetView(body).ops:
+    control = control_of(op)
+    for body in control.bodies.values() if control is not None else ():
+        for inner in NetView(body.net).ops:
             reads, writes = reads_and_writes(inner)
             read.update(dict.fromkeys(reads))
-            if op.type in ("If", "AsyncIf", "While"):  # their bodies run in the same workspace
+            if control is not None and control.scope is Scope.SHARED:
                 written.update(dict.fromkeys(writes))
     return list(read), list(written)
-
-
-def _bodies(op: OpView) -> Iterator[NetDef]:
-    for arg in op.proto.arg:
-        if arg.HasField("n"):
-            yield arg.n
 
 
 Match: TypeAlias = Callable[[Point], Point | None]

@@ -1,4 +1,4 @@
-"""What a Do operator binds, and what the makers of its gradient and of those around it share."""
+"""What a Do operator binds, and what the gradients of control flow share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from caffe2_bridge.control import Do
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
 from caffe2_bridge.gradients.operators import copy_operator, make_operator
-from caffe2_bridge.netdef.views import Args, ArgumentError
+from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 INNER_GRAD: Final = "/_DO_OPERATOR_INNER_GRAD_"
@@ -18,7 +19,7 @@ INNER_COPY: Final = "/_DO_OPERATOR_INNER_GRAD_COPY_"
 
 @dataclass(frozen=True, slots=True)
 class DoBinding:
-    """A Do operator: its net, its operands without the workspace, and the inner name of each."""
+    """A Do operator: its net, its operands without the stack of workspaces, and the inner name of each."""
 
     op: OperatorDef
     net: NetDef
@@ -34,30 +35,15 @@ class DoBinding:
         """Read an operator. Raises GradientError where it binds other than real Caffe2 allows."""
         if op.type != "Do":
             raise GradientError(f"expected a Do, got {op.type}")
+        do = Do(OpView(op, 0))
         try:
-            args = Args(op.arg)
-            net = args.net("net")
-            inner, places = args.texts("inner_blobs", default=()), args.integers("outer_blobs_idx", default=())
-            copies = args.flag("copy_external_blobs", default=False)
-            reuses = args.flag("reuse_workspace", default=False)
+            bindings, net = do.bindings, do.net
+            copies, reuses = do.copies_external_blobs, do.reuses_workspace
         except ArgumentError as error:
             raise GradientError(f"Do: {error}") from None
-        assert net is not None  # the argument is required
-        inputs, outputs = list(op.input), list(op.output)
-        if not inputs or not outputs or inputs[-1] != outputs[-1]:
-            raise GradientError("Do: the last input and the last output are not one workspace blob")
-        workspace = inputs[-1]
-        inputs, outputs = inputs[:-1], outputs[:-1]
-        for what, names in (("inner_blobs", inner), ("inputs", inputs), ("outputs", outputs)):
-            if len(set(names)) < len(names):
-                raise GradientError(f"Do: {what} name a blob twice")
-        outer = [*inputs, *outputs]
-        if len(inner) != len(places) or not all(0 <= place < len(outer) for place in places):
-            raise GradientError("Do: inner_blobs and outer_blobs_idx do not fit to the operands")
-        bound = [outer[place] for place in places]
-        if len(set(bound)) < len(bound) or set(bound) != set(outer):
-            raise GradientError("Do: inner_blobs and outer_blobs_idx do not bind every operand once")
-        return cls(op, net, inputs, outputs, workspace, dict(zip(bound, inner, strict=True)), copies, reuses)
+        inputs, outputs = list(op.input[:-1]), list(op.output[:-1])
+        inner = {outer: name for name, outer in bindings.items()}
+        return cls(op, net, inputs, outputs, do.stack, inner, copies, reuses)
 
 
 def dedupe_g_output(op: OperatorDef, g_output: Sequence[str | None]) -> tuple[list[OperatorDef], list[str | None]]:
@@ -92,7 +78,7 @@ def dedupe_g_output(op: OperatorDef, g_output: Sequence[str | None]) -> tuple[li
 
 
 def dense_gradients(op: OperatorDef, g_output: Sequence[BlobGradient]) -> list[str | None]:
-    """The gradients of the outputs. Raises GradientError where one is sparse, or none is given."""
+    """The dense gradients of the outputs. Raises GradientError where one is sparse, or none is given."""
     result: list[str | None] = []
     for name, gradient in zip(op.output, g_output, strict=True):
         if isinstance(gradient, SparseGradient):

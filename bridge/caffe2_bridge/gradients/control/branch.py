@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from caffe2_bridge.control import If, if_arguments
 from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.control.bindings import dedupe_g_output, dense_gradients, gradient_net, gradient_op, zeros
 from caffe2_bridge.gradients.control.do import read_from_outside
 from caffe2_bridge.gradients.forward import Differentiate, Forward, GradientError, SparseGradient
-from caffe2_bridge.gradients.operators import copy_operator, set_argument
+from caffe2_bridge.gradients.operators import add_arguments, copy_operator
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
@@ -33,8 +35,8 @@ class _Branch:
 def if_gradient(op: Forward) -> None:
     """Make the gradient of an If. A missing branch leaves all as it is, so gradients pass through it."""
     condition = op.x(0)
-    then_net, else_net = op.args.net("then_net"), op.args.net("else_net", default=None)
-    assert then_net is not None  # the argument is required
+    control = If(OpView(op.proto, 0))
+    then_net, else_net = control.then_net, control.else_net
     copies, given = dedupe_g_output(op.proto, dense_gradients(op.proto, op.g_output))
     seeds = {name: gradient for name, gradient in zip(op.outputs, given, strict=True) if gradient}
     then_branch = _differentiate(then_net, seeds, op.differentiate)
@@ -51,17 +53,18 @@ def if_gradient(op: Forward) -> None:
             if blob in gradients:
                 op.set_dense(index, gradients[blob])
         return
-    nets = {"then_net": gradient_net(then_net, [*then_branch.operators, *then_branch.more])}
+    then_gradient = gradient_net(then_net, [*then_branch.operators, *then_branch.more])
+    else_gradient = None
     if else_net is not None:
-        nets["else_net"] = gradient_net(else_net, [*else_branch.operators, *else_branch.more])
+        else_gradient = gradient_net(else_net, [*else_branch.operators, *else_branch.more])
     elif else_branch.more:
-        nets["else_net"] = gradient_net(then_net, else_branch.more, "_grad_auto_else_zero_blobs_")
+        else_gradient = gradient_net(then_net, else_branch.more, "_grad_auto_else_zero_blobs_")
+    nets = if_arguments(then_gradient, else_gradient)
     inputs = _union(read_from_outside(branch.operators) for branch in branches)
     inputs.pop(condition, None)
     outputs = dict.fromkeys(name for net in nets.values() for inner in net.op for name in inner.output)
     result = gradient_op(op.proto, [condition, *inputs], list(outputs))
-    for name, net in nets.items():
-        set_argument(result.arg.add(name=name), net)
+    add_arguments(result, nets)
     op.operators += [*copies, result]
     for index, blob in enumerate(op.inputs):
         if index and blob in gradients:

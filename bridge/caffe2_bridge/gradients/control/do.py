@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from caffe2_bridge.control import do_arguments
 from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.control.bindings import (
     INNER_COPY,
@@ -17,7 +18,7 @@ from caffe2_bridge.gradients.control.bindings import (
     gradient_op,
 )
 from caffe2_bridge.gradients.forward import Differentiate, Forward, SparseGradient
-from caffe2_bridge.gradients.operators import copy_operator, set_argument
+from caffe2_bridge.gradients.operators import add_arguments, copy_operator
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
@@ -96,11 +97,8 @@ def differentiate_do(
 
     outputs = list(results.values())
     op = gradient_op(binding.op, [*inputs, binding.workspace], [*outputs, binding.workspace])
-    operands = {name: place for place, name in enumerate((*inputs, *outputs))}
-    set_argument(op.arg.add(name="net"), gradient_net(binding.net, operators))
-    set_argument(op.arg.add(name="inner_blobs"), list(bound))
-    set_argument(op.arg.add(name="outer_blobs_idx"), [operands[outer] for outer in bound.values()])
-    set_argument(op.arg.add(name="saved_fwd_blobs"), list(saved))
+    net = gradient_net(binding.net, operators)
+    add_arguments(op, do_arguments(net, bound, list(inputs), outputs, saved_fwd_blobs=list(saved)))
     return DoGradient(op, results)
 
 

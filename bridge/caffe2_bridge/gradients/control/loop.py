@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from caffe2_bridge.control import While, while_arguments
 from caffe2_bridge.gradients.control.bindings import DoBinding, gradient_net, gradient_op, zeros
 from caffe2_bridge.gradients.control.do import DoGradient, differentiate_do
 from caffe2_bridge.gradients.forward import Forward, SparseGradient
-from caffe2_bridge.gradients.operators import copy_operator, make_operator, set_argument
+from caffe2_bridge.gradients.operators import add_arguments, copy_operator, make_operator
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
@@ -52,11 +54,9 @@ def while_gradient(op: Forward) -> None:
     inputs = dict.fromkeys([condition, *carried, *made.op.input])
     outputs = dict.fromkeys([*carried, *made.op.output])
     result = gradient_op(op.proto, list(inputs), list(outputs))
-    loop_net = op.args.net("loop_net")
-    assert loop_net is not None  # _body has read it
-    set_argument(result.arg.add(name="loop_net"), gradient_net(loop_net, body))
+    loop_net = While(OpView(op.proto, 0)).loop_net
     cond_net = NetDef(name=f"{loop_net.name or 'loop'}_grad_cond", op=[has_scope])
-    set_argument(result.arg.add(name="cond_net"), cond_net)
+    add_arguments(result, while_arguments(gradient_net(loop_net, body), cond_net))
     op.operators.append(result)
     for index, name in enumerate(op.inputs):
         if index and (name in written or name in read):
@@ -81,8 +81,8 @@ class _Carriers:
 def _body(op: Forward) -> DoBinding:
     """The Do that is the body. Raises GradientError where its iterations leave too little behind."""
     op.x(0)
-    net = op.args.net("loop_net")
-    if net is None or len(net.op) != 1 or net.op[0].type != "Do":
+    net = While(OpView(op.proto, 0)).loop_net
+    if len(net.op) != 1 or net.op[0].type != "Do":
         raise op.error("its gradient needs a body that is one Do operator, which keeps what each iteration computes")
     binding = DoBinding.of(net.op[0])
     if binding.reuses_workspace:

@@ -1,9 +1,11 @@
-"""Recurrent nets: the backward step net stands in the operator, and its gradient runs it."""
+"""The gradient of RecurrentNetwork, which runs the backward step net that the operator carries."""
 
 from __future__ import annotations
 
+from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.gradients.family import Family
 from caffe2_bridge.gradients.forward import Forward
+from caffe2_bridge.netdef.views import OpView
 
 family = Family("recurrent")
 
@@ -11,10 +13,10 @@ family = Family("recurrent")
 @family.differentiates("RecurrentNetwork")
 def recurrent_network(op: Forward) -> None:
     """Gradients come in for some outputs, and go out for the sequence, the parameters and the initial states."""
-    given = op.args.integers("outputs_with_grads", default=())
+    control = RecurrentNetwork(OpView(op.proto, 0))
+    given = control.outputs_with_gradients
     if not given:
         raise op.error("argument 'outputs_with_grads' is missing or empty: the operator has no backward step net")
-    parameters = op.args.integers("param", default=())
-    states = op.args.integers("initial_recurrent_state_ids", default=())
     inputs = [*map(op.dy, given), *op.inputs, *op.outputs]
-    op.emit("RecurrentNetworkGradient", inputs, [op.dx(index) for index in (0, *parameters, *states)])
+    learned = (0, *control.parameters, *control.initial_ids)
+    op.emit("RecurrentNetworkGradient", inputs, [op.dx(index) for index in learned])

@@ -153,7 +153,7 @@ def changed_loop(**arguments: int | None) -> OperatorDef:
         ({"reuse_workspace": 1}, "'reuse_workspace' set"),
         ({"copy_external_blobs": None}, "lacks 'copy_external_blobs'"),
         ({"copy_external_blobs": 3}, "must be 0 or 1"),
-        ({"inner_blobs": None}, "do not fit"),
+        ({"inner_blobs": None}, "'inner_blobs' has 0 names"),
     ],
 )
 def test_while_with_another_body_is_refused(arguments: dict[str, int | None], reason: str) -> None:
@@ -186,9 +186,9 @@ def test_refuses() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda op: op.output.pop(), "one workspace blob"),
-        (lambda op: op.input.insert(0, "w"), "inputs name a blob twice"),
-        (lambda op: op.input.insert(0, "more"), "do not bind every operand once"),
+        (lambda op: op.output.pop(), "same stack of workspaces"),
+        (lambda op: op.input.insert(0, "w"), "inputs list 'w' twice"),
+        (lambda op: op.input.insert(0, "more"), "leaves the outer blob .* unbound"),
         (lambda op: op.arg.pop(0), "'net' is missing"),
     ],
 )
