@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from caffe2_backend.validation import validate
+from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.specs import make_cases
 from caffe2_backend.validation.lockstep.lockstep import lock_step
 from caffe2_backend.validation.runtimes import find_runtime
-from caffe2_backend.validation.sides import Forms, Side
+from caffe2_backend.validation.sides import Side
 from caffe2_bridge import load
 
 MODEL: Final = Path(__file__).parents[1] / "models" / "char_rnn"

@@ -26,8 +26,9 @@ import numpy as np
 
 import caffe2_bridge
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.inputs.generate import first_walk
-from caffe2_backend.validation.inputs.synthesize import Start, StuckError
+from caffe2_backend.validation.inputs.assumptions import Assumptions
+from caffe2_backend.validation.inputs.synthesize import StuckError
+from caffe2_backend.validation.inputs.synthesized_cases import first_synthesis
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Severity
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.model import Model
@@ -238,7 +239,7 @@ class _Trial:
         return Outcome(self.label, status, reason="; ".join(wrong), error=largest, steps=steps, notes=notes, **make)
 
     def _invented(self) -> Invented:
-        """The given values, and what a walk makes of the rest, as far as it gets."""
+        """The given values, and what a synthesis makes of the rest, as far as it gets."""
         known, names, net = self.known, self._names(), self.net
         missing = tuple(op.type for op in net.op if op.type not in registered_operators())
         kept = [op for op in net.op if op.type not in missing]
@@ -246,7 +247,7 @@ class _Trial:
         net.op.extend(kept)
         described = self._described()
         given = {n: Int8Tensor(a, *self.quantized[n]) if n in self.quantized else a for n, a in self.given.items()}
-        start = Start(
+        assumptions = Assumptions(
             given,
             {name: np.dtype(kind) for name, (kind, _) in described.items()},
             ranks={name: rank for name, (_, rank) in described.items() if rank is not None},
@@ -255,7 +256,7 @@ class _Trial:
             seed=known.seed,
         )
         try:
-            made, _ = first_walk(Model(net), start)
+            made, _ = first_synthesis(Model(net), assumptions)
         except StuckError as error:
             made = error.made
         values = {**given, **made.inputs, **made.weights}

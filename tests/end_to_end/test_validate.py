@@ -112,7 +112,7 @@ def test_exit_codes(broken: Path, tmp_path: Path) -> None:
     assert (code, "disagree" in text) == (1, True)
     assert run(tmp_path / "nothing", *AGAINST)[0] == 2
     code, text = run(MODELS / "lstm", "--against", "abacus")
-    assert (code, "there is no runtime 'abacus'" in text) == (2, True)
+    assert (code, "runtime 'abacus' does not exist" in text) == (2, True)
     code, text = run(MODELS / "lstm", *AGAINST, "--inputs", write_inputs(tmp_path))
     assert (code, "not given" in text) == (2, True)
 

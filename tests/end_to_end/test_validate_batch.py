@@ -14,6 +14,8 @@ from support.paths import MODELS
 from caffe2_backend.cli.commands import main
 from caffe2_backend.validation.batch import batch
 from caffe2_backend.validation.batch.batch import find_models, run_batch
+from caffe2_backend.validation.batch.result import ModelResult
+from caffe2_backend.validation.options import ValidationOptions
 
 AGAINST = ("workspace", "onnxruntime-cpu")
 
@@ -66,23 +68,23 @@ def test_it_goes_on_where_it_stopped(folder: Path, tmp_path: Path, monkeypatch: 
     ran: list[str] = []
     real = batch._run
 
-    def counted(model: Path, name: str, *rest: object) -> batch.ModelResult:
+    def counted(model: Path, name: str, *rest: object) -> ModelResult:
         ran.append(name)
         if name == "lstm" and len(ran) < 5:
-            return batch.ModelResult(name, "crashed", key=str(rest[0]))
+            return ModelResult(name, "crashed", key=str(rest[0]))
         return real(model, name, *rest)  # type: ignore[arg-type] # handed on as they came
 
     monkeypatch.setattr(batch, "_run", counted)
     (folder / "bad.onnx").unlink()
-    run_batch(folder, tmp_path / "out", batch.Options(AGAINST))
+    run_batch(folder, tmp_path / "out", ValidationOptions(runtimes=AGAINST))
     assert ran == ["broken", "deep/gru", "lstm"]
-    run_batch(folder, tmp_path / "out", batch.Options(AGAINST))
+    run_batch(folder, tmp_path / "out", ValidationOptions(runtimes=AGAINST))
     assert len(ran) == 3
     with (folder / "lstm" / "predict_net.pb").open("ab") as file:
         file.write(b"\x0a\x01n")
     cut = next((tmp_path / "out" / "results").glob("broken-*"))
     cut.write_text("{", encoding="utf-8")
-    run_batch(folder, tmp_path / "out", batch.Options(AGAINST))
+    run_batch(folder, tmp_path / "out", ValidationOptions(runtimes=AGAINST))
     assert ran[3:] == ["broken", "lstm"]
 
 

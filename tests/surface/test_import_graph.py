@@ -15,8 +15,6 @@ PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/
 # Cycles that remain, as the set of their modules, each with its reason.
 ALLOWED: Final[dict[frozenset[str], str]] = {
     frozenset(f"caffe2_backend.lowering.{name}" for name in ("family", "lower", "op")): "types only",
-    frozenset(f"caffe2_backend.validation.batch.{name}" for name in ("batch", "matrix")): "types only",
-    frozenset(f"caffe2_backend.validation.inputs.{name}" for name in ("operands", "synthesize")): "types only",
 }
 
 

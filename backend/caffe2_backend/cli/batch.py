@@ -38,7 +38,9 @@ def batch(
     """
     from rich.progress import Progress
 
-    from caffe2_backend.validation.batch.batch import ModelResult, Options, exit_code, run_batch
+    from caffe2_backend.validation.batch.batch import run_batch
+    from caffe2_backend.validation.batch.result import ModelResult, exit_code
+    from caffe2_backend.validation.options import ValidationOptions
 
     target = folder.with_name(f"{folder.resolve().name}-validation") if out is None else out
     console = Console(stderr=True)
@@ -49,8 +51,8 @@ def batch(
             bar.update(task, completed=done, total=total)
             click.echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
 
-        chosen = Options(tuple(runtimes), random_weights=random_weights, matrix=matrix)
-        results = run_batch(folder, target, chosen, jobs=jobs, seconds=seconds, tell=report)
+        chosen = ValidationOptions(runtimes=runtimes or None, random_weights=random_weights, matrix=matrix)
+        results = run_batch(folder, target, chosen, jobs=jobs, seconds=seconds, report=report)
     if matrix:
         from caffe2_backend.validation.batch.matrix import text_table
 

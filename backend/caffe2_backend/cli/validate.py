@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,19 +45,20 @@ def validate(
 
     Exit code 0: they agree, 1: they disagree, 2: something could not run.
     """
-    from caffe2_backend.validation import validate as run
+    from caffe2_backend.validation.api import run_validation
+    from caffe2_backend.validation.forms import read_model
+    from caffe2_backend.validation.options import ValidationOptions
     from caffe2_backend.validation.runtimes import Runtime, present_runtimes
-    from caffe2_backend.validation.sides import read_model
 
-    chosen: list[str | Runtime] | None = list(runtimes) or None
+    chosen: Sequence[str | Runtime] | None = runtimes or None
     if matrix and chosen is None:
-        chosen = list(present_runtimes(caffe2_python=caffe2_python))
-    read = read_model(model, init)
-    result = run(
-        read, read_arrays(source) if source else None, chosen, other=other, described=inputs,
-        every_blob=every_blob or report is not None, matrix=matrix, lockstep=lockstep or repro is not None,
-        repro=None if repro is None else str(repro), caffe2_python=caffe2_python, **choices,
+        chosen = present_runtimes(caffe2_python=caffe2_python)
+    validation = ValidationOptions(
+        runtimes=chosen, described=inputs, every_blob=every_blob or report is not None, matrix=matrix,
+        lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,
     )  # fmt: skip
+    read = read_model(model, init)
+    result = run_validation(read, read_arrays(source) if source else None, other, validation)
     if report is not None:
         from caffe2_backend.validation.render.page import write_page
 

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from caffe2_backend.validation.batch.matrix import cell
 from caffe2_backend.validation.report import ValidationReport
 
 
@@ -35,7 +34,7 @@ def print_report(report: ValidationReport) -> None:
 def _matrix(report: ValidationReport) -> Table:
     grid = Table("", *report.sides, title="largest difference")
     for one in report.sides:
-        grid.add_row(one, *(cell(report.pairs[one, other]) for other in report.sides))
+        grid.add_row(one, *(str(report.pairs[one, other]) for other in report.sides))
     return grid
 
 

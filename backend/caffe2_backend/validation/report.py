@@ -1,4 +1,4 @@
-"""What a validation found, as data. docs/validation.md describes the JSON."""
+"""The report of a validation, as data. docs/validation.md describes the JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from caffe2_backend.validation.compare import Difference
-from caffe2_backend.validation.diagnose.optimizations import OptimizationFault
 
 SCHEMA: Final = 1
 AGREE, DISAGREE, FAILED = 0, 1, 2
@@ -16,7 +15,7 @@ AGREE, DISAGREE, FAILED = 0, 1, 2
 
 @dataclass(frozen=True)
 class BlobResult:
-    """One value of one case on one side, against the reference. ``depth`` counts the operators before it."""
+    """One value of one case on one side, compared with the reference; ``depth`` counts the operators before it."""
 
     case: str
     side: str
@@ -41,34 +40,42 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairDifference:
     """Two sides of a matrix: the largest difference of any output, and whether all agree, over the cases both ran.
 
-    ``worst`` is None where they differ in kind; both are None where there is no case that both ran.
+    ``worst`` is None if they differ in kind; both are None if there is no case that both ran.
     """
 
     worst: float | None = None
     agrees: bool | None = None
 
+    def __str__(self) -> str:
+        """A few characters: the largest difference, marked if they disagree; ``-`` if no case ran on both."""
+        if self.agrees is None:
+            return "-"
+        if self.worst is None:
+            return "differ in kind"
+        return f"{self.worst:.1e}" if self.agrees else f"{self.worst:.1e} !"
+
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where two sides part, from the lock step.
+    """The first operator at which two sides disagree, from the lockstep.
 
     Attributes:
-        operator: the place of the first operator that does not compute what the reference computes.
+        operator: the location of the first operator that does not compute what the reference computes.
         op_type: its type.
         blob: the blob that it writes.
         iterations: the iterations of the loops around it, outermost first.
-        timestep: the step at which they part: the innermost iteration, or for whole sequences their first wrong row.
-        case: of which case; side: on which side.
-        difference: how far apart, with both sides given the same inputs.
-        suspects: where a net is compared with ONNX: places of the nodes between the last values that agree and this
-            one, which both sides do not share; the fault is in one of them, ``operator`` is the last.
-        equally: other operators that explain the difference just as well, such as those of biases that were added.
-        cause: what the node of ONNX has otherwise than in a fresh export of the net; empty where it is not known.
-        growth: ``(place, largest difference)`` of what comes after it, each side with its own values.
-        folder: where the repro lies; empty where none was asked for.
+        timestep: the step at which they diverge: the innermost iteration, or for whole sequences their first wrong row.
+        case: the case; side: the side.
+        difference: of the operator's results, with the same inputs on both sides.
+        suspects: if a net is compared with ONNX, the locations of the nodes between the last values that agree and
+            this one, which have no counterpart on the other side; one of them is at fault, ``operator`` is the last.
+        equally: other operators that explain the difference equally well, such as those of biases that were added.
+        cause: how the ONNX node differs from that in a fresh export of the net; empty if unknown.
+        growth: ``(location, largest difference)`` of the operators after it, each side with its own values.
+        folder: of the repro; empty if none was asked for.
     """
 
     operator: str
@@ -103,26 +110,63 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class OptimizationFault:
+    """Outputs that disagree though no operator does.
+
+    Attributes:
+        case: the case; side: the side.
+        level: the lowest level of onnxruntime's graph optimizations at which they disagree; ``none`` if they disagree
+            without any, and no optimization is at fault.
+        optimizers: optimizers of which each alone, disabled at the level of the run, makes the outputs agree.
+        nodes: ``type name`` of nodes that this level creates and the one below it does not.
+        removed: how many nodes of each type this level removes.
+    """
+
+    case: str
+    side: str
+    level: str
+    optimizers: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    removed: tuple[tuple[str, int], ...] = ()
+
+    def __str__(self) -> str:
+        if self.level == "none":
+            return f"no operator differs, and outputs differ without optimizations too ({self.side}, {self.case})"
+        by = f" by {', '.join(self.optimizers)}" if self.optimizers else ""
+        made = f"; it creates {', '.join(self.nodes)}" if self.nodes else ""
+        gone = ", ".join(f"{count} {kind}" for kind, count in self.removed)
+        taken = f"; it removes {gone}" if gone else ""
+        return f"graph optimization, from level {self.level} on{by}{made}{taken} ({self.side}, {self.case})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "case": self.case, "side": self.side, "level": self.level, "optimizers": list(self.optimizers),
+            "nodes": list(self.nodes), "removed": [list(pair) for pair in self.removed],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
 class ValidationReport:
     """The result of a validation.
 
     Attributes:
-        model: what was validated.
+        model: the name or path of the model.
         reference: the side that the others are compared with.
-        sides: all of them, the reference first.
+        sides: the labels of all sides, the reference first.
         results: every comparison.
         failures: what could not run. A side that could not run at all has case ``*``.
-        absent: runtimes that are not here, with the reason.
+        absent: missing default runtimes, with the reason.
         versions: of every part, by name.
-        seed: of the generated inputs; None where inputs were given.
-        random_weights: names of weights that the model lacks and that were made up: what agrees or not are runtimes.
-        notes: what a reader should know, in words.
-        cases: their names; guessed: inputs of which the net says nothing, and that were taken to be one element.
-        pairs: each pair of sides, where all pairs were asked for; ``matrix`` is their largest differences.
-        divergences: where sides part, where the lock step was asked for.
-        optimizations: where sides disagree and no operator does: what onnxruntime's graph optimizations have to do
-            with it.
-        seconds: how long it took.
+        seed: of the generated inputs; None if inputs were given.
+        random_weights: names of synthesized weights. With these the report compares runtimes, and not the model.
+        notes: what a reader should know.
+        cases: names of the cases.
+        guessed: inputs whose shape nothing declares, and that were taken to be one element.
+        pairs: the difference of each pair of sides, if all pairs were asked for.
+        divergences: the first operators that disagree, if the lockstep was asked for.
+        optimizations: if sides disagree and no operator does, the faults of onnxruntime's graph optimizations.
+        seconds: the duration.
     """
 
     model: str
@@ -137,14 +181,14 @@ class ValidationReport:
     guessed: tuple[str, ...] = ()
     random_weights: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    pairs: Mapping[tuple[str, str], Pair] = field(default_factory=dict)
+    pairs: Mapping[tuple[str, str], PairDifference] = field(default_factory=dict)
     divergences: tuple[Divergence, ...] = ()
     optimizations: tuple[OptimizationFault, ...] = ()
     seconds: float = 0.0
 
     @property
     def matrix(self) -> dict[tuple[str, str], float | None]:
-        """Largest difference for each pair of sides; None where a pair differs in kind, or did not run."""
+        """Largest difference for each pair of sides; None if a pair differs in kind, or did not run."""
         return {sides: pair.worst for sides, pair in self.pairs.items()}
 
     @property
@@ -154,7 +198,7 @@ class ValidationReport:
 
     @property
     def wrong(self) -> tuple[BlobResult, ...]:
-        """The outputs that disagree. Blobs in between are told, and do not decide."""
+        """The outputs that disagree. Intermediate blobs are reported, and do not affect the verdict."""
         return tuple(result for result in self.results if result.is_output and not result.difference.agrees)
 
     @property
@@ -166,7 +210,7 @@ class ValidationReport:
 
     @property
     def verdict(self) -> str:
-        """The result in a word or two."""
+        """The result in words: ``agree``, ``disagree`` or ``could not run``."""
         return ("agree", "disagree", "could not run")[self.exit_code]
 
     def to_dict(self) -> dict[str, Any]:
@@ -185,5 +229,5 @@ class ValidationReport:
         }  # fmt: skip
 
     def to_json(self) -> str:
-        """The same as text."""
+        """The report as JSON text."""
         return json.dumps(self.to_dict(), indent=2)

@@ -12,8 +12,8 @@ from conformance.recording import operator
 from support.cells import Recurrent, fills, weights
 from support.paths import MODELS
 
+from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.specs import Case, Size, make_cases
-from caffe2_backend.validation.sides import Forms
 from caffe2_bridge import Model, load
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

@@ -7,89 +7,47 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any, Final
 
 from caffe2_backend.validation.batch.discovery import files_of, find_models
-from caffe2_backend.validation.batch.matrix import cell, pairs
-from caffe2_backend.validation.report import Pair
+from caffe2_backend.validation.batch.result import VERDICTS, ModelResult
+from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
 from caffe2_frontend.interop.onnx_files import replacing
 
 SCHEMA: Final = 1
-# What a model can come to, the worst first.
-VERDICTS: Final = ("crashed", "could not run", "not covered", "disagree", "agree")
 _TEMPLATE: Final = Path(__file__).with_name("batch.html")
-
-
-@dataclass(frozen=True)
-class Options:
-    """How each model is validated: runtimes, none for the default ones; the rest as :func:`validate` takes it."""
-
-    runtimes: tuple[str, ...] = ()
-    random_weights: bool = False
-    matrix: bool = False
-
-
-@dataclass(frozen=True)
-class ModelResult:
-    """What became of one model.
-
-    Attributes:
-        model: its path, from the folder on.
-        verdict: one of ``VERDICTS``.
-        reason: in words, where it is not ``agree``.
-        worst: the largest difference of any output.
-        operators: how many operators convert.
-        seconds: how long it took.
-        weights: how many weights were made up.
-        cases: how many cases there were.
-        notes: what the report noted.
-        matrix: ``[side, side, largest difference, whether they agree]``, where it was asked for.
-        key: digest of the model's files and of the options; a result with the same key is not made again.
-    """
-
-    model: str
-    verdict: str
-    reason: str = ""
-    worst: float = 0.0
-    operators: int = 0
-    seconds: float = 0.0
-    weights: int = 0
-    cases: int = 0
-    notes: Sequence[str] = ()
-    matrix: Sequence[Sequence[Any]] = ()
-    key: str = field(default="", repr=False)
 
 
 def run_batch(
     folder: Path,
     out: Path,
-    options: Options = Options(),
+    options: ValidationOptions = DEFAULTS,
     *,
     jobs: int = 1,
     seconds: float = 600.0,
-    tell: Callable[[ModelResult, int, int], None] | None = None,
+    report: Callable[[ModelResult, int, int], None] | None = None,
 ) -> list[ModelResult]:
     """Validate every model under a folder; results, and a summary in JSON and HTML, go to ``out``.
 
     Args:
-        folder: where the models are.
-        out: where to write. Results that are there already, of the same model and options, are kept.
-        options: how.
+        folder: of the models.
+        out: folder to write. Results in it of the same model and options are kept.
+        options: of each validation; runtimes are names.
         jobs: processes at a time.
-        seconds: what one model may take.
-        tell: called after each model, with how many are done and how many there are.
+        seconds: time limit for one model.
+        report: called after each model, with its result, how many are done and how many there are.
 
-    Raises OSError where ``folder`` cannot be read or ``out`` cannot be written.
+    Raises OSError if ``folder`` cannot be read or ``out`` cannot be written.
     """
     models = find_models(folder)
     if not models and not folder.is_dir():
-        raise FileNotFoundError(f"there is no folder {folder}")
+        raise FileNotFoundError(f"folder {folder} does not exist")
     (out / "results").mkdir(parents=True, exist_ok=True)
     results: dict[Path, ModelResult] = {}
 
@@ -108,17 +66,11 @@ def run_batch(
         waiting = {pool.submit(one, model): model for model in models}
         for done, future in enumerate(as_completed(waiting), 1):
             results[waiting[future]] = future.result()
-            if tell is not None:
-                tell(results[waiting[future]], done, len(models))
+            if report is not None:
+                report(results[waiting[future]], done, len(models))
     ordered = [results[model] for model in models]
     _write_summary(out, ordered, options)
     return ordered
-
-
-def exit_code(results: Iterable[ModelResult]) -> int:
-    """0: all agree; 1: one disagrees; 2: one could not run, or there is none."""
-    verdicts = {result.verdict for result in results}
-    return 1 if "disagree" in verdicts else 0 if verdicts == {"agree"} else 2
 
 
 def _file(out: Path, name: str) -> Path:
@@ -127,8 +79,8 @@ def _file(out: Path, name: str) -> Path:
     return out / "results" / f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.json"
 
 
-def _key(model: Path, options: Options) -> str:
-    digest = hashlib.sha256(json.dumps(asdict(options)).encode())
+def _key(model: Path, options: ValidationOptions) -> str:
+    digest = hashlib.sha256(options.to_json().encode())
     files = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else files_of(model)
     for path in files:
         digest.update(f"\n{path.name}\n".encode())
@@ -146,8 +98,8 @@ def _kept(path: Path, key: str) -> ModelResult | None:
     return result if result.key == key and result.verdict in VERDICTS else None
 
 
-def _run(model: Path, name: str, key: str, options: Options, seconds: float) -> ModelResult:
-    command = [sys.executable, "-m", "caffe2_backend.validation.batch.worker", str(model), json.dumps(asdict(options))]
+def _run(model: Path, name: str, key: str, options: ValidationOptions, seconds: float) -> ModelResult:
+    command = [sys.executable, "-m", "caffe2_backend.validation.batch.worker", str(model), options.to_json()]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)  # noqa: S603 - this project's own module
     except subprocess.TimeoutExpired:
@@ -159,10 +111,10 @@ def _run(model: Path, name: str, key: str, options: Options, seconds: float) -> 
         return ModelResult(name, "crashed", f"its process ended with status {done.returncode}: {tail}", key=key)
 
 
-def _write_summary(out: Path, results: Sequence[ModelResult], options: Options) -> None:
+def _write_summary(out: Path, results: Sequence[ModelResult], options: ValidationOptions) -> None:
     counts = Counter(result.verdict for result in results)
     summary: dict[str, Any] = {
-        "schema": SCHEMA, "runtimes": list(options.runtimes), "random_weights": options.random_weights,
+        "schema": SCHEMA, "runtimes": list(options.runtimes or ()), "random_weights": options.random_weights,
         "counts": {verdict: counts[verdict] for verdict in VERDICTS},
         "models": [asdict(result) for result in results],
     }  # fmt: skip
@@ -182,13 +134,13 @@ def _rows(results: Sequence[ModelResult]) -> Iterator[str]:
         yield (
             f'<tr><td><code>{escape(result.model)}</code></td><td class="{mark}">{escape(result.verdict)}</td>'
             f"<td>{result.worst:.1e}</td><td>{result.operators}</td><td>{result.seconds:.1f} s</td>"
-            f"<td>{escape('; '.join([result.reason, *_told(result)]).strip('; '))}</td></tr>"
+            f"<td>{escape('; '.join([result.reason, *_remarks(result)]).strip('; '))}</td></tr>"
         )
 
 
-def _told(result: ModelResult) -> Iterator[str]:
+def _remarks(result: ModelResult) -> Iterator[str]:
     if result.weights:
-        yield f"{result.weights} weights made up"
+        yield f"{result.weights} synthesized weights"
     yield from result.notes
-    for one, other, worst, agrees in pairs(result):
-        yield f"{one} and {other}: {cell(Pair(worst, agrees))}"
+    for one, other, pair in result.pairs():
+        yield f"{one} and {other}: {pair}"

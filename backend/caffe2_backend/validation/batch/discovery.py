@@ -1,4 +1,4 @@
-"""Which models are under a folder."""
+"""Models under a folder."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HEAD: Final = 4096
 
 
 def find_models(folder: Path) -> list[Path]:
-    """The models under a folder, in order. Links are not followed.
+    """Find the models under a folder, in order. Links are not followed.
 
-    A folder that holds one net, beside its init net or the same net in the other form, is a model; else every file with
-    a net, a plan or a predictor database is one. So is every .onnx file. What is called a predict net is one, even
-    where it cannot be read.
+    A folder with one net, next to its init net or the same net in the other format, is a model; otherwise every file
+    with a net, a plan or a predictor database is one. So is every .onnx file, and every file that is named as a predict
+    net, even if it cannot be read.
     """
     found: list[Path] = []
     for place, names, files in os.walk(folder):
@@ -38,7 +38,7 @@ def find_models(folder: Path) -> list[Path]:
 
 
 def files_of(model: Path) -> list[Path]:
-    """The files that a model file is made of: itself, and its init net."""
+    """The files of a model file: itself, and its init net."""
     try:
         init = None if model.suffix == ".onnx" else pairing.init_net_beside(model)
     except NetFormatError:
@@ -47,7 +47,7 @@ def files_of(model: Path) -> list[Path]:
 
 
 def _nets(files: list[Path]) -> list[Path]:
-    """Of the files of a folder those with nets that are no init nets; of one in both forms, the binary one."""
+    """Files with nets, init nets excepted; of a net in both formats, the binary file."""
     nets = [path for path in files if _is_net(path)]
     binary = {path.stem for path in nets if path.suffix == ".pb"}
     return [path for path in nets if path.suffix != ".pbtxt" or path.stem not in binary]

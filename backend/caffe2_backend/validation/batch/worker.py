@@ -1,4 +1,4 @@
-"""One model of a batch: ``batch_worker MODEL OPTIONS`` (JSON), run as a module; JSON on its last line."""
+"""One model of a batch, in a process of its own: ``worker MODEL OPTIONS`` (JSON); prints JSON on its last line."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from caffe2_backend.validation.api import validate
-from caffe2_backend.validation.batch.batch import Options
-from caffe2_backend.validation.sides import read_model
+from caffe2_backend.validation.api import run_validation
+from caffe2_backend.validation.forms import read_model
+from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
 from caffe2_bridge.model import Model
 from caffe2_frontend import check
@@ -20,19 +20,17 @@ _REASONS: Final = 3
 _LONGEST: Final = 400
 
 
-def outcome(path: Path, options: Options) -> dict[str, Any]:
-    """What became of a model: the fields of a ModelResult but for its name and key."""
+def outcome(path: Path, options: ValidationOptions) -> dict[str, Any]:
+    """Check and validate a model: the fields of a ModelResult except its name and key."""
     start = time.perf_counter()
     found: dict[str, Any] = {"operators": 0}
     try:
         model = read_model(path)
         if isinstance(model, Model):
             found["operators"] = sum(check(model).converted.values())
-        report = validate(
-            model, None, options.runtimes or None, matrix=options.matrix, random_weights=options.random_weights
-        )
+        report = run_validation(model, options=options)
     except ConversionError as error:
-        found |= {"verdict": "not covered", "reason": _all(error.findings)}
+        found |= {"verdict": "not covered", "reason": _summary(error.findings)}
     except (BridgeError, OSError) as error:
         found |= {"verdict": "could not run", "reason": _line(str(error))}
     else:
@@ -50,12 +48,12 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:_LONGEST]
 
 
-def _all(findings: Sequence[Diagnostic]) -> str:
-    """The first error, of those that sizes would not help where there are such, and how many more there are."""
+def _summary(findings: Sequence[Diagnostic]) -> str:
+    """The first error, preferably one that known sizes would not fix, and the number of the others."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     first, *others = sorted(errors, key=lambda finding: finding.code == "needs-shape")
     return _line(str(first)) + (f" (and {len(others)} more)" if others else "")
 
 
 if __name__ == "__main__":
-    print(json.dumps(outcome(Path(sys.argv[1]), Options(**json.loads(sys.argv[2])))))  # noqa: T201 - the answer to who started this
+    print(json.dumps(outcome(Path(sys.argv[1]), ValidationOptions.from_json(sys.argv[2]))))  # noqa: T201 - read by the process that started this one

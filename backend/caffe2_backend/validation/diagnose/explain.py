@@ -28,7 +28,7 @@ from caffe2_backend.validation.diagnose.expand_rnn import EXPANDED, STATE
 from caffe2_backend.validation.diagnose.node_origins import find_place, first_step, is_inside
 from caffe2_backend.validation.diagnose.parameter_origins import Origin, differing, find_origins
 from caffe2_backend.validation.inputs.specs import Case
-from caffe2_backend.validation.lockstep.reference_feeder import Pair, Taught, points_of
+from caffe2_backend.validation.lockstep.reference_feeder import PointPair, ReferenceFeeder, points_of
 from caffe2_backend.validation.lockstep.steps import Points
 from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
@@ -58,7 +58,7 @@ class Fresh:
     export: ir.Model = field(repr=False)
     candidate: ir.Model = field(repr=False)
     points: Points = field(repr=False)
-    wrong: tuple[Pair, ...] = field(repr=False)
+    wrong: tuple[PointPair, ...] = field(repr=False)
     score: int
     missing: int
 
@@ -70,7 +70,7 @@ class Fresh:
 
 def explain(
     net: Side, model: Side, case: Case, expected: Points, found: Divergence, tolerances: Mapping[str, Tolerance]
-) -> tuple[Divergence, Pair | None]:
+) -> tuple[Divergence, PointPair | None]:
     """A divergence with the operator, the step and the cause as sharp as can be told.
 
     Args:
@@ -180,12 +180,12 @@ def _lock_step(
         points = points_of(one, case.inputs)
     except RunError:
         return None
-    taught = Taught(points, one.model, tolerances)
+    feeder = ReferenceFeeder(points, one.model, tolerances)
     try:
-        points_of(other, case.inputs, taught)
+        points_of(other, case.inputs, feeder)
     except RunError:  # what was seen before it counts
         alone += 1
-    wrong = taught.wrong()
+    wrong = feeder.wrong()
     score = missing + alone + len({pair.expected.name for pair in wrong})
     return Fresh(form, export, candidate, points, tuple(wrong), score, missing)
 
@@ -201,7 +201,7 @@ class NodeDifference:
     words: list[str] = field(default_factory=list)
 
 
-def _compare_nodes(fresh: Fresh, pair: Pair) -> NodeDifference:
+def _compare_nodes(fresh: Fresh, pair: PointPair) -> NodeDifference:
     found = NodeDifference()
     ours, theirs = (_producer(model, pair.expected.name) for model in (fresh.export, fresh.candidate))
     if ours is None or theirs is None:
@@ -281,7 +281,7 @@ def _origins(net: Model, model: Side, fresh: Fresh, name: str, right: Array, wro
 
 
 def _places(
-    net: Model, model: Side, expected: Points, fresh: Fresh, pair: Pair, origins: list[Origin]
+    net: Model, model: Side, expected: Points, fresh: Fresh, pair: PointPair, origins: list[Origin]
 ) -> list[str]:  # fmt: skip
     """The operators of the net that are equally right, most likely one."""
     here = pair.expected.place
@@ -308,7 +308,7 @@ def _places(
     return [find_place(expected, fresh.points, pair.expected)]
 
 
-def _reads_something_new(fresh: Fresh, pair: Pair) -> str | None:
+def _reads_something_new(fresh: Fresh, pair: PointPair) -> str | None:
     """Where the node reads a value that has no counterpart: the place of what it should read. That has been changed."""
     ours, theirs = (_producer(model, pair.expected.name) for model in (fresh.export, fresh.candidate))
     if ours is None or theirs is None or ours.op_type != theirs.op_type:

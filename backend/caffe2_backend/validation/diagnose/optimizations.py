@@ -1,4 +1,4 @@
-"""Which of onnxruntime's graph optimizations makes outputs differ, where no operator by itself does."""
+"""Graph optimizations of onnxruntime that make outputs disagree, if no operator alone does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ import onnx
 
 from caffe2_backend.runtime.onnxruntime_library import OPTIMIZATION_LEVELS
 from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.report import OptimizationFault
 from caffe2_backend.validation.runtimes import Value
 from caffe2_backend.validation.runtimes.base import onnx_model
 from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
@@ -24,7 +24,7 @@ from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import RunError
 
 LEVELS: Final = tuple(OPTIMIZATION_LEVELS)
-# The rules of onnxruntime's rule-based optimizers, by the names under which they can be left out.
+# The rules of onnxruntime's rule-based optimizers, by the names under which they can be disabled.
 _RULES: Final = (
     "CastChainElimination", "CastElimination", "ClipQuantRewrite", "ConvAddFusion", "ConvBNFusion", "ConvMulFusion",
     "DivMulFusion", "EliminateDropout", "EliminateIdentity", "EliminateSlice", "ExpandElimination", "FuseReluClip",
@@ -34,7 +34,7 @@ _RULES: Final = (
 _RULE_BASED: Final = "RuleBasedTransformer"
 _MODIFIED: Final = re.compile(r"GraphTransformer (\S+) modified: 1")
 _SECONDS: Final = 600
-# onnxruntime says which optimizers changed a graph in its log alone, which it writes to the process's own stderr.
+# onnxruntime reports which optimizers changed a graph in its log only, on the process's own stderr.
 _LOG: Final = """\
 import json, sys
 import onnxruntime
@@ -50,52 +50,15 @@ onnxruntime.InferenceSession(path, options, providers=json.loads(sys.argv[4]))
 Agrees = Callable[[Mapping[str, Value]], bool]
 
 
-@dataclass(frozen=True)
-class OptimizationFault:
-    """Outputs that differ though no operator does.
-
-    Attributes:
-        case: of which case; side: on which side.
-        level: the lowest level of onnxruntime's graph optimizations at which they differ; ``none`` where they differ
-            without any: then it is no optimization.
-        optimizers: those of which each alone, left out at the level of the run, makes the outputs agree.
-        nodes: ``type name`` of nodes that this level makes and the one below it does not.
-        removed: how many nodes of each type this level takes away.
-    """
-
-    case: str
-    side: str
-    level: str
-    optimizers: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    removed: tuple[tuple[str, int], ...] = ()
-
-    def __str__(self) -> str:
-        if self.level == "none":
-            return f"no operator differs, and outputs differ without optimizations too ({self.side}, {self.case})"
-        by = f" by {', '.join(self.optimizers)}" if self.optimizers else ""
-        made = f"; it makes {', '.join(self.nodes)}" if self.nodes else ""
-        gone = ", ".join(f"{count} {kind}" for kind, count in self.removed)
-        taken = f"; it takes away {gone}" if gone else ""
-        return f"graph optimization, from level {self.level} on{by}{made}{taken} ({self.side}, {self.case})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "case": self.case, "side": self.side, "level": self.level, "optimizers": list(self.optimizers),
-            "nodes": list(self.nodes), "removed": [list(pair) for pair in self.removed],
-        }  # fmt: skip
-
-
 def find_optimization(side: Side, case: Case, agrees: Agrees) -> OptimizationFault | None:
-    """From which level of optimization on the outputs of a side are wrong, and which optimizer it is.
+    """Find the lowest level of optimization at which the outputs of a side are wrong, and the optimizers at fault.
 
     Args:
-        side: what runs.
-        case: on what.
-        agrees: whether outputs are as they should be.
+        side: the side.
+        case: the inputs.
+        agrees: whether outputs are right.
 
-    None where the side is not onnxruntime, or its outputs are right after all. Raises RunError.
+    Returns None if the side is not onnxruntime, or its outputs are right after all. Raises RunError.
     """
     runtime = side.runtime
     if not isinstance(runtime, OnnxRuntime):
@@ -111,12 +74,12 @@ def find_optimization(side: Side, case: Case, agrees: Agrees) -> OptimizationFau
     if first == 0:
         return OptimizationFault(case.name, side.label, LEVELS[0])
     optimizers = tuple(_guilty(runtime, onnx_model(side.model), lambda name: right(disabled_optimizers=(name,))))
-    nodes, removed = _made(runtime, side, LEVELS[first - 1], LEVELS[first])
+    nodes, removed = _changes(runtime, side, LEVELS[first - 1], LEVELS[first])
     return OptimizationFault(case.name, side.label, LEVELS[first], optimizers, nodes, removed)
 
 
 def _guilty(runtime: OnnxRuntime, model: onnx.ModelProto, right_without: Callable[[str], bool]) -> Iterator[str]:
-    """Of the optimizers that changed the graph, those without which the outputs agree; rules by their own names."""
+    """The optimizers that changed the graph and without which the outputs agree; rules by their own names."""
     for name in _modified(runtime, model):
         if not right_without(name):
             continue
@@ -125,7 +88,7 @@ def _guilty(runtime: OnnxRuntime, model: onnx.ModelProto, right_without: Callabl
 
 
 def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
-    """The optimizers that changed the graph, in their order."""
+    """The optimizers that changed the graph, in order, from onnxruntime's log."""
     providers = (
         ["CPUExecutionProvider"] if runtime.device == "cpu" else ["CUDAExecutionProvider", "CPUExecutionProvider"]
     )
@@ -147,10 +110,10 @@ def _modified(runtime: OnnxRuntime, model: onnx.ModelProto) -> list[str]:
     return list(dict.fromkeys(_MODIFIED.findall(done.stderr)))
 
 
-def _made(
+def _changes(
     runtime: OnnxRuntime, side: Side, below: str, level: str
 ) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-    """Nodes that a level makes and the one below it does not, and how many of each type it takes away."""
+    """Nodes that a level creates and the one below it does not, and how many of each type it removes."""
     with tempfile.TemporaryDirectory() as folder:
         graphs = []
         for name in (below, level):

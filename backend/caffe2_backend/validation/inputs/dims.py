@@ -1,4 +1,4 @@
-"""Which open dims of an ONNX model's inputs are the same, and which are time and batch."""
+"""Open dims of an ONNX model's inputs: which are equal, and which are time and batch."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _RECURRENT: Final = frozenset(["LSTM", "GRU", "RNN"])
 
 
 class Dims:
-    """The dims of a model's inputs, with those that the graph makes equal under one name.
+    """The dims of a model's inputs, with one symbol for all dims that must be equal.
 
-    Symbols meet where operators need equal dims: elementwise operators, matrix products, recurrent operators, the
-    scanned inputs of a Scan, and its states with what the body makes of them. Where the graph is the export of a net,
-    the net's RecurrentNetworks say the same of their operands.
+    A union-find over symbols: dims are united where operators require it, which are elementwise operators, matrix
+    products, recurrent operators, the scanned inputs of a Scan, and its states with the body's new states. If the graph
+    is the export of a net, the operands of the net's RecurrentNetworks are united as well.
     """
 
     def __init__(self, model: onnx.ModelProto, net: Model | None = None) -> None:
@@ -42,7 +42,7 @@ class Dims:
             self._networks(NetView(net.predict_net), known)
 
     def of(self, name: str) -> list[Dim]:
-        """The dims of an input: numbers, or symbols that stand for all that are equal."""
+        """The dims of an input: numbers, or the symbol of all dims that are equal."""
         return [self._find(dim) for dim in self._inputs[name]]
 
     def is_steps(self, symbol: str) -> bool:
@@ -55,7 +55,7 @@ class Dims:
 
     @property
     def has_sequences(self) -> bool:
-        """Whether anything of the model goes through time: other inputs of three dims are then [T,N,D] too."""
+        """Whether the model has sequences: other inputs of three dims are then assumed to be [T,N,D], too."""
         return bool(self._steps)
 
     def _find(self, dim: Dim) -> Dim:
@@ -132,7 +132,7 @@ class Dims:
                 marks.add(dim)
 
     def _networks(self, net: NetView, known: Mapping[str, list[Dim]]) -> None:
-        """A RecurrentNetwork's input is [T,N,...], its initial states [...,N,D], what else of one dim it reads [N]."""
+        """Unite operands of RecurrentNetworks: input [T,N,...], initial states [...,N,D], others of rank 1 [N]."""
         rows = {op.outputs[0]: op.inputs[0] for op in net.ops if op.type in ("FC", "Copy") and op.outputs}
         for op in net.ops:
             control = control_of(op)
@@ -179,7 +179,7 @@ class Dims:
 
 
 def _dims(value: onnx.ValueInfoProto) -> list[Dim]:
-    """Dims; a nameless open one gets a name of its own."""
+    """The dims; an unnamed open dim gets a unique symbol."""
     return [
         dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}?{axis}"
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)

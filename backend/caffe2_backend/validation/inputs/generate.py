@@ -1,34 +1,35 @@
-"""Cases that a model runs on: the free choice, else sizes that are searched for, else what a walk makes up."""
+"""Cases of a model: free sizes if the model runs with them, else sizes that are searched for, else synthesized inputs.
+
+Three ways, from the fastest to the most thorough:
+
+1. Shapes that the model declares, open dims chosen freely (``specs``).
+2. Synthesis: the net runs operator by operator, and each operand that is missing is made with a shape that the operator
+   accepts (``synthesize``).
+3. Search: sizes are tried in onnxruntime, and those kept with which more nodes run (``size_search``).
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-
-from caffe2_backend.validation.inputs.roles import find_roles
-from caffe2_backend.validation.inputs.size_search import IMAGES, Trial, find_sizes
-from caffe2_backend.validation.inputs.specs import IMAGE, Case, Size, given_case, make_cases
-from caffe2_backend.validation.inputs.synthesize import Start, StuckError, Walked, walk
+from caffe2_backend.validation.forms import Forms
+from caffe2_backend.validation.inputs.size_search import Trial, find_sizes
+from caffe2_backend.validation.inputs.specs import Case, given_case, make_cases
+from caffe2_backend.validation.inputs.synthesize import StuckError
+from caffe2_backend.validation.inputs.synthesized_cases import synthesize_cases
 from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, PER_CHANNEL, is_weight
-from caffe2_backend.validation.sides import Described, Forms
-from caffe2_bridge import construct_init_net_from_params
+from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
 from caffe2_bridge.diagnostics import ConversionError, RunError, Severity
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend import ExportOptions, TensorInfo, check, describe_inputs
+from caffe2_frontend import check
 
-_RANKS: Final = (1, 2, 3, 4)
-_SECONDS: Final = 120.0
-# In a small image most regions are clipped to the same box, and which of them comes first hangs on the last bit.
-_DETECTION: Final = 160
-_NAMED: Final = 3
+_LISTED: Final = 3
+# Returns why the reference refuses a case; empty if it runs.
 Probe = Callable[[Case], str]
-_HINT: Final = "give the init net (--init), or have them made up (--random-weights)"
+_HINT: Final = "give the init net (--init), or synthesize the weights (--random-weights)"
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Generated:
     """What a model is to run on.
 
     Attributes:
-        forms: the model, with the weights that were made up.
+        forms: the model, with the weights that were synthesized.
         cases: the inputs.
-        weights: names of the weights that were made up.
+        weights: names of the weights that were synthesized.
         notes: what a reader of the report should know.
     """
 
@@ -61,203 +62,107 @@ def missing_weights(model: Model) -> tuple[str, ...]:
 def generate(
     forms: Forms,
     inputs: Mapping[str, Any] | None = None,
-    *,
-    seed: int,
-    sizes: Sequence[Size],
-    random_weights: bool = False,
+    options: ValidationOptions = DEFAULTS,
     probe: Probe | None = None,
 ) -> Generated:
-    """Inputs for a model, and weights where those are missing and may be made up.
+    """Generate inputs for a model, and weights if those are missing and the options allow it.
 
     Args:
         forms: the model.
-        inputs: the inputs, where they are given.
-        seed: of everything that is drawn.
-        sizes: what to try.
-        random_weights: whether to make up weights that the model lacks.
-        probe: why the reference does not run a case; empty where it does. It is asked where onnxruntime, which
-            broadcasts what Caffe2 does not, runs it.
+        inputs: the inputs, if they are given.
+        options: ``seed``, ``sizes`` and ``random_weights``.
+        probe: asked if the model runs in onnxruntime, which broadcasts operands that Caffe2 refuses.
 
     Raises:
         ConversionError: the net does not convert.
-        RunError: weights are missing and may not be made up, or nothing was found that the model runs on.
+        RunError: weights are missing, or no inputs were found with which the model runs.
     """
     net = forms.model if isinstance(forms.model, Model) else None
     missing = () if net is None else missing_weights(net)
-    if net is not None and random_weights and missing:
+    if net is not None and options.random_weights and missing:
         _require_covered(net)
-        return _walked(forms, net, inputs or {}, seed, sizes)
+        return _synthesized(forms, net, inputs or {}, options)
     if inputs is not None:
         return Generated(forms, [given_case(inputs)])
+    return _without_inputs(forms, net, missing, options, probe)
+
+
+def _without_inputs(
+    forms: Forms, net: Model | None, missing: Sequence[str], options: ValidationOptions, probe: Probe | None
+) -> Generated:
     try:
-        cases = make_cases(forms.graph, net, seed=seed, sizes=sizes)
+        cases = make_cases(forms.graph, net, seed=options.seed, sizes=options.sizes)
     except (ConversionError, RunError) as error:
         if net is None or missing or not (_is_about_shapes(error) or net.init.placeholders):
             raise
         try:
-            return _walked(forms, net, {}, seed, sizes)
+            return _synthesized(forms, net, {}, options)
         except StuckError as stuck:
-            raise RunError(f"no inputs were found that it runs on: {stuck}") from error
-    return _tried(forms, net, cases, missing, seed, sizes, probe)
-
-
-def _tried(
-    forms: Forms,
-    net: Model | None,
-    cases: Sequence[Case],
-    missing: Sequence[str],
-    seed: int,
-    sizes: Sequence[Size],
-    probe: Probe | None,
-) -> Generated:
-    """The cases where they run; else others that do. Raises RunError where weights are missing."""
+            raise RunError(f"no inputs were found with which the model runs: {stuck}") from error
     try:
         trial = Trial(forms.graph)
-    except RunError:  # onnxruntime is not here, or takes no such model: the runtimes that are asked for will say so
+    except RunError:  # onnxruntime is missing, or refuses the model: the runtimes of the validation will report it
         return Generated(forms, cases)
-    if not any(trial.run(case)[1] for case in cases):
-        if probe is not None and net is not None and not missing and cases and probe(cases[-1]):
-            return _accepted(forms, net, cases, seed, sizes, probe)
-        return Generated(forms, cases)
-    if missing:
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        raise RunError(f"weights are missing: {', '.join(map(repr, missing[:_NAMED]))}{more}: {_HINT}")
-    return _searched(forms, net, trial, cases, seed, sizes)
+    if any(trial.run(case)[1] for case in cases):
+        _require_weights(missing)
+        return _searched(forms, net, trial, cases, options)
+    if probe is not None and net is not None and not missing and cases and probe(cases[-1]):
+        return _accepted(forms, net, cases, options, probe)
+    return Generated(forms, cases)
 
 
-def _accepted(
-    forms: Forms, net: Model, cases: Sequence[Case], seed: int, sizes: Sequence[Size], probe: Probe
-) -> Generated:
-    """The cases of a walk, where the reference runs those; else the cases as they were."""
+def _accepted(forms: Forms, net: Model, cases: Sequence[Case], options: ValidationOptions, probe: Probe) -> Generated:
+    """Synthesized cases if the reference runs those, else the given cases."""
     try:
-        made = _walked(forms, net, {}, seed, sizes)
+        made = _synthesized(forms, net, {}, options)
     except StuckError:
         return Generated(forms, cases)
-    return made if not probe(made.cases[0]) else Generated(forms, cases)
+    return Generated(forms, cases) if probe(made.cases[0]) else made
 
 
 def _searched(
-    forms: Forms, net: Model | None, trial: Trial, cases: Sequence[Case], seed: int, sizes: Sequence[Size]
+    forms: Forms, net: Model | None, trial: Trial, cases: Sequence[Case], options: ValidationOptions
 ) -> Generated:
-    """Cases of sizes that run, where there are such; else the cases as they were."""
+    """Synthesized cases, else cases of sizes that run, else the given cases."""
     if net is not None:
         try:
-            return _walked(forms, net, {}, seed, sizes)
+            return _synthesized(forms, net, {}, options)
         except StuckError:
             pass
-    for size in sizes[:2]:
-        found = find_sizes(forms.graph, net, trial, seed=seed, size=size)
+    for size in options.sizes[:2]:
+        found = find_sizes(forms.graph, net, trial, seed=options.seed, size=size)
         if found.fixed is not None:
-            made = make_cases(forms.graph, net, seed=seed, sizes=sizes, fixed=found.fixed)
+            made = make_cases(forms.graph, net, seed=options.seed, sizes=options.sizes, fixed=found.fixed)
             reasons = {case.name: trial.run(case)[1] for case in made}
-            notes = [*_told(found.fixed), *(f"left out {name}: {reason}" for name, reason in reasons.items() if reason)]
+            fixed = ", ".join(f"{name}={size}" for name, size in found.fixed.items())
+            notes = [f"the model fixes sizes: {fixed}"] if fixed else []
+            notes += [f"left out {name}: {reason}" for name, reason in reasons.items() if reason]
             return Generated(forms, [case for case in made if not reasons[case.name]], notes=tuple(notes))
-    return Generated(forms, cases, notes=(f"no sizes of the inputs were found that it runs with: {found.reason}",))
+    note = f"no sizes of the inputs were found with which the model runs: {found.reason}"
+    return Generated(forms, cases, notes=(note,))
 
 
-def _told(fixed: Mapping[str, int]) -> tuple[str, ...]:
-    return (f"the model fixes sizes: {', '.join(f'{name}={size}' for name, size in fixed.items())}",) if fixed else ()
-
-
-def _is_about_shapes(error: ConversionError | RunError) -> bool:
-    """Whether nothing is wrong but that ranks or sizes are unknown."""
-    if not isinstance(error, ConversionError):
-        return True
-    return all(finding.code == "needs-shape" for finding in error.findings if finding.severity is Severity.ERROR)
+def _synthesized(forms: Forms, net: Model, given: Mapping[str, Any], options: ValidationOptions) -> Generated:
+    made = synthesize_cases(net, forms.described, given, options)
+    whole = Forms(made.net, forms.described, made.cases[0].inputs, forms.recurrent)
+    return Generated(whole, made.cases[:1] if whole.is_sized else made.cases, made.weights, made.notes)
 
 
 def _require_covered(net: Model) -> None:
-    """Raises ConversionError where operators have no conversion: no weights help there."""
+    """Raise ConversionError if operators have no conversion: weights would not help."""
     findings = tuple(finding for finding in check(net).findings if finding.code == "unknown-operator")
     if findings:
         raise ConversionError(findings)
 
 
-def _walked(forms: Forms, net: Model, given: Mapping[str, Any], seed: int, sizes: Sequence[Size]) -> Generated:
-    """Cases that walks make, with the weights of the first. Raises StuckError where no walk gets to the end."""
-    # What the init net fills inputs with may be of any shape; what no operator reads is not to be described.
-    read = {name for op in net.predict_net.op for name in op.input}
-    free = {name: (None, None) for name in net.init.placeholders if name in read}
-    start = _start(net, free | dict(forms.described), given, seed, sizes[0])
-    first, start = first_walk(net, start)
-    whole = net if not first.weights else with_weights(net, first.weights)
-    notes = [f"images are {start.image} by {start.image}"] if start.image != IMAGE else []
-    if given:
-        cases = [given_case(given)]
-    else:
-        cases = [Case(str(sizes[0]) if first.inputs else "no inputs", first.inputs, seed)]
-        cases += _further(whole, start, cases[0], seed, sizes[1:], notes)
-    made = Forms(whole, forms.described, cases[0].inputs, forms.recurrent)
-    return Generated(made, cases[:1] if made.is_sized else cases, tuple(first.weights), tuple(notes))
+def _require_weights(missing: Sequence[str]) -> None:
+    if missing:
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        raise RunError(f"weights are missing: {', '.join(map(repr, missing[:_LISTED]))}{more}: {_HINT}")
 
 
-def _further(
-    whole: Model, start: Start, first: Case, seed: int, sizes: Sequence[Size], notes: list[str]
-) -> Iterator[Case]:
-    """Cases of other sizes, as far as the model takes them; the others are noted."""
-    seen = [_shapes(first.inputs)]
-    for index, size in enumerate(sizes, 1):
-        try:
-            made = walk(whole, replace(start, size=size, seed=seed + index)).inputs
-        except StuckError as error:
-            notes.append(f"left out {size}: {error}")
-            continue
-        if _shapes(made) not in seen:
-            seen.append(_shapes(made))
-            yield Case(str(size), made, seed)
-
-
-def _shapes(inputs: Mapping[str, Any]) -> list[Any]:
-    return [np.shape(value[0] if isinstance(value, tuple) else value) for value in inputs.values()]
-
-
-def first_walk(net: Model, start: Start) -> tuple[Walked, Start]:
-    """The first walk that gets to the end, over sides of images and over ranks that nothing says.
-
-    Returns it with what it began with. Raises StuckError, that of the walk that got furthest.
-    """
-    open_ranks = [n for n in net.inputs if n not in {*start.given, *start.shapes, *start.ranks}]
-    detects = any(role.kind in ("anchors", "boxes") for role in find_roles(None, net).values())
-    images = list(dict.fromkeys([_DETECTION if detects else IMAGE, IMAGE, *IMAGES]))
-    if not open_ranks and 4 not in start.ranks.values():
-        images = images[:1]
-    furthest, until = StuckError(-1, "nothing ran", Walked()), time.monotonic() + _SECONDS
-    for rank in _RANKS if open_ranks else _RANKS[:1]:
-        for image in images:
-            begun = replace(start, image=image, rank=rank)
-            try:
-                return walk(net, begun), begun
-            except StuckError as error:
-                furthest = max(furthest, error, key=lambda e: e.place)
-            if time.monotonic() > until:
-                raise furthest
-    raise furthest
-
-
-def _start(net: Model, described: Described, given: Mapping[str, Any], seed: int, size: Size) -> Start:
-    """What is known of the inputs before the walk: what the caller says, and what the net says."""
-    dtypes, ranks, shapes = {}, {}, {}
-    for name, info in _infos(net, described).items():
-        if info.dtype is not None:
-            text = info.dtype.name == "STRING"
-            dtypes[name] = np.dtype(object) if text else info.dtype.numpy()
-        if info.shape is not None:
-            ranks[name] = len(info.shape)
-            if all(isinstance(dim, int) for dim in info.shape):
-                shapes[name] = tuple(dim for dim in info.shape if isinstance(dim, int))
-    return Start(given, dtypes, shapes, ranks, size=size, seed=seed)
-
-
-def _infos(net: Model, described: Described) -> Mapping[str, TensorInfo]:
-    try:
-        return describe_inputs(net, options=ExportOptions(inputs=described))
-    except (ConversionError, ValueError):
-        return {}
-
-
-def with_weights(model: Model, weights: Mapping[str, Any]) -> Model:
-    """The model with further parameters."""
-    whole = NetDef()
-    whole.CopyFrom(model.init_net)
-    whole.op.extend(construct_init_net_from_params(weights).op)
-    return Model.of(model.predict_net, whole, model.source)
+def _is_about_shapes(error: ConversionError | RunError) -> bool:
+    """Whether all errors are about unknown ranks or sizes."""
+    if not isinstance(error, ConversionError):
+        return True
+    return all(finding.code == "needs-shape" for finding in error.findings if finding.severity is Severity.ERROR)

@@ -1,4 +1,4 @@
-"""Values of generated inputs: what dtype, shape and role ask for."""
+"""Random values of inputs by dtype, shape and role."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from caffe2_backend.validation.inputs.roles import Role
 
 _WORDS: Final = ("a", "net", "of", "words", "")
 _HIGHEST: Final = 3
-# What an anchor's sides are, of those of the image.
+# Height and width of anchors, relative to the image.
 _ANCHOR: Final = (0.1, 0.4)
 _SMALLEST_BOX: Final = 0.1
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What values are drawn in: the steps of sequences, the side of images, and the shapes of what there is."""
+    """Context of random values: steps of sequences, height and width of images, and the shapes of other inputs."""
 
     steps: int
     image: int
@@ -29,7 +29,7 @@ class Scene:
 
 
 def draw(dtype: np.dtype[Any], shape: tuple[int, ...], role: Role, random: np.random.Generator, scene: Scene) -> Array:
-    """Values of a dtype (object for texts) and shape that mean what the role says."""
+    """Draw values of a dtype (object for strings), a shape and a role."""
     if dtype.kind == "O":
         texts = np.empty(prod(shape), object)
         texts[:] = random.choice(_WORDS, texts.size).tolist()
@@ -59,7 +59,7 @@ def _integers(
 
 
 def _parts(shape: tuple[int, ...], total: int, random: np.random.Generator) -> Array:
-    """Lengths that add up to ``total``."""
+    """Random lengths that add up to ``total``."""
     count = prod(shape)
     if not count:
         return np.zeros(shape, np.int64)
@@ -68,20 +68,20 @@ def _parts(shape: tuple[int, ...], total: int, random: np.random.Generator) -> A
 
 
 def _image_info(shape: tuple[int, ...], _role: Role, _random: np.random.Generator, scene: Scene) -> Array:
-    """Height, width and scale of each image: they fill the batch."""
+    """Height, width and scale of each image of the batch, all of full size."""
     rows = np.ones(shape)
     rows[..., :2] = scene.image
     return rows
 
 
 def _anchors(shape: tuple[int, ...], _role: Role, random: np.random.Generator, scene: Scene) -> Array:
-    """Boxes around a cell's middle."""
+    """Boxes around the centre of a cell."""
     sides = random.uniform(*_ANCHOR, (*shape[:-1], 2)) * scene.image
     return np.concatenate([-sides / 2, sides / 2], axis=-1).round()
 
 
 def _boxes(shape: tuple[int, ...], role: Role, random: np.random.Generator, scene: Scene) -> Array:
-    """Boxes x1, y1, x2, y2 inside of the image; with five columns the first one is the image that they lie in."""
+    """Boxes x1, y1, x2, y2 within the image; of five columns, the first is the index of the image."""
     cut = scene.shapes.get(role.parts, ())
     extent = cut[2] / role.scale if len(cut) == 4 else float(scene.image)
     corners = np.sort(random.uniform(0, 1, (*shape[:-1], 2, 2)), axis=-2)
@@ -95,7 +95,7 @@ def _boxes(shape: tuple[int, ...], role: Role, random: np.random.Generator, scen
 
 
 def _probabilities(shape: tuple[int, ...], _role: Role, random: np.random.Generator, _scene: Scene) -> Array:
-    """Rows that add up to one; single ones are between 0 and 1."""
+    """Rows that add up to one; single values are between 0 and 1."""
     if len(shape) < 2 or shape[-1] == 1:
         return random.uniform(0.05, 0.95, shape)
     rows = np.exp(random.standard_normal(shape))

@@ -1,4 +1,4 @@
-"""What the values of an input mean: rows of a table, lengths of sequences or segments, boxes, probabilities."""
+"""Roles of inputs: what their values mean, such as indices into a table, lengths of sequences, boxes, probabilities."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ Shapes: TypeAlias = Callable[[str], tuple[int, ...] | None]
 
 @dataclass(frozen=True)
 class Role:
-    """What integers are: below a number, lengths up to T (``steps``), or lengths that add up to dim 0 of ``parts``.
+    """What the values of an input mean.
 
-    What floats are is their ``kind``. Boxes are cut out of ``parts``, which is ``scale`` times as large as the image
-    that they lie in. ``columns`` is the last dim that the kind has, where there is one.
+    Attributes:
+        below: upper bound of integers.
+        steps: whether integers are lengths of sequences, up to T.
+        parts: integers are lengths that add up to dim 0 of this blob; boxes are regions of this feature map.
+        kind: of floats.
+        scale: of the feature map ``parts``, relative to the image in which boxes are given.
+        columns: the last dim that the kind has; 0 for any.
     """
 
     below: int | None = None

@@ -1,7 +1,9 @@
-"""Sizes that a model fixes without saying so: found by trying, with onnxruntime's error as the last word.
+"""Search for sizes of inputs with which a model runs.
 
-A Flatten before a matrix product, a Reshape to fixed sizes, a window as large as its image: each leaves few sizes of
-the inputs, and none of them is written at the inputs.
+A Flatten before a matrix product, a Reshape to fixed sizes, a window as large as its image: each admits few sizes of
+the inputs, which the declared shapes do not show. The search is a hill climb. Its objective is the number of nodes that
+onnxruntime runs before one fails; a change of sizes is kept if it increases that number, and all changes are then
+tried again on top of it, until the model runs, or no change helps, or the budget is spent.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from caffe2_backend.validation.inputs.specs import IMAGE, Case, Layout, Size, ma
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
-# Sides of images that nets are made for, the usual ones first.
+# Usual heights and widths of images, the most frequent first.
 IMAGES: Final = (224, 227, 28, 64, 299, 256, 112, 96, 128, 160, 192, 320, 384, 416, 512, 8, 16)
 _SMALL: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 48, 50, 64, 100, 128)
 _LARGEST: Final = 4096
@@ -32,15 +34,15 @@ _FAILED_AT: Final = re.compile(r"while running \S+ node\. Name:'([^']*)'")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search came to: sizes of dims by symbol, None where nothing runs; ``reason`` is the furthest error."""
+class FoundSizes:
+    """Sizes of dims by symbol, None if none were found; ``reason`` is the error of the attempt that got furthest."""
 
     fixed: Mapping[str, int] | None
     reason: str = ""
 
 
 class Trial:
-    """A model in onnxruntime, run as it stands. Raises RunError where onnxruntime is missing or takes no such model."""
+    """A model in onnxruntime, without optimizations. Raises RunError if onnxruntime is missing or refuses the model."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         # Without optimizations, as fused nodes lose their names.
@@ -51,7 +53,7 @@ class Trial:
         self._order = {node.name: index for index, node in enumerate(_run_order(model.graph), 1)}
 
     def run(self, case: Case) -> tuple[int, str]:
-        """How many nodes ran before one failed, and why it did; an empty reason where none failed."""
+        """The number of nodes that ran before one failed, and its error, empty if none failed."""
         try:
             self._session.run(case.inputs)
         except RunError as error:
@@ -61,9 +63,9 @@ class Trial:
 
 
 def _run_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
-    """The nodes as onnxruntime runs them: depth first, from the last node that nothing reads, each after its operands.
+    """The nodes in the order in which onnxruntime runs them: depth first, from the last unread node, operands first.
 
-    Were it to run them in another order, a search would take longer or find less, and nothing would be wrong.
+    The search only uses the order as its measure of progress: with a wrong one it would take longer or find less.
     """
     maker = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
     operands = [sorted({maker[n] for n in _reads(node) if n in maker}) for node in graph.node]
@@ -82,7 +84,7 @@ def _run_order(graph: onnx.GraphProto) -> list[onnx.NodeProto]:
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, with what its bodies take from around them."""
+    """What a node reads, with what its bodies capture."""
     yield from node.input
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
@@ -91,7 +93,7 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _named(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with a name of its own for each node, by which an error tells it."""
+    """The model with a unique name for each node, to identify the node of an error."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     for index, node in enumerate(whole.graph.node):
@@ -101,7 +103,7 @@ def _named(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @dataclass
 class _Search:
-    """A climb: what gets further along the graph than anything before is kept, and varied."""
+    """The state of the climb: ``fixed`` are the sizes that got furthest, ``best`` the number of nodes that ran."""
 
     model: onnx.ModelProto
     net: Model | None
@@ -115,7 +117,7 @@ class _Search:
     until: float = 0.0
 
     def works(self, change: Mapping[str, int]) -> bool | None:
-        """Whether it runs with a change; None where it does not, but gets further: then the change stays."""
+        """Whether the model runs with a change; None if it does not, but gets further: then the change is kept."""
         fixed = self.fixed | dict(change)
         shapes = Layout(self.model, self.net, fixed).shapes(self.size)
         if sum(prod(shape) for shape in shapes.values()) > _ELEMENTS:
@@ -132,37 +134,37 @@ class _Search:
         return self.left <= 0 or time.monotonic() > self.until
 
 
-def find_sizes(model: onnx.ModelProto, net: Model | None, trial: Trial, *, seed: int, size: Size) -> Found:
-    """Sizes of open dims with which the model runs.
+def find_sizes(model: onnx.ModelProto, net: Model | None, trial: Trial, *, seed: int, size: Size) -> FoundSizes:
+    """Find sizes of open dims with which the model runs.
 
-    The free choice comes first. Then sides of images are tried, all alike; then each dim by itself, against the numbers
-    that the model's own weights and shapes have.
+    First the free choice; then heights and widths of images, all equal; then each dim alone, with the numbers that
+    occur in the shapes of the model's weights and in its shape constants.
 
     Args:
         model: the ONNX model, or the export of ``net``.
         net: the Caffe2 model.
         trial: the same model, ready to run.
         seed: of the values.
-        size: the case that is tried.
+        size: of the case.
     """
     search = _Search(model, net, trial, seed, size, until=time.monotonic() + _SECONDS)
     if search.works({}):
-        return Found({})
+        return FoundSizes({})
     layout = Layout(model, net, {})
     sides, symbols, numbers = layout.image_symbols(), layout.symbols(), _numbers(model)
-    further = True
-    while further and not search.over():
-        further = False
+    improved = True
+    while improved and not search.over():
+        improved = False
         for change in _changes(sides, symbols, numbers):
             result = search.works(change)
             if result:
-                return Found(search.fixed)
+                return FoundSizes(search.fixed)
             if result is None:
-                further = True
+                improved = True
                 break
             if search.over():
                 break
-    return Found(None, search.reason)
+    return FoundSizes(None, search.reason)
 
 
 def _changes(sides: list[str], symbols: list[str], numbers: list[int]) -> Iterator[dict[str, int]]:
@@ -175,7 +177,7 @@ def _changes(sides: list[str], symbols: list[str], numbers: list[int]) -> Iterat
 
 
 def _numbers(model: onnx.ModelProto) -> list[int]:
-    """Sizes that the model itself speaks of, the dims of its weights and what its shapes hold, and small ones."""
+    """Candidate sizes: dims of the model's weights, elements of its shape constants, and small numbers."""
     numbers = dict.fromkeys(_SMALL[:4])
     for tensor in model.graph.initializer:
         numbers.update(dict.fromkeys(tensor.dims))

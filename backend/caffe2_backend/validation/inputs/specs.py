@@ -1,4 +1,4 @@
-"""Inputs that a model can run on, from what the model says about them."""
+"""Inputs that fit the shapes and dtypes that a model declares."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from caffe2_backend.validation.inputs.roles import Role, find_roles
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
-# Sides of images: what the first case has, and what else is tried where the net asks for another one.
+# Height and width of images, and their channels, if the model leaves them open.
 IMAGE: Final = 32
 CHANNELS: Final = 3
 
 
 @dataclass(frozen=True)
 class Size:
-    """One size to try: T steps, N rows, and what any other open dim is."""
+    """Sizes of open dims: T steps, a batch of N, and any other dim."""
 
     steps: int
     batch: int
@@ -38,7 +38,7 @@ SIZES: Final = (Size(1, 1, 2), Size(6, 3, 4), Size(17, 2, 5))
 
 @dataclass(frozen=True)
 class Case:
-    """Inputs for one run. ``seed`` is None where they were given."""
+    """Inputs for one run; ``seed`` is None if they were given."""
 
     name: str
     inputs: Mapping[str, Any] = field(repr=False)
@@ -62,12 +62,12 @@ def make_cases(
 
     Args:
         model: an ONNX model: the one to run, or the export of ``net``.
-        net: the Caffe2 model, which says what the values mean.
+        net: the Caffe2 model, from which the roles of values follow.
         seed: of the random numbers.
-        sizes: what to try. Sizes that give the same shapes as one before are left out.
-        fixed: sizes of dims, by the symbols of :class:`Dims`, that are not free.
+        sizes: of open dims. Sizes that lead to the same shapes as an earlier one are left out.
+        fixed: sizes of dims that are not free, by the symbols of :class:`Dims`.
 
-    Raises RunError where an input is no tensor of a known rank.
+    Raises RunError if an input is not a tensor of known rank.
     """
     layout = Layout(model, net, fixed or {})
     roles = layout.roles
@@ -89,12 +89,12 @@ def make_cases(
 
 
 class Layout:
-    """The shapes of a model's inputs, for sizes that are asked for and dims that are fixed.
+    """The shapes of a model's inputs, for given sizes and fixed dims.
 
     Attributes:
         inputs: the inputs that are not weights.
         roles: what their values mean.
-        image: the side of images.
+        image: height and width of images.
     """
 
     def __init__(self, model: onnx.ModelProto, net: Model | None, fixed: Mapping[str, int]) -> None:
@@ -107,25 +107,23 @@ class Layout:
         self.image = max((fixed.get(symbol, IMAGE) for symbol in sides), default=IMAGE)
 
     def shapes(self, size: Size) -> dict[str, tuple[int, ...]]:
-        """The shape of each input. Raises RunError where one is no tensor of a known rank."""
+        """The shape of each input. Raises RunError if one is not a tensor of known rank."""
         return {value.name: self._shape(value, size) for value in self.inputs}
 
     def symbols(self) -> list[str]:
-        """What names dims that are open, each once."""
+        """The symbols of open dims, each once."""
         dims = (dim for value in self.inputs if _has_rank(value) for dim in self._dims.of(value.name))
         return list(dict.fromkeys(dim for dim in dims if isinstance(dim, str)))
 
     def image_symbols(self) -> list[str]:
-        """Those of them that are heights and widths."""
+        """The symbols of heights and widths."""
         images = [value for value in self.inputs if _has_rank(value) and len(value.type.tensor_type.shape.dim) == 4]
         dims = (dim for value in images for dim in self._dims.of(value.name)[1:])
         return [dim for dim in dict.fromkeys(dims) if isinstance(dim, str) and not self._dims.is_batch(dim)]
 
     def _shape(self, value: onnx.ValueInfoProto, size: Size) -> tuple[int, ...]:
         if not _has_rank(value):
-            raise RunError(
-                f"input {value.name!r}: neither its shape nor its rank is known: give inputs, or describe it"
-            )
+            raise RunError(f"input {value.name!r} has unknown rank: give inputs, or describe it (--input)")
         dims = self._dims.of(value.name)
         columns = self.roles.get(value.name, Role()).columns
         if columns and dims and isinstance(dims[-1], str):

@@ -1,8 +1,9 @@
-"""A net run operator by operator, and what it lacks made up as each operator asks for it.
+"""Synthesis: a net runs operator by operator, and each missing operand is made when an operator reads it.
 
-The net runs in this project's own workspace. Before an operator runs, the operands that nobody made are made: their
-shapes follow from the operator and from the operands that are there. So weights fit whatever size an image has shrunk
-to, and inputs fit the weights.
+The net runs in this project's own workspace. Before an operator runs, the operands that do not exist are made: their
+shapes follow from the operator and from the operands that exist. So weights fit whatever size the image has at that
+point, and inputs fit the weights. A synthesized weight is rescaled after its operator ran, so that the results have
+unit variance (or the variance that their readers demand) at any depth.
 """
 
 from __future__ import annotations
@@ -10,22 +11,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor, SessionOptions, Workspace
 from caffe2_backend.runtime.values import Array
+from caffe2_backend.validation.inputs.assumptions import Assumptions, Shape, Value
 from caffe2_backend.validation.inputs.operands import input_shape
 from caffe2_backend.validation.inputs.random_values import Scene, draw
 from caffe2_backend.validation.inputs.roles import Role, find_roles, op_roles
-from caffe2_backend.validation.inputs.specs import IMAGE, Size
 from caffe2_backend.validation.inputs.weights import (
     CONVOLUTIONS,
     LAYERS,
-    Shape,
-    Wish,
-    Wishes,
+    Demand,
+    Demands,
     is_weight,
     quantized_weight,
     require_room,
@@ -38,7 +38,6 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-Value = Array | Int8Tensor
 _BODIES: Final = frozenset(["RecurrentNetwork", "While", "Do"])
 _WINDOWS: Final = frozenset({
     "Conv", "ConvRelu", "MaxPool", "AveragePool", "LpPool",
@@ -48,86 +47,57 @@ _PRODUCTS: Final = CONVOLUTIONS | LAYERS | {"MatMul"}
 
 
 @dataclass(frozen=True)
-class Walked:
-    """What a walk made: ``inputs`` and ``weights``, none of which was given."""
+class Synthesized:
+    """The result of a synthesis: ``inputs`` and ``weights``, without those that were given."""
 
     inputs: Mapping[str, Value] = field(default_factory=dict, repr=False)
     weights: Mapping[str, Value] = field(default_factory=dict, repr=False)
 
 
 class StuckError(RunError):
-    """An operator did not run; ``place`` is how many did, ``made`` what was made up by then."""
+    """An operator did not run; ``completed`` is the number of operators that did, ``made`` what was synthesized."""
 
-    def __init__(self, place: int, reason: str, made: Walked) -> None:
+    def __init__(self, completed: int, reason: str, made: Synthesized) -> None:
         super().__init__(reason)
-        self.place = place
+        self.completed = completed
         self.made = made
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a walk begins with.
+def synthesize_inputs(model: Model, assumptions: Assumptions) -> Synthesized:
+    """Run the model, and synthesize the operands that no operator writes and nobody gives.
 
-    Attributes:
-        given: blobs that have a value already.
-        dtypes: of inputs, where they are known; float32 else.
-        shapes: of inputs, where they are known.
-        ranks: of other inputs, where they are known.
-        size: steps and batch.
-        image: the side of images.
-        rank: of inputs of which nothing says one.
-        rows: rows of weights by name, where later operators rely on them in a way that cannot be seen.
-        width: channels and features of weights where nothing asks for a number of them.
-        seed: of everything.
+    Raises StuckError if an operator does not run.
     """
-
-    given: Mapping[str, Value] = field(default_factory=dict, repr=False)
-    dtypes: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
-    shapes: Mapping[str, Shape] = field(default_factory=dict)
-    ranks: Mapping[str, int] = field(default_factory=dict)
-    size: Size = Size(1, 2, 4)  # noqa: RUF009 - frozen
-    image: int = IMAGE
-    rank: int = 1
-    rows: Mapping[str, int] = field(default_factory=dict)
-    width: int = 16
-    seed: int = 2018
+    return _Synthesis(model, assumptions).run()
 
 
-def walk(model: Model, start: Start) -> Walked:
-    """Run the model, and make up what its operators read and nobody gives.
-
-    Raises StuckError where an operator does not run.
-    """
-    return _Walk(model, start).whole()
-
-
-class _Walk:
-    def __init__(self, model: Model, start: Start) -> None:
-        self._model, self._start = model, start
-        self._random = np.random.default_rng(start.seed)
+class _Synthesis:
+    def __init__(self, model: Model, assumptions: Assumptions) -> None:
+        self._model, self._assumptions = model, assumptions
+        self._random = np.random.default_rng(assumptions.seed)
         self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False, silent=True), seed=0)
         self._roles = find_roles(None, model)
-        self._wishes = Wishes(list(_every(model.predict_net)), self._shape)
+        self._demands = Demands(list(_operators(model.predict_net)), self._shape)
         self._inputs: dict[str, Value] = {}
         self._weights: dict[str, Value] = {}
-        self._done = 0
+        self._completed = 0
 
-    def whole(self) -> Walked:
-        """See :func:`walk`."""
+    def run(self) -> Synthesized:
+        """See :func:`synthesize_inputs`."""
         model, workspace = self._model, self._workspace
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # device options are ignored here on purpose
+            warnings.simplefilter("ignore", RuntimeWarning)  # device options are ignored on purpose
             if model.init.parameters or model.init.rest:
                 workspace.run_net_once(model.init)
-            for name in model.init.placeholders:  # a sample of an input, of whatever shape
+            for name in model.init.placeholders:  # samples of inputs, of arbitrary shape
                 workspace.remove_blob(name)
-            for name, value in self._start.given.items():
+            for name, value in self._assumptions.given.items():
                 workspace.feed(name, value)
             self._run(model.predict_net, ())
-        return Walked(self._inputs, self._weights)
+        return Synthesized(self._inputs, self._weights)
 
     def _run(self, net: NetDef, outer: tuple[Location, ...]) -> None:
-        """Run operators in order, those of the branch that an If takes in its place."""
+        """Run operators in order, and for an If the operators of the branch that it takes."""
         view = NetView(net)
         for op in view.ops:
             place = Location(view.name, op.index, op.type, op.name, outer)
@@ -136,9 +106,9 @@ class _Walk:
             except StuckError:
                 raise
             except (BridgeError, ValueError, IndexError) as error:
-                made = Walked(self._inputs, self._weights)
-                raise StuckError(self._done, f"{place}: {error}", made) from error
-            self._done += 1
+                made = Synthesized(self._inputs, self._weights)
+                raise StuckError(self._completed, f"{place}: {error}", made) from error
+            self._completed += 1
 
     def _operator(self, op: OpView, place: Location) -> None:
         made = []
@@ -153,33 +123,34 @@ class _Walk:
                 self._run(taken.net, (place,))
             return
         if op.type in _BODIES:
-            self._inside(op)
+            self._bodies(op)
         if op.type in _WINDOWS:
             require_room(op, self._shape(op.inputs[0]) or ())
         self._workspace.run_operator_once(op.proto)
         if op.type in _PRODUCTS and 1 in made and not op.type.startswith("Int8"):
-            self._even_out(op)
+            self._normalize_scale(op)
 
-    def _even_out(self, op: OpView) -> None:
-        """Scale a weight that was made so that what it gives spreads as is wished: nothing grows or fades on the way.
+    def _normalize_scale(self, op: OpView) -> None:
+        """Scale a synthesized weight so that the operator's result has the standard deviation that is demanded.
 
-        This is what layer-sequential unit variance does (Mishkin and Matas, 2016).
+        Without this, values grow or vanish from layer to layer. This is layer-sequential unit variance initialization
+        (Mishkin and Matas, "All you need is a good init", 2016).
         """
         spread = float(self._fetch(op.outputs[0]).std())
-        wish = self._wish(op)
+        demand = self._demand(op)
         if not np.isfinite(spread) or spread < np.finfo(np.float32).tiny:
             return
         name = op.inputs[1]
         weight = self._weights.get(name)
         if not isinstance(weight, np.ndarray):
             return
-        self._weights[name] = (weight * (wish.spread / spread)).astype(weight.dtype)
+        self._weights[name] = (weight * (demand.spread / spread)).astype(weight.dtype)
         self._workspace.feed(name, self._weights[name])
         if op.inputs[0] not in op.outputs:
             self._workspace.run_operator_once(op.proto)
 
-    def _inside(self, op: OpView) -> None:
-        """What a body reads from the workspace around it."""
+    def _bodies(self, op: OpView) -> None:
+        """Synthesize what bodies read from the workspace around them."""
         for arg in op.proto.arg:
             if not arg.HasField("n") or arg.name.startswith("backward"):
                 continue
@@ -196,17 +167,17 @@ class _Walk:
         (self._weights if weight else self._inputs)[name] = value
         self._workspace.feed(name, value)
 
-    def _wish(self, op: OpView) -> Wish:
+    def _demand(self, op: OpView) -> Demand:
         name = op.inputs[1]
         last = op.type not in CONVOLUTIONS or op.args.text("order", default="NCHW") == "NHWC"
-        wish = self._wishes.of(op.outputs[0], last=last)
-        return Wish(self._start.rows[name], wish.spread) if name in self._start.rows else wish
+        demand = self._demands.of(op.outputs[0], last=last)
+        return Demand(self._assumptions.rows[name], demand.spread) if name in self._assumptions.rows else demand
 
     def _weight(self, op: OpView, index: int) -> Value:
         first, other = self._shape(op.inputs[0]), self._shape(op.inputs[1])
         if first is None:
-            raise RunError(f"the shape of {op.inputs[0]!r} is not known")
-        shape = weight_shape(op, index, first, self._wish(op), self._start.width, other)
+            raise RunError(f"the shape of {op.inputs[0]!r} is unknown")
+        shape = weight_shape(op, index, first, self._demand(op), self._assumptions.width, other)
         if shape is None:
             raise RunError(f"the shape of {op.inputs[index]!r} does not follow from the operator")
         if op.type.startswith("Int8") and op.type in CONVOLUTIONS | LAYERS:
@@ -215,21 +186,21 @@ class _Walk:
         return weight_values(op, index, shape, self._random)
 
     def _input(self, name: str, op: OpView, index: int) -> Value:
-        start = self._start
+        assumptions = self._assumptions
         shapes = {blob: value.shape for blob, value in self._inputs.items() if isinstance(value, np.ndarray)}
-        shapes |= {blob: value.shape for blob, value in start.given.items() if isinstance(value, np.ndarray)}
+        shapes |= {blob: value.shape for blob, value in assumptions.given.items() if isinstance(value, np.ndarray)}
         role = self._role(name, op)
-        shape = start.shapes.get(name)
+        shape = assumptions.shapes.get(name)
         if shape is None:
-            shape = input_shape(name, op, index, role, self._shape, self._wishes, start)
-        dtype = start.dtypes.get(name, np.dtype(np.float32))
-        value = draw(dtype, shape, role, self._random, Scene(start.size.steps, start.image, shapes))
+            shape = input_shape(name, op, index, role, self._shape, self._demands, assumptions)
+        dtype = assumptions.dtypes.get(name, np.dtype(np.float32))
+        value = draw(dtype, shape, role, self._random, Scene(assumptions.size.steps, assumptions.image, shapes))
         if op.type.startswith("Int8") and op.type != "Int8Quantize" and dtype == np.uint8:
             return Int8Tensor(value, 1.0, 0)
         return value
 
     def _role(self, name: str, op: OpView) -> Role:
-        """The role that the net says, or with the shapes of what is there the one that the operator says."""
+        """The role that the operator implies, given the shapes of its other operands, else that found for the net."""
         found = dict(reversed(list(op_roles(op, op.inputs, self._shape))))
         return found.get(name) or self._roles.get(name, Role())
 
@@ -248,13 +219,13 @@ class _Walk:
         return float(value.scale) if isinstance(value, Int8Tensor) else 1.0
 
 
-def _every(net: NetDef) -> Sequence[OpView]:
-    """The operators of a net and of its branches, which see its blobs."""
+def _operators(net: NetDef) -> Sequence[OpView]:
+    """The operators of a net and of its branches, which share its blobs."""
     found: list[OpView] = []
     for op in NetView(net).ops:
         found.append(op)
         control = control_of(op)
         if isinstance(control, If):
             for body in control.bodies.values():
-                found += _every(body.net)
+                found += _operators(body.net)
     return found

@@ -1,25 +1,24 @@
-"""Which operands of an operator are weights, which shape they must have, and their values."""
+"""Weights: which operands of an operator they are, their shapes, and their values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
-from caffe2_backend.runtime.values import Array, Int8Tensor
+from caffe2_backend.validation.inputs.assumptions import Shape
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.netdef.parameters import Array, Int8Tensor
 from caffe2_bridge.netdef.views import OpView
-
-Shape: TypeAlias = tuple[int, ...]
 
 CONVOLUTIONS: Final = frozenset({"Conv", "ConvRelu", "ConvTranspose", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"})
 LAYERS: Final = frozenset({"FC", "FCTransposed", "Int8FC", "FbFCPacked"})
 PER_CHANNEL: Final = frozenset({"AffineChannel", "InstanceNorm", "GroupNorm", "PRelu", "SpatialBN"})
 SUMS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Sum", "SumRelu", "Int8Add", "Int8Sum", "Int8SumRelu"})
-# Operators through which channels pass as they are.
+# Operators whose output has the channels of their input.
 PASS: Final = frozenset({
     "AffineChannel", "AveragePool", "Copy", "Dropout", "Elu", "Int8AveragePool", "Int8Dequantize", "Int8MaxPool",
     "Int8Quantize", "Int8Relu", "Int8ResizeNearest", "Int8Softmax", "LRN", "LeakyRelu", "MaxPool", "NHWC2NCHW", "PRelu",
@@ -28,15 +27,15 @@ PASS: Final = frozenset({
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the readers of a blob ask of it: ``channels`` (0: any), and how widely its values may ``spread``."""
+class Demand:
+    """What the readers of a blob demand: ``channels`` (0: any), and the standard deviation, ``spread``."""
 
     channels: int = 0
     spread: float = 1.0
 
 
 def is_weight(op: OpView, index: int) -> bool:
-    """Whether an operand is learned, by its place; of sums and products, one that is broadcast."""
+    """Whether an operand is a weight, by its index; of sums and products, one that is broadcast."""
     if op.type in CONVOLUTIONS | LAYERS | PER_CHANNEL:
         return index > 0
     if op.type in SUMS:
@@ -44,27 +43,27 @@ def is_weight(op: OpView, index: int) -> bool:
     return op.type == "MatMul" and index == 1
 
 
-def weight_shape(op: OpView, index: int, first: Shape, wish: Wish, width: int, other: Shape | None) -> Shape | None:
+def weight_shape(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape | None:
     """The shape that a weight must have.
 
     Args:
         op: the operator that reads it.
-        index: its place; not 0.
+        index: of the operand; not 0.
         first: the shape of operand 0.
-        wish: what the result's readers ask for.
-        width: channels and features where nothing asks for a number of them.
-        other: the shape of operand 1, where it is there.
+        demand: of the readers of the result.
+        width: channels and features if there is no demand.
+        other: the shape of operand 1, if it exists.
 
-    Returns None where the operator does not say.
+    Returns None if it does not follow from the operator.
     """
     if op.type in CONVOLUTIONS:
-        return _convolution(op, index, first, wish, width, other)
+        return _convolution(op, index, first, demand, width, other)
     if op.type in LAYERS:
-        return _layer(op, index, first, wish, width, other)
+        return _layer(op, index, first, demand, width, other)
     if op.type in PER_CHANNEL:
         return (_channels(op, first),)
     if op.type == "MatMul":
-        inner, rows = first[-2 if op.args.flag("trans_a", default=False) else -1], wish.channels or width
+        inner, rows = first[-2 if op.args.flag("trans_a", default=False) else -1], demand.channels or width
         return (rows, inner) if op.args.flag("trans_b", default=False) else (inner, rows)
     if op.type in SUMS and op.args.flag("broadcast", default=False):
         axis = op.args.integer("axis", default=-1)
@@ -73,7 +72,7 @@ def weight_shape(op: OpView, index: int, first: Shape, wish: Wish, width: int, o
 
 
 def weight_values(op: OpView, index: int, shape: Shape, random: np.random.Generator) -> Array:
-    """Values of a weight that keep what passes through as large as it was."""
+    """Random values of a weight that preserve the variance of what passes through."""
     if (op.type == "SpatialBN" and index == 4) or (op.type in PER_CHANNEL and index == 1):
         return random.uniform(0.5, 1.5, shape).astype(np.float32)
     if op.type in SUMS:
@@ -95,14 +94,14 @@ def _last(op: OpView) -> bool:
     return op.args.text("order", default="NCHW") == "NHWC"
 
 
-def _convolution(op: OpView, index: int, first: Shape, wish: Wish, width: int, other: Shape | None) -> Shape:
+def _convolution(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape:
     group, transposed = op.args.integer("group", default=1), "Transpose" in op.type
     channels = _channels(op, first)
     if index > 1:
         if other is not None:
             return (other[(-1 if _last(op) else 1) if transposed else 0],)
         return (width,)
-    filters = wish.channels or (channels if group == channels and group > 1 else -(-width // group) * group)
+    filters = demand.channels or (channels if group == channels and group > 1 else -(-width // group) * group)
     kernel = _kernel(op, len(first) - 2)
     if transposed:
         return (channels, *kernel, filters) if _last(op) else (channels, filters, *kernel)
@@ -121,9 +120,9 @@ def _kernel(op: OpView, rank: int) -> Shape:
 
 
 def require_room(op: OpView, shape: Shape) -> None:
-    """Raise RunError where a window is larger than the image with its pads.
+    """Raise RunError if a window is larger than the padded image.
 
-    Caffe2 refuses that; onnxruntime rounds a negative quotient towards zero, and gives one element.
+    Caffe2 refuses this; onnxruntime rounds a negative quotient towards zero, and returns one element.
     """
     if "kernel" not in op.args and "kernels" not in op.args and "kernel_h" not in op.args:
         return
@@ -153,26 +152,26 @@ def _pad(op: OpView, axis: int, rank: int) -> int:
     return sum(op.args.integer(side, default=both) for side in sides) if sides else 2 * both
 
 
-def _layer(op: OpView, index: int, first: Shape, wish: Wish, width: int, other: Shape | None) -> Shape:
+def _layer(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape:
     transposed = op.type == "FCTransposed"
     if index > 1:
         return ((other or (width, width))[-1 if transposed else -2],)
-    rows, columns = wish.channels or width, prod(first[op.args.integer("axis", default=1) :])
+    rows, columns = demand.channels or width, prod(first[op.args.integer("axis", default=1) :])
     before = (1,) * (op.args.integer("axis_w", default=1) - 1)
     return (*before, columns, rows) if transposed else (*before, rows, columns)
 
 
-# How widely regressions of boxes spread: boxes stay near their anchors.
+# Standard deviation of box regressions: boxes stay near their anchors.
 _REGRESSION: Final = 0.1
 
 
-class Wishes:
-    """What is asked of each blob by the operators that read it, looked up through those that change no channels.
+class Demands:
+    """Demands on blobs by the operators that read them, directly or through operators that keep the channels.
 
     Args:
         ops: the operators of the net.
-        shapes: the shape of a blob that exists.
-        classes: how many classes detections have where nothing says so.
+        shapes: returns the shape of a blob that exists.
+        classes: how many classes detections have if it cannot be inferred.
         anchors: the same of anchors.
     """
 
@@ -185,32 +184,32 @@ class Wishes:
                 self._readers.setdefault(name, []).append(op)
         self._shapes, self._classes, self._anchors = shapes, classes, anchors
 
-    def of(self, name: str, *, last: bool, reach: int = 12) -> Wish:
-        """What is asked of a blob; ``last`` where its channels are its last dim."""
+    def of(self, name: str, *, last: bool, reach: int = 12) -> Demand:
+        """The demand on a blob; ``last`` if the channels are its last dim, ``reach`` operators are passed at most."""
         for op in self._readers.get(name, ()):
-            wish = self._asked(op, name, last)
-            if wish is None and op.type in PASS and op.inputs[0] == name and op.outputs[0] != name and reach:
+            demand = self._demand(op, name, last)
+            if demand is None and op.type in PASS and op.inputs[0] == name and op.outputs[0] != name and reach:
                 passed = op.type != "NHWC2NCHW" and last
-                wish = self.of(op.outputs[0], last=passed, reach=reach - 1)
-            if wish is not None and wish != Wish():
-                return wish
-        return Wish()
+                demand = self.of(op.outputs[0], last=passed, reach=reach - 1)
+            if demand is not None and demand != Demand():
+                return demand
+        return Demand()
 
-    def _asked(self, op: OpView, name: str, last: bool) -> Wish | None:
+    def _demand(self, op: OpView, name: str, last: bool) -> Demand | None:
         index = op.inputs.index(name)
         if op.type in ("GenerateProposals", "GenerateProposalsCPP") and index < 2:
             shape = self._shapes(op.inputs[3])
             count = shape[0] if shape else self._anchors
-            return Wish(4 * count, _REGRESSION) if index else Wish(count)
+            return Demand(4 * count, _REGRESSION) if index else Demand(count)
         if (op.type, index) == ("BBoxTransform", 1):
-            return Wish(4 * self._classes, _REGRESSION)
+            return Demand(4 * self._classes, _REGRESSION)
         if (op.type, index) == ("BoxWithNMSLimit", 0):
-            return Wish(self._classes)
+            return Demand(self._classes)
         channels = self._channels_for(op, index, name, last)
-        return Wish(channels) if channels else None
+        return Demand(channels) if channels else None
 
     def _channels_for(self, op: OpView, index: int, name: str, last: bool) -> int:
-        """The channels that operands which are there already leave; 0 where they leave any."""
+        """The channels that operands which exist require; 0 for any number."""
         if op.type in CONVOLUTIONS and index == 0:
             group, weight = op.args.integer("group", default=1), self._shapes(op.inputs[1])
             if weight is None:
@@ -225,7 +224,7 @@ class Wishes:
         return 0
 
 
-# Where sums of quantized products shall lie, in steps, and how widely bytes that are drawn evenly spread.
+# Standard deviations: of sums of quantized products, in quantization steps, and of uniform random bytes.
 _SUMS_SPREAD: Final = 40.0
 _BYTES_SPREAD: Final = 74.0
 
@@ -233,7 +232,7 @@ _BYTES_SPREAD: Final = 74.0
 def quantized_weight(
     op: OpView, index: int, shape: Shape, scales: tuple[float, float], random: np.random.Generator
 ) -> Int8Tensor:
-    """The bytes of a weight, with a scale that spreads the sums of products; or the int32 of a bias.
+    """Random bytes of a weight, with a scale that keeps the sums of products in range; or the int32 of a bias.
 
     ``scales`` are those of operand 0 and, for a bias, of operand 1.
     """

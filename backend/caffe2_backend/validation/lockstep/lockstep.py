@@ -1,4 +1,10 @@
-"""Lock step: both sides operator by operator on the same values, to find the first that does not compute the same."""
+"""Lockstep: both sides run operator by operator on the same values, to find the first operator that disagrees.
+
+Three runs: the reference with its own values; the candidate with the reference's values fed to it, in which each
+operator is judged by itself; the candidate with its own values, which shows how the error grows. The order of values
+differs between a net and an ONNX model, as operators are fused and split: values are paired by location (see
+ReferenceFeeder), and nodes without a counterpart before the first disagreement are suspects.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +16,9 @@ from typing import Final
 from caffe2_backend.validation.compare import TOLERANCES, Difference, Tolerance
 from caffe2_backend.validation.diagnose.node_origins import first_step
 from caffe2_backend.validation.inputs.specs import Case
-from caffe2_backend.validation.lockstep.reference_feeder import Pair, Taught, points_of
+from caffe2_backend.validation.lockstep.reference_feeder import PointPair, ReferenceFeeder, points_of
 from caffe2_backend.validation.lockstep.steps import Point, Points
+from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import RunError
@@ -25,27 +32,24 @@ def find_divergences(
     sides: Sequence[Side],
     cases: Sequence[Case],
     wrong: Sequence[tuple[str, str]],
-    *,
-    tolerances: Mapping[str, Tolerance] = TOLERANCES,
-    repro: str | None = None,
+    options: ValidationOptions,
 ) -> list[Divergence]:
-    """Where each side that disagrees parts from the reference, the first of ``sides``.
+    """Find the first operators at which sides disagree with the reference, the first of ``sides``.
 
     Args:
         sides: the sides.
         cases: what they ran on.
-        wrong: (case, side) to look into.
-        tolerances: by dtype.
-        repro: a folder for what is found.
+        wrong: (case, side) to examine.
+        options: ``tolerances``, and ``repro``, a folder for the operators.
 
-    Raises RunError where an operator of the reference cannot be run by itself.
+    Raises RunError if an operator of the reference cannot be run on its own.
     """
     known = {case.name: case for case in cases}
     labels = {side.label: side for side in sides}
     found = []
     for index, (case, label) in enumerate(wrong):
-        folder = None if repro is None else Path(repro) / f"{index}-{label.replace(' ', '-')}"
-        divergence = lock_step(sides[0], labels[label], known[case], tolerances=tolerances, repro=folder)
+        folder = None if options.repro is None else options.repro / f"{index}-{label.replace(' ', '-')}"
+        divergence = lock_step(sides[0], labels[label], known[case], tolerances=options.tolerances, repro=folder)
         if divergence is not None:
             found.append(divergence)
     return found
@@ -59,32 +63,39 @@ def lock_step(
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
     repro: Path | None = None,
 ) -> Divergence | None:
-    """The first operator of ``candidate`` that does not give what ``reference`` gives for the same inputs; or None.
+    """The first operator of ``candidate`` that computes something else than ``reference`` for the same inputs, or None.
 
-    The reference runs first, with its own values. The candidate then runs with the reference's values: what an
-    operator wrote is compared, and replaced. A third run, in which the candidate keeps its own values, tells how the
-    error grows. Between a net and an ONNX model a second stage tells the operator of the net and the cause (see
+    If one side is a net and the other an ONNX model, a second stage finds the operator of the net and the cause (see
     explain).
+
+    Args:
+        reference: the side that is right.
+        candidate: the side to examine.
+        case: the inputs.
+        tolerances: by dtype.
+        repro: folder to write the operator to, ready to run.
+
+    Raises RunError if an operator of the reference cannot be run on its own.
     """
     if isinstance(candidate.model, Model) and not isinstance(reference.model, Model):
-        # Nodes know the operators that they come from, operators no nodes: the net is the one to be followed.
+        # Nodes record the operators that they come from, and not vice versa: the net must be the reference.
         reference, candidate = candidate, reference
     expected = points_of(reference, case.inputs)
-    taught = Taught(expected, reference.model, tolerances)
+    feeder = ReferenceFeeder(expected, reference.model, tolerances)
     try:
-        actual = points_of(candidate, case.inputs, taught)
+        actual = points_of(candidate, case.inputs, feeder)
     except RunError as error:
-        early = taught.first()
+        early = feeder.first()
         found = _divergence(early, case, candidate, expected, tolerances) if early else _refused(error, case, candidate)
         return _explained(reference, candidate, case, expected, found, tolerances)[0]
     if isinstance(candidate.model, Model):
-        taught.put_in_place(actual)
-    wrong = taught.first()
+        feeder.pair_with(actual)
+    wrong = feeder.first()
     if wrong is None:
         return None
     divergence = _divergence(wrong, case, candidate, expected, tolerances)
     growth = _growth(reference, candidate, case, expected, tolerances)
-    divergence = replace(divergence, suspects=_suspects(wrong, actual, taught))
+    divergence = replace(divergence, suspects=_suspects(wrong, actual, feeder))
     places = [place for place, _ in growth]
     start = places.index(wrong.expected.place) if wrong.expected.place in places else 0
     divergence = replace(divergence, growth=tuple(growth[start : start + _MOST_GROWTH]))
@@ -107,8 +118,8 @@ def _explained(
     expected: Points,
     found: Divergence,
     tolerances: Mapping[str, Tolerance],
-) -> tuple[Divergence, Pair | None]:
-    """See explain; only of a net and an ONNX model is there more to tell."""
+) -> tuple[Divergence, PointPair | None]:
+    """See explain, for a net and an ONNX model; other divergences are returned as they are."""
     if not isinstance(reference.model, Model) or isinstance(candidate.model, Model):
         return found, None
     from caffe2_backend.validation.diagnose.explain import explain
@@ -116,11 +127,14 @@ def _explained(
     return explain(reference, candidate, case, expected, found, tolerances)
 
 
-def _suspects(wrong: Pair, actual: Points, taught: Taught) -> tuple[str, ...]:
-    """Places of the ONNX nodes that the value depends on, back to values that were compared and agree."""
+def _suspects(wrong: PointPair, actual: Points, feeder: ReferenceFeeder) -> tuple[str, ...]:
+    """Locations of the ONNX nodes that the value depends on, back to values that agree.
+
+    A backwards search over what the cuts read; it ends at values that were compared and agree.
+    """
     if wrong.actual.cut is not None and isinstance(wrong.actual.cut.model, Model):
         return ()
-    good = {id(pair.actual) for pair in taught.pairs if pair.difference.agrees}
+    good = {id(pair.actual) for pair in feeder.pairs if pair.difference.agrees}
     end = next((i for i, point in enumerate(actual) if point is wrong.actual), 0)
     waiting, seen, places = [(wrong.actual.name, end)], set(), dict[str, None]()
     while waiting:
@@ -131,7 +145,7 @@ def _suspects(wrong: Pair, actual: Points, taught: Taught) -> tuple[str, ...]:
         seen.add(made)
         point = actual[made]
         if point.iterations != wrong.actual.iterations[: len(point.iterations)]:
-            continue  # of an iteration before: what came of it was compared there
+            continue  # of an earlier iteration, whose results were compared there
         assert point.cut is not None
         if point.cut.model is not None:
             places[point.place] = None
@@ -143,21 +157,21 @@ def _growth(
     reference: Side, candidate: Side, case: Case, expected: Points, tolerances: Mapping[str, Tolerance]
 ) -> list[tuple[str, float]]:
     """The largest difference after each operator, each side with its own values."""
-    table = Taught(expected, reference.model, tolerances)
+    table = ReferenceFeeder(expected, reference.model, tolerances)
     try:
         own = points_of(candidate, case.inputs)
     except RunError:
-        return []  # with its own values the candidate does not come to the end
+        return []  # with its own values the candidate does not run to the end
     if isinstance(candidate.model, Model):
-        table.put_in_place(own)
+        table.pair_with(own)
     else:
         for point in own:
-            table.nodes(point, None)
+            table.feed_node(point, None)
     return [(pair.expected.place, pair.difference.max_abs) for pair in table.pairs]
 
 
 def _divergence(
-    pair: Pair, case: Case, side: Side, points: Points, tolerances: Mapping[str, Tolerance]
+    pair: PointPair, case: Case, side: Side, points: Points, tolerances: Mapping[str, Tolerance]
 ) -> Divergence:  # fmt: skip
     expected, actual = pair.expected, pair.actual
     place, op_type = _common(expected, actual)
@@ -170,7 +184,7 @@ def _divergence(
 
 
 def _common(expected: Point, actual: Point) -> tuple[str, str]:
-    """The operator; where the sides are in different bodies of one operator, that one: it took another branch."""
+    """The operator; if the sides are in different bodies of one operator, that one: it took another branch."""
     one, other = expected.place.split(" > "), actual.place.split(" > ")
     for depth in range(1, min(len(one), len(other))):
         if one[:depth] == other[:depth] and _body_of(one[depth]) != _body_of(other[depth]):

@@ -1,4 +1,4 @@
-"""ONNX models node by node, and step by step through Scan, Loop and If."""
+"""ONNX models run node by node, and step by step through Scan, Loop and If."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from caffe2_backend.validation.lockstep.steps import Cut, Point, Points
 from caffe2_backend.validation.runtimes import Loaded, Runtime
 from caffe2_bridge.diagnostics import RunError
 
-# Sizes, axes and the like: some operators need them as constants.
+# Sizes, axes and the like, which some operators require as constants.
 _MAX_CONSTANT: Final = 64
 _MOST_ITERATIONS: Final = 1_000_000
 
 Env: TypeAlias = MutableMapping[str, Any]
-# Told of a value: the point, and its position where it is a state of a loop; gives the value to go on with.
-Watch: TypeAlias = Callable[[Point, int | None], Any]
+# Called with each value, and its index if it is a state of a loop; returns the value to go on with.
+Observer: TypeAlias = Callable[[Point, int | None], Any]
 
 
-def keep(point: Point, _state: int | None) -> Any:
-    """Each side goes on with its own values."""
+def keep_own_node(point: Point, _state: int | None) -> Any:
+    """The observer that keeps the model's own values."""
     return point.value
 
 
 def onnx_points(
-    runtime: Runtime, model: onnx.ModelProto, inputs: MutableMapping[str, Any], watch: Watch = keep
+    runtime: Runtime, model: onnx.ModelProto, inputs: MutableMapping[str, Any], observe: Observer = keep_own_node
 ) -> Points:
-    """Run a model node by node; every value that was written, in order.
+    """Run a model node by node, and return every value that was written, in order.
 
-    Raises RunError where a node cannot be run; it says which.
+    Raises RunError if a node cannot be run, with its location.
     """
-    walker = _Walker(runtime, model, watch)
+    walker = _Walker(runtime, model, observe)
     plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items()}
     walker.graph(model.graph, ChainMap(plain), ())
     return walker.points
 
 
 class _Walker:
-    def __init__(self, runtime: Runtime, model: onnx.ModelProto, watch: Watch) -> None:
-        self._runtime, self._model, self._watch = runtime, model, watch
+    def __init__(self, runtime: Runtime, model: onnx.ModelProto, observe: Observer) -> None:
+        self._runtime, self._model, self._watch = runtime, model, observe
         self._loaded: dict[Any, tuple[Loaded, onnx.ModelProto]] = {}
         self._constants: dict[str, Any] = {}
         self.points: Points = []
@@ -55,7 +55,7 @@ class _Walker:
         }
 
     def graph(self, graph: onnx.GraphProto, env: Env, iterations: tuple[int, ...]) -> None:
-        """Run a graph in ``env``, which gets its values."""
+        """Run a graph in ``env``, to which its values are added."""
         for tensor in graph.initializer:
             if tensor.name not in env:
                 array = self._constants.get(tensor.name)
@@ -63,21 +63,23 @@ class _Walker:
                     array = self._constants[tensor.name] = _texts(numpy_helper.to_array(tensor))
                 env[tensor.name] = array
         for node in graph.node:
+            # A node whose body is stepped through has no cut; if that is impossible (such as a Scan of no steps), the
+            # node runs as a whole.
             walk = self._walks.get(node.op_type) if node.domain in ("", "ai.onnx") else None
             values, cut = (walk(node, env, iterations), None) if walk else self._single(node, env)
             if values is None:
                 values, cut = self._single(node, env)
             for name, value in zip(node.output, values, strict=False):
                 if name:
-                    env[name] = self._tell(node, iterations, name, value, cut)
+                    env[name] = self._record(node, iterations, name, value, cut)
 
-    def _tell(
+    def _record(
         self, node: onnx.NodeProto, iterations: tuple[int, ...], name: str, value: Any, cut: Cut | None,
         state: int | None = None,
     ) -> Any:  # fmt: skip
         if not isinstance(value, np.ndarray):
             return value
-        place, op_type = _place(node)
+        place, op_type = _location(node)
         point = Point(place, op_type, iterations, name, 0, cut is None, value, cut, node.name)
         self.points.append(point)
         return self._watch(point, state)
@@ -94,11 +96,11 @@ class _Walker:
         try:
             found = loaded.run(values, outputs)
         except RunError as error:
-            raise RunError(f"{_place(node)[0]}: {error}") from error
+            raise RunError(f"{_location(node)[0]}: {error}") from error
         return [found[name] if name else None for name in node.output], Cut(model, values, tuple(outputs))
 
     def _model_of(self, node: onnx.NodeProto, values: dict[str, Any]) -> onnx.ModelProto:
-        """The node alone; small constants stay constants."""
+        """A model of the node alone; small constants stay constants, as some operators require."""
         graph = onnx.GraphProto(name="step", node=[node])
         for name, value in values.items():
             if name in self._constants and self._constants[name] is value and value.size <= _MAX_CONSTANT:
@@ -132,12 +134,12 @@ class _Walker:
                 np.take(value, steps - 1 - t if back else t, axis)
                 for value, axis, back in zip(scanned, axes, backward, strict=True)
             ]
-            self._tell_slices(node, body, slices, (*iterations, t))
+            self._record_slices(node, body, slices, (*iterations, t))
             inner = ChainMap[str, Any](dict(zip((v.name for v in body.input), (*states, *slices), strict=True)), env)
             self.graph(body, inner, (*iterations, t))
             found = [inner[value.name] for value in body.output]
             states = [
-                self._tell(node, (*iterations, t), body.output[i].name, value, None, i)
+                self._record(node, (*iterations, t), body.output[i].name, value, None, i)
                 for i, value in enumerate(found[: len(states)])
             ]
             for row, value in zip(rows, found[len(states) :], strict=True):
@@ -149,11 +151,11 @@ class _Walker:
         ]
         return [*states, *stacks]
 
-    def _tell_slices(
+    def _record_slices(
         self, node: onnx.NodeProto, body: onnx.GraphProto, slices: Sequence[Any], iterations: tuple[int, ...]
     ) -> None:
-        """Points that say where a body's inputs come from; they are not compared."""
-        place, op_type = _place(node)
+        """Record where a body's inputs come from; these points are not compared."""
+        place, op_type = _location(node)
         count = len(slices)
         for value, outer, array in zip(body.input[-count:], node.input[-count:], slices, strict=True):
             cut = Cut(None, {outer: array}, (value.name,))
@@ -177,7 +179,7 @@ class _Walker:
             found = [inner[value.name] for value in body.output]
             go = bool(np.asarray(found[0]).reshape(-1)[0])
             carried = [
-                self._tell(node, (*iterations, t), body.output[1 + i].name, value, None, i)
+                self._record(node, (*iterations, t), body.output[1 + i].name, value, None, i)
                 for i, value in enumerate(found[1 : 1 + len(carried)])
             ]
             for row, value in zip(rows, found[1 + len(carried) :], strict=True):
@@ -186,14 +188,14 @@ class _Walker:
         return [*carried, *(np.stack(row) for row in rows)]
 
 
-def _place(node: onnx.NodeProto) -> tuple[str, str]:
+def _location(node: onnx.NodeProto) -> tuple[str, str]:
     known = {prop.key: prop.value for prop in node.metadata_props}
     own = f"{node.op_type} ({node.name})" if node.name else node.op_type
     return known.get("caffe2.location", own), known.get("caffe2.op", node.op_type)
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """What a node reads, with what its bodies capture."""
+    """The values that a node reads, including those that its bodies capture."""
     yield from (name for name in node.input if name)
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:

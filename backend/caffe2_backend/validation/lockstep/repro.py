@@ -1,4 +1,4 @@
-"""A minimal repro: one operator on both sides, with what it was given and what it gave."""
+"""A minimal repro: one operator on both sides, with its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str
     """Write a folder: ``reference/`` and ``candidate/`` (model, inputs, outputs, runtime) and ``repro.py``.
 
     Args:
-        folder: where to; made where it is not.
-        reference: the runtime's name, and what was found there.
-        candidate: the same.
+        folder: to write; it is created if it does not exist.
+        reference: the runtime's name, and the value that disagrees.
+        candidate: the same of the other side.
     """
     for name, (runtime, point) in (("reference", reference), ("candidate", candidate)):
         assert point.cut is not None
@@ -47,7 +47,7 @@ def write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str
 
 
 def rerun(folder: str | Path) -> dict[str, Value]:
-    """Run one side of a repro again: its outputs by name. Raises RunError, OSError."""
+    """Run one side of a repro again, and return its outputs by name. Raises RunError, OSError."""
     part = Path(folder)
     runtime, output = (part / "runtime").read_text(encoding="utf-8").splitlines()
     net = part / "predict_net.pb"

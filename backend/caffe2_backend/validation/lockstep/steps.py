@@ -1,9 +1,9 @@
-"""Operators one by one: what each wrote, in a form that two sides can be compared in."""
+"""Nets run operator by operator: the values that each wrote, in a form that two sides share."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -19,13 +19,13 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-# Operators whose bodies are gone through.
+# Operators whose bodies are stepped through.
 WALKED = frozenset(["If", "AsyncIf", "While", "Do", "RecurrentNetwork"])
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One operator cut out: the model of it alone, and what it was given."""
+    """One operator cut out of its net: a model of it alone, and its inputs."""
 
     model: Any = field(repr=False)
     inputs: Mapping[str, Value] = field(repr=False)
@@ -37,14 +37,14 @@ class Point:
     """One value that an operator wrote.
 
     Attributes:
-        place: where the operator stands in its net; for ONNX nodes, in the net that they come from, if it is known.
+        place: the location of the operator in its net; for ONNX nodes, in the net that they come from, if known.
         op_type: its type; node: its own name.
         iterations: of the loops around it, outermost first.
         name: the blob.
-        turn: how many times the blob was written before; blobs that an operator with a body leaves are counted apart.
-        walked: whether the operator was gone through, and the value is what its body left.
-        value: what it wrote.
-        cut: the operator alone; None where it was gone through.
+        turn: how many times the blob was written before; results of bodies are counted separately.
+        walked: whether the operator's body was stepped through, and the value is the body's result.
+        value: the value.
+        cut: the operator alone; None if its body was stepped through.
     """
 
     place: str
@@ -61,26 +61,26 @@ class Point:
 Points: TypeAlias = list[Point]
 
 
-class Teacher(Protocol):
-    """What gives an operator's result the value that the other side has."""
+class BlobFeeder(Protocol):
+    """Replaces the values that operators write."""
 
     def __call__(self, name: str, turn: int, value: Value) -> Value:
         """The value to go on with."""
         ...
 
 
-def untaught(name: str, turn: int, value: Value) -> Value:  # noqa: ARG001 - the names are the protocol's
-    """Each side goes on with its own values."""
+def keep_own_blob(name: str, turn: int, value: Value) -> Value:  # noqa: ARG001 - the names are the protocol's
+    """The feeder that keeps the net's own values."""
     return value
 
 
-def net_points(runtime: Runtime, model: Model, inputs: Mapping[str, Any], teach: Teacher = untaught) -> Points:
-    """Run a net operator by operator, through bodies and step by step; every value that was written, in order.
+def net_points(runtime: Runtime, model: Model, inputs: Mapping[str, Any], feed: BlobFeeder = keep_own_blob) -> Points:
+    """Run a net operator by operator, through bodies and step by step, and return every value written, in order.
 
-    Raises RunError where an operator cannot be run; it says which.
+    Raises RunError if an operator cannot be run, with its type and outputs.
     """
     memory = _Memory(start_blobs(runtime, model) | dict(inputs))
-    runner = _Runner(runtime, teach)
+    runner = _Runner(runtime, feed)
     trace = trace_net(model.predict_net, memory, memory.commit, runner.run, bodies=True, capture=True)
     calls = iter(runner.calls)
     points, turns = [], Counter[str]()
@@ -98,7 +98,7 @@ def net_points(runtime: Runtime, model: Model, inputs: Mapping[str, Any], teach:
 
 
 def start_blobs(runtime: Runtime, model: Model) -> dict[str, Value]:
-    """What the init net makes."""
+    """The blobs that the init net makes."""
     blobs: dict[str, Value] = dict(model.params)
     if model.init.rest:
         names = list(dict.fromkeys(name for op in model.init_net.op for name in op.output))
@@ -122,17 +122,17 @@ class _Memory:
 
 
 class _Runner:
-    """Runs single operators in a runtime; each is loaded once."""
+    """Runs single operators in a runtime; each is loaded once, as a net of its own."""
 
-    def __init__(self, runtime: Runtime, teach: Teacher) -> None:
+    def __init__(self, runtime: Runtime, feed: BlobFeeder) -> None:
         self._runtime = runtime
-        self._teach = teach
+        self._feed = feed
         self._loaded: dict[bytes, tuple[Loaded, Model]] = {}
         self._turns = Counter[str]()
         self.calls: list[tuple[Cut, dict[str, Value]]] = []
 
     def run(self, op: OpView, blobs: Blobs) -> Results:
-        """Run one operator. What it wrote is kept as it is; what the net goes on with is the teacher's."""
+        """Run one operator. Its own values are kept in ``calls``; the net goes on with the feeder's."""
         key = op.proto.SerializeToString(deterministic=True)
         if key not in self._loaded:
             model = Model(NetDef(name="step", op=[op.proto]))
@@ -151,12 +151,12 @@ class _Runner:
             raise RunError(f"{op.type} that writes {', '.join(op.outputs)}: {error}") from error
         values = {name: found[name] for name in written if name in found}
         self.calls.append((Cut(model, inputs, tuple(written)), values))  # type: ignore[arg-type] # the same
-        taught = {}
+        fed = {}
         for name, value in values.items():
             turn = self._turns[name]
             self._turns[name] += 1
-            taught[name] = self._teach(name, turn, value)
-        return Results(taught, {}, {})
+            fed[name] = self._feed(name, turn, value)
+        return Results(fed)
 
 
 def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
@@ -172,9 +172,8 @@ def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
     return list(read), list(written)
 
 
-Match: TypeAlias = Callable[[Point], Point | None]
 
 
 def by_turn(points: Sequence[Point]) -> dict[tuple[bool, str, int], Point]:
-    """Points by name and turn, for a side of the same kind."""
+    """Points by name and turn, which identify them on any side that is a net."""
     return {(point.walked, point.name, point.turn): point for point in points}

@@ -9,8 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from caffe2_backend.validation.diagnose.optimizations import OptimizationFault
-from caffe2_backend.validation.report import BlobResult, Divergence, ValidationReport
+from caffe2_backend.validation.report import BlobResult, Divergence, OptimizationFault, ValidationReport
 from caffe2_frontend.interop.onnx_files import replacing
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html")

@@ -1,4 +1,4 @@
-"""The runtimes that can be compared. Another one is a file here and a line in the table."""
+"""The runtimes that can be compared. To add one, write a module here and a line in the table."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def find_runtime(name: str, *, caffe2_python: str | None = None) -> Runtime:
 
     Args:
         name: a name in ``RUNTIMES``.
-        caffe2_python: the Python that has real Caffe2, where it is not to be found.
+        caffe2_python: the Python that has real Caffe2; None finds it.
 
-    Raises RunError where there is none, or it cannot be used here.
+    Raises RunError if it does not exist, or is not installed.
     """
     if name not in RUNTIMES:
-        raise RunError(f"there is no runtime {name!r}: there are {', '.join(RUNTIMES)}")
+        raise RunError(f"runtime {name!r} does not exist: choose from {', '.join(RUNTIMES)}")
     runtime = shared_caffe2(caffe2_python) if name == "caffe2" and caffe2_python else RUNTIMES[name]()
     reason = runtime.missing()
     if reason:
@@ -42,6 +42,6 @@ def find_runtime(name: str, *, caffe2_python: str | None = None) -> Runtime:
 
 
 def present_runtimes(*, caffe2_python: str | None = None) -> list[Runtime]:
-    """Every runtime that can be used here, in the order of the table."""
+    """Every runtime that is installed, in the order of the table."""
     made = [shared_caffe2(caffe2_python) if name == "caffe2" else make() for name, make in RUNTIMES.items()]
     return [runtime for runtime in made if not runtime.missing()]

@@ -24,7 +24,7 @@ from support.admission.models import (
 
 from caffe2_backend import Predictor, prepare, run_model, to_netdef
 from caffe2_backend.admission import admit_file, load_ir, load_proto
-from caffe2_backend.validation.sides import read_model
+from caffe2_backend.validation.forms import read_model
 from caffe2_bridge.diagnostics import ConversionError, NetFormatError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

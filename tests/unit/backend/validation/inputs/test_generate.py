@@ -11,11 +11,13 @@ from conformance.recording import operator
 from support.cells import fills
 
 from caffe2_backend import validate
+from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import generate, missing_weights
 from caffe2_backend.validation.inputs.random_values import Scene, draw
 from caffe2_backend.validation.inputs.roles import Role
 from caffe2_backend.validation.inputs.specs import SIZES
-from caffe2_backend.validation.sides import Forms, random_values
+from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.structure import random_values
 from caffe2_bridge import ConversionError, Model, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -49,20 +51,24 @@ def test_weights_that_are_made_up_fit_and_keep_values_alive() -> None:
     report = validate(classifier(), runtimes=SIDES, random_weights=True, every_blob=True)
     assert report.agrees, report
     assert set(report.random_weights) == set(missing_weights(classifier()))
-    made = generate(Forms(classifier()), seed=1, sizes=SIZES, random_weights=True)
+    made = generate(Forms(classifier()), options=ValidationOptions(seed=1, sizes=SIZES, random_weights=True))
     params = made.forms.net.params
     assert params["conv_w"].shape == (16, 3, 3, 3)
     assert params["deep_w"].shape == (16, 1, 3, 3)
     assert params["var"].min() > 0
     assert params["fc_w"].shape[1] == 16 * 12 * 12
-    again = generate(Forms(classifier()), seed=1, sizes=SIZES, random_weights=True).forms.net.params
+    again = generate(
+        Forms(classifier()), options=ValidationOptions(seed=1, sizes=SIZES, random_weights=True)
+    ).forms.net.params
     assert all(np.array_equal(params[name], again[name]) for name in params)
-    assert not np.array_equal(params["conv_w"], generate(Forms(classifier()), seed=2, sizes=SIZES, random_weights=True)
-                              .forms.net.params["conv_w"])  # fmt: skip
+    other = generate(Forms(classifier()), options=ValidationOptions(seed=2, sizes=SIZES, random_weights=True))
+    assert not np.array_equal(params["conv_w"], other.forms.net.params["conv_w"])
 
 
 def test_an_image_grows_until_the_window_fits() -> None:
-    made = generate(Forms(classifier(window=40)), seed=1, sizes=SIZES[:1], random_weights=True)
+    made = generate(
+        Forms(classifier(window=40)), options=ValidationOptions(seed=1, sizes=SIZES[:1], random_weights=True)
+    )
     assert made.cases[0].inputs["x"].shape == (1, 3, 224, 224)
     assert "224" in made.notes[0]
 
@@ -80,7 +86,7 @@ def test_a_matrix_behind_a_flatten_says_how_large_the_image_is() -> None:
     report = validate(model, runtimes=SIDES)
     assert report.agrees
     assert len(report.cases) == 3
-    made = generate(Forms(model), seed=1, sizes=SIZES)
+    made = generate(Forms(model), options=ValidationOptions(seed=1, sizes=SIZES))
     assert [case.inputs["x"].shape for case in made.cases] == [(1, 3, 28, 28), (3, 3, 28, 28), (2, 3, 28, 28)]
 
 
@@ -89,7 +95,7 @@ def test_sizes_of_an_onnx_model_are_searched_for() -> None:
         """<ir_version: 9, opset_import: ["" : 20]> g (float[N, A, B] x, float[C] z) => (float[M, 77] y, float[2, 5] v)
         <int64[2] to = {-1, 77}, int64[2] two = {2, 5}> { y = Reshape(x, to)  v = Reshape(z, two) }"""
     )
-    made = generate(Forms(graph), seed=1, sizes=SIZES)
+    made = generate(Forms(graph), options=ValidationOptions(seed=1, sizes=SIZES))
     for case in made.cases:
         assert case.inputs["x"].size % 77 == 0
         assert case.inputs["z"].size == 10
@@ -101,7 +107,7 @@ def test_what_no_size_helps_is_told() -> None:
         """<ir_version: 9, opset_import: ["" : 20]> g (float[N, 2] x) => (float[5, 3] y) <int64[2] to = {5, 3}>
         { y = Reshape(x, to) }"""
     )
-    made = generate(Forms(graph), seed=1, sizes=SIZES)
+    made = generate(Forms(graph), options=ValidationOptions(seed=1, sizes=SIZES))
     assert "no sizes" in made.notes[0]
     assert len(made.cases) == 3
 
@@ -140,7 +146,7 @@ def test_boxes_lie_in_their_image() -> None:
 
 def test_regions_of_an_input_are_generated() -> None:
     op = operator("RoIAlign", ["f", "r"], ["y"], pooled_h=2, pooled_w=2, spatial_scale=0.25, sampling_ratio=2)
-    made = generate(Forms(Model.of(net([op], ["f", "r"]))), seed=1, sizes=SIZES)
+    made = generate(Forms(Model.of(net([op], ["f", "r"]))), options=ValidationOptions(seed=1, sizes=SIZES))
     for case in made.cases:
         regions, images = case.inputs["r"], case.inputs["f"].shape[0]
         assert regions.shape[1] == 5
@@ -160,7 +166,7 @@ def test_detections_agree_on_weights_that_are_made_up() -> None:
     names = ["x", "w", "b", "s_w", "s_b", "d_w", "d_b", "info", "anchor"]
     model = Model.of(net(ops, names, ["rois", "roi_p"]))
     assert validate(model, runtimes=SIDES, random_weights=True).agrees
-    made = generate(Forms(model), seed=1, sizes=SIZES[:1], random_weights=True)
+    made = generate(Forms(model), options=ValidationOptions(seed=1, sizes=SIZES[:1], random_weights=True))
     inputs, params = made.cases[0].inputs, made.forms.net.params
     assert inputs["info"].tolist() == [[inputs["x"].shape[2], inputs["x"].shape[3], 1.0]]
     assert params["s_w"].shape[0] == len(inputs["anchor"])
@@ -177,4 +183,4 @@ def test_values_drawn_at_random_are_compared_by_kind() -> None:
     assert random_values(model) == {"g", "y"}
     report = validate(model, runtimes=SIDES, described={"x": ("float32", ("N", 3))})
     assert report.agrees
-    assert "drawn at random" in report.notes[-1]
+    assert "random values" in report.notes[-1]

@@ -1,0 +1,58 @@
+"""Results of a batch, one for each model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from caffe2_backend.validation.report import PairDifference
+
+# Verdicts, the worst first.
+VERDICTS: Final = ("crashed", "could not run", "not covered", "disagree", "agree")
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """The result of one model.
+
+    Attributes:
+        model: its path, relative to the folder.
+        verdict: one of ``VERDICTS``.
+        reason: in words, unless the verdict is ``agree``.
+        worst: the largest difference of any output.
+        operators: how many operators convert.
+        seconds: the duration.
+        weights: how many weights were synthesized.
+        cases: how many cases there were.
+        notes: of the report.
+        matrix: ``[side, side, largest difference, whether they agree]``, if it was asked for.
+        key: digest of the model's files and of the options; a result with the same key is not computed again.
+    """
+
+    model: str
+    verdict: str
+    reason: str = ""
+    worst: float = 0.0
+    operators: int = 0
+    seconds: float = 0.0
+    weights: int = 0
+    cases: int = 0
+    notes: Sequence[str] = ()
+    matrix: Sequence[Sequence[Any]] = ()
+    key: str = field(default="", repr=False)
+
+    def pairs(self) -> Iterator[tuple[str, str, PairDifference]]:
+        """Each pair of different sides once."""
+        seen: set[frozenset[str]] = set()
+        for one, other, worst, agrees in self.matrix:
+            both = frozenset((one, other))
+            if len(both) == 2 and both not in seen:
+                seen.add(both)
+                yield one, other, PairDifference(worst, agrees)
+
+
+def exit_code(results: Sequence[ModelResult]) -> int:
+    """0: all agree; 1: one disagrees; 2: one could not run, or there is none."""
+    verdicts = {result.verdict for result in results}
+    return 1 if "disagree" in verdicts else 0 if verdicts == {"agree"} else 2

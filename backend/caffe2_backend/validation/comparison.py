@@ -1,0 +1,141 @@
+"""The comparison: every case on every side, and every value against the reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from caffe2_backend.validation.compare import Difference, compare, same_kind
+from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.report import BlobResult, Failure, PairDifference
+from caffe2_backend.validation.runtimes import Loaded, Value
+from caffe2_backend.validation.sides import Side
+from caffe2_backend.validation.structure import depths, every_value, random_values
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.model import Model
+
+
+@dataclass
+class Comparison:
+    """The values of all sides and cases, and their differences.
+
+    Attributes:
+        sides: the sides, the reference first.
+        cases: the inputs.
+        outputs: names of the model's outputs.
+        options: of the validation.
+        values: by side and case, those that ran.
+        results: the differences from the reference.
+        failures: what could not run.
+    """
+
+    sides: Sequence[Side]
+    cases: Sequence[Case]
+    outputs: Sequence[str]
+    options: ValidationOptions
+    values: dict[tuple[str, str], dict[str, Value]] = field(default_factory=dict)
+    results: list[BlobResult] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._depths = depths(self.sides[0].model)
+        self._random = random_values(self.sides[0].model)
+
+    @property
+    def reference(self) -> Side:
+        """The side that the others are compared with."""
+        return self.sides[0]
+
+    def run(self) -> None:
+        """Run every case on every side, and compare with the reference."""
+        for side in self.sides:
+            self._run_side(side)
+        for case in self.cases:
+            expected = self.values.get((self.reference.label, case.name))
+            for side in self.sides[1:]:
+                actual = self.values.get((side.label, case.name))
+                if expected is not None and actual is not None:
+                    self._compare(case, side, expected, actual)
+
+    def _run_side(self, side: Side) -> None:
+        model, wanted = side.model, list(self.outputs)
+        if self.options.every_blob and isinstance(model, Model):
+            written = (name for op in model.predict_net.op for name in op.output)
+            wanted = list(dict.fromkeys([*self.outputs, *written]))
+        elif self.options.every_blob and not isinstance(model, Model):
+            model = every_value(model)
+            wanted = [value.name for value in model.graph.output]
+        try:
+            loaded: Loaded = side.runtime.load(model)
+        except BridgeError as error:
+            self.failures.append(Failure("*", side.label, str(error)))
+            return
+        for case in self.cases:
+            try:
+                self.values[side.label, case.name] = loaded.run(case.inputs, wanted)
+            except BridgeError as error:
+                self.failures.append(Failure(case.name, side.label, str(error)))
+
+    def _compare(self, case: Case, side: Side, expected: Mapping[str, Value], actual: Mapping[str, Value]) -> None:
+        for name, value in expected.items():
+            is_output = name in self.outputs
+            if name in actual:
+                difference = self.difference(name, value, actual[name])
+                depth = self._depths.get(name, 0)
+                self.results.append(BlobResult(case.name, side.label, name, depth, is_output, difference))
+            elif is_output:
+                self.failures.append(_lacks(case, side, name))
+        self.failures += [_lacks(case, self.reference, n) for n in self.outputs if n not in expected and n in actual]
+
+    def difference(self, name: str, expected: Value, actual: Value) -> Difference:
+        """How a value differs; random values are compared by shape and dtype."""
+        if name in self._random:
+            return same_kind(expected, actual)
+        return compare(expected, actual, depth=self._depths.get(name, 0), tolerances=self.options.tolerances)
+
+    def agrees(self, expected: Mapping[str, Value], actual: Mapping[str, Value]) -> bool:
+        """Whether all outputs that both have agree."""
+        shared = [name for name in self.outputs if name in expected and name in actual]
+        return all(self.difference(name, expected[name], actual[name]).agrees for name in shared)
+
+    def disagreements(self) -> list[tuple[str, str]]:
+        """The first (case, side) of each side that disagrees with the reference."""
+        first: dict[str, str] = {}
+        for result in self.results:
+            if not result.difference.agrees:
+                first.setdefault(result.side, result.case)
+        return [(case, side) for side, case in first.items()]
+
+    def matrix(self) -> dict[tuple[str, str], PairDifference]:
+        """The largest difference of any output, for every pair of sides."""
+        labels = [side.label for side in self.sides]
+        return {(one, other): self._pair(one, other) for one in labels for other in labels}
+
+    def _pair(self, one: str, other: str) -> PairDifference:
+        worst, agrees, ran = 0.0, True, False
+        for case in self.cases:
+            a, b = self.values.get((one, case.name)), self.values.get((other, case.name))
+            if a is None or b is None:
+                continue
+            ran = True
+            for name in self.outputs:
+                if name not in a and name not in b:
+                    continue
+                if name not in a or name not in b:
+                    return PairDifference(None, agrees=False)
+                difference = self.difference(name, a[name], b[name])
+                if not difference.agrees and not difference.max_abs:
+                    return PairDifference(None, agrees=False)
+                agrees = agrees and difference.agrees
+                worst = max(worst, difference.max_abs)
+        return PairDifference(worst, agrees) if ran else PairDifference()
+
+    def notes(self) -> list[str]:
+        """What a reader should know about the comparison."""
+        random = [name for name in self.outputs if name in self._random]
+        return [f"random values, compared by shape and dtype only: {', '.join(random)}"] if random else []
+
+
+def _lacks(case: Case, side: Side, name: str) -> Failure:
+    return Failure(case.name, side.label, f"returns no output {name!r}")

@@ -1,0 +1,155 @@
+"""A model in both forms: the Caffe2 net and the ONNX model, the second one converted when a runtime needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from caffe2_backend.admission import load_proto
+from caffe2_backend.importer import to_netdef
+from caffe2_backend.validation.inputs.roles import find_roles
+from caffe2_backend.validation.options import Described
+from caffe2_backend.validation.runtimes import AnyModel, Runtime
+from caffe2_bridge import Int8Tensor, Model, load
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic
+from caffe2_frontend import ExportOptions, analyze, finish
+
+ModelLike: TypeAlias = AnyModel | str | Path
+
+
+def read_model(model: ModelLike, init: str | Path | None = None) -> AnyModel:
+    """Read a model, unless it is given: a path that ``caffe2_bridge.load`` reads, or an .onnx file.
+
+    Raises NetFormatError, OSError, and ConversionError if an ONNX model is malformed or its external data are missing.
+    """
+    if isinstance(model, Model):
+        return model
+    if isinstance(model, str | Path) and Path(model).suffix != ".onnx":
+        return load(model, init)
+    return load_proto(model)
+
+
+class Forms:
+    """A model in both forms.
+
+    Args:
+        model: the model.
+        described: what the caller knows of its inputs, as :func:`caffe2_frontend.to_onnx` takes it.
+        inputs: given inputs, whose dtypes and ranks the net may not declare.
+        recurrent: the form of recurrent nets in the export.
+
+    Attributes:
+        guessed: inputs whose shape was guessed, as neither the net nor the caller says anything about it.
+        diagnostics: warnings and notes of the export.
+    """
+
+    def __init__(
+        self,
+        model: AnyModel,
+        described: Described | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        recurrent: Any = "auto",
+    ) -> None:
+        self.model = model
+        self.described = dict(described or {})
+        self.recurrent = recurrent
+        self.guessed: tuple[str, ...] = ()
+        self.diagnostics: tuple[Diagnostic, ...] = ()
+        self._inputs = dict(inputs or {})
+        self._converted: AnyModel | None = None
+        self._sized = False
+
+    @property
+    def graph(self) -> onnx.ModelProto:
+        """The ONNX model, or the net's export. Raises ConversionError."""
+        if isinstance(self.model, onnx.ModelProto):
+            return self.model
+        if self._converted is None:
+            self._converted = self._export(self.model)
+        assert isinstance(self._converted, onnx.ModelProto)
+        return self._converted
+
+    @property
+    def net(self) -> Model:
+        """The Caffe2 model, or the ONNX model's import. Raises ConversionError."""
+        if isinstance(self.model, Model):
+            return self.model
+        if self._converted is None:
+            self._converted = to_netdef(self.model)
+        assert isinstance(self._converted, Model)
+        return self._converted
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether the export is valid for the sizes of the given inputs only. Raises ConversionError."""
+        if isinstance(self.model, Model):
+            self.graph  # noqa: B018 - converts now
+        return self._sized
+
+    def take(self, runtime: Runtime) -> AnyModel:
+        """The form that a runtime takes. Raises ConversionError."""
+        return self.graph if runtime.form == "onnx" else self.net
+
+    def _export(self, model: Model) -> onnx.ModelProto:
+        """Export with as little information about the inputs as possible, so that the export stays general.
+
+        The attempts: dtypes only, ranks as well, sizes as well; at last guesses for inputs without any information.
+        """
+        names = set(model.inputs)
+        given = {name: value for name, value in self._inputs.items() if name in names}
+        dtypes = {name: _describe(value, None) for name, value in given.items()} | self.described
+        attempts: list[dict[str, tuple[Any, ...]]] = [dtypes]
+        if given:
+            attempts.append({n: _describe(v, (None,) * len(_shape(v))) for n, v in given.items()} | self.described)
+            attempts.append({n: _describe(v, _shape(v)) for n, v in given.items()} | self.described)
+        for index, described in enumerate(attempts):
+            try:
+                converted = self._export_with(model, described)
+            except ConversionError as failed:
+                error = failed
+                if not any(finding.code == "needs-shape" for finding in error.findings):
+                    break
+            else:
+                self._sized = index == 2
+                return converted
+        return self._export_guessing(model, dtypes, error)
+
+    def _export_guessing(
+        self, model: Model, described: dict[str, tuple[Any, ...]], error: ConversionError
+    ) -> onnx.ModelProto:
+        """Export with guessed shapes of the inputs that ``error`` complains of. Raises ``error`` if that fails."""
+        reasons = [finding.reason for finding in error.findings if finding.code == "needs-shape"]
+        unknown = [n for n in model.inputs if n not in described and any(f"input {n!r} " in r for r in reasons)]
+        if not unknown:
+            raise error
+        # Lengths have one element per row of the batch; conditions and counters have one element.
+        roles = find_roles(None, model)
+        guesses = {n: ("int32", ("N",)) if n in roles and roles[n].steps else (None, (1,)) for n in unknown}
+        try:
+            converted = self._export_with(model, described | guesses)
+        except ConversionError:  # an error that a wrong guess caused would mislead
+            raise error from None
+        self.guessed = tuple(unknown)
+        return converted
+
+    def _export_with(self, model: Model, described: Described) -> onnx.ModelProto:
+        export = analyze(model, options=ExportOptions(inputs=described, recurrent=self.recurrent))
+        converted = ir.to_proto(finish(export))
+        self.diagnostics = export.findings
+        return converted
+
+
+def _describe(value: Any, shape: tuple[int | None, ...] | None) -> tuple[Any, ...]:
+    """An input as :func:`caffe2_frontend.to_onnx` takes it."""
+    if isinstance(value, Int8Tensor):
+        return value.data.dtype, shape, (value.scale, value.zero_point)
+    return np.asarray(value).dtype, shape
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.data.shape if isinstance(value, Int8Tensor) else np.asarray(value).shape

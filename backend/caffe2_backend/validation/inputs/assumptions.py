@@ -1,0 +1,44 @@
+"""Assumptions of a synthesis: what is known or assumed of a net's inputs before its operators run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from caffe2_backend.validation.inputs.specs import IMAGE, Size
+from caffe2_bridge.netdef.parameters import Array, Int8Tensor
+
+Value: TypeAlias = Array | Int8Tensor
+Shape: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What is known or assumed of a net's inputs.
+
+    Attributes:
+        given: blobs that have a value already.
+        dtypes: of inputs; float32 if unknown.
+        shapes: of inputs, as far as they are known.
+        ranks: of other inputs, as far as they are known.
+        size: steps and batch.
+        image: height and width of images.
+        rank: of inputs whose rank is unknown.
+        rows: rows of weights by name, if later operators depend on them in a way that cannot be inferred.
+        width: channels and features of weights if no operator asks for a number.
+        seed: of all random values.
+    """
+
+    given: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    dtypes: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    size: Size = Size(1, 2, 4)  # noqa: RUF009 - frozen
+    image: int = IMAGE
+    rank: int = 1
+    rows: Mapping[str, int] = field(default_factory=dict)
+    width: int = 16
+    seed: int = 2018

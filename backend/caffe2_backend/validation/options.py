@@ -1,0 +1,75 @@
+"""Options of a validation, checked once, where a validation starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, TypeAlias, get_args
+
+from caffe2_backend.validation.compare import TOLERANCES, Tolerance
+from caffe2_backend.validation.inputs.specs import SIZES, Size
+from caffe2_backend.validation.runtimes import Runtime
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_frontend import Recurrent
+
+# Inputs by name, as caffe2_frontend.to_onnx takes them: (dtype, shape).
+Described: TypeAlias = Mapping[str, tuple[Any, ...]]
+# The options that a batch passes to the process of a model.
+_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValidationOptions:
+    """Options of a validation.
+
+    Attributes:
+        runtimes: names in ``RUNTIMES``, or objects of that interface; the first is the reference. None takes those of
+            ``DEFAULT_RUNTIMES`` that are installed, the ones of the model's own form first.
+        described: what is known of the inputs, as :func:`caffe2_frontend.to_onnx` takes it.
+        every_blob: whether to compare every intermediate blob that both sides have under one name.
+        matrix: whether to compare every pair of sides, and not only each with the reference.
+        lockstep: whether to find the first operator and step where sides disagree.
+        repro: folder to write that operator to, ready to run; None for none.
+        seed: of generated inputs and weights.
+        sizes: of generated inputs.
+        tolerances: by dtype; values of any other dtype are compared exactly.
+        recurrent: the form of recurrent nets in exports.
+        random_weights: whether to synthesize the weights that a net lacks.
+        caffe2_python: the Python that has real Caffe2; None finds it.
+
+    Raises OptionError if an option has a value that does not exist.
+    """
+
+    runtimes: Sequence[str | Runtime] | None = None
+    described: Described = field(default_factory=dict)
+    every_blob: bool = False
+    matrix: bool = False
+    lockstep: bool = False
+    repro: Path | None = None
+    seed: int = 2018
+    sizes: Sequence[Size] = SIZES
+    tolerances: Mapping[str, Tolerance] = field(default_factory=lambda: TOLERANCES)
+    recurrent: Recurrent = "auto"
+    random_weights: bool = False
+    caffe2_python: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.recurrent not in get_args(Recurrent):
+            raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {self.recurrent!r}")
+        if not self.sizes:
+            raise OptionError("sizes must not be empty")
+
+    def to_json(self) -> str:
+        """The options of a batch: those that are plain data."""
+        return json.dumps({name: getattr(self, name) for name in _PLAIN}, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> ValidationOptions:
+        """The inverse of :meth:`to_json`."""
+        data = json.loads(text)
+        return cls(**{known.name: data[known.name] for known in fields(cls) if known.name in data})
+
+
+DEFAULTS: Final = ValidationOptions()

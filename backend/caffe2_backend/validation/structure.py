@@ -1,0 +1,53 @@
+"""Facts about the outer net of a model, in either form: outputs, depths, random values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import onnx
+
+from caffe2_backend.validation.runtimes import AnyModel
+from caffe2_bridge.init.fills import RANDOM
+from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+
+_RANDOM_NODES: Final = frozenset(
+    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"]
+)
+
+
+def every_value(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with every value that a node of its outer graph computes as an output."""
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    listed = {value.name for value in whole.graph.output}
+    computed = dict.fromkeys(name for node in whole.graph.node for name in node.output if name and name not in listed)
+    whole.graph.output.extend(onnx.ValueInfoProto(name=name) for name in computed)
+    return whole
+
+
+def depths(model: AnyModel) -> dict[str, int]:
+    """The number of operators on the longest path from the inputs to each value; those with a body count once."""
+    found: dict[str, int] = {}
+    for op in _operators(model):
+        depth = 1 + max((found.get(name, 0) for name in op.input), default=0)
+        found.update((name, depth) for name in op.output)
+    return found
+
+
+def random_values(model: AnyModel) -> frozenset[str]:
+    """The values that depend on random numbers: two runtimes never draw the same."""
+    found: set[str] = set()
+    drawing = RANDOM if isinstance(model, Model) else _RANDOM_NODES
+    for op in _operators(model):
+        kind = op.type if isinstance(op, OperatorDef) else op.op_type
+        if kind in drawing or not found.isdisjoint(op.input):
+            found.update(op.output)
+        else:
+            found.difference_update(op.output)
+    return frozenset(found)
+
+
+def _operators(model: AnyModel) -> Iterable[OperatorDef | onnx.NodeProto]:
+    return model.predict_net.op if isinstance(model, Model) else model.graph.node
