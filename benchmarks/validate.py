@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from caffe2_backend.validation import validate
+from caffe2_backend.validation.diagnose.divergences import lock_step
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.specs import make_cases
-from caffe2_backend.validation.lockstep.lockstep import lock_step
 from caffe2_backend.validation.runtimes import find_runtime
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge import load

@@ -13,7 +13,7 @@ from support.paths import ROOT
 
 from caffe2_backend.cli.commands import main
 from caffe2_backend.validation import validate
-from caffe2_backend.validation.lockstep import lockstep
+from caffe2_backend.validation.diagnose import divergences
 from caffe2_bridge import RunError, load, save
 from caffe2_frontend import to_onnx
 
@@ -79,7 +79,7 @@ def test_a_lock_step_that_cannot_run_costs_no_verdict(broken: Path, monkeypatch:
     def refuse(*_: object, **__: object) -> None:
         raise RunError("not by itself")
 
-    monkeypatch.setattr(lockstep, "lock_step", refuse)
+    monkeypatch.setattr(divergences, "lock_step", refuse)
     report = validate(MODELS / "lstm", other=broken, runtimes=HERE, lockstep=True)
     assert report.exit_code == 1
     assert "not by itself" in report.failures[0].reason

@@ -2,7 +2,7 @@
 
 from caffe2_backend.validation.api import validate
 from caffe2_backend.validation.compare import Difference, Tolerance
-from caffe2_backend.validation.inputs.specs import Size
 from caffe2_backend.validation.report import BlobResult, Divergence, Failure, ValidationReport
+from caffe2_backend.validation.sizes import Size
 
 __all__ = ["BlobResult", "Difference", "Divergence", "Failure", "Size", "Tolerance", "ValidationReport", "validate"]

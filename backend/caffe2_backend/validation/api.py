@@ -11,15 +11,16 @@ import onnx
 
 from caffe2_backend.validation.compare import TOLERANCES, Tolerance
 from caffe2_backend.validation.comparison import Comparison
-from caffe2_backend.validation.diagnose.diagnose import diagnose
+from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
 from caffe2_backend.validation.forms import Forms, ModelLike, read_model
 from caffe2_backend.validation.inputs.generate import generate
-from caffe2_backend.validation.inputs.specs import SIZES, Case, Size
+from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.options import DEFAULTS, Described, ValidationOptions
 from caffe2_backend.validation.report import ValidationReport
 from caffe2_backend.validation.runtimes import Runtime
-from caffe2_backend.validation.runtimes.selection import select_runtimes
+from caffe2_backend.validation.selection import select_runtimes
 from caffe2_backend.validation.sides import make_sides, versions_of
+from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
@@ -97,7 +98,7 @@ def run_validation(
     sides, failures = make_sides(generated.forms, second, runtimes)
     comparison = Comparison(sides, generated.cases, _outputs(generated.forms), options)
     comparison.run()
-    diagnosis = diagnose(comparison)
+    diagnosis = diagnose_comparison(comparison)
 
     return ValidationReport(
         model=_name(model, generated.forms),

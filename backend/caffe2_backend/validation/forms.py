@@ -12,8 +12,8 @@ import onnx_ir as ir
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.validation.inputs.roles import find_roles
 from caffe2_backend.validation.options import Described
+from caffe2_backend.validation.roles import find_roles
 from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_bridge import Int8Tensor, Model, load
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
 from caffe2_backend.validation.compare import TOLERANCES, Tolerance
-from caffe2_backend.validation.inputs.specs import SIZES, Size
 from caffe2_backend.validation.runtimes import Runtime
+from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_frontend import Recurrent
 

@@ -13,7 +13,8 @@ from support.cells import Recurrent, fills, weights
 from support.paths import MODELS
 
 from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.inputs.specs import Case, Size, make_cases
+from caffe2_backend.validation.inputs.specs import Case, make_cases
+from caffe2_backend.validation.sizes import Size
 from caffe2_bridge import Model, load
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

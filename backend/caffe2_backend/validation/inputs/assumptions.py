@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from caffe2_backend.validation.inputs.specs import IMAGE, Size
+from caffe2_backend.validation.inputs.specs import IMAGE
+from caffe2_backend.validation.sizes import Size
 from caffe2_bridge.netdef.parameters import Array, Int8Tensor
 
 Value: TypeAlias = Array | Int8Tensor

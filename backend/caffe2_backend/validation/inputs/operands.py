@@ -7,9 +7,9 @@ from math import prod
 from typing import Final
 
 from caffe2_backend.validation.inputs.assumptions import Assumptions, Shape
-from caffe2_backend.validation.inputs.roles import Role, Shapes
 from caffe2_backend.validation.inputs.specs import CHANNELS
 from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, SUMS, Demands
+from caffe2_backend.validation.roles import Role, Shapes
 from caffe2_bridge.netdef.views import OpView
 
 _TABLE: Final = 50

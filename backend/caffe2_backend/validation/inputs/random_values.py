@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.values import Array
-from caffe2_backend.validation.inputs.roles import Role
+from caffe2_backend.validation.roles import Role
 
 _WORDS: Final = ("a", "net", "of", "words", "")
 _HIGHEST: Final = 3

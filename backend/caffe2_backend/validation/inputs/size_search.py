@@ -19,7 +19,8 @@ import onnx
 
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
-from caffe2_backend.validation.inputs.specs import IMAGE, Case, Layout, Size, make_cases
+from caffe2_backend.validation.inputs.specs import IMAGE, Case, Layout, make_cases
+from caffe2_backend.validation.sizes import Size
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 

@@ -12,28 +12,14 @@ from onnx import TensorProto
 
 from caffe2_backend.validation.inputs.dims import Dims
 from caffe2_backend.validation.inputs.random_values import Scene, draw
-from caffe2_backend.validation.inputs.roles import Role, find_roles
+from caffe2_backend.validation.roles import Role, find_roles
+from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
 # Height and width of images, and their channels, if the model leaves them open.
 IMAGE: Final = 32
 CHANNELS: Final = 3
-
-
-@dataclass(frozen=True)
-class Size:
-    """Sizes of open dims: T steps, a batch of N, and any other dim."""
-
-    steps: int
-    batch: int
-    other: int
-
-    def __str__(self) -> str:
-        return f"T={self.steps} N={self.batch}"
-
-
-SIZES: Final = (Size(1, 1, 2), Size(6, 3, 4), Size(17, 2, 5))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from caffe2_backend.runtime.values import Array
 from caffe2_backend.validation.inputs.assumptions import Assumptions, Shape, Value
 from caffe2_backend.validation.inputs.operands import input_shape
 from caffe2_backend.validation.inputs.random_values import Scene, draw
-from caffe2_backend.validation.inputs.roles import Role, find_roles, op_roles
 from caffe2_backend.validation.inputs.weights import (
     CONVOLUTIONS,
     LAYERS,
@@ -32,6 +31,7 @@ from caffe2_backend.validation.inputs.weights import (
     weight_shape,
     weight_values,
 )
+from caffe2_backend.validation.roles import Role, find_roles, op_roles
 from caffe2_bridge.control import If, control_of
 from caffe2_bridge.diagnostics import BridgeError, Location, RunError
 from caffe2_bridge.model import Model

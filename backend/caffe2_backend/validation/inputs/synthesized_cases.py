@@ -10,11 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.validation.inputs.assumptions import Assumptions
-from caffe2_backend.validation.inputs.roles import find_roles
 from caffe2_backend.validation.inputs.size_search import IMAGES
-from caffe2_backend.validation.inputs.specs import IMAGE, Case, Size, given_case
+from caffe2_backend.validation.inputs.specs import IMAGE, Case, given_case
 from caffe2_backend.validation.inputs.synthesize import StuckError, Synthesized, synthesize_inputs
 from caffe2_backend.validation.options import Described, ValidationOptions
+from caffe2_backend.validation.roles import find_roles
+from caffe2_backend.validation.sizes import Size
 from caffe2_bridge import construct_init_net_from_params
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.model import Model

@@ -172,8 +172,6 @@ def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
     return list(read), list(written)
 
 
-
-
 def by_turn(points: Sequence[Point]) -> dict[tuple[bool, str, int], Point]:
     """Points by name and turn, which identify them on any side that is a net."""
     return {(point.walked, point.name, point.turn): point for point in points}

@@ -13,7 +13,7 @@ from support.paths import MODELS
 from support.validation.export_faults import GROUPS, ExportFault, edited, export, node_of, renamed, without_cells
 from support.validation.faults import case_of, with_weight
 
-from caffe2_backend.validation.lockstep.lockstep import lock_step
+from caffe2_backend.validation.diagnose.divergences import lock_step
 from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.runtimes import Value, find_runtime
 from caffe2_backend.validation.runtimes.base import AnyModel, Loaded

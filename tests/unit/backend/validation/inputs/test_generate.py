@@ -14,9 +14,9 @@ from caffe2_backend import validate
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import generate, missing_weights
 from caffe2_backend.validation.inputs.random_values import Scene, draw
-from caffe2_backend.validation.inputs.roles import Role
-from caffe2_backend.validation.inputs.specs import SIZES
 from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.roles import Role
+from caffe2_backend.validation.sizes import SIZES
 from caffe2_backend.validation.structure import random_values
 from caffe2_bridge import ConversionError, Model, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

@@ -9,7 +9,8 @@ from support.cells import fills
 from support.paths import MODELS
 
 from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.inputs.specs import SIZES, make_cases
+from caffe2_backend.validation.inputs.specs import make_cases
+from caffe2_backend.validation.sizes import SIZES
 from caffe2_bridge import Model, RunError, load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx

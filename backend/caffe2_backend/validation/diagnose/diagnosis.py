@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from caffe2_backend.validation.comparison import Comparison
+from caffe2_backend.validation.diagnose.divergences import find_divergences
 from caffe2_backend.validation.diagnose.optimizations import find_optimization
-from caffe2_backend.validation.lockstep.lockstep import find_divergences
 from caffe2_backend.validation.report import Divergence, Failure, OptimizationFault
 from caffe2_bridge.diagnostics import BridgeError
 
@@ -22,7 +22,7 @@ class Diagnosis:
     failures: tuple[Failure, ...] = ()
 
 
-def diagnose(comparison: Comparison) -> Diagnosis:
+def diagnose_comparison(comparison: Comparison) -> Diagnosis:
     """Find out why sides disagree, if the options ask for the lockstep."""
     if not comparison.options.lockstep:
         return Diagnosis()

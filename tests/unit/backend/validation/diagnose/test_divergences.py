@@ -12,8 +12,8 @@ from support.paths import MODELS
 from support.validation.faults import Fault, case_of, every_fault, with_weight
 
 from caffe2_backend.validation import Divergence, validate
+from caffe2_backend.validation.diagnose.divergences import lock_step
 from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.lockstep.lockstep import lock_step
 from caffe2_backend.validation.runtimes import find_runtime
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge import Model, load
