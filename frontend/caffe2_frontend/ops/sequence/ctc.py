@@ -1,4 +1,7 @@
-"""CTC decoders: the labels that a sequence of probabilities stands for; label 0 is the blank."""
+"""Decoders of connectionist temporal classification (CTC): from label probabilities per step to label sequences.
+
+Label 0 is the blank.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,23 @@ _OPERANDS = {0: TensorInfo(ir.DataType.FLOAT, (None,) * 3), 1: TensorInfo(INT32,
 
 
 def _running(op: Op, inputs: Value) -> Value:
-    """Which steps belong to the sequences, [T, N] bool."""
+    """Mask the steps that belong to the sequences, [T, N] bool: all of them without the operand SEQ_LEN."""
     steps, batch = size(op, inputs, 0), size(op, inputs, 1)
-    number = unsqueeze(op, indices(op, steps), [1])
+    step = unsqueeze(op, indices(op, steps), [1])
     lengths = op.optional(1)
     if lengths is None:
         limit = vector(op, [steps])
-        return op.emit("Less", op.emit("Expand", number, vector(op, [steps, batch])), limit)
-    return op.emit("Less", number, cast(op, lengths, ir.DataType.INT64))
+        return op.emit("Less", op.emit("Expand", step, vector(op, [steps, batch])), limit)
+    return op.emit("Less", step, cast(op, lengths, ir.DataType.INT64))
 
 
 @family.converts("CTCGreedyDecoder", expects=_OPERANDS)
 def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
-    """The most probable label of each step, without blanks; labels that follow themselves count once, or all."""
+    """CTCGreedyDecoder(INPUTS[, SEQ_LEN]; merge_repeated=1) -> OUTPUT_LEN, VALUES.
+
+    INPUTS are scores [T, N, C]. The most probable label of each step is kept unless it is the blank or, with
+    merge_repeated, equal to that of the step before. VALUES is the concatenation of the N sequences.
+    """
     merge = op.args.flag("merge_repeated", default=True)
     inputs = op.input(0)
     labels = op.emit("Transpose", op.emit("ArgMax", inputs, axis=2, keepdims=0), perm=[1, 0])
@@ -39,6 +46,7 @@ def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
         op.emit("Cast", labels, to=int(ir.DataType.BOOL)),
     )
     if merge:
+        # The labels one step later; a label at step 0 is compared with the blank.
         shifted = op.emit("Pad", labels, op.const([0, 1, 0, -1], np.int64))
         kept = op.emit("And", kept, op.emit("Not", op.emit("Equal", labels, shifted)))
     counts = op.emit("ReduceSum", cast(op, kept, INT32), op.const([1], np.int64), keepdims=0)
@@ -48,11 +56,15 @@ def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
 
 @family.converts("CTCBeamSearchDecoder", expects=_OPERANDS)
 def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
-    """Lengths, labels and probabilities of the best prefixes of each sequence."""
+    """CTCBeamSearchDecoder(INPUTS[, SEQ_LEN]; beam_width=10, num_candidates=1, prune_threshold=0.001) -> (outputs).
+
+    The outputs are OUTPUT_LEN [N * num_candidates], VALUES (the concatenated labels) and OUTPUT_PROB
+    [N * num_candidates], of the most probable label sequences, best first. INPUTS are probabilities [T, N, C].
+    """
     width, count = op.args.integer("beam_width", default=10), op.args.integer("num_candidates", default=1)
     threshold = op.args.number("prune_threshold", default=0.001)
     if width <= 0 or count <= 0:
-        op.unsupported("beam_width and num_candidates have to be above 0", code="invalid-argument")
+        op.unsupported(f"beam_width ({width}) and num_candidates ({count}) must be positive", code="invalid-argument")
     labels, lengths, probabilities = beam_search(op, op.input(0), _running(op, op.input(0)), width, count, threshold)
     inside = op.emit("Less", indices(op, size(op, labels, 2)), unsqueeze(op, lengths, [2]))
     flat, mask = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (labels, inside))

@@ -1,4 +1,4 @@
-"""InferenceLSTM: an LSTM of several layers, of one direction or two, as one operator."""
+"""InferenceLSTM: a stack of LSTM layers, of one direction or two, as one operator."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("inference_lstm")
 
 _GATES = 4
-# Caffe2 has the gates in the order input, forget, cell, output; ONNX wants input, output, forget, cell.
+# Caffe2 orders the gates input, forget, cell, output; ONNX input, output, forget, cell.
 _ONNX_ORDER = (0, 3, 1, 2)
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """One direction of a layer: its parameters, the biases None where there are none, and the states it starts with."""
+    """The parameters of one direction of a layer (biases None without ``has_biases``), and its initial states."""
 
     input_weights: Value
     hidden_weights: Value
@@ -36,7 +36,7 @@ class _Direction:
 
 @dataclass(frozen=True)
 class _Result:
-    """[T, N, H], and the last states, [1, N, H]."""
+    """The outputs of one direction, [T, N, H], and its last states, [1, N, H]."""
 
     output: Value
     hidden: Value
@@ -44,6 +44,7 @@ class _Result:
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
+    """Describe the input and the states as float of rank 3, weights as matrices and biases as vectors."""
     if index < 3:
         return TensorInfo(ir.DataType.FLOAT, (None,) * 3)
     biases = op.args.flag("has_biases", default=True)
@@ -52,9 +53,12 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 
 @family.converts("InferenceLSTM", expects=_operand)
 def inference_lstm(op: Op) -> tuple[Value, Value, Value]:
-    """The output of the last layer, and the last states of every layer and direction.
+    """InferenceLSTM(input, hidden, cell, *params; num_layers=1, bidirectional=0, ...) -> output, hidden, cell.
 
-    ONNX's LSTM where the size of the states is known, else a Scan.
+    The remaining arguments are has_biases=1 and batch_first=0. The input is [T, N, I], the states are
+    [layers * directions, N, H]; each direction of a layer has input weights [4H, I], hidden weights [4H, H] and, with
+    has_biases, two biases [4H]. A direction is an ONNX LSTM if H is known at conversion, as it is an attribute there,
+    and a Scan otherwise.
     """
     layers = op.args.integer("num_layers", default=1)
     directions = 2 if op.args.flag("bidirectional", default=False) else 1
@@ -64,7 +68,8 @@ def inference_lstm(op: Op) -> tuple[Value, Value, Value]:
     params = op.inputs[3:]
     if layers <= 0 or len(params) != layers * directions * each:
         op.unsupported(
-            f"{layers} layers of {directions} directions have {each} parameters each, {len(params)} are given",
+            f"{layers} layers of {directions} directions must have {max(layers, 0) * directions * each} parameters "
+            f"({each} each), not {len(params)}",
             code="invalid-operands",
         )
     x = op.emit("Transpose", op.input(0), perm=[1, 0, 2]) if batch_first else op.input(0)
@@ -74,7 +79,7 @@ def inference_lstm(op: Op) -> tuple[Value, Value, Value]:
             _direction(op, params[number * each :][:each], number, reverse=number % directions == 1)
             for number in range(layer * directions, (layer + 1) * directions)
         ]
-        here = [_run(op, x, direction) for direction in both]
+        here = [_emit_direction(op, x, direction) for direction in both]
         x = op.emit("Concat", *(r.output for r in here), axis=2) if directions == 2 else here[0].output
         results += here
     output = op.emit("Transpose", x, perm=[1, 0, 2]) if batch_first else x
@@ -91,7 +96,7 @@ def _direction(op: Op, params: tuple[Value, ...], number: int, *, reverse: bool)
     return _Direction(params[0], params[1], input_bias, hidden_bias, hidden, cell, reverse)
 
 
-def _run(op: Op, x: Value, direction: _Direction) -> _Result:
+def _emit_direction(op: Op, x: Value, direction: _Direction) -> _Result:
     units = op.static_dim(direction.hidden_weights, 1)
     return _as_scan(op, x, direction) if units is None else _as_lstm(op, x, direction, units)
 
@@ -118,12 +123,13 @@ def _as_lstm(op: Op, x: Value, direction: _Direction, units: int) -> _Result:
 
 
 def _in_onnx_order(op: Op, param: Value) -> Value:
-    """A parameter with its gates in ONNX's order, and a leading dim for the direction."""
+    """Reorder the gates of a parameter [4H, ...] as in ONNX, and add the leading dim of directions."""
     gates = op.emit("Split", param, axis=0, num_outputs=_GATES, outputs=_GATES)
     return unsqueeze(op, op.emit("Concat", *(gates[i] for i in _ONNX_ORDER), axis=0), [0])
 
 
 def _as_scan(op: Op, x: Value, direction: _Direction) -> _Result:
+    """Emit a Scan; the product with the input weights and both biases are computed for all steps before it."""
     steps = op.emit("MatMul", x, transpose_matrix(op, direction.input_weights))
     for bias in (direction.input_bias, direction.hidden_bias):
         steps = steps if bias is None else add(op, steps, bias)

@@ -1,4 +1,7 @@
-"""Rows reduced by segment: segments given as lengths or ids, of rows as they are or looked up in a table."""
+"""Segment reductions: rows of a tensor, or of a table looked up by indices, reduced by lengths or segment ids.
+
+The sum and the maximum are scattered into one row per segment; mean, log-sum-exp and log-mean-exp follow from them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from caffe2_frontend.emit.segments import (
     take_rows,
     vector_operand,
 )
-from caffe2_frontend.emit.shapes import Size, cast, size, unsqueeze
+from caffe2_frontend.emit.shapes import Size, broadcast_over_rows, cast, size
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -33,14 +36,14 @@ _LOWEST: Final = float(np.finfo(np.float32).min)
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The segment of each row [N], how many segments there are, and how many rows each has [S], where that is known."""
+    """The segment of each row, [N], the number of segments S, and the rows of each, [S], if they are given."""
 
     ids: Value
     count: Size
     lengths: Value | None = None
 
     def counts(self, op: Op) -> Value:
-        """How many rows each segment has, float and at least 1, [S]."""
+        """The divisors of a mean: the number of rows of each segment, at least 1, float [S]."""
         counts = count_rows(op, self.ids, self.count) if self.lengths is None else self.lengths
         return cast(op, op.emit("Max", counts, op.const([1], np.int64)), _FLOAT)
 
@@ -51,7 +54,10 @@ By = Literal["lengths", "sorted ids", "ids"]
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One of the operators: its operands are the data, a weight a row, the rows looked up, and the segments."""
+    """The form of an operator, whose operands are DATA[, WEIGHTS][, INDICES], and lengths or segment ids.
+
+    With ``weighted`` each row is multiplied by a weight; with ``sparse`` the rows are DATA[INDICES].
+    """
 
     reduction: Reduction
     by: By
@@ -60,12 +66,12 @@ class Form:
 
     @property
     def indices(self) -> int:
-        """The position of the operand that says which rows are looked up, where there is one."""
+        """The index of the operand INDICES, if there is one."""
         return 1 + self.weighted
 
     @property
     def segments(self) -> int:
-        """The position of the operand that says the segments."""
+        """The index of the operand of lengths or segment ids."""
         return 1 + self.weighted + self.sparse
 
 
@@ -73,13 +79,9 @@ _PREFIXES: Final[Mapping[str, By]] = {"Lengths": "lengths", "SortedSegment": "so
 
 
 def _forms() -> dict[str, Form]:
+    """The form of each operator type."""
     forms: dict[str, Form] = {}
-    prefixes: tuple[tuple[str, By], ...] = (
-        ("Lengths", "lengths"),
-        ("SortedSegment", "sorted ids"),
-        ("UnsortedSegment", "ids"),
-    )
-    for prefix, by in prefixes:
+    for prefix, by in _PREFIXES.items():
         for sparse in (False, True):
             name = f"{'Sparse' * sparse}{prefix}"
             forms[f"{name}Sum"] = Form("Sum", by, sparse=sparse)
@@ -94,6 +96,7 @@ FORMS: Final = _forms()
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
+    """Describe the operands by the form of the operator."""
     form = FORMS[op.type]
     if index == form.segments:
         return TensorInfo(_INT32, (None,))
@@ -101,13 +104,24 @@ def _operand(op: OpView, index: int) -> TensorInfo:
         return TensorInfo(_FLOAT, (None,))
     if form.sparse and index == form.indices:
         return TensorInfo(ir.DataType.INT64, (None,))
-    # Tables of halves are looked up too.
+    # Tables that are looked up by lengths may be float16 too.
     return TensorInfo() if form.sparse and form.by == "lengths" else TensorInfo(_FLOAT)
 
 
 @family.converts(*FORMS, expects=_operand)
 def reduce_segments(op: Op) -> Value:
-    """A segment without rows is zeros. Looked up halves are reduced, and given out, as floats."""
+    """Reduce rows by segment. <R> is Sum or Mean, <Range> one of Sum, Mean, Max, LogSumExp and LogMeanExp.
+
+    Lengths<R> | LengthsMax(DATA, LENGTHS) -> OUTPUT.
+    SortedSegment<R> | SortedSegmentRange<Range>(DATA, SEGMENT_IDS) -> OUTPUT.
+    UnsortedSegment<R>(DATA, SEGMENT_IDS; num_segments=-1) -> OUTPUT.
+    <Form>WeightedSum(DATA, WEIGHTS, LENGTHS or SEGMENT_IDS) -> OUTPUT, for each of the three forms.
+    Sparse<Form><R> | Sparse<Form>WeightedSum(DATA[, WEIGHTS], INDICES, LENGTHS or SEGMENT_IDS) -> OUTPUT.
+
+    An empty segment is reduced to zeros, but by SortedSegmentRangeMax to the lowest float and by the logarithms to
+    -inf. There are num_segments segments; if that is -1, as many as the maximum id plus one. Float16 tables that are
+    looked up by lengths are reduced to float.
+    """
     form = FORMS[op.type]
     if form.weighted:
         op.args.ignore("grad_on_weights")
@@ -128,7 +142,10 @@ def reduce_segments(op: Op) -> Value:
     "SparseLengthsPositionalWeightedSum", expects={1: TensorInfo(_FLOAT, (None,)), 3: TensorInfo(_INT32, (None,))}
 )
 def positional_weighted_sum(op: Op) -> Value:
-    """The weight of a row is that of its position in its segment."""
+    """SparseLengthsPositionalWeightedSum(DATA, WEIGHT, INDICES, LENGTHS) -> OUTPUT.
+
+    The weight of a row is ``WEIGHT[index of the row within its segment]``.
+    """
     x, weights, indices = op.input(0), op.input(1), op.input(2)
     require_dtype(op, x, (_FLOAT, _FLOAT16), "data")
     require_dtype(op, indices, INDICES, "indices")
@@ -141,18 +158,19 @@ def positional_weighted_sum(op: Op) -> Value:
 
 
 def weigh(op: Op, x: Value, weights: Value) -> Value:
-    """Each row of ``x`` times its weight."""
+    """Multiply each row of ``x`` [N, ...] by its weight [N]."""
     require_rank(op, weights, 1, "weights")
     require_equal(op, op.static_dim(weights, 0), op.static_dim(x, 0), "weights and rows")
-    return op.emit("Mul", x, unsqueeze(op, weights, range(1, op.rank(x))))
+    return op.emit("Mul", x, broadcast_over_rows(op, weights, x))
 
 
 def segments_by_lengths(op: Op, lengths: Value, x: Value) -> Segments:
-    """The segments that ``lengths`` cut the rows of ``x`` into."""
+    """The segments of the rows of ``x`` by ``lengths`` [S]."""
     return Segments(row_segments(op, lengths, size(op, x, 0)), size(op, lengths, 0), lengths)
 
 
 def _segments(op: Op, form: Form, x: Value) -> Segments:
+    """The segments of the rows of ``x`` by the operand of the operator."""
     given = vector_operand(op, form.segments)
     if form.by == "lengths":
         return segments_by_lengths(op, given, x)
@@ -162,27 +180,25 @@ def _segments(op: Op, form: Form, x: Value) -> Segments:
 
 
 def reduce_rows(op: Op, x: Value, segments: Segments, reduction: Reduction) -> Value:
-    """The rows of ``x`` reduced into one row a segment."""
+    """Reduce the rows of ``x`` [N, ...] to one row per segment, [S, ...]."""
     if reduction in ("Sum", "Mean"):
         total = scatter_rows(op, x, segments.ids, segments.count, "add")
-        return _per_row(op, total, segments) if reduction == "Mean" else total
+        return _divide_by_counts(op, total, segments) if reduction == "Mean" else total
     if reduction == "Max" and segments.lengths is not None:
-        greatest = scatter_rows(op, x, segments.ids, segments.count, "max", -np.inf)
+        maximum = scatter_rows(op, x, segments.ids, segments.count, "max", -np.inf)
         empty = op.emit("Equal", segments.lengths, op.const(0, np.int64))
-        return op.emit("Where", _as_column(op, empty, greatest), op.const(0.0, x), greatest)
-    greatest = scatter_rows(op, x, segments.ids, segments.count, "max", _LOWEST)
+        return op.emit("Where", broadcast_over_rows(op, empty, maximum), op.const(0.0, x), maximum)
+    maximum = scatter_rows(op, x, segments.ids, segments.count, "max", _LOWEST)
     if reduction == "Max":
-        return greatest
-    scaled = op.emit("Exp", op.emit("Sub", x, op.emit("Gather", greatest, segments.ids, axis=0)))
+        return maximum
+    # log(sum(exp(x))) = log(sum(exp(x - max))) + max does not overflow.
+    scaled = op.emit("Exp", op.emit("Sub", x, op.emit("Gather", maximum, segments.ids, axis=0)))
     total = scatter_rows(op, scaled, segments.ids, segments.count, "add")
     if reduction == "LogMeanExp":
-        total = _per_row(op, total, segments)
-    return op.emit("Add", op.emit("Log", total), greatest)
+        total = _divide_by_counts(op, total, segments)
+    return op.emit("Add", op.emit("Log", total), maximum)
 
 
-def _per_row(op: Op, total: Value, segments: Segments) -> Value:
-    return op.emit("Div", total, _as_column(op, segments.counts(op), total))
-
-
-def _as_column(op: Op, values: Value, like: Value) -> Value:
-    return unsqueeze(op, values, range(1, op.rank(like)))
+def _divide_by_counts(op: Op, total: Value, segments: Segments) -> Value:
+    """Divide the sums [S, ...] of segments by their numbers of rows."""
+    return op.emit("Div", total, broadcast_over_rows(op, segments.counts(op), total))

@@ -1,4 +1,7 @@
-"""Sequences of different lengths: packing them side by side, and padding around them."""
+"""Packing of sequences of different lengths into one tensor, and padding around them.
+
+S sequences (segments) have N rows together; packed, each has M rows, or T steps in time-major layout.
+"""
 
 from __future__ import annotations
 
@@ -53,35 +56,42 @@ _LENGTHS: Final = TensorInfo(_INT32, (None,))
 
 @family.converts("PackSegments", expects={0: TensorInfo(None, (None,))})
 def pack_segments(op: Op) -> tuple[Value, Value | None]:
-    """[N, ...] becomes [S, M, ...]: M is ``max_length`` or the longest segment, a longer segment is cut off."""
+    """PackSegments(lengths, tensor; max_length=-1, pad_minf=0, return_presence_mask=0) -> packed[, presence_mask].
+
+    [N, ...] becomes [S, M, ...]: M is max_length, to which longer segments are cut, or the maximum length. Padding is
+    zero, or -inf with pad_minf for float; the mask [S, M] is true for rows of data.
+    """
     lengths, x = vector_operand(op, 0, INDICES), op.input(1)
     require_dtype(op, x, _PACKED, "data")
     require_min_rank(op, x, 1, "data")
     max_length = op.args.integer("max_length", default=-1)
     width: Size = longest(op, lengths) if max_length == -1 else max_length
-    least_infinity = op.args.flag("pad_minf", default=False) and op.dtype(x) == _FLOAT
+    pad_infinity = op.args.flag("pad_minf", default=False) and op.dtype(x) == _FLOAT
     wants_mask = op.args.flag("return_presence_mask", default=False)
     rows, present = grid(op, lengths, width)
-    fill = row_of(op, x, float("-inf")) if least_infinity else zero_row(op, x)
+    fill = row_of(op, x, float("-inf")) if pad_infinity else zero_row(op, x)
     return padded_rows(op, x, rows, present, fill), present if wants_mask else None
 
 
 @family.converts("UnpackSegments", expects={0: TensorInfo(None, (None,))})
 def unpack_segments(op: Op) -> Value:
-    """[S, M, ...] becomes [N, ...]: what lies past a segment's length is dropped."""
+    """UnpackSegments(lengths, tensor; max_length=-1) -> packed: [S, M, ...] becomes [N, ...]; padding is dropped.
+
+    max_length, if given, must be M.
+    """
     lengths, x = vector_operand(op, 0, INDICES), op.input(1)
     require_dtype(op, x, _PACKED, "data")
     require_min_rank(op, x, 2, "data")
     max_length = op.args.integer("max_length", default=-1)
     if max_length != -1:
-        require_equal(op, max_length, op.static_dim(x, 1), "max_length and the second dim of the data")
+        require_equal(op, max_length, op.static_dim(x, 1), "max_length and dim 1 of the data")
     _, present = grid(op, lengths, size(op, x, 1))
     return _present_rows(op, x, present)
 
 
 @family.converts("PackRNNSequence", expects={1: _LENGTHS})
 def pack_rnn_sequence(op: Op) -> Value:
-    """[N, ...] becomes [T, S, ...], with zeros where a sequence has ended."""
+    """PackRNNSequence(values, lengths) -> output: [N, ...] becomes [T, S, ...], padded with zeros."""
     x, lengths = op.input(0), vector_operand(op, 1)
     require_dtype(op, x, _NUMBERS, "values")
     require_min_rank(op, x, 2, "values")
@@ -91,7 +101,7 @@ def pack_rnn_sequence(op: Op) -> Value:
 
 @family.converts("UnpackRNNSequence", expects={1: _LENGTHS})
 def unpack_rnn_sequence(op: Op) -> Value:
-    """[T, S, ...] becomes [N, ...]."""
+    """UnpackRNNSequence(values, lengths) -> output: [T, S, ...] becomes [N, ...]; padding is dropped."""
     x, lengths = op.input(0), vector_operand(op, 1)
     require_dtype(op, x, _NUMBERS, "values")
     require_min_rank(op, x, 3, "values")
@@ -102,17 +112,17 @@ def unpack_rnn_sequence(op: Op) -> Value:
 
 @family.converts("ReversePackedSegs", expects={1: TensorInfo(None, (None,))})
 def reverse_packed_segments(op: Op) -> Value:
-    """[T, S, D]: the first ``lengths[s]`` steps of each segment are reversed."""
+    """ReversePackedSegs(data, lengths) -> reversed: the first ``lengths[s]`` steps of data [T, S, D] in reverse."""
     x, lengths = op.input(0), vector_operand(op, 1, INDICES)
     require_dtype(op, x, (*_NUMBERS, _BOOL), "data")
     require_rank(op, x, 3, "data")
-    require_equal(op, op.static_dim(x, 1), op.static_dim(lengths, 0), "the segments and their lengths")
+    require_equal(op, op.static_dim(x, 1), op.static_dim(lengths, 0), "segments and lengths")
     return op.emit("ReverseSequence", x, lengths, batch_axis=1, time_axis=0)
 
 
 @family.converts("VariableLengthSequencePadding", expects={0: TensorInfo(_FLOAT, (None, None, None)), 1: _LENGTHS})
 def variable_length_sequence_padding(op: Op) -> Value:
-    """[T, S, D]: zeros from step ``lengths[s]`` on."""
+    """VariableLengthSequencePadding(data, lengths) -> data [T, S, D], set to zero from step ``lengths[s]`` on."""
     x, lengths = op.input(0), vector_operand(op, 1)
     require_rank(op, x, 3, "data")
     inside = op.emit("Less", unsqueeze(op, indices(op, size(op, x, 0)), [1]), lengths)
@@ -121,13 +131,18 @@ def variable_length_sequence_padding(op: Op) -> Value:
 
 @family.converts("LengthsPad", expects={1: _LENGTHS})
 def lengths_pad(op: Op) -> Value:
-    """Every segment becomes ``target_length`` rows."""
+    """LengthsPad(data, lengths; target_length, padding_value=-1) -> output [S * target_length, ...].
+
+    Each segment is padded, or cut, to target_length rows.
+    """
     x, lengths = op.input(0), vector_operand(op, 1)
     require_dtype(op, x, _NUMBERS, "data")
     value = op.args.number("padding_value", default=-1.0)
     width = op.args.integer("target_length", default=-1)
     if width < 1:
-        op.unsupported(f"target_length is {width}, at least 1 is needed", code="invalid-argument")
+        op.unsupported(
+            f"target_length must be positive, not {width}", hint="set target_length=N", code="invalid-argument"
+        )
     rows, present = grid(op, lengths, width)
     rows, present = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (rows, present))
     return padded_rows(op, x, rows, present, row_of(op, x, value))
@@ -135,26 +150,30 @@ def lengths_pad(op: Op) -> Value:
 
 @family.converts("PadEmptySamples", expects={0: _LENGTHS})
 def pad_empty_samples(op: Op) -> tuple[Value, ...]:
-    """A segment without rows becomes one row of zeros, in every field."""
-    given = op.input(0)
+    """PadEmptySamples(lengths, *features) -> lengths, *features: an empty segment becomes one row of zeros."""
+    original = op.input(0)
     lengths = vector_operand(op, 0)
     padded = op.emit("Max", lengths, op.const([1], np.int64))
     fields = op.inputs[1:]
     for field in fields:
         require_min_rank(op, field, 1, "features")
     if not fields:
-        return (cast(op, padded, op.dtype(given)),)
+        return (cast(op, padded, op.dtype(original)),)
     segments = row_segments(op, padded)
     rows = op.emit("Gather", starts(op, lengths), segments, axis=0)
     position = row_positions(op, padded, segments)
     present = op.emit("Less", position, op.emit("Gather", lengths, segments, axis=0))
     rows = op.emit("Add", rows, position)
-    return cast(op, padded, op.dtype(given)), *(padded_rows(op, x, rows, present, zero_row(op, x)) for x in fields)
+    return cast(op, padded, op.dtype(original)), *(padded_rows(op, x, rows, present, zero_row(op, x)) for x in fields)
 
 
 @family.converts("AddPadding", expects={1: _LENGTHS})
 def add_padding(op: Op) -> tuple[Value, Value | None]:
-    """Rows before and after every segment, copies of the padding operands or zeros."""
+    """AddPadding(data[, lengths, start, end]; padding_width=1, end_padding_width=-1) -> data, lengths.
+
+    padding_width rows are added before each segment and end_padding_width after it (-1: as many), copies of the row
+    start and of the row end (by default start), or zeros. Without lengths all rows are one segment.
+    """
     x = op.input(0)
     before, after = _padding_widths(op)
     if before == after == 0:
@@ -172,6 +191,7 @@ def add_padding(op: Op) -> tuple[Value, Value | None]:
     longer = op.emit("Add", lengths, widening)
     segments = row_segments(op, longer)
     position = op.emit("Sub", row_positions(op, longer, segments), op.const([before], np.int64))
+    # The source of each row: in the segment its row of x; x is followed by the rows for the start and the end.
     source = op.emit("Add", op.emit("Gather", starts(op, lengths), segments, axis=0), position)
     is_after = op.emit("GreaterOrEqual", position, op.emit("Gather", lengths, segments, axis=0))
     source = op.emit("Where", is_after, op.emit("Add", rows, op.const([1], np.int64)), source)
@@ -182,7 +202,10 @@ def add_padding(op: Op) -> tuple[Value, Value | None]:
 
 @family.converts("RemovePadding", expects={1: _LENGTHS})
 def remove_padding(op: Op) -> tuple[Value, Value | None]:
-    """Without lengths all rows are one segment."""
+    """RemovePadding(data[, lengths]; padding_width=1, end_padding_width=-1) -> data, lengths.
+
+    Removes what AddPadding adds. Without lengths all rows are one segment.
+    """
     x = op.input(0)
     before, after = _padding_widths(op)
     if before == after == 0:
@@ -201,7 +224,10 @@ def remove_padding(op: Op) -> tuple[Value, Value | None]:
 
 @family.converts("GatherPadding", expects={1: _LENGTHS})
 def gather_padding(op: Op) -> tuple[Value, ...]:
-    """The sum of all rows of padding; of those before and those after where two outputs are listed."""
+    """GatherPadding(data, lengths; padding_width=1, end_padding_width=-1) -> padding_sum[, end_padding_sum].
+
+    The sum of all rows of padding; with two outputs those before and those after the segments are summed apart.
+    """
     x = op.input(0)
     before, after = _padding_widths(op)
     if before == after == 0:
@@ -219,25 +245,28 @@ def gather_padding(op: Op) -> tuple[Value, ...]:
 
 
 def _present_rows(op: Op, x: Value, present: Value) -> Value:
-    """The rows of ``x`` [S, M, ...] at the places that are present [S, M], as one list of rows."""
+    """The rows of ``x`` [S, M, ...] where the mask ``present`` [S, M] is true, [N, ...]."""
     count = product(op, sizes(op, x, 0, 2))
     flat = reshape(op, x, [count, *sizes(op, x, 2)])
     return op.emit("Compress", flat, op.emit("Reshape", present, op.const([-1], np.int64)), axis=0)
 
 
 def _padding_widths(op: Op) -> tuple[int, int]:
+    """The numbers of rows of padding before and after each segment."""
     before = op.args.integer("padding_width", default=1)
     after = op.args.integer("end_padding_width", default=-1)
     if before < 0:
-        op.unsupported(f"padding_width is {before}", code="invalid-argument")
+        op.unsupported(f"padding_width must not be negative, not {before}", code="invalid-argument")
     return before, before if after < 0 else after
 
 
 def _padding_row(op: Op, x: Value, index: int) -> Value:
+    """The optional operand ``index`` as a row of the shape of those of ``x``, [1, ...]; zeros without it."""
     row = op.optional(index)
     return zero_row(op, x) if row is None else reshape(op, row, [1, *sizes(op, x, 1)])
 
 
 def _sum_of_rows(op: Op, x: Value, rows: Value) -> Value:
+    """The sum of the rows of ``x`` at indices ``rows`` [S, K]."""
     gathered = op.emit("Gather", x, rows, axis=0)
     return op.emit("ReduceSum", gathered, op.const([0, 1], np.int64), keepdims=0)

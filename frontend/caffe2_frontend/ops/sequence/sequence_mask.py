@@ -1,4 +1,4 @@
-"""SequenceMask: fills what lies outside of sequences, windows or triangles, as attention does."""
+"""SequenceMask: fills the elements outside of sequences, windows or triangles, as attention needs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("sequence_mask")
 
-# How the column index is compared with the row index where an element is filled: the modes name the part that is.
+# By mode, the comparison of the column index with the row index that holds in the part that is filled.
 _TRIANGLES: Final = {"upper": "Greater", "lower": "Less", "upperdiag": "GreaterOrEqual", "lowerdiag": "LessOrEqual"}
 
 
 @family.converts("SequenceMask", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.INT32, (None,))})
 def sequence_mask(op: Op) -> Value:
-    """The dims before ``axis`` are rows, those from it on columns; each is counted as one flattened dim.
+    """SequenceMask(input[, lengths or centers]; mode, axis=1, fill_val=-inf, radius=10, grad=0, ...) -> masked.
 
-    Rows start after ``batch``, and columns end before ``repeat_from_axis``: the mask is the same along the other dims.
+    The remaining arguments are batch and repeat_from_axis (none). The modes are sequence (columns from the row's length
+    on are filled), window (columns farther than radius from the row's center), upper, lower, upperdiag and lowerdiag.
+    The dims before axis are flattened to rows, those from it on to columns; rows start after the dim batch, columns end
+    before repeat_from_axis, and the mask is repeated along the dims outside. With grad the fill is 0.
     """
     x = op.input(0)
     require_dtype(op, x, (ir.DataType.FLOAT, ir.DataType.FLOAT16), "data")
@@ -41,29 +44,31 @@ def sequence_mask(op: Op) -> Value:
 
 
 def _first_row_dim(op: Op, axis: int, rank: int) -> int:
+    """The first dim of the rows: the one after ``batch``."""
     batch = op.args.optional_integer("batch")
     if batch is None:
         return 0
     batch = op.axis(batch, rank, "batch")
     if batch >= axis:
-        op.unsupported(f"batch {batch} must be before axis {axis}", code="invalid-argument")
+        op.unsupported(f"batch ({batch}) must be below axis ({axis})", code="invalid-argument")
     return batch + 1
 
 
 def _end_of_columns(op: Op, mode: str, axis: int, rank: int) -> int:
+    """The dim after those of the columns: ``repeat_from_axis``, or the rank."""
     repeat_from = op.args.optional_integer("repeat_from_axis")
     if repeat_from is None:
         return rank
     if mode != "sequence" or "batch" in op.args:
-        op.unsupported("repeat_from_axis goes with mode 'sequence' without batch", code="invalid-argument")
+        op.unsupported("repeat_from_axis requires mode 'sequence', without batch", code="invalid-argument")
     end = op.axis(repeat_from, rank, "repeat_from_axis")
     if end < axis:
-        op.unsupported(f"repeat_from_axis {end} must not be before axis {axis}", code="invalid-argument")
+        op.unsupported(f"repeat_from_axis ({end}) must not be below axis ({axis})", code="invalid-argument")
     return end
 
 
 def _outside(op: Op, mode: str, rows: Size, columns: Size) -> Value:
-    """Which elements are filled, [rows, columns] bool."""
+    """The mask of the elements that are filled, [rows, columns] bool."""
     column = indices(op, columns)
     if mode in _TRIANGLES:
         return op.emit(_TRIANGLES[mode], column, unsqueeze(op, indices(op, rows), [1]))
@@ -73,11 +78,12 @@ def _outside(op: Op, mode: str, rows: Size, columns: Size) -> Value:
         center, radius = _per_row(op, rows), op.const(op.args.integer("radius", default=10), ir.DataType.INT64)
         after = op.emit("Greater", column, op.emit("Add", center, radius))
         return op.emit("Or", after, op.emit("Less", column, op.emit("Sub", center, radius)))
-    return op.unsupported(f"mode {mode!r} is none that masks", code="invalid-argument")
+    modes = ", ".join(("sequence", "window", *_TRIANGLES))
+    return op.unsupported(f"mode must be one of {modes}, not {mode!r}", code="invalid-argument")
 
 
 def _per_row(op: Op, rows: Size) -> Value:
-    """The second operand, one number a row, [rows, 1] int64: it may hold more than there are rows."""
+    """The second operand, the length or center of each row, int64 [rows, 1]; elements beyond the rows are dropped."""
     values = op.input(1)
     require_dtype(op, values, (ir.DataType.INT32,), "input 1")
     if op.rank(values) != 1:
