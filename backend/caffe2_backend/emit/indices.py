@@ -1,4 +1,7 @@
-"""Where entries and rows lie in an operand whose dims are taken together."""
+"""Indices into an operand whose dims are flattened into rows.
+
+Where element [i, j, k] of a tensor of sizes [a, b, c] is meant, its row is (i * b + j) * c + k.
+"""
 
 from __future__ import annotations
 
@@ -6,75 +9,69 @@ import math
 
 import numpy as np
 
-from caffe2_backend.emit.shapes import Part, dim_of, dim_parts, joined, places_along, product, reshaped, scalar
-from caffe2_backend.lowering.op import INT64, Op
+from caffe2_backend.emit.shapes import arange, as_vector, dim_of, dims_of, known_size, product, reshape, size_list
+from caffe2_backend.lowering.op import Op, index_type
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import INT64
 
 
-def indices(op: Op, index: int, axis: int, of: int = 0) -> str:
-    """Indices into an axis, int64, those below zero counted from its end."""
-    known = op.known(index)
-    size = op.dim(axis, of)
+def non_negative(op: Op, indices: Value, data: Value, axis: int) -> Value:
+    """Indices into an axis of ``data`` as int64, negative ones counted from its end."""
+    known, size = op.known(indices), op.static_dim(data, axis)
     if known is not None and size is not None:
-        return op.const(np.where(known < 0, known + size, known), np.int64)
+        return op.const(np.where(known < 0, known + size, known), INT64)
     if known is not None and (known >= 0).all():
-        return op.input(index)
-    whole = op.input(index) if op.dtype(index) == INT64 else op.cast(op.input(index), INT64)
-    length = dim_of(op, op.input(of), axis) if size is None else op.const([size], np.int64)
-    below = op.cast(op.emit("LT", whole, scalar(op, 0, INT64)), INT64)
-    return op.emit(
-        "Add",
-        whole,
-        op.emit("Mul", below, op.reshape(length, []))
-        if size is not None or op.rank(index) == 0
-        else op.emit("Mul", below, length),
-    )
+        return indices
+    integers = index_type(op, indices)
+    length = dim_of(op, data, axis) if size is None else op.const([size], INT64)
+    is_negative = (integers < 0).cast(INT64)
+    if size is not None or op.rank(indices) == 0:
+        length = length.reshape([])
+    return integers + is_negative * length
 
 
-def flat_places(op: Op, axis: int) -> str:
-    """Where the entries at input 1 lie in the operand, counted through; int64 of the indices' shape."""
-    data, where = dim_parts(op, 0), op.dims(1)
-    if where is None or op.dims(0) is None:
-        return _flat_places_at_run_time(op, axis, data)
-    strides = [math.prod(int(size) for size in data[i + 1 :]) for i in range(len(data))]
-    base = np.zeros(where, np.int64)
+def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
+    """The rows of the flattened operand that indices into an axis name, as GatherElements does; of the indices' shape.
+
+    The index along every other axis is the position in ``indices`` itself.
+    """
+    sizes, shape = dims_of(op, data), op.static_shape(indices)
+    if shape is None or op.static_shape(data) is None:
+        return _flat_indices_at_run_time(op, sizes, indices, non_negative(op, indices, data, axis), axis)
+    strides = [math.prod(known_size(size) or 0 for size in sizes[i + 1 :]) for i in range(len(sizes))]
+    base = np.zeros(shape, np.int64)
     for i, stride in enumerate(strides):
         if i != axis:
-            base += np.arange(where[i]).reshape([-1 if k == i else 1 for k in range(len(where))]) * stride
-    scaled = op.emit("Mul", indices(op, 1, axis), scalar(op, strides[axis], INT64))
-    return op.emit("Add", scaled, op.const(base))
+            base += np.arange(shape[i]).reshape([-1 if k == i else 1 for k in range(len(shape))]) * stride
+    return non_negative(op, indices, data, axis) * strides[axis] + op.const(base, INT64)
 
 
-def _flat_places_at_run_time(op: Op, axis: int, data: list[Part]) -> str:
-    where = dim_parts(op, 1)
-    places = _times(op, indices(op, 1, axis), product(op, data[axis + 1 :]))
-    for i, size in enumerate(where):
+def _flat_indices_at_run_time(op: Op, sizes: list[Value], indices: Value, along_axis: Value, axis: int) -> Value:
+    shape = dims_of(op, indices)
+    rows = along_axis * as_vector(op, product(op, sizes[axis + 1 :]))
+    for i, size in enumerate(shape):
         if i != axis:
-            along = _times(op, places_along(op, size), product(op, data[i + 1 :]))
-            places = op.emit("Add", places, reshaped(op, along, [size, *[1] * (len(where) - 1 - i)]))
-    return places
+            along = arange(op, size) * as_vector(op, product(op, sizes[i + 1 :]))
+            rows = rows + reshape(op, along, [size, *[1] * (len(shape) - 1 - i)])
+    return rows
 
 
-def row_places(op: Op, batch: int = 0) -> tuple[str, int]:
-    """The rows that the last axis of input 1 names, and how many axes of the operand they run through.
+def row_indices(op: Op, data: Value, indices: Value, batch: int = 0) -> tuple[Value, int]:
+    """The rows that the last axis of ``indices`` names, as GatherND does, and how many axes of ``data`` they flatten.
 
     The first ``batch`` axes of both operands go together.
     """
-    data, where = dim_parts(op, 0), dim_parts(op, 1)
-    depth = where[-1]
-    if not isinstance(depth, int):
-        op.unsupported("indices of unknown depth", code="needs-shape")
-    named = data[batch : batch + depth]
-    sizes = joined(op, named)
-    strides = joined(op, [product(op, named[i + 1 :]) for i in range(depth)])
-    given = op.input(1) if op.dtype(1) == INT64 else op.cast(op.input(1), INT64)
-    below = op.cast(op.emit("LT", given, scalar(op, 0, INT64)), INT64)
-    positive = op.emit("Add", given, op.emit("Mul", below, sizes))
-    places = op.emit("ReduceSum", op.emit("Mul", positive, strides), axes=[len(where) - 1], keepdims=0)
-    for i, size in enumerate(where[:batch]):
-        along = _times(op, places_along(op, size), product(op, [*data[i + 1 : batch], *named]))
-        places = op.emit("Add", places, reshaped(op, along, [size, *[1] * (len(where) - 2 - i)]))
-    return places, batch + depth
-
-
-def _times(op: Op, blob: str, number: Part) -> str:
-    return op.emit("Mul", blob, op.const([number], np.int64) if isinstance(number, int) else number)
+    sizes, shape = dims_of(op, data), dims_of(op, indices)
+    depth = known_size(shape[-1])
+    if depth is None:
+        op.needs_shape("the last dim of the indices must be static")
+    named = sizes[batch : batch + depth]
+    strides = size_list(op, [product(op, named[i + 1 :]) for i in range(depth)])
+    given = index_type(op, indices)
+    is_negative = (given < 0).cast(INT64)
+    counted = given + is_negative * size_list(op, named)
+    rows = op.emit("ReduceSum", counted * strides, axes=[len(shape) - 1], keepdims=0)
+    for i, size in enumerate(shape[:batch]):
+        along = arange(op, size) * as_vector(op, product(op, [*sizes[i + 1 : batch], *named]))
+        rows = rows + reshape(op, along, [size, *[1] * (len(shape) - 2 - i)])
+    return rows, batch + depth

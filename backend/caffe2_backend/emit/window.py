@@ -1,93 +1,99 @@
-"""The window of convolutions and pools: kernel, strides, dilations and pads as ONNX says them."""
+"""The window of convolutions and pools: kernel, strides, dilations and pads, from the attributes of an ONNX node."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from caffe2_backend.emit.shapes import dim_parts
-from caffe2_backend.emit.value import Number, count
+from caffe2_backend.emit.shapes import Size, as_value, dims_of, known_size
 from caffe2_backend.lowering.op import Op
-
-Pad = int | Number
+from caffe2_backend.lowering.value import Value
 
 
 @dataclass(frozen=True)
 class Window:
-    """Sizes along each spatial axis; ``pads`` are those before all axes, then those after.
+    """Sizes along each spatial axis, in elements; ``pads`` are those before all axes, then those after.
 
-    Pads that follow from the size of an image, where that is known at run time alone, are numbers of that time.
+    Pads that depend on the size of the image (``auto_pad``) are blobs where that size is known at run time only.
     """
 
-    kernel: list[int]
-    strides: list[int]
-    dilations: list[int]
-    pads: Sequence[Pad]
+    kernel: Sequence[int]
+    strides: Sequence[int]
+    dilations: Sequence[int]
+    pads: Sequence[Size]
 
     @property
     def rank(self) -> int:
-        """How many spatial axes there are."""
+        """The number of spatial axes."""
         return len(self.kernel)
 
     @property
-    def fixed_pads(self) -> list[int] | None:
+    def known_pads(self) -> list[int] | None:
         """The pads where all are known."""
-        pads = [pad for pad in self.pads if isinstance(pad, int)]
+        pads = [pad for pad in map(known_size, self.pads) if pad is not None]
         return pads if len(pads) == len(self.pads) else None
 
     @property
     def spans(self) -> list[int]:
-        """How far the kernel reaches along each axis."""
+        """The extent of the dilated kernel along each axis."""
         return [(k - 1) * dilation + 1 for k, dilation in zip(self.kernel, self.dilations, strict=True)]
 
-    def arguments(self, pads: list[int]) -> dict[str, list[int]]:
-        """The arguments that every operator with a window has."""
+    def arguments(self, pads: Sequence[int]) -> dict[str, Any]:
+        """The arguments that every operator of Caffe2 with a window has."""
         return {"kernels": self.kernel, "strides": self.strides, "pads": pads}
 
 
-def read_window(op: Op, kernel: list[int]) -> Window:
-    """The window of a convolution or pool."""
+def kernel_shape(op: Op, kernel: Value) -> tuple[int, ...]:
+    """The sizes of a kernel's spatial axes: the attribute, else those of the operand."""
+    if "kernel_shape" in op.args:
+        return op.args.integers("kernel_shape")
+    shape = op.static_shape(kernel)
+    if shape is None:
+        op.needs_shape("the sizes of the kernel are unknown")
+    return shape[2:]
+
+
+def read_window(op: Op, image: Value, kernel: Sequence[int]) -> Window:
+    """The window of a convolution or pool over an image [n, c, ...]."""
     rank = len(kernel)
-    strides = op.integers("strides") or [1] * rank
-    dilations = op.integers("dilations") or [1] * rank
-    given = op.integers("pads") or [0] * 2 * rank
-    if min(given) < 0:
-        op.unsupported("pads below zero", code="invalid-argument")
-    pads: Sequence[Pad] = given
-    match op.text("auto_pad", "NOTSET"):
+    strides = op.args.integers("strides", default=()) or (1,) * rank
+    dilations = op.args.integers("dilations", default=()) or (1,) * rank
+    given = op.args.integers("pads", default=()) or (0,) * (2 * rank)
+    if min(given, default=0) < 0:
+        op.unsupported("pads must not be negative", code="invalid-argument")
+    pads: Sequence[Size] = given
+    match op.args.text("auto_pad", default="NOTSET"):
         case "VALID":
-            pads = [0] * 2 * rank
+            pads = (0,) * (2 * rank)
         case "SAME_UPPER" | "SAME_LOWER" as mode:
-            pads = _same(op, Window(kernel, strides, dilations, []), upper=mode == "SAME_UPPER")
+            pads = _same_pads(op, image, Window(kernel, strides, dilations, ()), upper=mode == "SAME_UPPER")
     return Window(kernel, strides, dilations, pads)
 
 
-def image_dims(op: Op) -> list[int]:
-    """The sizes of the spatial axes; unknown ones are a finding."""
-    dims = [dim for dim in list(op.shape())[2:] if isinstance(dim, int)]
-    if len(dims) != op.rank() - 2:
-        op.unsupported("an image of unknown size", code="needs-shape")
-    return dims
+def image_sizes(op: Op, image: Value) -> list[int]:
+    """The sizes of the spatial axes of an image; refuses the node where one is unknown."""
+    sizes = [dim for dim in list(op.shape(image))[2:] if isinstance(dim, int)]
+    if len(sizes) != op.rank(image) - 2:
+        op.needs_shape("the size of the image is unknown")
+    return sizes
 
 
-def _same(op: Op, window: Window, *, upper: bool) -> list[Pad]:
-    """Pads with which there are as many windows as strides in the image; a stride of one needs the same for all."""
-    before: list[Pad] = []
-    after: list[Pad] = []
-    for part, stride, span in zip(dim_parts(op, 0)[2:], window.strides, window.spans, strict=True):
-        less: Pad
-        more: Pad
+def _same_pads(op: Op, image: Value, window: Window, *, upper: bool) -> list[Size]:
+    """Pads with which there are ceil(size / stride) windows.
+
+    The total is (ceil(size / stride) - 1) * stride + span - size, at least 0: span - 1 for a stride of 1, whatever the
+    size. The odd element is after the image (``upper``), or before it.
+    """
+    before: list[Size] = []
+    after: list[Size] = []
+    for size, stride, span in zip(dims_of(op, image)[2:], window.strides, window.spans, strict=True):
         if stride == 1:
-            less, more = (span - 1) // 2, span - 1 - (span - 1) // 2
+            total = as_value(op, span - 1)
         else:
-            size = count(op, part)
-            number = ((size + (stride - 1)) // stride * stride - stride + span - size).at_least(0)
-            half = number // 2
-            less, more = _plain(half), _plain(number - half)
+            total = ((size + (stride - 1)) // stride * stride - stride + span - size).maximum(0)
+        less = total // 2
+        more = total - less
         before.append(less if upper else more)
         after.append(more if upper else less)
     return [*before, *after]
-
-
-def _plain(number: Number) -> Pad:
-    return number if number.known is None else int(number.known)

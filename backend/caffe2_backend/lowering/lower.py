@@ -1,4 +1,4 @@
-"""Lowering: the nodes of an ONNX graph, in order, through their converters into Caffe2 operators."""
+"""Lowering of an ONNX graph: each node, in order, through its converter into Caffe2 operators."""
 
 from __future__ import annotations
 
@@ -10,55 +10,64 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
+from caffe2_backend.lowering.emitter import Emitted
 from caffe2_backend.lowering.family import Converter
-from caffe2_backend.lowering.op import (
-    CAFFE2_TYPES,
-    Emitted,
-    Op,
-    Outputs,
-    TooNarrowError,
-)
+from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
+from caffe2_backend.lowering.types import CAFFE2_TYPES
+from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
 from caffe2_backend.state import Foreign
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
-from caffe2_bridge.netdef.parameters import Array, Parameter
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 
-# Attributes that name a node's origin or that older exporters left behind; they say nothing of what it computes.
+# Attributes that older exporters left behind; they do not change what a node computes.
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})
 
 
 @dataclass
 class Lowering:
-    """The state of one lowering: the converters, the names in use, and what was made and found so far."""
+    """The state of one lowering: the converters, the names in use, the parameters and the diagnostics so far."""
 
     converters: Mapping[str, Converter]
     names: Names
     foreign: Foreign
     parameters: dict[str, Parameter] = field(default_factory=dict)
-    findings: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
 
-    def net(self, graph: ir.Graph, net: NetDef, place: Location) -> None:
-        """Lower the nodes of ``graph`` into ``net``; ``place`` is the graph's own place."""
+    @property
+    def carries_nodes(self) -> bool:
+        """Whether nodes without an equivalent in Caffe2 are carried unchanged."""
+        return self.foreign == "carry"
+
+    @property
+    def errors(self) -> int:
+        """How many diagnostics of this lowering are errors."""
+        return sum(found.severity is Severity.ERROR for found in self.diagnostics)
+
+    def graph(self, graph: ir.Graph, place: Location) -> list[OperatorDef]:
+        """The operators of a graph's nodes; ``place`` is the graph's own location."""
+        ops = []
         for index, node in enumerate(graph):
             here = Location(place.net, index, node.op_type, node.name or "", place.path)
-            net.op.extend(self.node(node, here))
+            ops += self._node(node, here)
+        return ops
 
-    def node(self, node: ir.Node, here: Location) -> list[OperatorDef]:
-        """The operators that a node becomes; none where it is refused, which is a finding."""
+    def _node(self, node: ir.Node, here: Location) -> list[OperatorDef]:
+        """The operators that a node becomes: none where it is refused, which is reported, or the node itself."""
         if is_restored(node):
             return restored_operators(node)
         try:
             made = self._converted(node, here)
         except UnsupportedError as error:
-            if self.foreign == "error":
-                if not isinstance(error, RefusedBodyError):
-                    self.report(error.code, error.reason, here, error.hint)
-                    self._report_unknown_inside(node, here)
-                return []
-            return [carried(node, lambda graph, name: self._body(graph, here.enter(name)))]
+            if self.carries_nodes:
+                return [carried(node, lambda graph, name: self._body(graph, here.enter(name)))]
+            if not isinstance(error, RefusedBodyError):
+                self.report(error.code, error.reason, here, error.hint)
+                self._report_unknown_inside(node, here)
+            return []
         for name, array in made.constants.items():
             self.parameters[name] = constant_parameter(name, array)
         return made.ops
@@ -66,41 +75,40 @@ class Lowering:
     def _converted(self, node: ir.Node, here: Location) -> Emitted:
         converter = self.converter(node)
         if converter is None:
-            what = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-            reason = f"operator {what!r} has no conversion to Caffe2 operators"
-            raise UnsupportedError(reason, "foreign='carry' takes it along as it is", "unknown-operator")
-        if self.foreign == "carry" and not _is_known(node):
+            hint = "foreign='carry' keeps it as an operator that only this project's runtime runs"
+            raise UnsupportedError(_no_conversion(node), hint, "unknown-operator")
+        if self.carries_nodes and not _is_known(node):
             raise UnsupportedError("the type or the rank of an operand is unknown")
         op, outputs = self._called(converter, node, here)
-        unread = node.attributes.keys() - op.read - _MEANINGLESS
+        unread = [name for name in op.args.unread if name not in _MEANINGLESS]
         if unread:
             names = ", ".join(map(repr, sorted(unread)))
-            raise UnsupportedError(f"attribute {names} has no meaning for this operator", code="unknown-attribute")
-        wanted = [value.name for value in node.outputs if value.name]
-        if len(outputs) < len(node.outputs) and any(value.name for value in node.outputs[len(outputs) :]):
-            reason = f"{len(wanted)} outputs are listed, and Caffe2 gives {len(outputs)}"
+            raise UnsupportedError(f"{node.op_type} has no attribute {names}", code="unknown-attribute")
+        if any(value.name for value in node.outputs[len(outputs) :]):
+            wanted = sum(bool(value.name) for value in node.outputs)
+            reason = f"the node lists {wanted} outputs, and Caffe2 computes {len(outputs)}"
             raise UnsupportedError(reason, code="extra-output")
-        _bind(op.made, outputs, node)
-        if self.foreign == "carry" and len(op.made.ops) > 1:
-            raise UnsupportedError("no one operator of Caffe2 computes this")
-        return op.made
+        _bind(op.emitted, outputs, node)
+        if self.carries_nodes and len(op.emitted.ops) > 1:
+            raise UnsupportedError("no single operator of Caffe2 computes this")
+        return op.emitted
 
-    def _called(self, converter: Converter, node: ir.Node, here: Location) -> tuple[Op, tuple[str, ...]]:
-        """What a converter makes of a node, called again with wider operands where it asks for them."""
+    def _called(self, converter: Converter, node: ir.Node, here: Location) -> tuple[Op, tuple[Value | None, ...]]:
+        """What a converter makes of a node; it is called again with wider operands where it asks for them."""
         widened: frozenset[ir.DataType] = frozenset()
         while True:
-            op = Op(node, here, self, widened=widened)
+            op = Op(node, here, self, widened)
             try:
-                return op, op.outputs(_as_tuple(converter(op)))
+                return op, op.narrow_outputs(_as_tuple(converter(op)))
             except TooNarrowError as error:
                 widened |= {error.dtype}
 
     def converter(self, node: ir.Node) -> Converter | None:
-        """The converter of a node's type, if there is one."""
-        return self.converters.get(f"{node.domain}::{node.op_type}" if node.domain else node.op_type)
+        """The converter of a node's type, None where the import has none."""
+        return self.converters.get(_full_type(node))
 
     def _body(self, graph: ir.Graph, place: Location) -> NetDef:
-        """The net of a body of a carried node: all of it travels as it is."""
+        """The net of a body of a carried node: its nodes are carried too."""
         net = NetDef(name=graph.name or place.net)
         net.external_input.extend(str(value.name) for value in graph.inputs)
         net.external_output.extend(str(value.name) for value in graph.outputs)
@@ -111,19 +119,21 @@ class Lowering:
         return net
 
     def _report_unknown_inside(self, node: ir.Node, here: Location) -> None:
-        """Report the nodes without a conversion in bodies that were not lowered: all findings come at once."""
+        """Report the nodes without a conversion in bodies that were not lowered, so that all are reported at once."""
         for attr in node.attributes.values():
             if attr.type != ir.AttributeType.GRAPH:
                 continue
             for index, inner in enumerate(attr.as_graph()):
                 place = here.enter(attr.name, index, inner.op_type, inner.name or "")
                 if self.converter(inner) is None:
-                    reason = f"operator {inner.op_type!r} has no conversion to Caffe2 operators"
-                    self.report("unknown-operator", reason, place)
+                    self.report("unknown-operator", _no_conversion(inner), place)
                 self._report_unknown_inside(inner, place)
 
     def initializers(self, values: Iterable[ir.Value], net: NetDef, place: Location) -> None:
-        """The initializers as parameters, not read yet; what Caffe2 has no tensors of is a finding, or carried."""
+        """Make parameters of initializers, without reading them.
+
+        One of an element type that Caffe2 lacks is carried as a Constant, or reported.
+        """
         for value in values:
             tensor = value.const_value
             name = str(value.name)
@@ -131,15 +141,17 @@ class Lowering:
                 self.report("no-values", f"initializer {name!r} has no values", place)
             elif tensor.dtype in CAFFE2_TYPES:
                 self.parameters[name] = _parameter(name, tensor)
-            elif self.foreign == "carry":
+            elif self.carries_nodes:
                 net.op.append(_constant(value))
             else:
-                reason = f"initializer {name!r} is {tensor.dtype.name.lower()}, and Caffe2 has no tensors of that"
+                reason = f"initializer {name!r} is {tensor.dtype.name.lower()}, which Caffe2's tensors cannot hold"
                 self.report("dtype", reason, place)
 
-    def report(self, code: str, reason: str, here: Location, hint: str = "") -> None:
-        """Add a finding."""
-        self.findings.append(Diagnostic(code, reason, here, Severity.ERROR, hint))
+    def report(
+        self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR
+    ) -> None:
+        """Add a diagnostic."""
+        self.diagnostics.append(Diagnostic(code, reason, here, severity, hint))
 
 
 def value_names(model: ir.Model) -> set[str]:
@@ -153,8 +165,16 @@ def value_names(model: ir.Model) -> set[str]:
     }  # fmt: skip
 
 
+def _full_type(node: ir.Node) -> str:
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+
+
+def _no_conversion(node: ir.Node) -> str:
+    return f"operator {_full_type(node)!r} has no conversion to Caffe2 operators"
+
+
 def _is_known(node: ir.Node) -> bool:
-    """Whether the way back, which infers types and ranks anew, will know of this node what the import does."""
+    """Whether types and ranks are known, so that the export of the Caffe2 operator can infer them again."""
     values = [value for value in (*node.inputs, *node.outputs) if value is not None and value.name]
     return all(value.shape is not None and value.type is not None for value in values)
 
@@ -169,11 +189,11 @@ def _parameter(name: str, tensor: ir.TensorProtocol) -> Parameter:
     dtype = np.dtype(object) if text else tensor.dtype.numpy()
     shape = tuple(tensor.shape.numpy())
     return Parameter(
-        name, dtype, shape, lambda: _texts(tensor) if text else np.array(tensor.numpy(), dtype).reshape(shape)
+        name, dtype, shape, lambda: _strings(tensor) if text else np.array(tensor.numpy(), dtype).reshape(shape)
     )
 
 
-def _texts(tensor: ir.TensorProtocol) -> Array:
+def _strings(tensor: ir.TensorProtocol) -> Array:
     array = np.empty(tensor.size, object)
     array[:] = [text.encode() if isinstance(text, str) else bytes(text) for text in tensor.numpy().reshape(-1).tolist()]
     return array.reshape(tuple(tensor.shape.numpy()))
@@ -185,15 +205,19 @@ def _constant(value: ir.Value) -> OperatorDef:
     return carried_constant(str(value.name), ir.AttrTensor("value", tensor), value)
 
 
-def _bind(made: Emitted, outputs: tuple[str, ...], node: ir.Node) -> None:
-    """Give what was made the names of the node's outputs; what is another blob already is copied."""
+def _bind(made: Emitted, outputs: tuple[Value | None, ...], node: ir.Node) -> None:
+    """Give the emitted blobs the names of the node's outputs; a blob that is not the node's own is copied.
+
+    An output may be an operand, a blob that is an output already, or a constant.
+    """
     own = {name for op in made.ops for name in op.output}
     renamed: dict[str, str] = {}
     copies = []
-    for blob, value in zip(outputs, node.outputs, strict=False):
+    for made_value, value in zip(outputs, node.outputs, strict=False):
         target = value.name
-        if not target:
+        if not target or made_value is None:
             continue
+        blob = made_value.name
         if blob in own and blob not in renamed:
             renamed[blob] = target
         elif blob in made.constants and blob not in renamed:
@@ -209,5 +233,5 @@ def _bind(made: Emitted, outputs: tuple[str, ...], node: ir.Node) -> None:
     made.ops += copies
 
 
-def _as_tuple(outputs: Outputs) -> tuple[str, ...]:
+def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:
     return outputs if isinstance(outputs, tuple) else (outputs,)

@@ -33,15 +33,15 @@ class LowerGraph(FunctionalPass[Import]):
         net = NetDef(name=graph.name or "net")
         place = Location(net.name)
         lowering.initializers(graph.initializers.values(), net, place)
-        lowering.net(graph, net, place)
+        net.op.extend(lowering.graph(graph, place))
         inputs = [str(value.name) for value in graph.inputs]
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
         net.external_output.extend(str(value.name) for value in graph.outputs)
         opsets = {domain: version for domain, version in model.opset_imports.items() if domain != DOMAIN}
         describe_net(net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized)
         parameters = {name: _as_int8(value, state.quantized.get(name)) for name, value in lowering.parameters.items()}
-        findings = (*state.findings, *lowering.findings)
-        return replace(state, net=net, parameters=parameters, findings=findings)
+        found = (*state.findings, *lowering.diagnostics)
+        return replace(state, net=net, parameters=parameters, findings=found)
 
 
 def _as_int8(parameter: Parameter, how: Quantization | None) -> Parameter:

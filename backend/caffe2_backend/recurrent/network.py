@@ -1,79 +1,80 @@
-"""RecurrentNetwork operators: a step net, run once for each row of a sequence."""
+"""RecurrentNetwork operators: a step net, which runs once for each step of a sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from caffe2_backend.emit.loops import outer_blobs
 from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
 from caffe2_bridge.control import Alias, Link, State, recurrent_arguments
-from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.types import FLOAT, INT32
 
-# From the operator inside the step, the rows of the sequences, the states and the step's number (int32, [1]): the
-# states after the step.
-Step = Callable[[Op, Sequence[str], Sequence[str], str], Sequence[str]]
+# From the steps of the sequences, the states and the number of the step (int32 [1]): the states after the step.
+Step = Callable[[Sequence[Value], Sequence[Value], Value], Sequence[Value]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a state was after every step, [T, N, D], and after the last, [1, N, D].
+    """A state after every step, [T, N, D], and after the last, [1, N, D].
 
-    They share the memory of the state, and an argument names them: what is given out is what an operator makes of them.
+    Both share the memory of the state, and an argument names them: only what another operator makes of them may be an
+    output of the net.
     """
 
-    all: str
-    last: str
+    all: Value
+    last: Value
 
 
 def recurrent_network(
-    op: Op, sequences: Sequence[str], initial: Sequence[str], step: Step, first: str | None = None
+    op: Op, sequences: Sequence[Value], initial: Sequence[Value], step: Step, first: Value | None = None
 ) -> list[Run]:
     """Emit a RecurrentNetwork.
 
     Args:
         op: the node under conversion.
-        sequences: float blobs of shape [T, D...].
+        sequences: float values of shape [T, D...].
         initial: the first value of each state, float [1, N, D], [N, D] or [D].
-        step: builds the step net; a step sees rows [1, D...] and states [1, N, D].
-        first: a blob [T, N, ...] of any element type; the first sequence where it is None.
+        step: emits the step net; it gets steps [1, D...] and states [1, N, D].
+        first: a value [T, N, ...] of any element type, which gives T and N; the first sequence where it is None.
 
     Returns:
-        For each state what it was.
+        The values of each state.
     """
-    first = sequences[0] if first is None else first
-    inside = op.inside()
     rows = [op.fresh("row") for _ in sequences]
     before = [op.fresh("before") for _ in initial]
     timestep = op.fresh("timestep")
-    after = [_own(inside, blob) for blob in step(inside, rows, before, timestep)]
-    net = NetDef(name=op.fresh("step"), type="simple", op=inside.made.ops)
-    made = {name for own in inside.made.ops for name in own.output}
-    known = {*rows, *before, timestep}
-    references = list(dict.fromkeys(name for own in inside.made.ops for name in own.input if name not in made | known))
-    net.external_input.extend([*rows, *before, timestep, *references])
-    net.external_output.extend(after)
+    with op.inside() as ops:
+        states_after = step(_floats(op, rows), _floats(op, before), op.blob(timestep, INT32))
+        after = [_own(op, value) for value in states_after]
+    formals = [*rows, *before, timestep]
+    references = outer_blobs(ops, formals)
+    net = NetDef(name=op.fresh("step"), type="simple", op=ops, external_output=after)
+    net.external_input.extend([*formals, *references])
     states = [op.fresh("states") for _ in initial]
-    operands = list(dict.fromkeys([first, *initial, *sequences, *references]))
-    links = [
-        link
-        for state, old, new in zip(states, before, after, strict=True)
-        for link in (Link(old, state, 0), Link(new, state, 1))
-    ]
-    links += [Link(row, sequence, 0) for row, sequence in zip(rows, sequences, strict=True)]
-    results = [op.fresh("RecurrentNetwork") for _ in range(2 * len(states) + 1)]
-    aliases = [
-        alias
-        for state, every, last in zip(states, results[:-1:2], results[1::2], strict=True)
-        for alias in (Alias(state, every, 1), Alias(state, last, -1))
-    ]
-    initials = [State(state, operands.index(name)) for state, name in zip(states, initial, strict=True)]
-    arguments = recurrent_arguments(net, timestep, initials, links, aliases, executor=True)
-    op.made.ops.append(make_operator("RecurrentNetwork", operands, results, arguments))
-    return [Run(results[2 * i], results[2 * i + 1]) for i in range(len(states))]
+    first = sequences[0] if first is None else first
+    operands = list(dict.fromkeys([first.name, *(value.name for value in (*initial, *sequences)), *references]))
+    # A step reads row t of a state and writes row t + 1.
+    links = [Link(name, state, 0) for state, name in zip(states, before, strict=True)]
+    links += [Link(name, state, 1) for state, name in zip(states, after, strict=True)]
+    links += [Link(row, sequence.name, 0) for row, sequence in zip(rows, sequences, strict=True)]
+    outputs = [op.fresh("RecurrentNetwork") for _ in range(2 * len(states) + 1)]
+    aliases = [Alias(state, name, 1) for state, name in zip(states, outputs[:-1:2], strict=True)]
+    aliases += [Alias(state, name, -1) for state, name in zip(states, outputs[1::2], strict=True)]
+    starts = [State(state, operands.index(value.name)) for state, value in zip(states, initial, strict=True)]
+    arguments = recurrent_arguments(net, timestep, starts, links, aliases, executor=True)
+    op.append("RecurrentNetwork", operands, outputs, arguments)
+    values = _floats(op, outputs)
+    return [Run(values[2 * i], values[2 * i + 1]) for i in range(len(states))]
 
 
-def _own(inside: Op, blob: str) -> str:
-    """A state after the step as a blob that the step itself writes, once."""
-    written = [name for own in inside.made.ops for name in own.output]
-    return blob if blob in written else inside.emit("Copy", blob)
+def _floats(op: Op, names: Sequence[str]) -> list[Value]:
+    return [op.blob(name, FLOAT) for name in names]
+
+
+def _own(op: Op, value: Value) -> str:
+    """A state after the step as a blob that the step itself writes."""
+    written = {name for own in op.emitted.ops for name in own.output}
+    return value.name if value.name in written else op.emit("Copy", value).name

@@ -1,7 +1,7 @@
-"""The values of a Scan as states of a RecurrentNetwork, which are float [T + 1, N, D], one N for all of them.
+"""The values of a Scan as states of a RecurrentNetwork, which are float [T + 1, N, D] with one N for all of them.
 
-N is the batch where every state is [N, D] or [1, N, D] and a sequence is [T, N, ...]; else N is 1, and a row is all of
-a value.
+N is the batch where every state is [N, D] or [1, N, D] and a sequence is [T, N, ...]; else N is 1, and a row holds all
+elements of a value.
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.emit.shapes import FLOAT_HOLDS, Part, as_float, dim_of, from_float, product, reshaped
-from caffe2_backend.lowering.op import CAFFE2_TYPES, FLOAT, Op
+from caffe2_backend.emit.conversion import as_float, from_float
+from caffe2_backend.emit.shapes import Size, dim_of, product, reshape
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import HELD_BY_FLOAT, UNDEFINED
+from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.bodies import captured_values
+from caffe2_frontend.interop.types import FLOAT
 
-# A number, or an axis of a blob that has that dim when the net runs.
+# A number, or the axis of a blob that has the dim when the net runs.
 Dim = int | tuple[str, int]
 
 _RESHAPING: Final = ("Squeeze", "Unsqueeze")
@@ -55,57 +59,57 @@ class Carried:
         """Whether its dims are [1, N, ...] or [N, ...], two at least."""
         return self.dims[:2] == self.lead or (len(self.dims) > 1 and self.dims[:1] == self.lead[1:])
 
-    def first_row(self, op: Op) -> str:
-        """What the state starts from; zeros that no step reads for what is not carried."""
+    def first_row(self, op: Op) -> Value:
+        """What the state starts from; zeros, which no step reads, for what is kept and not carried."""
         if self.initial:
-            blob = as_float(op, self.initial, self.dtype)
-            direct = self.is_row or self.is_matrix or len(self.dims) == 1
-            return blob if direct else op.reshape(blob, [1, 1, -1])
+            value = as_float(op, op.blob(self.initial, self.dtype))
+            is_direct = self.is_row or self.is_matrix or len(self.dims) == 1
+            return value if is_direct else value.reshape([1, 1, -1])
         rest = self.dims[2:] if self.dims[:2] == self.lead else self.dims[1:] if self.has_batch else self.dims
-        width = product(op, parts(op, rest))
-        if isinstance(width, int):
-            return op.const(np.zeros(width, np.float32))
-        return op.emit("ConstantFill", width, input_as_shape=1, dtype=CAFFE2_TYPES[FLOAT], value=0.0)
+        width = product(op, sizes(op, rest))
+        if width.integer is not None:
+            return op.const(np.zeros(width.integer), FLOAT)
+        return op.emit("ConstantFill", width, input_as_shape=1, dtype=FLOAT, value=0.0)
 
-    def from_row(self, op: Op, row: str) -> str:
+    def from_row(self, op: Op, row: Value) -> Value:
         """A row as the value that it holds; always a new blob."""
         if self.is_row:
-            blob = op.emit("Copy", row)
+            value = op.emit("Copy", row)
         elif self.is_matrix or len(self.dims) < 2:
-            blob = op.emit("Squeeze", row, dims=list(range(3 - len(self.dims))))
+            value = op.emit("Squeeze", row, dims=list(range(3 - len(self.dims))))
         elif all(isinstance(dim, int) for dim in self.dims):
-            blob = reshaped(op, row, parts(op, self.dims))
+            value = reshape(op, row, sizes(op, self.dims))
         else:
-            blob = op.emit("ResizeLike", row, self.initial)
-        return from_float(op, blob, self.dtype)
+            value = op.emit("ResizeLike", row, op.blob(self.initial, self.dtype))
+        return from_float(op, value, self.dtype)
 
-    def to_row(self, op: Op, blob: str, before: str, *, is_certain: bool) -> str:
+    def to_row(self, op: Op, value: Value, before: Value, *, is_certain: bool) -> Value:
         """A value as the row after ``before``, in a new blob.
 
-        Caffe2 loses, without a word, what does not fit the row. ResizeLike sees that the number of entries is the same;
-        it is not needed where the dims are certain.
+        Caffe2 drops, without an error, what does not fit the row. ResizeLike checks that the number of elements is the
+        same; it is not needed where the dims are certain.
         """
-        blob = as_float(op, blob, self.dtype)
+        value = as_float(op, value)
         if is_certain and self.is_row:
-            return op.emit("Copy", blob)
+            return op.emit("Copy", value)
         if is_certain and self.is_matrix:
-            return op.emit("ExpandDims", blob, dims=[0])
-        return op.emit("ResizeLike", blob, before)
+            return op.emit("ExpandDims", value, dims=[0])
+        return op.emit("ResizeLike", value, before)
 
-    def of_all_steps(self, op: Op, rows: str, dims: Sequence[Dim]) -> str:
+    def of_all_steps(self, op: Op, rows: Value, dims: Sequence[Dim]) -> Value:
         """The rows of all steps, [T, N, D], as values of ``dims``, [T, ...]; always a new blob."""
         if len(dims) == 2 and dims[0] == self.batch:
-            blob = op.emit("Copy", rows)
+            value = op.emit("Copy", rows)
         elif len(dims) < 2 and self.batch == 1:
-            blob = op.emit("Squeeze", rows, dims=list(range(1, 3 - len(dims))))
+            value = op.emit("Squeeze", rows, dims=list(range(1, 3 - len(dims))))
         else:
-            blob = reshaped(op, rows, [0, *parts(op, dims)])
-        return from_float(op, blob, self.dtype)
+            value = reshape(op, rows, [0, *sizes(op, dims)])
+        return from_float(op, value, self.dtype)
 
 
 @dataclass(frozen=True)
 class Stacked:
-    """A result that is kept of every step: of ``dims``, in state number ``state``."""
+    """A result that is kept of every step: its dims, and the index of the state that holds it."""
 
     state: int
     dims: tuple[Dim, ...]
@@ -113,9 +117,9 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Linked:
-    """A sequence whose rows are links: number ``index`` of the scan inputs, each row of it of ``dims`` where known.
+    """A sequence whose rows are links: its index among the scan inputs, and the dims of a row where they are known.
 
-    The first says what T and N are, so that it is made [T, N, ...].
+    The first sequence determines T and N, so that it is made [T, N, ...].
     """
 
     index: int
@@ -128,14 +132,14 @@ class Linked:
         """Whether a row is [1, N, ...], as a link gives it where the sequence is [T, N, ...]."""
         return self.dims is not None and len(self.dims) > 1 and self.dims[:2] == (1, self.batch)
 
-    def whole(self, op: Op, blob: str) -> str:
-        """The sequence, [T, ...], as it is linked."""
+    def whole(self, op: Op, sequence: Value) -> Value:
+        """The sequence, [T, ...], in the shape in which it is linked."""
         if self.has_one:
-            return op.emit("Squeeze", blob, dims=[1])
-        return op.emit("ExpandDims", blob, dims=[1]) if self._has_more else blob
+            return op.emit("Squeeze", sequence, dims=[1])
+        return op.emit("ExpandDims", sequence, dims=[1]) if self._has_more else sequence
 
-    def row(self, op: Op, linked: str) -> str:
-        """What the link gives, as the row that it is; always a new blob."""
+    def row(self, op: Op, linked: Value) -> Value:
+        """What the link gives, in the shape of a row; always a new blob."""
         if self.has_one:
             return op.emit("Copy", linked)
         return op.emit("Squeeze", linked, dims=[0, 1] if self._has_more else [0])
@@ -148,9 +152,9 @@ class Linked:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which states there are: those of the Scan, then those of results that are no state in another shape.
+    """The states: those of the Scan, then one for each result that is not a reshaped state.
 
-    ``is_certain`` says of every state whether its value after a step is known to have its dims. ``linked`` are the
+    ``is_certain`` holds for every state whether its value after a step certainly has its dims. ``linked`` are the
     sequences that are links.
     """
 
@@ -167,7 +171,7 @@ def plan_rows(
     sequences: Sequence[tuple[ir.Value, int]],
     linked: Sequence[int],
 ) -> Plan | None:
-    """How a RecurrentNetwork carries what a Scan does; None where it cannot, or where too little is known.
+    """The states and links with which a RecurrentNetwork computes a Scan; None where it cannot, or dims are unknown.
 
     Args:
         op: the Scan.
@@ -207,13 +211,13 @@ def plan_rows(
     )
 
 
-def parts(op: Op, dims: Sequence[Dim]) -> list[Part]:
-    """Dims as numbers, and blobs of those that are only known when the net runs."""
-    return [dim if isinstance(dim, int) else dim_of(op, *dim) for dim in dims]
+def sizes(op: Op, dims: Sequence[Dim]) -> list[Size]:
+    """Dims as numbers, and blobs of those that are known at run time only."""
+    return [dim if isinstance(dim, int) else dim_of(op, op.blob(dim[0], UNDEFINED), dim[1]) for dim in dims]
 
 
 class _Dims:
-    """Dims of the values in and around a Scan: a name stands for one number everywhere in a model."""
+    """Dims of the values in and around a Scan: a symbolic dim is the same number everywhere in a model."""
 
     def __init__(
         self,
@@ -231,13 +235,13 @@ class _Dims:
         for value, scanned in sequences:
             self._note(next(formals).shape, [(str(value.name), axis) for axis in _axes(value) if axis != scanned])
 
-    def _note(self, shape: ir.Shape | None, places: Sequence[tuple[str, int]]) -> None:
-        for dim, place in zip(shape or (), places, strict=False):
+    def _note(self, shape: ir.Shape | None, axes: Sequence[tuple[str, int]]) -> None:
+        for dim, axis in zip(shape or (), axes, strict=False):
             if isinstance(dim, ir.SymbolicDim) and dim.value is not None:
-                self.named.setdefault(dim.value, place)
+                self.named.setdefault(dim.value, axis)
 
     def of(self, value: ir.Value, blob: str = "") -> tuple[Dim, ...] | None:
-        """The dims of a value; of one with a blob those without a name too. None where one cannot be told."""
+        """The dims of a value; with a blob, unnamed dims are dims of that. None where one is unknown."""
         if value.shape is None:
             return None
         dims = tuple(self._each(value.shape, blob))
@@ -264,14 +268,14 @@ def _axes(value: ir.Value) -> range:
 
 
 def _carried(value: ir.Value, dims: tuple[Dim, ...] | None, initial: str = "") -> Carried | None:
-    """None where float does not hold the element type, or there are no entries to link to."""
-    if value.dtype is None or value.dtype not in FLOAT_HOLDS or dims is None or 0 in dims:
+    """None where float does not hold the element type exactly, or there are no elements to link to."""
+    if value.dtype is None or value.dtype not in HELD_BY_FLOAT or dims is None or 0 in dims:
         return None
     return Carried(value.dtype, dims, initial)
 
 
 def _batch(carried: Sequence[Carried], row: tuple[Dim, ...] | None) -> Dim:
-    """The N of all states and of the sequence that has such rows, [1, N, ...] or [N, ...]; 1 where they have none."""
+    """The N of all states and of the sequence with such rows, [1, N, ...] or [N, ...]; 1 where they share none."""
     row = row or ()
     for batch in (*(row[1:2] if row[:1] == (1,) else ()), *row[:1]):
         states = [replace(state, batch=batch) for state in carried]
@@ -281,7 +285,7 @@ def _batch(carried: Sequence[Carried], row: tuple[Dim, ...] | None) -> Dim:
 
 
 def _reshaped_from(body: ir.Graph, value: ir.Value) -> tuple[ir.Value, list[tuple[str, list[int]]]]:
-    """The value that one is in another shape, and the operators between, the last one first, with their axes."""
+    """The value that another is a reshape of, and the operators between, the last one first, with their axes."""
     changes: list[tuple[str, list[int]]] = []
     while (node := value.producer()) is not None and node.graph is body and not node.domain:
         source = node.inputs[0] if node.inputs else None
@@ -295,7 +299,7 @@ def _reshaped_from(body: ir.Graph, value: ir.Value) -> tuple[ir.Value, list[tupl
 
 
 def _undone(changes: Sequence[tuple[str, list[int]]], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The dims of what the operators were applied to."""
+    """The dims before the operators were applied."""
     for kind, axes in changes:
         dims = _with_ones(dims, axes) if kind == "Squeeze" else _without(dims, axes)
     return dims

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NoReturn, Protocol
+from typing import ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import onnx_ir as ir
 
@@ -37,10 +37,33 @@ class Reporter(Protocol):
         """Add a diagnostic."""
 
 
-class OperatorBase:
-    """One operator under conversion: what is known of ONNX values, and how to refuse the operator.
+class TypedValue(Protocol):
+    """What conversions ask of a value: ONNX values in the export, values of Caffe2 tensors in the import."""
 
-    The operator is a Caffe2 operator in the export and an ONNX node in the import; the values are ONNX values in both.
+    @property
+    def name(self) -> str | None:
+        """The name, for messages."""
+
+    @property
+    def dtype(self) -> ir.DataType | None:
+        """The element type, None where it is unknown."""
+
+    @property
+    def shape(self) -> ir.Shape | None:
+        """The dims, symbolic ones included, None where the rank is unknown."""
+
+    @property
+    def const_value(self) -> ir.TensorProtocol | None:
+        """The contents of a parameter or constant."""
+
+
+V = TypeVar("V", bound=TypedValue)
+
+
+class OperatorBase(Generic[V]):
+    """One operator under conversion: what is known of values, and how to refuse the operator.
+
+    The operator is a Caffe2 operator in the export and an ONNX node in the import.
     """
 
     # What the user can do where a shape is unknown.
@@ -54,34 +77,34 @@ class OperatorBase:
 
     # Queries
 
-    def dtype(self, value: ir.Value) -> ir.DataType:
+    def dtype(self, value: V) -> ir.DataType:
         """The element type of a value; refuses the operator where it is unknown."""
         if value.dtype is None:
             self.needs_shape(f"the element type of {value.name or 'an operand'!r} is unknown")
         return value.dtype
 
-    def shape(self, value: ir.Value) -> ir.Shape:
+    def shape(self, value: V) -> ir.Shape:
         """The dims of a value, symbolic ones included; refuses the operator where the rank is unknown."""
         if value.shape is None:
             self.needs_shape(f"the rank of {value.name or 'an operand'!r} is unknown")
         return value.shape
 
-    def rank(self, value: ir.Value) -> int:
+    def rank(self, value: V) -> int:
         """The number of dims of a value; refuses the operator where it is unknown."""
         return len(self.shape(value))
 
-    def static_shape(self, value: ir.Value) -> tuple[int, ...] | None:
+    def static_shape(self, value: V) -> tuple[int, ...] | None:
         """The dims of a value if all of them are known, else None."""
         if value.shape is None or not value.shape.is_static():
             return None
         return tuple(value.shape.numpy())
 
-    def static_dim(self, value: ir.Value, axis: int) -> int | None:
+    def static_dim(self, value: V, axis: int) -> int | None:
         """The size of a dim if it is known, else None; refuses the operator where the rank is unknown."""
         dim = self.shape(value)[axis]
         return dim if isinstance(dim, int) else None
 
-    def known(self, value: ir.Value) -> Array | None:
+    def known(self, value: V) -> Array | None:
         """The contents of a parameter or constant, None for a value that is computed at run time."""
         return None if value.const_value is None else value.const_value.numpy()
 

@@ -22,7 +22,7 @@ Value = ir.Value
 Outputs = Value | tuple[Value | None, ...]
 
 
-class Op(OperatorBase):
+class Op(OperatorBase[ir.Value]):
     """One operator under conversion.
 
     Converters read operands and arguments and emit nodes; they invent no names and change nothing.

@@ -1,4 +1,4 @@
-"""Functions of one operand, number by number."""
+"""Activations and other functions of single elements."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.emit.shapes import LARGEST, narrowed, round_half_even, scalar, widened
+from caffe2_backend.emit.conversion import cast_back, computable
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, CAFFE2_TYPES, DOUBLE, FLOAT, INT32, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STRING
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
 
 family = Family("activation")
 
@@ -20,183 +23,195 @@ _SAME: Final = (
 
 
 @family.converts(*_SAME)
-def same(op: Op) -> str:
-    blob, _ = widened(op, 0, (FLOAT,))
-    return narrowed(op, op.emit(op.type, blob), op.dtype(0))
+def same(op: Op) -> Value:
+    """``Abs(X) -> Y`` and others: the operator of that name, of float; narrow integers are converted there and back."""
+    return cast_back(op, op.emit(op.type, computable(op, op.input(0), (FLOAT,))), op.input(0))
 
 
 @family.converts("Neg")
-def negative(op: Op) -> str:
-    blob, _ = widened(op, 0)
-    return narrowed(op, op.emit("Negative", blob), op.dtype(0))
+def neg(op: Op) -> Value:
+    """``Neg(X) -> Y``: Negative."""
+    return cast_back(op, -computable(op, op.input(0)), op.input(0))
 
 
 @family.converts("Not")
-def negation(op: Op) -> str:
-    return op.emit("Not", op.input(0))
+def logical_not(op: Op) -> Value:
+    """``Not(X) -> Y``: Not."""
+    return ~op.input(0)
 
 
 @family.converts("Identity", "Dropout")
-def identity(op: Op) -> tuple[str, ...]:
+def identity(op: Op) -> tuple[Value, ...]:
+    """``Identity(X) -> Y``: Copy. ``Dropout(X, ratio=0.5, training_mode=False) -> Y, mask``: Copy, and a mask of ones.
+
+    Dropout in training is refused: ONNX's and Caffe2's random numbers differ.
+    """
+    x = op.input(0)
     if op.type == "Identity":
-        if not isinstance(op.value(0).type, ir.TensorType):
-            op.unsupported("Caffe2 has no sequences")
-        return (op.emit("Copy", op.input(0)),)
-    op.ignore("seed", "ratio")
-    if op.has_input(2) and op.constant(2, "training_mode").any():
-        op.unsupported("dropout in training draws random numbers of its own")
+        if not isinstance(op.operand(0).type, ir.TensorType):
+            op.unsupported("Caffe2 has no sequences and no optional values")
+        return (op.emit("Copy", x),)
+    op.args.ignore("seed", "ratio")
+    training = op.optional(2)
+    if training is not None and op.constant(training, "training_mode").any():
+        op.unsupported("Dropout with training_mode draws random numbers", "export the model in evaluation mode")
     if not op.wants(1):
-        return (op.emit("Copy", op.input(0)),)
-    return op.emit("Copy", op.input(0)), op.emit("ConstantFill", op.input(0), dtype=CAFFE2_TYPES[BOOL], value=1)
-
-
-def _of_float(op: Op) -> str:
-    op.require(0, FLOAT)
-    return op.input(0)
+        return (op.emit("Copy", x),)
+    return op.emit("Copy", x), op.emit("ConstantFill", x, dtype=BOOL, value=1)
 
 
 @family.converts("Elu", "LeakyRelu", "ThresholdedRelu")
-def with_alpha(op: Op) -> str:
+def with_alpha(op: Op) -> Value:
+    """``Elu(X; alpha=1) -> Y``, ``LeakyRelu(X; alpha=0.01) -> Y``, ``ThresholdedRelu(X; alpha=1) -> Y``: same names."""
     default = {"Elu": 1.0, "LeakyRelu": 0.01, "ThresholdedRelu": 1.0}[op.type]
-    return op.emit(op.type, _of_float(op), alpha=op.number("alpha", default))
+    return op.emit(op.type, op.require(op.input(0), FLOAT), alpha=op.args.number("alpha", default=default))
 
 
 @family.converts("Selu")
-def selu(op: Op) -> str:
-    alpha, gamma = op.number("alpha", 1.67326319217681884765625), op.number("gamma", 1.05070102214813232421875)
-    return op.emit("Selu", _of_float(op), alpha=alpha, scale=gamma)
+def selu(op: Op) -> Value:
+    """``Selu(X; alpha=1.673..., gamma=1.050...) -> Y``: Selu, whose scale is gamma."""
+    alpha = op.args.number("alpha", default=1.67326319217681884765625)
+    gamma = op.args.number("gamma", default=1.05070102214813232421875)
+    return op.emit("Selu", op.require(op.input(0), FLOAT), alpha=alpha, scale=gamma)
 
 
 @family.converts("HardSigmoid")
-def hard_sigmoid(op: Op) -> str:
-    return op.emit("HardSigmoid", _of_float(op), alpha=op.number("alpha", 0.2), beta=op.number("beta", 0.5))
+def hard_sigmoid(op: Op) -> Value:
+    """``HardSigmoid(X; alpha=0.2, beta=0.5) -> Y``: HardSigmoid."""
+    alpha, beta = op.args.number("alpha", default=0.2), op.args.number("beta", default=0.5)
+    return op.emit("HardSigmoid", op.require(op.input(0), FLOAT), alpha=alpha, beta=beta)
 
 
 @family.converts("HardSwish")
-def hard_swish(op: Op) -> str:
-    return op.emit("Mul", op.emit("HardSigmoid", _of_float(op), alpha=1 / 6, beta=0.5), op.input(0))
+def hard_swish(op: Op) -> Value:
+    """``HardSwish(X) -> Y``: x * HardSigmoid(x; alpha=1/6, beta=0.5)."""
+    x = op.require(op.input(0), FLOAT)
+    return op.emit("HardSigmoid", x, alpha=1 / 6, beta=0.5) * x
 
 
 @family.converts("Gelu")
-def gelu(op: Op) -> str:
-    return op.emit("Gelu", _of_float(op), fast_gelu=int(op.text("approximate", "none") == "tanh"))
+def gelu(op: Op) -> Value:
+    """``Gelu(X; approximate="none") -> Y``: Gelu, whose ``fast_gelu`` is the approximation by tanh."""
+    fast = op.args.text("approximate", default="none") == "tanh"
+    return op.emit("Gelu", op.require(op.input(0), FLOAT), fast_gelu=int(fast))
 
 
 @family.converts("Mish")
-def mish(op: Op) -> str:
-    return op.emit("Mul", _of_float(op), op.emit("Tanh", op.emit("Softplus", op.input(0))))
+def mish(op: Op) -> Value:
+    """``Mish(X) -> Y``: x * Tanh(Softplus(x))."""
+    x = op.require(op.input(0), FLOAT)
+    return x * op.emit("Tanh", op.emit("Softplus", x))
 
 
 @family.converts("Celu")
-def celu(op: Op) -> str:
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
-    alpha, x = op.number("alpha", 1.0), _of_float(op)
-    grown = op.emit("Exp", op.emit("Div", x, scalar(op, alpha, FLOAT)))
-    below = op.emit("Mul", op.emit("Sub", grown, scalar(op, 1.0, FLOAT)), scalar(op, -alpha, FLOAT))
-    return op.emit("Sub", op.emit("Relu", x), op.emit("Relu", below))
+def celu(op: Op) -> Value:
+    """``Celu(X; alpha=1) -> Y``: max(0, x) + min(0, alpha * (exp(x / alpha) - 1)), with Relu, Exp and arithmetic."""
+    alpha, x = op.args.number("alpha", default=1.0), op.require(op.input(0), FLOAT)
+    negative = (op.emit("Exp", x / alpha) - 1.0) * -alpha
+    return op.emit("Relu", x) - op.emit("Relu", negative)
 
 
 @family.converts("Shrink")
-def shrink(op: Op) -> str:
-    bias, bound = op.number("bias", 0.0), op.number("lambd", 0.5)
-    x, dtype = widened(op, 0)
-    above, below = op.emit("GT", x, scalar(op, bound, dtype)), op.emit("LT", x, scalar(op, -bound, dtype))
-    if dtype in (INT32, INT64) and (bias % 1 or bound % 1):
-        op.unsupported("shrinking whole numbers by a bias or a bound that is none", code="dtype")
-    zero = op.emit("Sub", x, x)
-    up = op.emit("Where", above, op.emit("Sub", x, scalar(op, bias, dtype)), zero)
-    return narrowed(op, op.emit("Where", below, op.emit("Add", x, scalar(op, bias, dtype)), up), op.dtype(0))
+def shrink(op: Op) -> Value:
+    """``Shrink(X; bias=0, lambd=0.5) -> Y``: x + bias below -lambd, x - bias above lambd, else 0, with Where."""
+    bias, bound = op.args.number("bias", default=0.0), op.args.number("lambd", default=0.5)
+    x = computable(op, op.input(0))
+    if x.dtype in (INT32, INT64) and (bias % 1 or bound % 1):
+        op.unsupported("bias and lambd must be integers where X is", code="dtype")
+    above, below = x > bound, x < -bound
+    upper = op.emit("Where", above, x - bias, x - x)
+    return cast_back(op, op.emit("Where", below, x + bias, upper), op.input(0))
 
 
 @family.converts("Asinh")
-def asinh(op: Op) -> str:
-    """sign(x) * log1p(|x| + x^2 / (1 + sqrt(x^2 + 1)))."""
-    x = _of_float(op)
-    one, square = scalar(op, 1.0, FLOAT), op.emit("Sqr", x)
-    root = op.emit("Sqrt", op.emit("Add", square, one))
-    inner = op.emit("Add", op.emit("Abs", x), op.emit("Div", square, op.emit("Add", root, one)))
-    return op.emit("Mul", op.emit("Sign", x), op.emit("Log1p", inner))
+def asinh(op: Op) -> Value:
+    """``Asinh(X) -> Y``: sign(x) * log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))), which keeps small x exact."""
+    x = op.require(op.input(0), FLOAT)
+    square = op.emit("Sqr", x)
+    root = op.emit("Sqrt", square + 1.0)
+    return op.emit("Sign", x) * op.emit("Log1p", x.absolute() + square / (root + 1.0))
 
 
 @family.converts("Acosh")
-def acosh(op: Op) -> str:
-    """log(x + sqrt((x - 1) * (x + 1)))."""
-    x, one = _of_float(op), scalar(op, 1.0, FLOAT)
-    inside = op.emit("Mul", op.emit("Sub", x, one), op.emit("Add", x, one))
-    return op.emit("Log", op.emit("Add", x, op.emit("Sqrt", inside)))
+def acosh(op: Op) -> Value:
+    """``Acosh(X) -> Y``: log(x + sqrt((x - 1) * (x + 1)))."""
+    x = op.require(op.input(0), FLOAT)
+    return op.emit("Log", x + op.emit("Sqrt", (x - 1.0) * (x + 1.0)))
 
 
 @family.converts("Atanh")
-def atanh(op: Op) -> str:
-    """log1p(2 x / (1 - x)) / 2."""
-    x = _of_float(op)
-    ratio = op.emit("Div", op.emit("Add", x, x), op.emit("Sub", scalar(op, 1.0, FLOAT), x))
-    return op.emit("Mul", op.emit("Log1p", ratio), scalar(op, 0.5, FLOAT))
+def atanh(op: Op) -> Value:
+    """``Atanh(X) -> Y``: log1p(2 x / (1 - x)) / 2."""
+    x = op.require(op.input(0), FLOAT)
+    return op.emit("Log1p", (x + x) / (1.0 - x)) * 0.5
 
 
 @family.converts("Round")
-def rounded(op: Op) -> str:
-    return round_half_even(op, _of_float(op))
+def round_(op: Op) -> Value:
+    """``Round(X) -> Y``: the nearest integer, the even one of two, with Floor and comparisons."""
+    return op.require(op.input(0), FLOAT).round()
 
 
 @family.converts("IsNaN")
-def is_nan(op: Op) -> str:
-    """A NaN is neither at least zero nor below it."""
-    x, dtype = widened(op, 0, (FLOAT, DOUBLE))
-    zero = scalar(op, 0.0, dtype)
-    return op.emit("Not", op.emit("Or", op.emit("GE", x, zero), op.emit("LT", x, zero)))
+def is_nan(op: Op) -> Value:
+    """``IsNaN(X) -> Y``: not (x >= 0 or x < 0)."""
+    x = computable(op, op.input(0), (FLOAT, DOUBLE))
+    return ~((x >= 0.0) | (x < 0.0))
 
 
 @family.converts("IsInf")
-def is_infinite(op: Op) -> str:
-    positive, negative_ = op.integer("detect_positive", 1), op.integer("detect_negative", 1)
-    x, dtype = widened(op, 0, (FLOAT, DOUBLE))
-    largest = LARGEST if dtype == FLOAT else float(np.finfo(np.float64).max)
-    above, below = op.emit("GT", x, scalar(op, largest, dtype)), op.emit("LT", x, scalar(op, -largest, dtype))
-    if positive and negative_:
-        return op.emit("Or", above, below)
-    if positive or negative_:
+def is_inf(op: Op) -> Value:
+    """``IsInf(X; detect_positive=1, detect_negative=1) -> Y``: beyond the largest finite number, with GT and LT."""
+    positive, negative = op.args.flag("detect_positive", default=True), op.args.flag("detect_negative", default=True)
+    x = computable(op, op.input(0), (FLOAT, DOUBLE))
+    largest = float(np.finfo(x.dtype.numpy()).max)
+    above, below = x > largest, x < -largest
+    if positive and negative:
+        return above | below
+    if positive or negative:
         return above if positive else below
-    return op.emit("And", above, below)
+    return above & below  # nothing is both
 
 
 @family.converts("Cast", "CastLike")
-def cast(op: Op) -> str:
-    op.ignore("saturate", "round_mode")
-    target = op.output_dtype(0)
-    op.ignore("to")
-    source, blob = op.dtype(0), op.input(0)
-    half = ir.DataType.FLOAT16
+def cast(op: Op) -> Value:
+    """``Cast(X; to) -> Y``, ``CastLike(X, like) -> Y``: Cast; of float16 HalfToFloat and FloatToHalf."""
+    op.args.ignore("saturate", "round_mode", "to")
+    x, target = op.input(0), op.output_dtype(0)
+    source = op.dtype(x)
     for dtype in (source, target):
-        if dtype not in CAFFE2_TYPES or dtype == ir.DataType.STRING:
-            op.unsupported(f"Caffe2 casts no {dtype.name.lower()}", code="dtype")
+        if dtype not in CAFFE2_TYPES or dtype == STRING:
+            op.unsupported(f"Caffe2 has no Cast from or to {dtype.name.lower()}", code="dtype")
     if source == target:
-        return op.emit("Copy", blob)
-    if source == half:
-        blob = op.emit("HalfToFloat", blob)
-        return blob if target == FLOAT else op.cast(blob, target)
-    if target == half:
+        return op.emit("Copy", x)
+    if source == FLOAT16:
+        return op.widen(x).cast(target)
+    if target == FLOAT16:
         if source == DOUBLE:
-            op.unsupported("float16 of a double is rounded twice", code="dtype")
-        return op.emit("FloatToHalf", blob if source == FLOAT else op.cast(blob, FLOAT))
-    return op.cast(blob, target)
+            op.unsupported("a Cast of double to float16 through float rounds twice", code="dtype")
+        return op.narrow(x.cast(FLOAT), FLOAT16)
+    return x.cast(target)
+
+
+_CONSTANTS: Final = (
+    "value", "value_float", "value_int", "value_floats", "value_ints", "value_string", "value_strings",
+)  # fmt: skip
 
 
 @family.converts("Constant")
-def constant(op: Op) -> str:
-    known = ("value", "value_float", "value_int", "value_floats", "value_ints", "value_string", "value_strings")
-    name = next(filter(op.has, known), None)
+def constant(op: Op) -> Value:
+    """``Constant(; value) -> Y``: a parameter."""
+    name = next((name for name in _CONSTANTS if name in op.args), None)
     if name is None:
-        sparse = op.has("sparse_value")
-        op.unsupported("its value is sparse, and Caffe2 has no such tensors" if sparse else "it has no value")
-    op.ignore(name)
-    value = op.node.attributes[name].value
+        sparse = "sparse_value" in op.args
+        op.unsupported("the value is sparse, and Caffe2 has no sparse tensors" if sparse else "Constant has no value")
+    value = op.args.raw(name).value
     array = value.numpy() if name == "value" else np.asarray(value)
-    kind = op.output_dtype(0)
-    if kind not in CAFFE2_TYPES:
-        op.unsupported(f"Caffe2 has no tensors of {kind.name.lower()}", code="dtype")
-    if kind == ir.DataType.STRING:
+    dtype = op.output_dtype(0)
+    if dtype not in CAFFE2_TYPES:
+        op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
+    if dtype == STRING:
         texts = np.empty(array.size, object)
         texts[:] = [text if isinstance(text, bytes) else str(text).encode() for text in array.reshape(-1).tolist()]
-        return op.const(texts.reshape(array.shape))
-    return op.const(array, kind)
+        return Value(op, array=texts.reshape(array.shape), dtype=STRING)
+    return op.const(array, dtype)

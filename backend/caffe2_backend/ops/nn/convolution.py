@@ -1,156 +1,160 @@
-"""Convolutions."""
+"""Convolutions, transposed convolutions and Col2Im."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
-from typing import Any
 
-from caffe2_backend.emit.shapes import dim_parts, extended, moved, reshaped, taken
-from caffe2_backend.emit.value import Number, as_part, count, entry, gathered, steps
-from caffe2_backend.emit.window import Pad, Window, image_dims, read_window
+from caffe2_backend.emit.selection import append_element, element, gather, gather_padded, reverse, transpose
+from caffe2_backend.emit.shapes import arange, as_value, dims_of, reshape
+from caffe2_backend.emit.window import Window, image_sizes, kernel_shape, read_window
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import DOUBLE, FLOAT, INT32, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64
 
 family = Family("convolution")
 
 
-def kernel_shape(op: Op, index: int = 1) -> list[int]:
-    """The sizes of a kernel's spatial axes: the attribute, else those of operand ``index``."""
-    given = op.integers("kernel_shape")
-    if given is not None:
-        return given
-    dims = op.dims(index)
-    if dims is None:
-        op.unsupported("a kernel of unknown size", code="needs-shape")
-    return list(dims[2:])
-
-
 @family.converts("Conv")
-def conv(op: Op) -> str:
-    op.require(0, FLOAT)
-    window = read_window(op, kernel_shape(op))
-    group = op.integer("group", 1)
-    return convolved(op, op.input(0), op.input(1), window, group, op.input(2) if op.has_input(2) else "")
+def conv(op: Op) -> Value:
+    """``Conv(X, W, B=None; kernel_shape, strides, pads, dilations, auto_pad, group=1) -> Y``: Conv.
+
+    Pads that are known at run time only are added to the image first.
+    """
+    image = op.require(op.input(0), FLOAT)
+    window = read_window(op, image, kernel_shape(op, op.input(1)))
+    return convolve(op, image, op.input(1), window, op.args.integer("group", default=1), op.optional(2))
 
 
-def convolved(op: Op, image: str, kernel: str, window: Window, group: int, bias: str = "") -> str:
-    """Caffe2's convolution of an image of floats; pads that are known at run time alone are put around it."""
-    pads = window.fixed_pads
+def convolve(op: Op, image: Value, kernel: Value, window: Window, group: int, bias: Value | None = None) -> Value:
+    """Caffe2's Conv of an image of floats."""
+    pads = window.known_pads
     if pads is None:
-        for axis, part in enumerate(dim_parts(op, 0)[2:]):
-            image = _padded(op, image, axis + 2, count(op, part), window.pads[axis], window.pads[window.rank + axis])
-        pads = [0] * 2 * window.rank
-    arguments: dict[str, Any] = window.arguments(pads)
-    operands = [image, kernel, bias] if bias else [image, kernel]
-    made: str = op.emit("Conv", *operands, **arguments, dilations=window.dilations, group=group, order="NCHW")
-    return made
-
-
-def _padded(op: Op, image: str, axis: int, size: Number, low: Pad, high: Pad) -> str:
-    """An image of floats with zeros before and behind an axis."""
-    places = steps(op, size + low + high) - low
-    inside = (places >= 0) & (places < size)
-    return gathered(op, extended(op, image, FLOAT, axis, 0), axis, places.chosen(size, inside))
+        for i, size in enumerate(dims_of(op, op.input(0))[2:]):
+            low, high = as_value(op, window.pads[i]), as_value(op, window.pads[window.rank + i])
+            image = gather_padded(op, image, i + 2, size, arange(op, size + low + high) - low)
+        pads = [0] * (2 * window.rank)
+    operands = [image, kernel] if bias is None else [image, kernel, bias]
+    arguments = window.arguments(pads) | {"dilations": window.dilations, "group": group, "order": "NCHW"}
+    return op.emit("Conv", *operands, outputs=1, **arguments)
 
 
 @family.converts("ConvTranspose")
-def conv_transpose(op: Op) -> str:
-    """Caffe2's own in two dims, one dim as two of which the first is one; else a convolution of a stretched image."""
-    op.require(0, FLOAT)
-    kernel = kernel_shape(op)
+def conv_transpose(op: Op) -> Value:
+    """``ConvTranspose(X, W, B=None; kernel_shape, strides, pads, output_padding, ...) -> Y``: ConvTranspose.
+
+    Caffe2's operator has two spatial axes and no dilations: one axis gets another of size 1 in front. Everything else
+    is a Conv of an image with zeros between its elements.
+    """
+    op.require(op.input(0), FLOAT)
+    kernel = list(kernel_shape(op, op.input(1)))
     rank = len(kernel)
-    strides = op.integers("strides") or [1] * rank
-    dilations = op.integers("dilations") or [1] * rank
-    extra = list(op.integers("output_padding") or [0] * rank)
-    group = op.integer("group", 1)
-    pads = _pads(op, Window(kernel, strides, dilations, []), extra)
-    window = Window(kernel, strides, dilations, pads)
-    own = all(dilation == 1 for dilation in dilations) and rank <= 2 and min(pads) >= 0
-    if not own or any(more >= stride for more, stride in zip(extra, strides, strict=True)):
-        return _stretched(op, window, pads, extra, group)
+    strides = list(op.args.integers("strides", default=()) or [1] * rank)
+    dilations = list(op.args.integers("dilations", default=()) or [1] * rank)
+    adjust = list(op.args.integers("output_padding", default=()) or [0] * rank)
+    group = op.args.integer("group", default=1)
+    pads = _transposed_pads(op, Window(kernel, strides, dilations, ()), adjust)
+    is_own = all(dilation == 1 for dilation in dilations) and rank <= 2 and min(pads, default=0) >= 0
+    if not is_own or any(more >= stride for more, stride in zip(adjust, strides, strict=True)):
+        return _stretched_conv(op, Window(kernel, strides, dilations, pads), pads, adjust, group)
     x, w = op.input(0), op.input(1)
     if rank == 1:
         x, w = op.emit("ExpandDims", x, dims=[2]), op.emit("ExpandDims", w, dims=[2])
-        kernel, strides, extra, pads = [1, *kernel], [1, *strides], [0, *extra], [0, pads[0], 0, pads[1]]
+        kernel, strides, adjust, pads = [1, *kernel], [1, *strides], [0, *adjust], [0, pads[0], 0, pads[1]]
     bias = [op.input(2)] if op.has_input(2) else []
-    made = op.emit("ConvTranspose", x, w, *bias, kernels=kernel, strides=strides, pads=pads, adjs=extra, group=group)
-    return op.emit("Squeeze", made, dims=[2]) if rank == 1 else made
+    y = op.emit("ConvTranspose", x, w, *bias, kernels=kernel, strides=strides, pads=pads, adjs=adjust, group=group)
+    return op.emit("Squeeze", y, dims=[2]) if rank == 1 else y
 
 
-def _stretched(op: Op, window: Window, pads: list[int], extra: list[int], group: int) -> str:
-    """Zeros between the entries of the image and around it, convolved with the mirrored kernel."""
+def _stretched_conv(op: Op, window: Window, pads: Sequence[int], adjust: Sequence[int], group: int) -> Value:
+    """A convolution, with the mirrored kernel and strides of 1, of an image with zeros between its elements.
+
+    Along each axis element i of the image is moved to i * stride; reach - pad zeros surround the result, where reach is
+    the extent of the dilated kernel less one. Elements outside of the image are read from a zero appended to its end.
+    """
     rank = window.rank
-    image, parts = op.input(0), dim_parts(op, 0)
+    image, sizes = op.input(0), dims_of(op, op.input(0))
     for i in range(rank):
-        size, stride = count(op, parts[i + 2]), window.strides[i]
+        size, stride = sizes[i + 2], window.strides[i]
         reach = (window.kernel[i] - 1) * window.dilations[i]
-        low, high = reach - pads[i], reach - pads[rank + i] + extra[i]
-        whole = (size - 1) * stride + 1
-        place = steps(op, whole + (low + high)) - low
-        entry = (place >= 0) & (place < whole) & (place % stride <= 0)
-        image = gathered(op, extended(op, image, FLOAT, i + 2, 0), i + 2, (place // stride).chosen(size, entry))
+        low, high = reach - pads[i], reach - pads[rank + i] + adjust[i]
+        stretched = (size - 1) * stride + 1
+        position = arange(op, stretched + (low + high)) - low
+        is_element = (position >= 0) & (position < stretched) & (position % stride <= 0)
+        indices = (position // stride).select(size, is_element)
+        image = gather(op, append_element(op, image, i + 2, 0), i + 2, indices)
     kernel = op.input(1)
+    inputs, outputs = dims_of(op, kernel)[:2]
     for i in range(rank):
-        kernel = taken(op, kernel, range(window.kernel[i] - 1, -1, -1), i + 2)
-    inner = dim_parts(op, 1)[:2]
-    channels = inner[0] // group if isinstance(inner[0], int) else -1
+        kernel = reverse(op, kernel, i + 2, window.kernel[i])
+    channels = -1 if inputs.integer is None else inputs.integer // group
+    total = -1 if outputs.integer is None else outputs.integer * group
+    if channels == total == -1:
+        op.needs_shape("the sizes of the kernel are unknown")
     order = [0, 2, 1, *range(3, rank + 3)]
-    parted = moved(op, reshaped(op, kernel, [group, channels, inner[1], *window.kernel]), order)
-    made = inner[1] * group if isinstance(inner[1], int) else -1
-    if channels == made == -1:
-        op.unsupported("a kernel of unknown size", code="needs-shape")
-    kernel = reshaped(op, parted, [made, channels, *window.kernel])
-    plain = Window(window.kernel, [1] * rank, window.dilations, [0] * 2 * rank)
-    return convolved(op, image, kernel, plain, group, op.input(2) if op.has_input(2) else "")
+    split = transpose(op, reshape(op, kernel, [group, channels, outputs, *window.kernel]), order)
+    kernel = reshape(op, split, [total, channels, *window.kernel])
+    plain = Window(window.kernel, [1] * rank, window.dilations, [0] * (2 * rank))
+    return convolve(op, image, kernel, plain, group, op.optional(2))
 
 
-@family.converts("Col2Im")
-def columns_to_image(op: Op) -> str:
-    """Each entry of the image is the sum of those of the columns that were taken from it, one axis after the other."""
-    op.require(0, FLOAT, DOUBLE, INT32, INT64)
-    rank = op.dim(0, 1)
-    if rank is None:
-        op.unsupported("an image of an unknown number of dims", code="needs-shape")
-    window, parts = read_window(op, [1] * rank), dim_parts(op, 0)
-    sizes = [entry(op, 1, i, INT64) for i in range(rank)]
-    kernel = [entry(op, 2, i, INT64) for i in range(rank)]
-    blocks = []
-    for i, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
-        free = size + (window.pads[i] + window.pads[rank + i] - 1) - (k - 1) * window.dilations[i]
-        blocks.append(free // window.strides[i] + 1)
-    channels = as_part(count(op, parts[1]) // reduce(lambda a, b: a * b, kernel))
-    order = [0, 1, *(axis for i in range(rank) for axis in (2 + i, 2 + rank + i))]
-    split = reshaped(op, op.input(0), [parts[0], channels, *map(as_part, [*kernel, *blocks])])
-    merged = [as_part(k * block) for k, block in zip(kernel, blocks, strict=True)]
-    image = reshaped(op, moved(op, split, order), [parts[0], channels, *merged])
-    for i, size in enumerate(sizes):
-        taps = steps(op, kernel[i]).reshape(1, -1)
-        start = steps(op, size).reshape(-1, 1) + window.pads[i] - taps * window.dilations[i]
-        block = start // window.strides[i]
-        inside = (start >= 0) & (start % window.strides[i] <= 0) & (block < blocks[i])
-        places = (taps * blocks[i] + block).chosen(blocks[i] * kernel[i], inside)
-        spread = gathered(op, extended(op, image, op.dtype(), i + 2, 0), i + 2, places)
-        image = op.emit("ReduceSum", spread, axes=[i + 3], keepdims=0)
-    return image
+def _transposed_pads(op: Op, window: Window, adjust: list[int]) -> list[int]:
+    """The pads of a transposed convolution; where ``output_shape`` is larger than the image, ``adjust`` grows.
 
-
-def _pads(op: Op, window: Window, extra: list[int]) -> list[int]:
-    """The pads; where the output is to be larger than the image, what it has more at its end is added to ``extra``."""
-    wanted, mode = op.integers("output_shape"), op.text("auto_pad", "NOTSET")
-    given = op.integers("pads")
-    if wanted is None and mode in ("NOTSET", "VALID"):
-        return given if given is not None and mode == "NOTSET" else [0] * 2 * window.rank
-    # without a size that is asked for, the output is as large as the strides make the image, and its size is no matter
-    sizes = [1] * window.rank if wanted is None else image_dims(op)
+    Without ``output_shape`` the output is size * stride, so that the pads do not depend on the size.
+    """
+    wanted = op.args.integers("output_shape", default=())
+    mode = op.args.text("auto_pad", default="NOTSET")
+    given = op.args.integers("pads", default=())
+    if not wanted and mode in ("NOTSET", "VALID"):
+        return list(given) if given and mode == "NOTSET" else [0] * (2 * window.rank)
+    sizes = image_sizes(op, op.input(0)) if wanted else [1] * window.rank
     before, after = [], []
     for axis, (size, span, stride) in enumerate(zip(sizes, window.spans, window.strides, strict=True)):
-        target = size * stride if wanted is None else wanted[axis - window.rank]
-        cropped = stride * (size - 1) + extra[axis] + span - target
+        target = wanted[axis - window.rank] if wanted else size * stride
+        cropped = stride * (size - 1) + adjust[axis] + span - target
         if cropped < 0:
-            extra[axis] -= cropped
+            adjust[axis] -= cropped
         total = max(cropped, 0)
         less = total // 2
-        # ONNX: the odd one is put before the image with SAME_UPPER, else after it.
+        # ONNX: the odd element is cropped after the image with SAME_UPPER, else before it.
         before.append(less if mode in ("SAME_UPPER", "NOTSET") else total - less)
         after.append(total - before[-1])
     return [*before, *after]
+
+
+@family.converts("Col2Im")
+def col2im(op: Op) -> Value:
+    """``Col2Im(columns, image_shape, block_shape; strides, pads, dilations) -> image``: Gather and ReduceSum.
+
+    Along one axis after the other each element of the image is the sum of the elements of the columns that were copied
+    from it: tap k of block b was copied from b * stride + k * dilation - pad.
+    """
+    columns = op.require(op.input(0), FLOAT, DOUBLE, INT32, INT64)
+    rank = op.static_dim(op.input(1), 0)
+    if rank is None:
+        op.needs_shape("the number of dims of the image is unknown")
+    window = read_window(op, columns, [1] * rank)
+    batch, width = dims_of(op, columns)[:2]
+    shape, block_shape = op.input(1), op.input(2)
+    sizes = [element(op, shape, i) for i in range(rank)]
+    kernel = [element(op, block_shape, i) for i in range(rank)]
+    blocks = []
+    for i, (size, k) in enumerate(zip(sizes, kernel, strict=True)):
+        padding = as_value(op, window.pads[i]) + window.pads[rank + i] - 1
+        blocks.append((size + padding - (k - 1) * window.dilations[i]) // window.strides[i] + 1)
+    channels = width // reduce(lambda a, b: a * b, kernel)
+    order = [0, 1, *(axis for i in range(rank) for axis in (2 + i, 2 + rank + i))]
+    split = transpose(op, reshape(op, columns, [batch, channels, *kernel, *blocks]), order)
+    merged = [k * block for k, block in zip(kernel, blocks, strict=True)]
+    image = reshape(op, split, [batch, channels, *merged])
+    for i, size in enumerate(sizes):
+        taps = reshape(op, arange(op, kernel[i]), [1, -1])
+        start = reshape(op, arange(op, size), [-1, 1]) + window.pads[i] - taps * window.dilations[i]
+        block = start // window.strides[i]
+        is_inside = (start >= 0) & (start % window.strides[i] <= 0) & (block < blocks[i])
+        indices = (taps * blocks[i] + block).select(merged[i], is_inside)
+        image = gather(op, append_element(op, image, i + 2, 0), i + 2, indices)
+        image = op.emit("ReduceSum", image, axes=[i + 3], keepdims=0)
+    return image

@@ -1,77 +1,82 @@
-"""Pools."""
+"""Pooling over windows and over whole images."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from caffe2_backend.emit.shapes import (
-    NARROW,
-    NUMBERS,
-    Part,
-    dim_parts,
-    extended,
-    narrowed,
-    product,
-    reshaped,
-    widened,
-    written,
-)
-from caffe2_backend.emit.value import as_part, count, entry, gathered, steps
-from caffe2_backend.emit.window import Window, image_dims, read_window
+from caffe2_backend.emit.conversion import cast_back, computable
+from caffe2_backend.emit.fill import full
+from caffe2_backend.emit.selection import append_element, element, gather, scatter_rows
+from caffe2_backend.emit.shapes import arange, as_value, dims_of, product, reshape
+from caffe2_backend.emit.window import Window, image_sizes, read_window
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import DOUBLE, FLOAT, FLOAT16, INT64, Op
-from caffe2_backend.ops.nn.sliding_window import averages, greatest, greatest_with_places, reaches, totals
-from caffe2_backend.ops.tensor.shape import full
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NARROW, NUMBERS
+from caffe2_backend.lowering.value import Value
+from caffe2_backend.ops.nn.sliding_window import (
+    max_of_windows,
+    max_with_indices,
+    mean_of_windows,
+    slide,
+    sum_of_windows,
+)
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, FLOAT16
 
 family = Family("pooling")
 
 
+def _window(op: Op) -> Window:
+    return read_window(op, op.input(0), op.args.integers("kernel_shape", default=()))
+
+
 @family.converts("MaxPool", "AveragePool")
-def pool(op: Op) -> str | tuple[str, str]:
-    """Caffe2's own pools where they are; else each axis after the other, from the entries of its windows.
+def pool(op: Op) -> Value | tuple[Value, Value]:
+    """``MaxPool(X; kernel_shape, ceil_mode=0, dilations, ...) -> Y, indices``, ``AveragePool(X; ...) -> Y``.
 
-    Windows that begin in the image and run over its end (``ceil_mode``) are further pads of a MaxPool.
+    They become MaxPool and AveragePool where Caffe2's compute the same, else Gather and a reduction along one axis
+    after the other. Windows that begin in the image and end behind it (``ceil_mode``) are additional pads of a MaxPool.
     """
-    window = read_window(op, op.integers("kernel_shape") or [])
-    by_column = bool(op.integer("storage_order", 0))
-    include = bool(op.integer("count_include_pad", 0)) and op.type == "AveragePool"
-    ceil = bool(op.integer("ceil_mode", 0))
+    window = _window(op)
+    column_major = op.args.flag("storage_order", default=False)
+    include = op.args.flag("count_include_pad", default=False) and op.type == "AveragePool"
+    ceil = op.args.flag("ceil_mode", default=False)
     if op.wants(1):
-        op.require(0, *NUMBERS)
-        return greatest_with_places(op, reaches(op, window, ceil=ceil), by_column=by_column)
+        op.require(op.input(0), *NUMBERS)
+        return max_with_indices(op, slide(op, window, ceil=ceil), column_major=column_major)
+    dtype = op.dtype(op.input(0))
     own = _own_pads(op, window, ceil=ceil, include=include)
-    narrow = op.type == "MaxPool" and op.dtype() in NARROW
-    if own is not None and (narrow or op.dtype() in (FLOAT, FLOAT16)):
-        blob, _ = widened(op, 0, (FLOAT,))
-        arguments: dict[str, Any] = window.arguments(own) | ({"count_include_pad": 1} if include else {})
-        made: str = op.emit(op.type, blob, **arguments, order="NCHW")
-        return narrowed(op, made, op.dtype())
+    narrow = op.type == "MaxPool" and dtype in NARROW
+    if own is not None and (narrow or dtype in (FLOAT, FLOAT16)):
+        image = computable(op, op.input(0), (FLOAT,))
+        arguments = window.arguments(own) | ({"count_include_pad": 1} if include else {})
+        return cast_back(op, op.emit(op.type, image, outputs=1, **arguments, order="NCHW"), op.input(0))
     if op.type == "MaxPool":
-        op.require(0, *NUMBERS)
-        return greatest(op, op.input(0), reaches(op, window, ceil=ceil))
-    op.require(0, FLOAT, DOUBLE)
-    return averages(op, op.input(0), reaches(op, window, ceil=ceil), include=include)
+        return max_of_windows(op, op.require(op.input(0), *NUMBERS), slide(op, window, ceil=ceil))
+    image = op.require(op.input(0), FLOAT, DOUBLE)
+    return mean_of_windows(op, image, slide(op, window, ceil=ceil), include_pads=include)
 
 
-def _own_pads(op: Op, window: Window, *, ceil: bool, include: bool) -> list[int] | None:
+def _own_pads(op: Op, window: Window, *, ceil: bool, include: bool) -> Sequence[int] | None:
     """The pads with which Caffe2's own pool computes the same, None where it does not."""
-    pads = window.fixed_pads
+    pads = window.known_pads
     if pads is None or any(dilation != 1 for dilation in window.dilations) or window.rank > 3:
         return None
     if ceil:
-        if op.dims() is None:
+        if op.static_shape(op.input(0)) is None:
             return None
-        grown = _ceiled(op, window, pads)
+        grown = _pads_for_ceil(op, window, pads)
         if include and grown != pads:
             return None
         pads = grown
-    return pads if all(0 <= pad < size for pad, size in zip(pads, window.kernel * 2, strict=True)) else None
+    fits = all(0 <= pad < size for pad, size in zip(pads, [*window.kernel, *window.kernel], strict=True))
+    return pads if fits else None
 
 
-def _ceiled(op: Op, window: Window, pads: list[int]) -> list[int]:
+def _pads_for_ceil(op: Op, window: Window, pads: list[int]) -> list[int]:
+    """The pads with which there are as many windows as with ``ceil_mode``."""
     rank = window.rank
     after = list(pads[rank:])
-    for axis, size in enumerate(image_dims(op)):
+    for axis, size in enumerate(image_sizes(op, op.input(0))):
         low, high, k, stride = pads[axis], pads[rank + axis], window.kernel[axis], window.strides[axis]
         windows = -(-(size + low + high - k) // stride) + 1
         if (windows - 1) * stride >= size + low:
@@ -81,63 +86,67 @@ def _ceiled(op: Op, window: Window, pads: list[int]) -> list[int]:
 
 
 @family.converts("LpPool")
-def lp_pool(op: Op) -> str:
-    """The root of the windows' sums of powers; pads count nothing."""
-    window = read_window(op, op.integers("kernel_shape") or [])
-    ceil, p = bool(op.integer("ceil_mode", 0)), op.integer("p", 2)
-    op.require(0, FLOAT)
-    return _root(op, totals(op, _power(op, op.input(0), p), reaches(op, window, ceil=ceil)), p)
+def lp_pool(op: Op) -> Value:
+    """``LpPool(X; kernel_shape, p=2, ceil_mode=0, ...) -> Y``: the p-th root of the windows' sums of |x|^p."""
+    window = _window(op)
+    ceil, p = op.args.flag("ceil_mode", default=False), op.args.integer("p", default=2)
+    powers = _power(op, op.require(op.input(0), FLOAT), p)
+    return _root(op, sum_of_windows(op, powers, slide(op, window, ceil=ceil)), p)
 
 
 @family.converts("GlobalLpPool")
-def global_lp_pool(op: Op) -> str:
-    p = op.integer("p", 2)
-    op.require(0, FLOAT)
-    axes = list(range(2, op.rank()))
-    return _root(op, op.emit("ReduceSum", _power(op, op.input(0), p), axes=axes, keepdims=1), p)
+def global_lp_pool(op: Op) -> Value:
+    """``GlobalLpPool(X; p=2) -> Y``: the p-th root of ReduceSum of |x|^p."""
+    p, x = op.args.integer("p", default=2), op.require(op.input(0), FLOAT)
+    total = op.emit("ReduceSum", _power(op, x, p), axes=list(range(2, op.rank(x))), keepdims=1)
+    return _root(op, total, p)
 
 
-def _power(op: Op, blob: str, p: int) -> str:
+def _power(op: Op, value: Value, p: int) -> Value:
     if p == 2:
-        return op.emit("Sqr", blob)
-    size = op.emit("Abs", blob)
+        return op.emit("Sqr", value)
+    size = value.absolute()
     return size if p == 1 else op.emit("Pow", size, exponent=float(p))
 
 
-def _root(op: Op, blob: str, p: int) -> str:
+def _root(op: Op, value: Value, p: int) -> Value:
     if p == 2:
-        return op.emit("Sqrt", blob)
-    return blob if p == 1 else op.emit("Pow", blob, exponent=1 / p)
+        return op.emit("Sqrt", value)
+    return value if p == 1 else op.emit("Pow", value, exponent=1 / p)
 
 
 @family.converts("MaxUnpool")
-def max_unpool(op: Op) -> str:
-    """Zeros, with each entry where its index says, counted through the size that the window gives."""
-    window = read_window(op, op.integers("kernel_shape") or [])
-    op.require(0, *NUMBERS)
-    parts = dim_parts(op, 0)
+def max_unpool(op: Op) -> Value:
+    """``MaxUnpool(X, I, output_shape=None; kernel_shape, strides, pads) -> Y``: ScatterAssign into zeros.
+
+    Indices count the elements of the image whose size the window gives; ``output_shape`` crops it or adds zeros.
+    """
+    window = _window(op)
+    x = op.require(op.input(0), *NUMBERS)
+    dims = dims_of(op, x)
     sizes = [
-        as_part((count(op, part) - 1) * window.strides[i] + (k - window.pads[i] - window.pads[window.rank + i]))
-        for i, (part, k) in enumerate(zip(parts[2:], window.kernel, strict=True))
+        (size - 1) * window.strides[i] + (as_value(op, k) - window.pads[i] - window.pads[window.rank + i])
+        for i, (size, k) in enumerate(zip(dims[2:], window.kernel, strict=True))
     ]
-    shape: list[Part] = [*parts[:2], *sizes]
-    flat = full(op, [product(op, shape)], op.dtype(), 0)
-    made = reshaped(op, written(op, flat, op.reshape(op.input(1), [-1]), op.reshape(op.input(0), [-1])), shape)
-    if not op.has_input(2):
-        return made
+    shape = [*dims[:2], *sizes]
+    flat = full(op, [product(op, shape)], x.dtype, 0)
+    image = reshape(op, scatter_rows(op, flat, op.input(1).reshape([-1]), x.reshape([-1])), shape)
+    wanted = op.optional(2)
+    if wanted is None:
+        return image
     for i, size in enumerate(sizes):
-        wanted = entry(op, 2, i + 2, INT64)
-        places = steps(op, wanted).at_most(count(op, size))
-        made = gathered(op, extended(op, made, op.dtype(), i + 2, 0), i + 2, places)
-    return made
+        indices = arange(op, element(op, wanted, i + 2)).minimum(size)
+        image = gather(op, append_element(op, image, i + 2, 0), i + 2, indices)
+    return image
 
 
 @family.converts("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(op: Op) -> str:
-    op.require(0, FLOAT)
-    rank = op.rank() - 2
+def global_pool(op: Op) -> Value:
+    """``GlobalAveragePool(X) -> Y``, ``GlobalMaxPool(X) -> Y``: a pool with ``global_pooling``, or a reduction."""
+    x = op.require(op.input(0), FLOAT)
+    rank = op.rank(x) - 2
     kind = "Average" if op.type == "GlobalAveragePool" else "Max"
     if not 1 <= rank <= 3:
         reduced = "ReduceMean" if kind == "Average" else "ReduceMax"
-        return op.emit(reduced, op.input(0), axes=list(range(2, rank + 2)), keepdims=1)
-    return op.emit(f"{kind}Pool", op.input(0), global_pooling=1, order="NCHW")
+        return op.emit(reduced, x, axes=list(range(2, rank + 2)), keepdims=1)
+    return op.emit(f"{kind}Pool", x, global_pooling=1, order="NCHW")

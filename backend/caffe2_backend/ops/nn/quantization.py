@@ -1,4 +1,8 @@
-"""Quantized numbers: there and back, and products of whole numbers, exactly."""
+"""Quantization and exact products of 8-bit integers.
+
+Products of 8-bit integers are computed in float, whose 24 bits of mantissa hold sums of so many products exactly; sums
+of such slices are added in int32.
+"""
 
 from __future__ import annotations
 
@@ -8,169 +12,184 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.emit.shapes import NARROW, cut, dim_parts, round_half_even
-from caffe2_backend.emit.value import count, gathered, steps
-from caffe2_backend.emit.window import read_window
+from caffe2_backend.emit.selection import gather, slice_axis
+from caffe2_backend.emit.shapes import arange, dims_of
+from caffe2_backend.emit.window import kernel_shape, read_window
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import FLOAT, INT32, Op
-from caffe2_backend.ops.nn.convolution import convolved, kernel_shape
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NARROW
+from caffe2_backend.lowering.value import Value
+from caffe2_backend.ops.nn.convolution import convolve
 from caffe2_backend.ops.nn.linear import matrix_product
+from caffe2_frontend.interop.types import FLOAT, INT32, INT64
 
 family = Family("quantization")
 
-# So many products of two 8-bit numbers less their zero points add up to less than 2^24: float holds every such sum.
+# The sum of this many products of two 8-bit numbers less their zero points, each at most 255^2, is below 2^24.
 _MOST_PRODUCTS: Final = 2**24 // 255**2
 
 
 @family.converts("QuantizeLinear")
-def quantize(op: Op) -> str:
-    """Rounded half to even, cut off at the ends of the type; scales are one number, or one a slice or a block."""
-    axis, block = op.integer("axis", 1), op.integer("block_size", 0)
-    op.ignore("saturate", "precision", "output_dtype")
-    op.require(0, FLOAT)
-    op.require(1, FLOAT)
-    scaled = op.emit("Div", op.input(0), _per_slice(op, 1, op.input(1), axis, block))
-    zero = _per_slice(op, 2, op.cast(op.input(2), FLOAT), axis, block) if op.has_input(2) else ""
-    return _narrow(op, scaled, zero, op.output_dtype())
+def quantize_linear(op: Op) -> Value:
+    """``QuantizeLinear(X, scale, zero_point=0; axis=1, block_size=0) -> Y``: Div, rounding, Add, Clip and Cast.
+
+    A scale is one number, or one for each slice of ``axis`` or for each block of ``block_size`` slices.
+    """
+    axis, block = op.args.integer("axis", default=1), op.args.integer("block_size", default=0)
+    op.args.ignore("saturate", "precision", "output_dtype")
+    x, scale, zero = op.require(op.input(0), FLOAT), op.require(op.input(1), FLOAT), op.optional(2)
+    scaled = x / _along_axis(op, scale, axis, block)
+    offset = None if zero is None else _along_axis(op, zero.cast(FLOAT), axis, block)
+    return _saturate(op, scaled, offset, op.output_dtype())
 
 
 @family.converts("DequantizeLinear")
-def dequantize(op: Op) -> str:
-    axis, block = op.integer("axis", 1), op.integer("block_size", 0)
-    op.ignore("output_dtype")
-    op.require(1, FLOAT)
+def dequantize_linear(op: Op) -> Value:
+    """``DequantizeLinear(X, scale, zero_point=0; axis=1, block_size=0) -> Y``: (x - zero_point) * scale."""
+    axis, block = op.args.integer("axis", default=1), op.args.integer("block_size", default=0)
+    op.args.ignore("output_dtype")
+    scale, zero = op.require(op.input(1), FLOAT), op.optional(2)
     if op.output_dtype() != FLOAT:
-        op.unsupported(f"numbers of {op.output_dtype().name.lower()} by a scale of another type", code="dtype")
-    x = _whole(op, 0)
-    if op.has_input(2):
-        x = op.emit("Sub", x, _per_slice(op, 2, _whole(op, 2), axis, block))
-    return op.emit("Mul", op.cast(x, FLOAT), _per_slice(op, 1, op.input(1), axis, block))
+        op.unsupported(f"scales must be float, not {op.output_dtype().name.lower()}", code="dtype")
+    x = _as_int32(op, op.input(0))
+    if zero is not None:
+        x = x - _along_axis(op, _as_int32(op, zero), axis, block)
+    return x.cast(FLOAT) * _along_axis(op, scale, axis, block)
 
 
-def _whole(op: Op, index: int) -> str:
-    """An operand in int32."""
-    dtype = op.dtype(index)
-    if dtype not in (*NARROW, INT32):
-        op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
-    return op.input(index) if dtype == INT32 else op.cast(op.input(index), INT32)
+def _as_int32(op: Op, value: Value) -> Value:
+    if op.dtype(value) not in (*NARROW, INT32):
+        op.unsupported(f"Caffe2 has no tensors of {value.dtype.name.lower()}", code="dtype")
+    return value.cast(INT32)
 
 
-def _narrow(op: Op, blob: str, zero: str, dtype: ir.DataType) -> str:
-    """Floats rounded, moved by a zero point and cut off at the ends of a narrow type."""
+def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> Value:
+    """Floats rounded, moved by a zero point and limited to the range of a narrow type."""
     if dtype not in NARROW:
         op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
     low, high = np.iinfo(dtype.numpy()).min, np.iinfo(dtype.numpy()).max
-    whole = round_half_even(op, blob)
-    shifted = op.emit("Add", whole, zero) if zero else whole
-    return op.cast(op.cast(op.emit("Clip", shifted, min=float(low), max=float(high)), INT32), dtype)
+    rounded = value.round()
+    shifted = rounded if zero is None else rounded + zero
+    return op.emit("Clip", shifted, min=float(low), max=float(high)).cast(INT32).cast(dtype)
 
 
-def _per_slice(op: Op, index: int, blob: str, axis: int, block: int) -> str:
-    """A scale or zero point so that it broadcasts: of one number, of one a slice of ``axis``, or of one a block."""
-    rank = op.rank()
-    if op.rank(index) == 0 or rank == 0 or (op.rank(index) == 1 and op.dim(0, index) == 1):
-        return blob
+def _along_axis(op: Op, values: Value, axis: int, block: int) -> Value:
+    """Scales or zero points so that they broadcast with input 0.
+
+    They are one number, a list of one for each slice of ``axis``, or a tensor of one for each block.
+    """
+    rank, own_rank = op.rank(op.input(0)), op.rank(values)
+    if own_rank == 0 or rank == 0 or (own_rank == 1 and op.static_dim(values, 0) == 1):
+        return values
     axis = op.axis(axis, rank)
-    if op.rank(index) == 1 and not block:
-        return op.reshape(blob, [-1, *[1] * (rank - 1 - axis)])
+    if own_rank == 1 and not block:
+        return values.reshape([-1, *[1] * (rank - 1 - axis)])
     if not block:
-        op.unsupported("scales of blocks without their size", code="invalid-argument")
-    return gathered(op, blob, axis, steps(op, count(op, dim_parts(op, 0)[axis])) // block)
+        op.unsupported("block_size must be given for scales of blocks", code="invalid-argument")
+    return gather(op, values, axis, arange(op, dims_of(op, op.input(0))[axis]) // block)
 
 
 @family.converts("MatMulInteger")
-def matmul_integer(op: Op) -> str:
-    return _product(op, (0, 1), (2, 3))
+def matmul_integer(op: Op) -> Value:
+    """``MatMulInteger(A, B, a_zero_point=0, b_zero_point=0) -> Y``: BatchMatMul of slices, in int32."""
+    return _integer_product(op, op.input(0), op.input(1), op.optional(2), op.optional(3))
 
 
 @family.converts("QLinearMatMul")
-def quantized_matmul(op: Op) -> str:
-    for index in (1, 4, 6):
-        op.require(index, FLOAT)
-    product = _product(op, (0, 3), (2, 5))
-    scale = op.emit("Mul", _rows(op, 1, op.input(1), 0), op.input(4))
-    return _requantized(op, product, scale, 6)
+def quantized_matmul(op: Op) -> Value:
+    """``QLinearMatMul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero) -> y``: BatchMatMul, quantized."""
+    scales = [op.require(op.input(index), FLOAT) for index in (1, 4, 6)]
+    product = _integer_product(op, op.input(0), op.input(3), op.optional(2), op.optional(5))
+    return _requantize(op, product, _as_column(op, scales[0], op.input(0)) * scales[1], 6)
 
 
-def _product(op: Op, operands: tuple[int, int], zeros: tuple[int, int]) -> str:
-    """The product of two matrices of 8-bit numbers less their zero points, int32: in slices that float holds."""
-    left, right = operands
-    a, b = _eight_bits(op, left), _eight_bits(op, right)
-    if op.has_input(zeros[0]):
-        a = op.emit("Sub", a, _rows(op, zeros[0], op.cast(op.input(zeros[0]), INT32), left))
-    if op.has_input(zeros[1]):
-        b = op.emit("Sub", b, op.cast(op.input(zeros[1]), INT32))
-    ranks = (op.rank(left), op.rank(right))
-    inner = op.dim(-1, left)
+def _integer_product(op: Op, a: Value, b: Value, a_zero: Value | None, b_zero: Value | None) -> Value:
+    """The product of two matrices of 8-bit integers less their zero points, int32."""
+    left, right = _eight_bits(op, a), _eight_bits(op, b)
+    if a_zero is not None:
+        left = left - _as_column(op, a_zero.cast(INT32), a)
+    if b_zero is not None:
+        right = right - b_zero.cast(INT32)
+    ranks = (op.rank(a), op.rank(b))
+    inner = op.static_dim(a, -1)
     if inner is None:
-        return matrix_product(op, a, b, INT32, ranks)
-    total = ""
-    a, b = op.cast(a, FLOAT), op.cast(b, FLOAT)
+        return matrix_product(op, left, right, ranks)
+    left, right = left.cast(FLOAT), right.cast(FLOAT)
+    if inner <= _MOST_PRODUCTS:
+        return matrix_product(op, left, right, ranks).cast(INT32)
+    total: Value | None = None
     for start in range(0, inner, _MOST_PRODUCTS):
         end = min(start + _MOST_PRODUCTS, inner)
-        whole = inner <= _MOST_PRODUCTS
-        x = a if whole else cut(op, a, ranks[0] - 1, start, end)
-        y = b if whole else cut(op, b, max(ranks[1] - 2, 0), start, end)
-        part = op.cast(matrix_product(op, x, y, FLOAT, ranks), INT32)
-        total = op.emit("Add", total, part) if total else part
+        x = slice_axis(op, left, ranks[0] - 1, start, end)
+        y = slice_axis(op, right, max(ranks[1] - 2, 0), start, end)
+        part = matrix_product(op, x, y, ranks).cast(INT32)
+        total = part if total is None else total + part
+    assert total is not None
     return total
 
 
-def _eight_bits(op: Op, index: int) -> str:
-    if op.dtype(index) not in (ir.DataType.INT8, ir.DataType.UINT8):
-        op.unsupported(f"products of {op.dtype(index).name.lower()}", code="dtype")
-    return op.cast(op.input(index), INT32)
+def _eight_bits(op: Op, value: Value) -> Value:
+    if op.dtype(value) not in (ir.DataType.INT8, ir.DataType.UINT8):
+        op.unsupported(f"operands must be int8 or uint8, not {value.dtype.name.lower()}", code="dtype")
+    return value.cast(INT32)
 
 
-def _rows(op: Op, index: int, blob: str, of: int) -> str:
-    """One number a row as a column."""
-    return op.reshape(blob, [-1, 1]) if op.rank(index) == 1 and op.rank(of) > 1 else blob
+def _as_column(op: Op, values: Value, matrix: Value) -> Value:
+    """One number for each row of a matrix as a column."""
+    return values.reshape([-1, 1]) if op.rank(values) == 1 and op.rank(matrix) > 1 else values
 
 
-def _requantized(op: Op, product: str, scale: str, index: int) -> str:
-    """Sums of products in the type of the output: by the operands' scales, and the output's at ``index``."""
-    scaled = op.emit("Mul", op.cast(product, FLOAT), op.emit("Div", scale, op.input(index)))
-    zero = op.cast(op.input(index + 1), FLOAT) if op.has_input(index + 1) else ""
-    return _narrow(op, scaled, zero, op.output_dtype())
+def _requantize(op: Op, product: Value, scale: Value, index: int) -> Value:
+    """Sums of products in the output's type: ``scale`` is the operands', those of the output are at ``index``."""
+    scaled = product.cast(FLOAT) * (scale / op.input(index))
+    zero = op.optional(index + 1)
+    return _saturate(op, scaled, None if zero is None else zero.cast(FLOAT), op.output_dtype())
 
 
 @family.converts("ConvInteger")
-def conv_integer(op: Op) -> str:
-    return _convolution(op, (0, 1), (2, 3))
+def conv_integer(op: Op) -> Value:
+    """``ConvInteger(x, w, x_zero_point=0, w_zero_point=0; ...) -> y``: Conv of slices of channels, in int32."""
+    return _integer_convolution(op, op.input(0), op.input(1), op.optional(2), op.optional(3))
 
 
 @family.converts("QLinearConv")
-def quantized_conv(op: Op) -> str:
-    for index in (1, 4, 6):
-        op.require(index, FLOAT)
-    sums = _convolution(op, (0, 3), (2, 5))
-    behind = [1] * (op.rank() - 2)
-    if op.has_input(8):
-        sums = op.emit("Add", sums, op.reshape(op.input(8), [-1, *behind]))
-    channels = op.reshape(op.input(4), [-1, *behind]) if op.rank(4) else op.input(4)
-    return _requantized(op, sums, op.emit("Mul", op.input(1), channels), 6)
+def quantized_conv(op: Op) -> Value:
+    """``QLinearConv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, B=None; ...) -> y``: Conv, quantized."""
+    scales = [op.require(op.input(index), FLOAT) for index in (1, 4, 6)]
+    sums = _integer_convolution(op, op.input(0), op.input(3), op.optional(2), op.optional(5))
+    spatial = [1] * (op.rank(op.input(0)) - 2)
+    bias = op.optional(8)
+    if bias is not None:
+        sums = sums + bias.reshape([-1, *spatial])
+    channels = scales[1].reshape([-1, *spatial]) if op.rank(scales[1]) else scales[1]
+    return _requantize(op, sums, scales[0] * channels, 6)
 
 
-def _convolution(op: Op, operands: tuple[int, int], zeros: tuple[int, int]) -> str:
-    """The convolution of 8-bit numbers less their zero points, int32: of so many channels at a time as float holds."""
-    image, kernel = operands
-    window = read_window(op, kernel_shape(op, kernel))
-    group, inner = op.integer("group", 1), op.dim(1, kernel)
+def _integer_convolution(op: Op, image: Value, kernel: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
+    """The convolution of 8-bit integers less their zero points, int32: in slices of channels that float sums exactly.
+
+    With groups each slice has the same channels of every group.
+    """
+    window = read_window(op, image, kernel_shape(op, kernel))
+    group, inner = op.args.integer("group", default=1), op.static_dim(kernel, 1)
     x, w = _eight_bits(op, image), _eight_bits(op, kernel)
-    if op.has_input(zeros[0]):
-        x = op.emit("Sub", x, op.cast(op.input(zeros[0]), INT32))
-    if op.has_input(zeros[1]):
-        zero = op.cast(op.input(zeros[1]), INT32)
-        w = op.emit("Sub", w, op.reshape(zero, [-1, *[1] * (window.rank + 1)]) if op.rank(zeros[1]) else zero)
+    if x_zero is not None:
+        x = x - x_zero.cast(INT32)
+    if w_zero is not None:
+        zero = w_zero.cast(INT32)
+        w = w - (zero.reshape([-1, *[1] * (window.rank + 1)]) if op.rank(w_zero) else zero)
     each = _MOST_PRODUCTS // math.prod(window.kernel)
     if inner is None or not each:
-        op.unsupported("a kernel of unknown size, or of more entries than float adds up exactly", code="needs-shape")
-    x, w, total = op.cast(x, FLOAT), op.cast(w, FLOAT), ""
+        op.needs_shape("the kernel must have known sizes, and few enough elements for float to sum them exactly")
+    x, w = x.cast(FLOAT), w.cast(FLOAT)
+    if inner <= each:
+        return convolve(op, x, w, window, group).cast(INT32)
+    total: Value | None = None
     for start in range(0, inner, each):
         some = np.arange(start, min(start + each, inner))
         channels = (np.arange(group)[:, None] * inner + some).reshape(-1)
-        of_x = x if inner <= each else op.emit("Gather", x, op.const(channels, np.int64), axis=1)
-        of_w = w if inner <= each else op.emit("Gather", w, op.const(some, np.int64), axis=1)
-        part = op.cast(convolved(op, of_x, of_w, window, group), INT32)
-        total = op.emit("Add", total, part) if total else part
+        slices = gather(op, x, 1, op.const(channels, INT64)), gather(op, w, 1, op.const(some, INT64))
+        part = convolve(op, *slices, window, group).cast(INT32)
+        total = part if total is None else total + part
+    assert total is not None
     return total

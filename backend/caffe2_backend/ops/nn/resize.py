@@ -1,268 +1,179 @@
-"""Resizing: along one axis after the other, from entries and weights computed as onnxruntime does, in float."""
+"""Resizing of images along one axis after the other, with indices and weights computed in float as onnxruntime does.
+
+A resized axis is a Gather at [n, taps] elements around each coordinate and a sum with weights of that shape (linear,
+cubic), or a Gather at [n] (nearest). Coordinates and weights are constants where the sizes are known.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Final
 
-from caffe2_backend.emit.shapes import NUMBERS, Part, cut, dim_parts, expanded
-from caffe2_backend.emit.value import Number, as_part, beside, count, entry, gathered, known, steps, weighted
+from caffe2_backend.emit.broadcast import expand
+from caffe2_backend.emit.selection import element, gather, slice_axis
+from caffe2_backend.emit.shapes import dims_of, reshape
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, FLOAT, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NUMBERS
+from caffe2_backend.lowering.value import Value
+from caffe2_backend.ops.nn.interpolation import (
+    COORDINATES,
+    ROUNDED_UP,
+    Axis,
+    Cubic,
+    Taps,
+    antialiased_taps,
+    cubic_taps,
+    linear_taps,
+    nearest_indices,
+)
+from caffe2_frontend.interop.types import FLOAT, INT64
 
 family = Family("resize")
 
+_CROP = "tf_crop_and_resize"
+
 
 @dataclass(frozen=True)
-class Axis:
-    """An axis that is resized: its length before and after (int64), the scale, and both ends of the region (float)."""
+class _Mode:
+    """The attributes of a Resize, with the defaults of the operator's type."""
 
-    index: int
-    before: Number
-    after: Number
-    scale: Number
-    region: tuple[Number, Number] | None = None
+    mode: str
+    coordinates: str
+    rounding: str
+    extrapolation: float
+    antialias: bool
+    cubic: Cubic
+    policy: str
+
+    @property
+    def crops(self) -> bool:
+        """Whether coordinates are those of a region of the image, and may be outside of it."""
+        return self.coordinates == _CROP
+
+
+def _read_mode(op: Op) -> _Mode:
+    is_resize = op.type == "Resize"
+    return _Mode(
+        mode=op.args.text("mode", default="nearest"),
+        coordinates=op.args.text("coordinate_transformation_mode", default="half_pixel" if is_resize else "asymmetric"),
+        rounding=op.args.text("nearest_mode", default="round_prefer_floor" if is_resize else "floor"),
+        extrapolation=op.args.number("extrapolation_value", default=0.0),
+        antialias=op.args.flag("antialias", default=False),
+        cubic=Cubic(
+            op.args.number("cubic_coeff_a", default=-0.75), exclude=op.args.flag("exclude_outside", default=False)
+        ),
+        policy=op.args.text("keep_aspect_ratio_policy", default="stretch"),
+    )
 
 
 @family.converts("Upsample", "Resize")
-def resize(op: Op) -> str:
-    """Caffe2's ResizeNearest where it is one; else nearest, linear or cubic, axis by axis."""
-    mode = op.text("mode", "nearest")
-    place = op.text("coordinate_transformation_mode", "half_pixel" if op.type == "Resize" else "asymmetric")
-    rounding = op.text("nearest_mode", "round_prefer_floor" if op.type == "Resize" else "floor")
-    outside, antialias = op.number("extrapolation_value", 0.0), bool(op.integer("antialias", 0))
-    cubic = Cubic(op.number("cubic_coeff_a", -0.75), bool(op.integer("exclude_outside", 0)))
-    scaled = op.type == "Upsample" or not op.has_input(3)
-    policy = op.text("keep_aspect_ratio_policy", "stretch")
-    plain = mode == "nearest" and place == "asymmetric" and rounding == "floor" and not op.has("axes")
-    if plain and scaled and op.rank() == 4 and op.dtype() == FLOAT:
-        made = _resize_nearest(op, 2 if op.type == "Resize" else 1)
-        if made:
-            return made
-    if place not in PLACES:
-        op.unsupported(f"coordinate_transformation_mode {place!r}", code="invalid-argument")
-    axes = _axes(op, scaled=scaled, policy=policy, cropped=place == "tf_crop_and_resize")
-    if mode == "nearest":
-        return _outside(op, _nearest(op, axes, place, rounding), axes, place, outside)
-    if mode not in ("linear", "cubic"):
-        op.unsupported(f"mode {mode!r}", code="invalid-argument")
-    op.require(0, FLOAT)
-    blob = op.input(0)
+def resize(op: Op) -> Value:
+    """``Resize(X, roi=None, scales=None, sizes=None; mode="nearest", ...) -> Y``, ``Upsample(X, scales; mode) -> Y``.
+
+    ResizeNearest where it computes the same, else Gather, Mul and ReduceSum for each axis.
+    """
+    how = _read_mode(op)
+    is_scaled = op.type == "Upsample" or not op.has_input(3)
+    x = op.input(0)
+    is_plain = (how.mode, how.coordinates, how.rounding) == ("nearest", "asymmetric", "floor")
+    if is_plain and "axes" not in op.args and is_scaled and op.rank(x) == 4 and op.dtype(x) == FLOAT:
+        resized = _resize_nearest(op, x, op.input(2 if op.type == "Resize" else 1))
+        if resized is not None:
+            return resized
+    if how.coordinates not in COORDINATES:
+        names = ", ".join(COORDINATES)
+        reason = f"coordinate_transformation_mode must be one of {names}, not {how.coordinates!r}"
+        op.unsupported(reason, code="invalid-argument")
+    axes = _axes(op, x, how, is_scaled=is_scaled)
+    if how.mode == "nearest":
+        return _extrapolated(op, _nearest(op, x, axes, how), axes, how)
+    if how.mode not in ("linear", "cubic"):
+        op.unsupported(f"mode must be nearest, linear or cubic, not {how.mode!r}", code="invalid-argument")
+    y = op.require(x, FLOAT)
     for axis in axes:
-        if _is_same(axis) and place != "tf_crop_and_resize":
+        if axis.is_unchanged and not how.crops:
             continue
-        where = PLACES[place](op, axis)
-        if antialias:
-            places, weights, each = _smooth(op, axis, where, cubic, linear=mode == "linear")
-        elif mode == "linear":
-            places, weights, each = _linear(op, axis, where)
-        else:
-            places, weights, each = _cubic(op, axis, where, cubic)
-        blob = weighted(op, blob, axis.index, op.rank(), places, weights, each)
-    return _outside(op, blob, axes, place, outside)
+        y = _weighted_sum(op, y, axis.index, op.rank(x), _taps(op, axis, how))
+    return _extrapolated(op, y, axes, how)
 
 
-def _resize_nearest(op: Op, index: int) -> str:
-    """Caffe2's own, for images of two dims whose batch and channels stay; else nothing."""
-    scales = op.known(index)
-    if scales is None:
+def _resize_nearest(op: Op, image: Value, scales: Value) -> Value | None:
+    """Caffe2's ResizeNearest of images [n, c, h, w] whose n and c stay; None where they do not."""
+    known = op.known(scales)
+    if known is None:
         after = op.node.outputs[0].shape
-        if after is None or list(after)[:2] != list(op.shape())[:2] or len(after) != 4:
-            return ""
-        return op.emit("ResizeNearest", op.input(0), cut(op, op.input(index), 0, 2, 4))
-    if scales.size != 4 or scales[0] != 1 or scales[1] != 1:
-        return ""
-    return op.emit("ResizeNearest", op.input(0), height_scale=float(scales[2]), width_scale=float(scales[3]))
+        if after is None or list(after)[:2] != list(op.shape(image))[:2] or len(after) != 4:
+            return None
+        return op.emit("ResizeNearest", image, slice_axis(op, scales, 0, 2, 4))
+    if known.size != 4 or known[0] != 1 or known[1] != 1:
+        return None
+    return op.emit("ResizeNearest", image, height_scale=float(known[2]), width_scale=float(known[3]))
 
 
-# The axes
-
-
-def _axes(op: Op, *, scaled: bool, policy: str, cropped: bool) -> list[Axis]:
-    rank = op.rank()
-    named = op.integers("axes")
-    chosen = list(range(rank)) if named is None else [op.axis(axis, rank) for axis in named]
-    parts = dim_parts(op, 0)
-    before = [count(op, parts[axis]) for axis in chosen]
-    index = (2 if op.type == "Resize" else 1) if scaled else 3
-    given = [entry(op, index, i, FLOAT if scaled else INT64) for i in range(len(chosen))]
-    if scaled:
+def _axes(op: Op, image: Value, how: _Mode, *, is_scaled: bool) -> list[Axis]:
+    """The resized axes, with their sizes before and after, from scales or from sizes."""
+    rank, dims = op.rank(image), dims_of(op, image)
+    named = op.args.integers("axes", default=())
+    chosen = [op.axis(axis, rank) for axis in named] if "axes" in op.args else list(range(rank))
+    before = [dims[axis] for axis in chosen]
+    operand = op.input((2 if op.type == "Resize" else 1) if is_scaled else 3)
+    given = [element(op, operand, i).cast(FLOAT if is_scaled else INT64) for i in range(len(chosen))]
+    if is_scaled:
         scales = given
         after = [(n.cast(FLOAT) * scale).floor().cast(INT64) for n, scale in zip(before, scales, strict=True)]
     else:
-        scales = [size.cast(FLOAT) / n.cast(FLOAT) for n, size in zip(before, given, strict=True)]
         after = given
-        if policy != "stretch":
-            keep = Number.at_most if policy == "not_larger" else Number.at_least
+        scales = [size.cast(FLOAT) / n.cast(FLOAT) for n, size in zip(before, given, strict=True)]
+        if how.policy != "stretch":
+            keep = Value.minimum if how.policy == "not_larger" else Value.maximum
             scales = [reduce(keep, scales)] * len(scales)
             after = [(scale * n.cast(FLOAT) + 0.5).floor().cast(INT64) for n, scale in zip(before, scales, strict=True)]
-    regions: list[tuple[Number, Number] | None] = [None] * len(chosen)
-    if cropped:
-        ends = [entry(op, 1, i, FLOAT) for i in range(2 * len(chosen))]
+    regions: list[tuple[Value, Value] | None] = [None] * len(chosen)
+    if how.crops:
+        ends = [element(op, op.input(1), i).cast(FLOAT) for i in range(2 * len(chosen))]
         regions = list(zip(ends[: len(chosen)], ends[len(chosen) :], strict=True))
     return [Axis(*of) for of in zip(chosen, before, after, scales, regions, strict=True)]
 
 
-def _is_same(axis: Axis) -> bool:
-    before, after = axis.before.known, axis.after.known
-    scale = axis.scale.known
-    return before is not None and after is not None and scale is not None and bool(before == after) and scale == 1
+def _taps(op: Op, axis: Axis, how: _Mode) -> Taps:
+    x = COORDINATES[how.coordinates](op, axis)
+    if how.antialias:
+        return antialiased_taps(op, axis, x, how.cubic, linear=how.mode == "linear")
+    return linear_taps(op, axis, x) if how.mode == "linear" else cubic_taps(op, axis, x, how.cubic)
 
 
-# Where an entry of the result lies in the operand
+def _weighted_sum(op: Op, image: Value, axis: int, rank: int, taps: Taps) -> Value:
+    """The image with an axis of n elements, each the weighted sum of its taps."""
+    spread = gather(op, image, axis, taps.indices)
+    weights = reshape(op, taps.weights, [-1, taps.count, *[1] * (rank - 1 - axis)])
+    return op.emit("ReduceSum", spread * weights, axes=[axis + 1], keepdims=0)
 
 
-def _half_pixel(op: Op, axis: Axis) -> Number:
-    return (_steps(op, axis) + 0.5) / axis.scale - 0.5
-
-
-def _symmetric(op: Op, axis: Axis) -> Number:
-    size = axis.before.cast(FLOAT)
-    part = axis.after.cast(FLOAT) / (axis.scale * size)
-    return size / 2.0 * (1.0 - part) + _half_pixel(op, axis)
-
-
-def _pytorch(op: Op, axis: Axis) -> Number:
-    return _half_pixel(op, axis) * (axis.after > 1).cast(FLOAT)
-
-
-def _corners(op: Op, axis: Axis) -> Number:
-    longer = (axis.after - 1).at_least(1).cast(FLOAT)
-    return _steps(op, axis) * (axis.before - 1).cast(FLOAT) / longer
-
-
-def _cropped(op: Op, axis: Axis) -> Number:
-    assert axis.region is not None
-    start, end = axis.region
-    size = (axis.before - 1).cast(FLOAT)
-    inside = start * size + _steps(op, axis) * (end - start) * size / (axis.after - 1).at_least(1).cast(FLOAT)
-    return inside.chosen((start + end) * 0.5 * size, axis.after > 1)
-
-
-def _steps(op: Op, axis: Axis) -> Number:
-    return steps(op, axis.after).cast(FLOAT)
-
-
-PLACES: Final[dict[str, Callable[[Op, Axis], Number]]] = {
-    "half_pixel": _half_pixel,
-    "half_pixel_symmetric": _symmetric,
-    "pytorch_half_pixel": _pytorch,
-    "align_corners": _corners,
-    "asymmetric": lambda op, axis: _steps(op, axis) / axis.scale,
-    "tf_half_pixel_for_nn": lambda op, axis: (_steps(op, axis) + 0.5) / axis.scale,
-    "tf_crop_and_resize": _cropped,
-}
-
-
-# What is taken there
-
-
-ROUNDED_UP: Final[dict[str, Callable[[Number], Number]]] = {
-    "ceil": lambda rest: rest > 0,
-    "round_prefer_floor": lambda rest: rest > 0.5,
-    "round_prefer_ceil": lambda rest: rest >= 0.5,
-}
-
-
-def _nearest(op: Op, axes: list[Axis], place: str, rounding: str) -> str:
-    if rounding != "floor" and rounding not in ROUNDED_UP:
-        op.unsupported(f"nearest_mode {rounding!r}", code="invalid-argument")
-    if place == "tf_crop_and_resize":
-        op.require(0, *NUMBERS)
-    blob = op.input(0)
+def _nearest(op: Op, image: Value, axes: list[Axis], how: _Mode) -> Value:
+    if how.rounding != "floor" and how.rounding not in ROUNDED_UP:
+        names = ", ".join(("floor", *ROUNDED_UP))
+        op.unsupported(f"nearest_mode must be one of {names}, not {how.rounding!r}", code="invalid-argument")
+    y = op.require(image, *NUMBERS) if how.crops else image
     for axis in axes:
-        if _is_same(axis) and place != "tf_crop_and_resize":
+        if axis.is_unchanged and not how.crops:
             continue
-        where = PLACES[place](op, axis)
-        low = where.floor()
-        rest = where - low
-        whole = low if rounding == "floor" else low + ROUNDED_UP[rounding](rest).cast(FLOAT)
-        blob = gathered(op, blob, axis.index, _in_image(whole.cast(INT64), axis))
-    return blob if blob != op.input(0) else op.emit("Copy", blob)
+        y = gather(op, y, axis.index, nearest_indices(axis, COORDINATES[how.coordinates](op, axis), how.rounding))
+    return op.emit("Copy", y) if y is image else y
 
 
-def _in_image(places: Number, axis: Axis) -> Number:
-    return places.at_least(0).at_most(axis.before - 1)
-
-
-def _taps(op: Op, low: Number, first: int, each: int) -> Number:
-    """The places [n, each] around the whole number below."""
-    around = [[first + i for i in range(each)]]
-    return low.cast(INT64).reshape(-1, 1) + known(op, around)
-
-
-def _linear(op: Op, axis: Axis, where: Number) -> tuple[Number, Number, Part]:
-    """Of a place outside of the image what lies at its edge."""
-    inside = where.at_least(0).at_most((axis.before - 1).cast(FLOAT))
-    low = inside.floor()
-    rest = (inside - low).reshape(-1, 1)
-    return _in_image(_taps(op, low, 0, 2), axis), beside(op, [1.0 - rest, rest], 1), 2
-
-
-@dataclass(frozen=True)
-class Cubic:
-    """The cubic convolution's parameter, and whether what lies outside of the image counts nothing."""
-
-    a: float
-    exclude: bool
-
-    def near(self, x: Number) -> Number:
-        """The weight at a distance of at most one."""
-        return ((self.a + 2) * x - (self.a + 3)) * x * x + 1.0
-
-    def far(self, x: Number) -> Number:
-        """The weight at a distance between one and two."""
-        return ((self.a * x - 5 * self.a) * x + 8 * self.a) * x - 4 * self.a
-
-
-def _cubic(op: Op, axis: Axis, where: Number, cubic: Cubic) -> tuple[Number, Number, Part]:
-    low = where.floor()
-    rest = (where - low).reshape(-1, 1)
-    weights = beside(op, [cubic.far(rest + 1.0), cubic.near(rest), cubic.near(1.0 - rest), cubic.far(2.0 - rest)], 1)
-    return *_bounded(axis, _taps(op, low, -1, 4), weights, exclude=cubic.exclude), 4
-
-
-def _bounded(axis: Axis, places: Number, weights: Number, *, exclude: bool) -> tuple[Number, Number]:
-    """Places outside are those at the edge; or they count nothing, and the others add up to one."""
-    if exclude:
-        inside = (places >= 0) & (places < axis.before)
-        weights = weights * inside.cast(FLOAT)
-        weights = weights / weights.summed(1)
-    return _in_image(places, axis), weights
-
-
-def _smooth(op: Op, axis: Axis, where: Number, cubic: Cubic, *, linear: bool) -> tuple[Number, Number, Part]:
-    """The filter stretched by the scale where the image shrinks; as many entries as the stretched filter covers."""
-    scale = axis.scale.at_most(1)
-    first = (scale.like(-1 if linear else -2) / scale).floor().cast(INT64) + 1
-    each = 2 - first * 2
-    around = (steps(op, each) + first).reshape(1, -1)
-    low = where.floor().reshape(-1, 1)
-    distance = ((around.cast(FLOAT) - (where.reshape(-1, 1) - low)) * scale).absolute()
-    if linear:
-        weights = (1.0 - distance).at_least(0)
-    else:
-        weights = cubic.near(distance).chosen(cubic.far(distance) * (distance < 2).cast(FLOAT), distance <= 1)
-    weights = weights / weights.summed(1)
-    places = low.cast(INT64) + around
-    return *_bounded(axis, places, weights, exclude=cubic.exclude), as_part(each)
-
-
-def _outside(op: Op, blob: str, axes: list[Axis], place: str, value: float) -> str:
-    """Entries whose place lies outside of the image are a value of their own, with tf_crop_and_resize."""
-    if place != "tf_crop_and_resize":
-        return blob
-    rank = op.rank()
-    masks = []
+def _extrapolated(op: Op, resized: Value, axes: list[Axis], how: _Mode) -> Value:
+    """With tf_crop_and_resize, ``extrapolation_value`` where the coordinate along any axis is outside of the image."""
+    if not how.crops:
+        return resized
+    x, masks = op.input(0), []
     for axis in axes:
-        where = PLACES[place](op, axis)
+        where = COORDINATES[how.coordinates](op, axis)
         inside = (where >= 0) & (where <= (axis.before - 1).cast(FLOAT))
-        masks.append(inside.reshape(-1, *[1] * (rank - 1 - axis.index)))
+        masks.append(reshape(op, inside, [-1, *[1] * (op.rank(x) - 1 - axis.index)]))
     mask = reduce(lambda a, b: a & b, masks)
-    if mask.known is not None and mask.known.all():
-        return blob
-    shape = op.emit("Shape", blob)
-    filled = expanded(op, op.const(value, op.dtype()), op.dtype(), shape)
-    return op.emit("Where", expanded(op, mask.blob, BOOL, shape), blob, filled)
+    if mask.array is not None and mask.array.all():
+        return resized
+    shape = op.emit("Shape", resized)
+    filled = expand(op, op.const(how.extrapolation, op.dtype(x)), shape)
+    return op.emit("Where", expand(op, mask, shape), resized, filled)

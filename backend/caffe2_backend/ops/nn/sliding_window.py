@@ -1,146 +1,155 @@
-"""Windows that run over an image, as gathers along one axis after the other: what Caffe2's pools lack."""
+"""Windows that slide over an image, as gathers along one axis after the other: what Caffe2's pools cannot do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
-from caffe2_backend.emit.shapes import Part, dim_parts, extended, product, reshaped
-from caffe2_backend.emit.value import Number, as_part, count, gathered, known, steps
+from caffe2_backend.emit.selection import append_element, gather, gather_padded
+from caffe2_backend.emit.shapes import Size, arange, dims_of, known_size, product, reshape
 from caffe2_backend.emit.window import Window
-from caffe2_backend.lowering.op import DOUBLE, FLOAT, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64
 
 
 @dataclass(frozen=True)
-class Reach:
-    """Where the windows of one axis lie.
+class Slide:
+    """The windows along one axis.
 
     Attributes:
-        axis: the axis, counted with batch and channels.
-        size: how long it is.
-        windows: how many windows there are.
-        places: the entries of each, [windows, each], also those before and behind the image.
-        each: how many entries a window has.
+        axis: the axis, batch and channels included.
+        size: its size.
+        windows: the number of windows.
+        indices: the elements of each window, [windows, taps]; those before and behind the image included.
+        taps: the number of elements of a window.
         end: where the pads behind the image end.
-        inside: whether it is certain that all entries lie in the image.
+        is_inside: whether all elements are certainly in the image.
     """
 
     axis: int
-    size: Number
-    windows: Number
-    places: Number
-    each: int
-    end: Number
-    inside: bool
+    size: Value
+    windows: Value
+    indices: Value
+    taps: int
+    end: Value
+    is_inside: bool
+
+    @property
+    def in_image(self) -> Value:
+        """Which elements of the windows are in the image."""
+        return (self.indices >= 0) & (self.indices < self.size)
 
 
-def reaches(op: Op, window: Window, *, ceil: bool) -> list[Reach]:
-    """The windows of each axis; with ``ceil`` also one that begins in the image or its first pads and runs over."""
-    parts = dim_parts(op, 0)
-    return [_reach(op, window, axis, count(op, parts[axis + 2]), ceil=ceil) for axis in range(window.rank)]
+def slide(op: Op, window: Window, *, ceil: bool) -> list[Slide]:
+    """The windows along each axis of the image at input 0.
+
+    There are floor((size + pads - span) / stride) + 1; with ``ceil`` the quotient is rounded up, but no window begins
+    behind the image and the pads before it.
+    """
+    sizes = dims_of(op, op.input(0))[2:]
+    return [_slide_axis(op, window, axis, sizes[axis], ceil=ceil) for axis in range(window.rank)]
 
 
-def _reach(op: Op, window: Window, axis: int, size: Number, *, ceil: bool) -> Reach:
+def _slide_axis(op: Op, window: Window, axis: int, size: Value, *, ceil: bool) -> Slide:
     low, high = window.pads[axis], window.pads[window.rank + axis]
     k, stride, dilation = window.kernel[axis], window.strides[axis], window.dilations[axis]
     free = size + low + high - (dilation * (k - 1) + 1)
     windows = free // stride + 1
     if ceil:
         windows = (free + (stride - 1)) // stride + 1
-        behind = (windows - 1) * stride >= size + low
-        windows = windows - behind.cast(INT64)
-    starts = steps(op, windows) * stride - low
-    places = starts.reshape(-1, 1) + known(op, [[i * dilation for i in range(k)]])
-    inside = isinstance(low, int) and isinstance(high, int) and low <= 0 and high <= 0 and not ceil
-    return Reach(axis + 2, size, windows, places, k, size + high, inside)
+        is_behind = (windows - 1) * stride >= size + low
+        windows = windows - is_behind.cast(INT64)
+    starts = arange(op, windows) * stride - low
+    indices = reshape(op, starts, [-1, 1]) + op.const([[i * dilation for i in range(k)]], INT64)
+    is_inside = known_size(low) == known_size(high) == 0 and not ceil
+    return Slide(axis + 2, size, windows, indices, k, size + high, is_inside)
 
 
-def _spread(op: Op, blob: str, reach: Reach, value: float) -> str:
-    """The entries of the windows, [.., windows, each, ..]; those outside of the image have a value of their own."""
-    if reach.inside:
-        return gathered(op, blob, reach.axis, reach.places)
-    valid = (reach.places >= 0) & (reach.places < reach.size)
-    places = reach.places.chosen(reach.size, valid)
-    return gathered(op, extended(op, blob, op.dtype(), reach.axis, value), reach.axis, places)
+def _spread(op: Op, image: Value, along: Slide, filler: float) -> Value:
+    """The elements of the windows, [..., windows, taps, ...]; those outside of the image hold ``filler``."""
+    if along.is_inside:
+        return gather(op, image, along.axis, along.indices)
+    return gather_padded(op, image, along.axis, along.size, along.indices, filler)
 
 
-def greatest(op: Op, blob: str, axes: list[Reach]) -> str:
-    """The greatest entry of each window."""
-    for reach in axes:
-        spread = _spread(op, blob, reach, _lowest(op))
-        blob = op.emit("ReduceMax", spread, axes=[reach.axis + 1], keepdims=0)
-    return blob
+def max_of_windows(op: Op, image: Value, slides: Sequence[Slide]) -> Value:
+    """The maximum of each window."""
+    for along in slides:
+        spread = _spread(op, image, along, _lowest(image))
+        image = op.emit("ReduceMax", spread, axes=[along.axis + 1], keepdims=0)
+    return image
 
 
-def totals(op: Op, blob: str, axes: list[Reach]) -> str:
+def sum_of_windows(op: Op, image: Value, slides: Sequence[Slide]) -> Value:
     """The sum of each window."""
-    for reach in axes:
-        blob = op.emit("ReduceSum", _spread(op, blob, reach, 0), axes=[reach.axis + 1], keepdims=0)
-    return blob
+    for along in slides:
+        image = op.emit("ReduceSum", _spread(op, image, along, 0), axes=[along.axis + 1], keepdims=0)
+    return image
 
 
-def averages(op: Op, blob: str, axes: list[Reach], *, include: bool) -> str:
-    """The mean of each window's entries in the image, or, with ``include``, of those in the pads too."""
-    made = totals(op, blob, axes)
-    for reach in axes:
-        counted = reach.places < reach.end if include else (reach.places >= 0) & (reach.places < reach.size)
-        number = counted.cast(INT64).summed(1).cast(op.dtype())
-        made = op.emit("Div", made, number.reshape(-1, *[1] * (axes[-1].axis - reach.axis)).blob)
+def mean_of_windows(op: Op, image: Value, slides: Sequence[Slide], *, include_pads: bool) -> Value:
+    """The mean of the elements of each window that are in the image, or in the pads too."""
+    made = sum_of_windows(op, image, slides)
+    for along in slides:
+        counted = along.indices < along.end if include_pads else along.in_image
+        number = counted.cast(INT64).sum(1).cast(image.dtype)
+        made = made / reshape(op, number, [-1, *[1] * (slides[-1].axis - along.axis)])
     return made
 
 
-def greatest_with_places(op: Op, axes: list[Reach], *, by_column: bool) -> tuple[str, str]:
-    """The greatest entry of each window, and where in the whole operand the first such lies.
+def max_with_indices(op: Op, slides: Sequence[Slide], *, column_major: bool) -> tuple[Value, Value]:
+    """The maximum of each window of input 0, and the index of its first such element in the flattened operand.
 
-    Places are counted through the last axis first, or, ``by_column``, through the last axis but one.
+    The image is flattened to [n * c, size], and all windows to [windows, taps]. Indices count the last axis first, or,
+    with ``column_major``, the first spatial axis.
     """
-    parts = dim_parts(op, 0)
-    lead, size = product(op, parts[:2]), product(op, parts[2:])
-    each = int(np.prod([reach.each for reach in axes]))
-    flat = extended(op, reshaped(op, op.input(0), [lead, size]), op.dtype(), 1, _lowest(op))
-    places = _joint(axes, range(len(axes)), each)
-    valid = _joint_valid(axes, each)
-    whole = count(op, size)
-    spread = gathered(op, flat, 1, places.chosen(whole, valid))
-    rows = count(op, product(op, [as_part(reach.windows) for reach in axes]))
-    best = Number(op, op.emit("ArgMax", spread, axis=2, keepdims=0), INT64)
-    table = _joint(axes, reversed(range(len(axes))), each) if by_column else places
-    chosen = gathered(op, table.reshape(-1).blob, 0, best + steps(op, rows) * each)
-    found = Number(op, chosen, INT64) + steps(op, count(op, lead)).reshape(-1, 1) * whole
-    shape: list[Part] = [*parts[:2], *(as_part(reach.windows) for reach in axes)]
+    image = op.input(0)
+    dims = dims_of(op, image)
+    lead, size = product(op, dims[:2]), product(op, dims[2:])
+    taps = int(np.prod([along.taps for along in slides]))
+    flat = append_element(op, reshape(op, image, [lead, size]), 1, _lowest(image))
+    indices = _joint_indices(op, slides, range(len(slides)), taps)
+    in_image = _joint_mask(op, slides, taps)
+    spread = gather(op, flat, 1, indices.select(size, in_image))
+    windows = product(op, [along.windows for along in slides])
+    best = op.emit("ArgMax", spread, axis=2, keepdims=0)
+    table = _joint_indices(op, slides, reversed(range(len(slides))), taps) if column_major else indices
+    chosen = gather(op, table.reshape([-1]), 0, best + arange(op, windows) * taps)
+    found = chosen + reshape(op, arange(op, lead), [-1, 1]) * size
+    shape: list[Size] = [*dims[:2], *(along.windows for along in slides)]
     values = op.emit("ReduceMax", spread, axes=[2], keepdims=0)
-    return reshaped(op, values, shape), reshaped(op, found.blob, shape)
+    return reshape(op, values, shape), reshape(op, found, shape)
 
 
-def _aligned(number: Number, position: int, axes: list[Reach]) -> Number:
-    """What is [windows, each] of one axis as one dim for the windows of each axis and one for their entries."""
-    n = len(axes)
-    windows: list[Part] = [-1 if i == position else 1 for i in range(n)]
-    return number.reshape(*windows, *[axes[i].each if i == position else 1 for i in range(n)])
+def _aligned(op: Op, value: Value, position: int, slides: Sequence[Slide]) -> Value:
+    """What is [windows, taps] of one axis as [windows of each axis, taps of each axis], 1 for the other axes."""
+    n = len(slides)
+    windows = [-1 if i == position else 1 for i in range(n)]
+    return reshape(op, value, [*windows, *[slides[i].taps if i == position else 1 for i in range(n)]])
 
 
-def _joint(axes: list[Reach], order: Iterable[int], each: int) -> Number:
-    """The places of the entries of all axes' windows, [windows, each], counted through the last of ``order`` first."""
-    places: Number | None = None
+def _joint_indices(op: Op, slides: Sequence[Slide], order: Iterable[int], taps: int) -> Value:
+    """The flat indices of the elements of all axes' windows, [windows, taps]; the last of ``order`` varies first."""
+    flat: Value | None = None
     for position in order:
-        reach = axes[position]
-        own = _aligned(reach.places, position, axes)
-        places = own if places is None else places * reach.size + own
-    assert places is not None
-    return places.reshape(-1, each)
+        along = slides[position]
+        own = _aligned(op, along.indices, position, slides)
+        flat = own if flat is None else flat * along.size + own
+    assert flat is not None
+    return reshape(op, flat, [-1, taps])
 
 
-def _joint_valid(axes: list[Reach], each: int) -> Number:
-    inside = ((reach.places >= 0) & (reach.places < reach.size) for reach in axes)
-    aligned = [_aligned(valid, position, axes) for position, valid in enumerate(inside)]
-    return reduce(lambda a, b: a & b, aligned).reshape(-1, each)
+def _joint_mask(op: Op, slides: Sequence[Slide], taps: int) -> Value:
+    aligned = [_aligned(op, along.in_image, position, slides) for position, along in enumerate(slides)]
+    return reshape(op, reduce(lambda a, b: a & b, aligned), [-1, taps])
 
 
-def _lowest(op: Op) -> float:
-    dtype = op.dtype()
-    if dtype in (FLOAT, DOUBLE):
-        return float(np.finfo(np.float32).min) if dtype == FLOAT else -np.inf
-    return int(np.iinfo(dtype.numpy()).min)
+def _lowest(value: Value) -> float:
+    """The least number of a type; of float the least finite one, which Caffe2's ReduceMax starts from."""
+    if value.dtype in (FLOAT, DOUBLE):
+        return float(np.finfo(np.float32).min) if value.dtype == FLOAT else -np.inf
+    return int(np.iinfo(value.dtype.numpy()).min)

@@ -4,182 +4,174 @@ from __future__ import annotations
 
 import math
 from functools import reduce
+from typing import Final
 
-import onnx_ir as ir
-
-from caffe2_backend.emit.shapes import greater, narrowed, same_shape, scalar, widened
-from caffe2_backend.emit.value import Number
+from caffe2_backend.emit.broadcast import broadcast, elementwise_max, elementwise_min
+from caffe2_backend.emit.conversion import cast_back, computable, selectable
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
 from caffe2_backend.ops.tensor.remainder import remainder, with_sign_of_divisor
+from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, INT32, INT64
 
 family = Family("elementwise")
 
-_COMPARISONS = {"Less": "LT", "LessOrEqual": "LE", "Greater": "GT", "GreaterOrEqual": "GE"}
+_COMPARISONS: Final = {"Less": "LT", "LessOrEqual": "LE", "Greater": "GT", "GreaterOrEqual": "GE"}
 
 
 @family.converts("Add", "Sub", "Mul", "Div")
-def arithmetic(op: Op) -> str:
-    a, b = widened(op, 0)[0], widened(op, 1)[0]
-    return narrowed(op, op.emit(op.type, a, b), op.dtype(0))
+def arithmetic(op: Op) -> Value:
+    """``Add(A, B) -> C``, ``Sub``, ``Mul``, ``Div``: the operator of that name; narrow integers in int32."""
+    a, b = computable(op, op.input(0)), computable(op, op.input(1))
+    return cast_back(op, op.emit(op.type, a, b), op.input(0))
 
 
 @family.converts("Pow")
-def power(op: Op) -> str:
-    """The base's type decides: whole numbers are raised by whole ones, floats by all."""
-    base, kind = widened(op, 0)
-    exponent, other = widened(op, 1)
-    if kind == FLOAT and other == FLOAT:
-        known = op.known(1)
-        if known is not None and known.size == 1 and op.rank(0) >= known.ndim:
-            return narrowed(op, op.emit("Pow", base, exponent=float(known.reshape(-1)[0])), op.dtype(0))
-        left, right = same_shape(op, (0, 1), (base, exponent), (FLOAT, FLOAT))
-        return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
-    if kind in (INT32, INT64) and other in (INT32, INT64):
-        return narrowed(op, _whole_power(Number(op, base, kind), Number(op, exponent, other)).blob, op.dtype(0))
-    if kind != FLOAT:
-        op.unsupported("Caffe2 raises float numbers, and whole ones can be by whole ones", code="dtype")
-    left, right = same_shape(op, (0, 1), (base, op.cast(exponent, FLOAT)), (FLOAT, FLOAT))
-    return narrowed(op, op.emit("Pow", left, right), op.dtype(0))
+def power(op: Op) -> Value:
+    """``Pow(X, Y) -> Z``: Pow of floats; integers to the power of integers with products of squares."""
+    x, y = computable(op, op.input(0)), computable(op, op.input(1))
+    if x.dtype in (INT32, INT64) and y.dtype in (INT32, INT64):
+        return cast_back(op, _integer_power(x, y), op.input(0))
+    if x.dtype != FLOAT:
+        op.unsupported("Caffe2 raises float to any power, and integers to integer powers", code="dtype")
+    known = op.known(y)
+    if y.dtype == FLOAT and known is not None and known.size == 1 and op.rank(x) >= known.ndim:
+        return cast_back(op, op.emit("Pow", x, exponent=float(known.reshape(-1)[0])), op.input(0))
+    return cast_back(op, op.emit("Pow", *broadcast(op, [x, y.cast(FLOAT)])), op.input(0))
 
 
-def _whole_power(base: Number, exponent: Number) -> Number:
-    """Whole numbers to the power of whole ones: squares of squares, multiplied where the exponent has their bit.
+def _integer_power(base: Value, exponent: Value) -> Value:
+    """Integers to the power of integers, by repeated squaring: a factor for each bit of the exponent.
 
-    Of an exponent above 63 only whether it is odd counts: what is no power of 0, 1 or -1 then is more than 64 bits. Of
-    one below zero the result is that of 1 and -1, else 0.
+    An exponent above 63 counts as 62 or 63, whichever has its parity: the result is exact for the bases 0, 1 and -1,
+    and exceeds 64 bits for all others. To a negative exponent 1 and -1 give 1 or -1, other bases give 0.
     """
-    odd = exponent % 2
-    low = exponent.chosen(odd + 62, exponent <= 63)
-    below = exponent < 0
-    left = odd.chosen(low, below)
-    made, square = base.like(1), base
-    for _ in range(6):
+    is_odd = exponent % 2
+    limited = exponent.select(is_odd + 62, exponent <= 63)
+    is_negative = exponent < 0
+    left = is_odd.select(limited, is_negative)
+    result, square = base.like(1), base
+    for _ in range(6):  # the bits of 63
         bit = (left % 2).cast(base.dtype)
-        made = made * (square * bit + (1 - bit))
+        result = result * (square * bit + (1 - bit))
         left, square = left // 2, square * square
-    nothing = below & ~((base <= 1) & (base >= -1))
-    return made * (~nothing).cast(base.dtype)
+    vanishes = is_negative & ~((base <= 1) & (base >= -1))
+    return result * (~vanishes).cast(base.dtype)
 
 
 @family.converts("Mod")
-def mod(op: Op) -> str:
-    """A remainder has the sign of the dividend (``fmod``), or that of the divisor."""
-    truncated = bool(op.integer("fmod", 0))
-    a, dtype = widened(op, 0)
-    b, _ = widened(op, 1)
-    if dtype in (FLOAT, DOUBLE):
-        a, b = same_shape(op, (0, 1), (a, b), (dtype, dtype))
-        rest = remainder(op, a, b, dtype, max(op.rank(0), op.rank(1)))
-        return narrowed(op, rest if truncated else with_sign_of_divisor(op, rest, b, dtype), op.dtype(0))
-    rest = op.emit("Sub", a, op.emit("Mul", op.emit("Div", a, b), b))
+def mod(op: Op) -> Value:
+    """``Mod(A, B; fmod=0) -> C``: the remainder with the sign of A (``fmod``), or that of B."""
+    truncated = op.args.flag("fmod", default=False)
+    a, b = computable(op, op.input(0)), computable(op, op.input(1))
+    if a.dtype in (FLOAT, DOUBLE):
+        rank = max(op.rank(a), op.rank(b))
+        a, b = broadcast(op, [a, b])
+        rest = remainder(op, a, b, rank)
+        return cast_back(op, rest if truncated else with_sign_of_divisor(op, rest, b), op.input(0))
+    rest = a - op.emit("Div", a, b) * b
     if not truncated:
-        zero = scalar(op, 0, dtype)
-        opposite = op.emit("Xor", op.emit("LT", rest, zero), op.emit("LT", b, zero))
-        wrong = op.emit("And", opposite, op.emit("Not", op.emit("EQ", rest, zero)))
-        rest = op.emit("Add", rest, op.emit("Mul", op.cast(wrong, dtype), b))
-    return narrowed(op, rest, op.dtype(0))
+        zero = op.const(0, a.dtype)
+        differs = (rest < zero) ^ (b < zero)
+        is_wrong = differs & ~rest.equals(zero)
+        rest = rest + is_wrong.cast(a.dtype) * b
+    return cast_back(op, rest, op.input(0))
 
 
 @family.converts("And", "Or", "Xor")
-def logical(op: Op) -> str:
+def logical(op: Op) -> Value:
+    """``And(A, B) -> C``, ``Or``, ``Xor``: the operator of that name."""
     return op.emit(op.type, op.input(0), op.input(1))
 
 
 @family.converts(*_COMPARISONS)
-def compare(op: Op) -> str:
-    return op.emit(_COMPARISONS[op.type], widened(op, 0)[0], widened(op, 1)[0])
+def compare(op: Op) -> Value:
+    """``Less(A, B) -> C``, ``LessOrEqual``, ``Greater``, ``GreaterOrEqual``: LT, LE, GT, GE."""
+    return op.emit(_COMPARISONS[op.type], computable(op, op.input(0)), computable(op, op.input(1)))
 
 
 @family.converts("Equal")
-def equal(op: Op) -> str:
-    """Caffe2 compares integers and bools; equal floats are those that are neither less nor greater, and no NaN."""
-    if op.dtype(0) == BOOL:
-        return op.emit("EQ", op.input(0), op.input(1))
-    a, dtype = widened(op, 0)
-    b, _ = widened(op, 1)
-    if dtype in (FLOAT, DOUBLE):
-        return op.emit("And", op.emit("LE", a, b), op.emit("GE", a, b))
-    return op.emit("EQ", a, b)
+def equal(op: Op) -> Value:
+    """``Equal(A, B) -> C``: EQ of integers and bools; floats are equal that are LE and GE, so that no NaN is."""
+    if op.dtype(op.input(0)) == BOOL:
+        return op.input(0).equals(op.input(1))
+    a, b = computable(op, op.input(0)), computable(op, op.input(1))
+    return a.equals(b)
 
 
 @family.converts("Sum")
-def total(op: Op) -> str:
-    blobs = [widened(op, i)[0] for i in range(op.input_count)]
-    if len(blobs) == 1:
-        return narrowed(op, blobs[0], op.dtype(0))
-    shapes = {tuple(dims) for i in range(op.input_count) if (dims := op.dims(i)) is not None}
-    if len(shapes) == 1 and all(op.dims(i) is not None for i in range(op.input_count)):
-        return narrowed(op, op.emit("Sum", *blobs), op.dtype(0))
-    return narrowed(op, reduce(lambda a, b: op.emit("Add", a, b), blobs), op.dtype(0))
+def sum_(op: Op) -> Value:
+    """``Sum(*data) -> sum``: Sum of operands of one shape, else Add."""
+    values = [computable(op, value) for value in op.inputs]
+    if len(values) == 1:
+        return cast_back(op, values[0], op.input(0))
+    shapes = {op.static_shape(value) for value in op.inputs}
+    if len(shapes) == 1 and None not in shapes:
+        return cast_back(op, op.emit("Sum", *values), op.input(0))
+    return cast_back(op, reduce(lambda a, b: a + b, values), op.input(0))
 
 
 @family.converts("Mean")
-def mean(op: Op) -> str:
-    blobs = [widened(op, i, (FLOAT, DOUBLE))[0] for i in range(op.input_count)]
-    added = reduce(lambda a, b: op.emit("Add", a, b), blobs)
-    count = scalar(op, op.input_count, op.dtype(0))
-    return narrowed(op, op.emit("Div", added, count) if len(blobs) > 1 else added, op.dtype(0))
+def mean(op: Op) -> Value:
+    """``Mean(*data) -> mean``: Add and Div."""
+    values = [computable(op, value, (FLOAT, DOUBLE)) for value in op.inputs]
+    total = reduce(lambda a, b: a + b, values)
+    return cast_back(op, total / op.input_count if len(values) > 1 else total, op.input(0))
 
 
 @family.converts("Max", "Min")
-def extreme(op: Op) -> str:
-    pairs = [widened(op, i) for i in range(op.input_count)]
-    blobs, dtypes = [blob for blob, _ in pairs], [dtype for _, dtype in pairs]
-    same = same_shape(op, range(op.input_count), blobs, dtypes)
-    if len(same) > 1 and dtypes[0] == FLOAT:
-        return narrowed(op, op.emit(op.type, *same), op.dtype(0))
-    return narrowed(op, reduce(lambda a, b: greater(op, a, b, least=op.type == "Min"), same), op.dtype(0))
+def extreme(op: Op) -> Value:
+    """``Max(*data) -> max``, ``Min(*data) -> min``: the same of floats of one shape, else Where."""
+    values = broadcast(op, [computable(op, value) for value in op.inputs])
+    if len(values) > 1 and values[0].dtype == FLOAT:
+        return cast_back(op, op.emit(op.type, *values), op.input(0))
+    choose = elementwise_max if op.type == "Max" else elementwise_min
+    return cast_back(op, reduce(lambda a, b: choose(op, a, b), values), op.input(0))
 
 
 @family.converts("ai.onnx.ml::Binarizer")
-def binarizer(op: Op) -> str:
-    """One where a number is above the threshold, else zero; a whole number is above it where it is above its floor."""
-    threshold = op.number("threshold", 0.0)
-    blob, dtype = widened(op, 0)
-    bound = math.floor(threshold) if dtype in (INT32, INT64) else threshold
-    return narrowed(op, op.cast(op.emit("GT", blob, scalar(op, bound, dtype)), dtype), op.dtype())
+def binarizer(op: Op) -> Value:
+    """``Binarizer(X; threshold=0) -> Y``: GT and Cast; integers are compared with the threshold rounded down."""
+    threshold = op.args.number("threshold", default=0.0)
+    x = computable(op, op.input(0))
+    bound = math.floor(threshold) if x.dtype in (INT32, INT64) else threshold
+    return cast_back(op, (x > bound).cast(x.dtype), op.input(0))
 
 
 @family.converts("Where")
-def where(op: Op) -> str:
-    blobs = [op.input(0), widened_any(op, 1), widened_any(op, 2)]
-    kind = op.dtype(1)
-    condition, x, y = same_shape(op, (0, 1, 2), blobs, (BOOL, kind, kind))
-    return narrowed(op, op.emit("Where", condition, x, y), op.dtype(1))
+def where(op: Op) -> Value:
+    """``Where(condition, X, Y) -> output``: Where, of operands expanded to one shape."""
+    return op.emit("Where", *broadcast(op, [op.input(0), selectable(op, op.input(1)), selectable(op, op.input(2))]))
 
 
 @family.converts("PRelu")
-def prelu(op: Op) -> str:
-    """max(0, x) + slope * min(0, x): Caffe2's own PRelu has one slope, or one a channel."""
-    op.require(0, FLOAT)
-    slope, x = op.dims(1), op.input(0)
-    if slope is not None and (len(slope) == 0 or set(slope) == {1}) and len(slope) <= op.rank(0):
-        return op.emit("PRelu", x, op.reshape(op.input(1), [1]))
-    shape = op.shape(0)
-    if slope is not None and len(slope) == 1 and op.rank(0) > 1 and slope[0] == shape[1] != shape[-1]:
-        return op.emit("PRelu", x, op.input(1))  # as opset 6 has it: one slope a channel
-    below = op.emit("Negative", op.emit("Relu", op.emit("Negative", x)))
-    return op.emit("Add", op.emit("Relu", x), op.emit("Mul", op.input(1), below))
+def prelu(op: Op) -> Value:
+    """``PRelu(X, slope) -> Y``: PRelu with one slope or one a channel, else max(0, x) + slope * min(0, x)."""
+    x, slope = op.require(op.input(0), FLOAT), op.input(1)
+    sizes, shape = op.static_shape(slope), op.shape(x)
+    if sizes is not None and (len(sizes) == 0 or set(sizes) == {1}) and len(sizes) <= len(shape):
+        return op.emit("PRelu", x, slope.reshape([1]))
+    if sizes is not None and len(sizes) == 1 and len(shape) > 1 and sizes[0] == shape[1] != shape[-1]:
+        return op.emit("PRelu", x, slope)  # opset 6: one slope a channel
+    negative = -op.emit("Relu", -x)
+    return op.emit("Relu", x) + slope * negative
 
 
 @family.converts("Clip")
-def clip(op: Op) -> str:
-    dtype = op.dtype(0)
-    low, high = (op.known(i) if op.has_input(i) else None for i in (1, 2))
-    fixed = all(op.known(i) is not None for i in (1, 2) if op.has_input(i))
-    if dtype == FLOAT and fixed:
-        least, most = (None if bound is None else float(bound) for bound in (low, high))
-        return op.emit("Clip", op.input(0), min=least, max=most)
-    blob, kind = widened(op, 0)
-    for index, what in ((1, "Max"), (2, "Min")):
-        if op.has_input(index):
-            bound = op.input(index) if op.dtype(index) == kind else widened(op, index)[0]
-            shapes = same_shape(op, (0, index), (blob, bound), (kind, kind))
-            blob = op.emit(what, *shapes) if kind == FLOAT else greater(op, *shapes, least=what == "Min")
-    return narrowed(op, blob, dtype)
-
-
-def widened_any(op: Op, index: int) -> str:
-    """An operand that is only moved: bools stay as they are."""
-    return op.input(index) if op.dtype(index) in (BOOL, ir.DataType.STRING) else widened(op, index)[0]
+def clip(op: Op) -> Value:
+    """``Clip(X, min=None, max=None) -> Y``: Clip of floats by known bounds, else Max and Min or Where."""
+    x, bounds = op.input(0), [op.optional(1), op.optional(2)]
+    known = [None if bound is None else op.known(bound) for bound in bounds]
+    are_known = all(bound is None or array is not None for bound, array in zip(bounds, known, strict=True))
+    if op.dtype(x) == FLOAT and are_known:
+        low, high = (None if array is None else float(array) for array in known)
+        return op.emit("Clip", x, min=low, max=high)
+    y = computable(op, x)
+    for bound, op_type, choose in zip(bounds, ("Max", "Min"), (elementwise_max, elementwise_min), strict=True):
+        if bound is not None:
+            limit = bound if op.dtype(bound) == y.dtype else computable(op, bound)
+            pair = broadcast(op, [y, limit])
+            is_float, shape = y.dtype == FLOAT, y.shape
+            y = op.emit(op_type, *pair) if is_float else choose(op, *pair)
+            y.shape = shape  # a bound is a scalar
+    return cast_back(op, y, x)

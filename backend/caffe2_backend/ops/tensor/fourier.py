@@ -1,129 +1,145 @@
-"""Fourier transforms, as products with matrices of cosines and sines."""
+"""Discrete Fourier transforms, as products with matrices of cosines and sines.
+
+X[k] = sum of x[n] * exp(-2 pi i n k / N). With real and imaginary parts a + i b of x, and c and s the cosine and sine
+of 2 pi n k / N: the real part is a c + b s, the imaginary part b c - a s. The inverse has +i and a factor of 1 / N.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.emit.shapes import along_last, concat, cut, dim_parts
-from caffe2_backend.emit.value import Number, count, entry, gathered, known, steps
+from caffe2_backend.emit.selection import along_last, concat, element, gather, slice_axis
+from caffe2_backend.emit.shapes import arange, dims_of, reshape
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import DOUBLE, FLOAT, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
 from caffe2_backend.ops.nn.linear import matrix_product
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64
 
-family = Family("signal")
+family = Family("fourier")
 
 
 @family.converts("DFT")
-def fourier(op: Op) -> str:
-    inverse, onesided = bool(op.integer("inverse", 0)), bool(op.integer("onesided", 0))
-    op.require(0, FLOAT, DOUBLE)
-    rank = op.rank()
-    given = op.integer("axis", -2)
-    axis = op.axis(int(op.constant(2, "the axis").item()) if op.has_input(2) else given, rank)
-    size = count(op, dim_parts(op, 0)[axis])
-    whole = (size - 1) * 2 if inverse and onesided else size
-    length = entry(op, 1, 0, INT64) if op.has_input(1) else whole
-    parts = op.dim(rank - 1)
+def dft(op: Op) -> Value:
+    """``DFT(input, dft_length=None, axis=-2; inverse=0, onesided=0) -> output``: BatchMatMul with a known matrix."""
+    inverse, onesided = op.args.flag("inverse", default=False), op.args.flag("onesided", default=False)
+    x = op.require(op.input(0), FLOAT, DOUBLE)
+    rank = op.rank(x)
+    given = op.args.integer("axis", default=-2)
+    operand = op.optional(2)
+    axis = op.axis(given if operand is None else int(op.constant(operand, "the axis").item()), rank)
+    size = dims_of(op, x)[axis]
+    natural = (size - 1) * 2 if inverse and onesided else size
+    length = element(op, op.input(1), 0).cast(INT64) if op.has_input(1) else natural
+    is_complex = _is_complex(op, x, rank - 1)
+    return transform(op, x, axis, rank, Transform(size, length, is_complex, inverse, onesided))
+
+
+def _is_complex(op: Op, signal: Value, axis: int) -> bool:
+    parts = op.static_dim(signal, axis)
     if parts is None:
-        op.unsupported("whether the signal is complex is only known at run time", code="needs-shape")
-    return transformed(op, op.input(0), axis, rank, Transform(size, length, parts == 2, inverse, onesided))
+        op.needs_shape("the last dim of the signal must be static: 1 (real) or 2 (complex)")
+    return parts == 2
 
 
 @dataclass(frozen=True)
 class Transform:
-    """A transform: of ``size`` numbers along an axis, cut off or filled with zeros to ``length``.
+    """A transform of an axis of ``size`` elements, cropped or filled with zeros to ``length``.
 
-    One that is ``onesided`` gives the first half of the frequencies, or, inverse, takes it and gives real numbers.
+    One that is ``onesided`` gives the first length // 2 + 1 frequencies only; its inverse takes those and gives real
+    numbers.
     """
 
-    size: Number
-    length: Number
-    complex: bool
+    size: Value
+    length: Value
+    is_complex: bool
     inverse: bool
     onesided: bool
 
-    def matrices(self, op: Op, dtype: ir.DataType) -> tuple[str, str]:
-        """The cosines and the sines, [what is taken, what is given], with the factors of the inverse."""
-        half = self.length // 2 + 1
-        taken = self.size.at_most(half if self.inverse and self.onesided else self.length)
-        rows = steps(op, taken).reshape(-1, 1)
-        columns = steps(op, half if self.onesided and not self.inverse else self.length).reshape(1, -1)
-        turns = rows * columns % self.length
-        factor = known(op, 1.0, dtype)
+    @property
+    def taken(self) -> Value:
+        """The largest number of elements that the transform reads."""
+        return self.length // 2 + 1 if self.inverse and self.onesided else self.length
+
+    def matrices(self, op: Op, dtype: ir.DataType) -> tuple[Value, Value]:
+        """The cosines and the sines, [elements read, elements given], with the factors of the inverse."""
+        rows = reshape(op, arange(op, self.size.minimum(self.taken)), [-1, 1])
+        given = self.length // 2 + 1 if self.onesided and not self.inverse else self.length
+        columns = reshape(op, arange(op, given), [1, -1])
+        turns = rows * columns % self.length  # the angle in units of 2 pi / length, below one turn
+        factor = op.const(1.0, dtype)
         if self.inverse:
             factor = factor / self.length.cast(dtype)
         if self.inverse and self.onesided:
-            alone = (rows < 1).cast(dtype) + (rows * 2 >= self.length).cast(dtype)
-            factor = (2.0 - alone) * factor  # every other frequency stands for its mirror image too
-        if turns.known is not None and self.length.known is not None:
-            angles = turns.known * (2 * math.pi / self.length.known)
-            cosines, sines = known(op, np.cos(angles), dtype), known(op, np.sin(angles), dtype)
+            # frequency k stands for length - k too, except 0 and, of an even length, length / 2
+            is_single = (rows < 1).cast(dtype) + (rows * 2 >= self.length).cast(dtype)
+            factor = (2.0 - is_single) * factor
+        length = self.length.array
+        if turns.array is not None and length is not None:
+            angles = op.const(turns.array * (2 * math.pi / length), DOUBLE)
+            cosines, sines = angles.cosine().cast(dtype), angles.sine().cast(dtype)
         else:
             if dtype != FLOAT:
-                op.unsupported("Caffe2 has no cosine of double", code="dtype")
-            angle = steps(op, self.length).cast(FLOAT) * (2 * math.pi) / self.length.cast(FLOAT)
-            cosines = Number(op, gathered(op, angle.cosine().blob, 0, turns), FLOAT)
-            sines = Number(op, gathered(op, angle.sine().blob, 0, turns), FLOAT)
-        return (cosines * factor).blob, (sines * factor).blob
+                op.unsupported("Caffe2 has no Cos and Sin of double", code="dtype")
+            angle = arange(op, self.length).cast(FLOAT) * (2 * math.pi) / self.length.cast(FLOAT)
+            cosines, sines = gather(op, angle.cosine(), 0, turns), gather(op, angle.sine(), 0, turns)
+        return cosines * factor, sines * factor
 
 
-def transformed(op: Op, blob: str, axis: int, rank: int, transform: Transform) -> str:
-    """A blob of ``rank`` dims, the last of which is real and imaginary parts, or the real alone, transformed."""
-    dtype = op.dtype()
-    cosines, sines = transform.matrices(op, dtype)
-    taken = transform.length // 2 + 1 if transform.inverse and transform.onesided else transform.length
-    if taken.known is None or transform.size.known is None or taken.known < transform.size.known:
-        blob = gathered(op, blob, axis, steps(op, transform.size.at_most(taken)))
-    parts = [
-        op.emit("Squeeze", cut(op, blob, rank - 1, i, i + 1), dims=[rank - 1]) for i in range(transform.complex + 1)
-    ]
+def transform(op: Op, signal: Value, axis: int, rank: int, how: Transform) -> Value:
+    """A signal of ``rank`` dims, the last of which is its real part, or real and imaginary part, transformed."""
+    cosines, sines = how.matrices(op, signal.dtype)
+    taken, size = how.taken, how.size
+    if taken.integer is None or size.integer is None or taken.integer < size.integer:
+        signal = gather(op, signal, axis, arange(op, size.minimum(taken)))
+    last = rank - 1
+    parts = [op.emit("Squeeze", slice_axis(op, signal, last, i, i + 1), dims=[last]) for i in range(how.is_complex + 1)]
 
-    def times(part: str, matrix: str) -> str:
-        return along_last(op, part, axis, rank - 1, lambda b: matrix_product(op, b, matrix, dtype, (rank - 1, 2)))
+    def times(part: Value, matrix: Value) -> Value:
+        return along_last(op, part, axis, rank - 1, lambda rows: matrix_product(op, rows, matrix, (rank - 1, 2)))
 
-    sign = "Add" if transform.inverse else "Sub"
     real = times(parts[0], cosines)
-    if transform.complex:
+    if how.is_complex:
         other = times(parts[1], sines)
-        real = op.emit("Sub" if transform.inverse else "Add", real, other)
-    made = op.emit("ExpandDims", real, dims=[rank - 1])
-    if transform.inverse and transform.onesided:
+        real = real - other if how.inverse else real + other
+    made = op.emit("ExpandDims", real, dims=[last])
+    if how.inverse and how.onesided:
         return made
     turned = times(parts[0], sines)
-    if transform.complex:
-        imaginary = op.emit(sign, times(parts[1], cosines), turned)
+    if how.is_complex:
+        own = times(parts[1], cosines)
+        imaginary = own + turned if how.inverse else own - turned
     else:
-        imaginary = turned if transform.inverse else op.emit("Negative", turned)
-    return concat(op, [made, op.emit("ExpandDims", imaginary, dims=[rank - 1])], rank - 1)
+        imaginary = turned if how.inverse else -turned
+    return concat(op, [made, op.emit("ExpandDims", imaginary, dims=[last])], last)
 
 
 @family.converts("STFT")
-def short_time_fourier(op: Op) -> str:
-    """Frames [batch, frames, length, parts] of the signal, times the window, each transformed."""
-    onesided = bool(op.integer("onesided", 1))
-    op.require(0, FLOAT, DOUBLE)
-    if op.rank() != 3:
-        op.unsupported(f"a signal of rank {op.rank()}", code="invalid-operands")
-    if op.has_input(3):
-        length = entry(op, 3, 0, INT64)
-    elif op.has_input(2):
-        length = count(op, dim_parts(op, 2)[0])
+def stft(op: Op) -> Value:
+    """``STFT(signal, frame_step, window=None, frame_length=None; onesided=1) -> output``: a transform of each frame.
+
+    The frames are [batch, frames, frame_length, 1 or 2].
+    """
+    onesided = op.args.flag("onesided", default=True)
+    x = op.require(op.input(0), FLOAT, DOUBLE)
+    if op.rank(x) != 3:
+        op.unsupported(f"the signal must have rank 3, not {op.rank(x)}", code="invalid-operands")
+    window, frame_length = op.optional(2), op.optional(3)
+    if frame_length is not None:
+        length = element(op, frame_length, 0).cast(INT64)
+    elif window is not None:
+        length = dims_of(op, window)[0]
     else:
-        op.unsupported("neither a window nor the length of a frame", code="missing-input")
-    _, size, _ = dim_parts(op, 0)
-    step = entry(op, 1, 0, INT64)
-    frames = (count(op, size) - length) // step + 1
-    places = steps(op, frames).reshape(-1, 1) * step + steps(op, length).reshape(1, -1)
-    blob = gathered(op, op.input(0), 1, places)
-    if op.has_input(2):
-        op.require(2, op.dtype())
-        blob = op.emit("Mul", blob, op.reshape(op.input(2), [-1, 1]))
-    parts = op.dim(2)
-    if parts is None:
-        op.unsupported("whether the signal is complex is only known at run time", code="needs-shape")
-    transform = Transform(length, length, complex=parts == 2, inverse=False, onesided=onesided)
-    return transformed(op, blob, 2, 4, transform)
+        op.unsupported("STFT needs a window or a frame_length", code="missing-input")
+    size = dims_of(op, x)[1]
+    step = element(op, op.input(1), 0).cast(INT64)
+    count = (size - length) // step + 1
+    indices = reshape(op, arange(op, count), [-1, 1]) * step + reshape(op, arange(op, length), [1, -1])
+    frames = gather(op, x, 1, indices)
+    if window is not None:
+        frames = frames * op.require(window, x.dtype).reshape([-1, 1])
+    how = Transform(length, length, _is_complex(op, x, 2), inverse=False, onesided=onesided)
+    return transform(op, frames, 2, 4, how)

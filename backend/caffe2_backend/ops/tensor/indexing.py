@@ -1,104 +1,119 @@
-"""Reading at indices, and the indices of what is chosen."""
+"""Reading at indices, and the indices of chosen elements."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from caffe2_backend.emit.indices import flat_places, indices, row_places
-from caffe2_backend.emit.shapes import concat, cut, dim_parts, joined, moved, places_along, product, reshaped, widened
+from caffe2_backend.emit.conversion import computable
+from caffe2_backend.emit.indices import flat_indices, non_negative, row_indices
+from caffe2_backend.emit.selection import concat, gather, inverse, slice_axis, transpose
+from caffe2_backend.emit.shapes import arange, as_vector, dims_of, product, reshape
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, INT64
 
 family = Family("indexing")
 
 
 @family.converts("Gather")
-def gather(op: Op) -> str:
-    axis = op.axis(op.integer("axis", 0), op.rank())
-    return op.emit("Gather", op.input(0), indices(op, 1, axis), axis=axis)
+def gather_(op: Op) -> Value:
+    """``Gather(data, indices; axis=0) -> output``: Gather, whose indices are not negative."""
+    data = op.input(0)
+    axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
+    return gather(op, data, axis, non_negative(op, op.input(1), data, axis))
 
 
 @family.converts("ai.onnx.ml::ArrayFeatureExtractor")
-def array_features(op: Op) -> str:
-    """Columns; of a list they are those of one row."""
-    rank = op.rank()
-    table = op.input(0) if rank > 1 else op.reshape(op.input(0), [1, -1])
-    return op.emit("Gather", table, op.reshape(indices(op, 1, rank - 1), [-1]), axis=max(rank, 2) - 1)
+def array_features(op: Op) -> Value:
+    """``ArrayFeatureExtractor(X, Y) -> Z``: Gather of columns; a list is one row."""
+    data = op.input(0)
+    rank = op.rank(data)
+    table = data if rank > 1 else data.reshape([1, -1])
+    return gather(op, table, max(rank, 2) - 1, non_negative(op, op.input(1), data, rank - 1).reshape([-1]))
 
 
 @family.converts("GatherElements")
-def gather_elements(op: Op) -> str:
-    places = flat_places(op, op.axis(op.integer("axis", 0), op.rank()))
-    return op.emit("Gather", op.reshape(op.input(0), [-1]), places)
+def gather_elements(op: Op) -> Value:
+    """``GatherElements(data, indices; axis=0) -> output``: Gather of the flattened operand."""
+    data = op.input(0)
+    axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
+    rows = flat_indices(op, data, op.input(1), axis)
+    return gather(op, data.reshape([-1]), 0, rows)
 
 
 @family.converts("GatherND")
-def gather_nd(op: Op) -> str:
-    places, axes = row_places(op, op.integer("batch_dims", 0))
-    parts = dim_parts(op, 0)
-    return op.emit("Gather", reshaped(op, op.input(0), [product(op, parts[:axes]), *parts[axes:]]), places)
+def gather_nd(op: Op) -> Value:
+    """``GatherND(data, indices; batch_dims=0) -> output``: Gather of the operand whose first axes are flattened."""
+    data = op.input(0)
+    rows, axes = row_indices(op, data, op.input(1), op.args.integer("batch_dims", default=0))
+    dims = dims_of(op, data)
+    return gather(op, reshape(op, data, [product(op, dims[:axes]), *dims[axes:]]), 0, rows)
 
 
 @family.converts("NonZero")
-def non_zero(op: Op) -> str:
-    """Where the entries that are not zero lie, counted through, and from that along each axis."""
-    parts = dim_parts(op, 0) or [1]
-    flat = op.reshape(op.input(0), [-1])
-    found = op.emit("BooleanMask", flat, flat if op.dtype() == BOOL else op.cast(flat, BOOL), outputs=2)[1]
+def non_zero(op: Op) -> Value:
+    """``NonZero(X) -> Y``: BooleanMask of the flattened operand, whose indices are split into those of each axis."""
+    data = op.input(0)
+    dims = dims_of(op, data) or [op.const(1, INT64)]
+    flat = data.reshape([-1])
+    mask = flat if op.dtype(data) == BOOL else flat.cast(BOOL)
+    found = op.emit("BooleanMask", flat, mask, outputs=2)[1]
     rows = []
-    for axis, size in enumerate(parts):
-        stride = product(op, parts[axis + 1 :])
-        through = op.emit("Div", found, joined(op, [stride]))
-        whole = op.emit("Mul", op.emit("Div", through, joined(op, [size])), joined(op, [size]))
-        rows.append(op.emit("ExpandDims", op.emit("Sub", through, whole), dims=[0]))
+    for axis, size in enumerate(dims):
+        quotient = found.quotient(as_vector(op, product(op, dims[axis + 1 :])))
+        length = as_vector(op, size)
+        rows.append(op.emit("ExpandDims", quotient - quotient.quotient(length) * length, dims=[0]))
     return concat(op, rows, 0)
 
 
 @family.converts("Compress")
-def compress(op: Op) -> str:
-    """The list of what to take may be shorter than the axis."""
-    chosen = op.emit("BooleanMask", op.input(1), op.input(1), outputs=2)[1]
-    if not op.has("axis"):
-        return op.emit("Gather", op.reshape(op.input(0), [-1]), chosen, axis=0)
-    return op.emit("Gather", op.input(0), chosen, axis=op.axis(op.integer("axis", 0), op.rank()))
+def compress(op: Op) -> Value:
+    """``Compress(input, condition; axis=None) -> output``: Gather; the condition may be shorter than the axis."""
+    data, condition = op.input(0), op.input(1)
+    chosen = op.emit("BooleanMask", condition, condition, outputs=2)[1]
+    if "axis" not in op.args:
+        return gather(op, data.reshape([-1]), 0, chosen)
+    return gather(op, data, op.axis(op.args.integer("axis"), op.rank(data)), chosen)
 
 
 @family.converts("OneHot")
-def one_hot(op: Op) -> str:
-    """Off + hot * (on - off); an index outside of the depth is hot nowhere."""
-    depth = op.cast(op.reshape(op.input(1), [1]), INT64)
-    rank = op.rank() + 1
-    axis = op.axis(op.integer("axis", -1), rank)
-    parts = dim_parts(op, 0)
-    values, kind = widened(op, 2)
-    flat = op.cast(op.reshape(op.input(0), [-1, 1]), INT64)
-    below = op.cast(op.emit("LT", flat, op.const([0], np.int64)), INT64)
-    places = op.emit("Add", flat, op.emit("Mul", below, depth))
-    steps = op.emit("Range", op.const([0], np.int64), depth, op.const([1], np.int64))
-    hot = op.cast(op.emit("EQ", places, op.reshape(steps, [1, -1])), kind)
-    off, on = cut(op, values, 0, 0, 1), cut(op, values, 0, 1, 2)
-    made = op.emit("Add", op.emit("Mul", hot, op.emit("Sub", on, off)), off)
-    shaped = reshaped(op, made, [*parts, depth])
+def one_hot(op: Op) -> Value:
+    """``OneHot(indices, depth, values; axis=-1) -> output``: off + (index == position) * (on - off).
+
+    An index outside of [-depth, depth) gives off everywhere.
+    """
+    indices = op.input(0)
+    depth = op.emit("Cast", op.input(1).reshape([1]), to=INT64)
+    rank = op.rank(indices) + 1
+    axis = op.axis(op.args.integer("axis", default=-1), rank)
+    dims = dims_of(op, indices)
+    values = computable(op, op.input(2))
+    flat = op.emit("Cast", indices.reshape([-1, 1]), to=INT64)
+    positive = flat + (flat < op.const([0], INT64)).cast(INT64) * depth
+    hot = positive.equals(arange(op, depth).reshape([1, -1])).cast(values.dtype)
+    off, on = slice_axis(op, values, 0, 0, 1), slice_axis(op, values, 0, 1, 2)
+    table = reshape(op, hot * (on - off) + off, [*dims, depth])
     order = list(range(rank - 1))
     order.insert(axis, rank - 1)
-    result = moved(op, shaped, order)
-    return result if kind == op.dtype(2) else op.cast(result, op.dtype(2))
+    return transpose(op, table, order).cast(op.input(2).dtype)
 
 
 @family.converts("ReverseSequence")
-def reverse_sequence(op: Op) -> str:
-    """Row i of a sequence of length n comes from n - 1 - i where i is below n, else from i."""
-    batch, time = op.integer("batch_axis", 1), op.integer("time_axis", 0)
-    parts = dim_parts(op, 0)
-    steps, count = parts[time], parts[batch]
-    lengths = reshaped(op, op.input(1), [1, count])
-    rows = reshaped(op, places_along(op, steps), [steps, 1])
-    inside = op.cast(op.emit("LT", rows, lengths), INT64)
-    mirrored = op.emit("Sub", op.emit("Sub", lengths, op.const([1], np.int64)), rows)
-    source = op.emit("Add", rows, op.emit("Mul", inside, op.emit("Sub", mirrored, rows)))
-    places = op.emit("Add", op.emit("Mul", source, joined(op, [count])), places_along(op, count))
-    order = [time, batch, *(i for i in range(len(parts)) if i not in (time, batch))]
-    turned = [parts[i] for i in order]
-    flat = reshaped(op, moved(op, op.input(0), order), [product(op, turned[:2]), *turned[2:]])
-    shaped = reshaped(op, op.emit("Gather", flat, op.reshape(places, [-1])), turned)
-    return moved(op, shaped, [order.index(i) for i in range(len(parts))])
+def reverse_sequence(op: Op) -> Value:
+    """``ReverseSequence(input, sequence_lens; batch_axis=1, time_axis=0) -> Y``: Gather of rows [time * batch, ...].
+
+    Row i of a sequence of length n comes from row n - 1 - i if i < n, else from row i.
+    """
+    data = op.input(0)
+    batch, time = op.args.integer("batch_axis", default=1), op.args.integer("time_axis", default=0)
+    dims = dims_of(op, data)
+    steps, count = dims[time], dims[batch]
+    lengths = reshape(op, op.input(1), [1, count])
+    rows = reshape(op, arange(op, steps), [steps, 1])
+    is_inside = (rows < lengths).cast(INT64)
+    mirrored = lengths - op.const([1], INT64) - rows
+    source = rows + is_inside * (mirrored - rows)
+    indices = source * as_vector(op, count) + arange(op, count)
+    order = [time, batch, *(i for i in range(len(dims)) if i not in (time, batch))]
+    turned = [dims[i] for i in order]
+    flat = reshape(op, transpose(op, data, order), [product(op, turned[:2]), *turned[2:]])
+    return transpose(op, reshape(op, gather(op, flat, 0, indices.reshape([-1])), turned), inverse(order))

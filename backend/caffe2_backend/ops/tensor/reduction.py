@@ -1,247 +1,135 @@
-"""Reductions along axes, and normalisation of a whole axis."""
+"""Reductions over axes, and normalization of axes."""
 
 from __future__ import annotations
 
 from functools import reduce as fold
+from typing import Final
 
 import numpy as np
-from onnx_ir import DataType
 
-from caffe2_backend.emit.dynamic import chosen_dims, combined, mask_of, named_axes, parted, product_of, resized, without
-from caffe2_backend.emit.shapes import (
-    LARGEST,
-    NUMBERS,
-    along_last,
-    concat,
-    dim_of,
-    joined,
-    moved,
-    narrowed,
-    scalar,
-    widened,
-)
+from caffe2_backend.emit.conversion import cast_back, computable
+from caffe2_backend.emit.fill import full
+from caffe2_backend.emit.loops import reduce_rows
+from caffe2_backend.emit.masks import axis_mask, masked_dims, non_negative_axes, split_axes
+from caffe2_backend.emit.reduction import Axes, drop_reduced, reduce_axes
+from caffe2_backend.emit.selection import concat, transpose
+from caffe2_backend.emit.shapes import product_of_list, reshape_exactly, size_list
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
-from caffe2_backend.ops.tensor.shape import full
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NUMBERS
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, INT32, INT64
 
 family = Family("reduction")
 
+_LARGEST: Final = float(np.finfo(np.float32).max)
+# A product of known axes of at most this size is one of slices.
+_MOST_SLICES: Final = 64
 
-# The axes to reduce: a list, None for no reduction at all, or, where they are computed at run time, a mask over all.
-Axes = list[int] | str | None
+
+def _keep(op: Op) -> bool:
+    return op.args.flag("keepdims", default=True)
 
 
-def _axes(op: Op) -> Axes:
-    idle = op.integer("noop_with_empty_axes", 0)
-    rank = op.rank()
-    attribute = op.integers("axes")
-    known = op.known(1) if op.has_input(1) else None
-    count = op.dim(0, 1) if op.has_input(1) else 0
-    if rank and known is None and count != 0:
-        mask = mask_of(op, named_axes(op, 1, rank), rank)
+def _axes(op: Op) -> Axes | None:
+    """The axes to reduce: the operand, or the attribute of older operators; None for no reduction at all."""
+    idle = op.args.flag("noop_with_empty_axes", default=False)
+    rank, operand = op.rank(op.input(0)), op.optional(1)
+    attribute = op.args.integers("axes", default=())
+    known = None if operand is None else op.known(operand)
+    count = 0 if operand is None else op.static_dim(operand, 0)
+    if operand is not None and rank and known is None and count != 0:
+        mask = axis_mask(op, non_negative_axes(op, operand, rank), rank)
         if count is not None or idle:
             return mask
-        empty = op.emit("EQ", op.emit("Shape", op.input(1)), op.const([0], np.int64))
-        return op.emit("Or", mask, empty)
-    named = (attribute or []) if known is None else [int(axis) for axis in known.reshape(-1)]
+        return mask | op.emit("Shape", operand).equals(op.const([0], INT64))
+    named = attribute if known is None else [int(axis) for axis in known.reshape(-1)]
     if not named:
         return None if idle else list(range(rank))
     return sorted(op.axis(axis, rank) for axis in named)
 
 
-def _reduced(op: Op, kind: str, blob: str, axes: Axes, keep: int) -> str:
-    if not axes:
-        return op.emit("Copy", blob)
-    if isinstance(axes, list):
-        return _of_something(op, kind, op.emit(kind, blob, axes=axes, keepdims=keep), axes)
-    rank = op.rank()
-    split = parted(op, blob, axes, rank)
-    made = _of_something(op, kind, op.emit(kind, split, axes=list(range(0, 2 * rank, 2)), keepdims=0), axes)
-    return made if keep else without(op, made, axes)
-
-
-def _of_something(op: Op, kind: str, made: str, axes: Axes) -> str:
-    """The greatest of no floats at all is minus infinity, for which Caffe2 gives the lowest number."""
-    sizes = [op.dim(axis) for axis in (axes if isinstance(axes, list) else range(op.rank()))]
-    if kind not in ("ReduceMax", "ReduceMin") or all(sizes) or op.dtype() not in (FLOAT, DOUBLE):
-        return made
-    dtype = op.dtype()
-    empty = op.emit("EQ", op.emit("Size", op.input(0)), scalar(op, 0, INT64))
-    far = scalar(op, -np.inf if kind == "ReduceMax" else np.inf, dtype)
-    return op.emit("Add", made, op.emit("Where", empty, far, scalar(op, 0, dtype)))
-
-
-def _dropped(op: Op, blob: str, axes: Axes, keep: int) -> str:
-    """What was reduced with its dims kept, without them where the operator does not keep them."""
-    if keep or not axes:
-        return blob
-    return without(op, blob, axes) if isinstance(axes, str) else op.emit("Squeeze", blob, dims=axes)
-
-
 @family.converts("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2")
-def reduce(op: Op) -> str:
-    keep, axes = op.integer("keepdims", 1), _axes(op)
-    norm = op.type in ("ReduceL1", "ReduceL2")
-    if op.dtype() == BOOL:
-        return _of_bools(op, axes, keep)
-    if axes is None and not norm:
-        return op.input(0)
-    accepted: tuple[DataType, ...] = NUMBERS if op.type in ("ReduceSum", "ReduceMax", "ReduceMin") else (FLOAT, DOUBLE)
-    blob, _ = widened(op, 0, (FLOAT,) if norm else accepted)
-    made = op.emit("Abs", blob) if norm and not axes else _reduced(op, op.type, blob, axes, keep)
-    return narrowed(op, made, op.dtype())
+def reduce(op: Op) -> Value:
+    """``ReduceSum(data, axes=None; keepdims=1, noop_with_empty_axes=0) -> reduced`` and others: the same names."""
+    keep, axes, data = _keep(op), _axes(op), op.input(0)
+    is_norm = op.type in ("ReduceL1", "ReduceL2")
+    if op.dtype(data) == BOOL:
+        return _reduce_bools(op, data, axes, keep=keep)
+    if axes is None and not is_norm:
+        return data
+    numbers = NUMBERS if op.type in ("ReduceSum", "ReduceMax", "ReduceMin") else (FLOAT, DOUBLE)
+    value = computable(op, data, (FLOAT,) if is_norm else numbers)
+    made = value.absolute() if not axes and is_norm else reduce_axes(op, op.type, value, axes or [], keep=keep)
+    return cast_back(op, made, data)
 
 
-def _of_bools(op: Op, axes: Axes, keep: int) -> str:
-    """Whether any is true, or whether none is false."""
+def _reduce_bools(op: Op, data: Value, axes: Axes | None, *, keep: bool) -> Value:
+    """ReduceMax: whether any is true; ReduceMin: whether none is false. Caffe2 reduces no bools: they are counted."""
     if op.type not in ("ReduceMax", "ReduceMin"):
-        op.require(0, *NUMBERS)
+        op.require(data, *NUMBERS)
     if axes is None:
-        return op.input(0)
-    least = op.type == "ReduceMin"
-    counted = op.cast(op.emit("Not", op.input(0)) if least else op.input(0), INT32)
-    found = op.emit("GT", _reduced(op, "ReduceSum", counted, axes, keep), scalar(op, 0, INT32))
-    return op.emit("Not", found) if least else found
+        return data
+    is_min = op.type == "ReduceMin"
+    counted = (~data if is_min else data).cast(INT32)
+    found = reduce_axes(op, "ReduceSum", counted, axes, keep=keep) > 0
+    return ~found if is_min else found
 
 
 @family.converts("ReduceSumSquare")
-def sum_of_squares(op: Op) -> str:
-    keep, axes = op.integer("keepdims", 1), _axes(op)
-    blob, _ = widened(op, 0)
-    square = op.emit("Mul", blob, blob)
-    return narrowed(op, square if axes is None else _reduced(op, "ReduceSum", square, axes, keep), op.dtype())
+def reduce_sum_square(op: Op) -> Value:
+    """``ReduceSumSquare(data, axes=None; keepdims=1, ...) -> reduced``: Mul and ReduceSum."""
+    keep, axes = _keep(op), _axes(op)
+    value = computable(op, op.input(0))
+    square = value * value
+    made = square if axes is None else reduce_axes(op, "ReduceSum", square, axes, keep=keep)
+    return cast_back(op, made, op.input(0))
 
 
 @family.converts("ReduceLogSum")
-def log_of_sum(op: Op) -> str:
-    keep, axes = op.integer("keepdims", 1), _axes(op)
-    op.require(0, FLOAT)
-    blob = op.input(0)
-    return op.emit("Log", blob if axes is None else _reduced(op, "ReduceSum", blob, axes, keep))
+def reduce_log_sum(op: Op) -> Value:
+    """``ReduceLogSum(data, axes=None; keepdims=1, ...) -> reduced``: ReduceSum and Log."""
+    keep, axes, data = _keep(op), _axes(op), op.require(op.input(0), FLOAT)
+    return op.emit("Log", data if axes is None else reduce_axes(op, "ReduceSum", data, axes, keep=keep))
 
 
 @family.converts("ReduceLogSumExp")
-def log_of_sum_of_exponentials(op: Op) -> str:
-    """The greatest is taken out first, so that no exponential overflows; one that is infinite leaves no NaN."""
-    keep, axes = op.integer("keepdims", 1), _axes(op)
-    op.require(0, FLOAT)
+def reduce_log_sum_exp(op: Op) -> Value:
+    """``ReduceLogSumExp(data, axes=None; keepdims=1, ...) -> reduced``: max + log(sum(exp(x - max))).
+
+    The maximum, limited to finite numbers, is subtracted so that no exponential overflows.
+    """
+    keep, axes, data = _keep(op), _axes(op), op.require(op.input(0), FLOAT)
     if axes is None:
-        return op.input(0)
-    top = op.emit("Clip", _reduced(op, "ReduceMax", op.input(0), axes, 1), min=-LARGEST, max=LARGEST)
-    grown = op.emit("Exp", op.emit("Sub", op.input(0), top))
-    kept = op.emit("Add", op.emit("Log", _reduced(op, "ReduceSum", grown, axes, 1)), top)
-    return _dropped(op, kept, axes, keep)
+        return data
+    top = op.emit("Clip", reduce_axes(op, "ReduceMax", data, axes, keep=True), min=-_LARGEST, max=_LARGEST)
+    total = reduce_axes(op, "ReduceSum", op.emit("Exp", data - top), axes, keep=True)
+    made = op.emit("Log", total) + top
+    return made if keep else drop_reduced(op, made, axes)
 
 
 @family.converts("ReduceProd")
-def product_of_all(op: Op) -> str:
-    """Slices of each axis, multiplied; where their number is not known, halves of all, again and again."""
-    keep, axes = op.integer("keepdims", 1), _axes(op)
-    blob, dtype = widened(op, 0)
-    if isinstance(axes, list) and all(0 < (op.dim(axis) or 0) <= _MOST_SLICES for axis in axes):
+def reduce_prod(op: Op) -> Value:
+    """``ReduceProd(data, axes=None; keepdims=1, ...) -> reduced``: Mul of the slices of each axis, or a loop."""
+    keep, axes, data = _keep(op), _axes(op), op.input(0)
+    value = computable(op, data)
+    if isinstance(axes, list) and all(0 < (op.static_dim(data, axis) or 0) <= _MOST_SLICES for axis in axes):
         for axis in axes:
-            size = op.dim(axis) or 0
+            size = op.static_dim(data, axis) or 0
             if size > 1:
-                parts = op.emit("Split", blob, outputs=size, axis=axis)
-                blob = fold(lambda a, b: op.emit("Mul", a, b), parts)
+                value = fold(lambda a, b: a * b, op.emit("Split", value, outputs=size, axis=axis))
     elif axes:
-        blob = _multiplied(op, blob, dtype, axes)
-    return narrowed(op, _dropped(op, blob, axes, keep), op.dtype())
+        value = _product_of_any(op, value, axes)
+    return cast_back(op, value if keep or not axes else drop_reduced(op, value, axes), data)
 
 
-def _multiplied(op: Op, blob: str, dtype: DataType, axes: Axes) -> str:
-    rank = op.rank()
-    mask = axes if isinstance(axes, str) else op.const(np.isin(np.arange(rank), axes or []))
-    split = parted(op, blob, mask, rank)
-    inside, outside = chosen_dims(op, blob, mask, rank)
-    first = moved(op, split, [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)])
-    rows = resized(op, first, concat(op, [product_of(op, inside, rank), outside], 0))
-    ones = resized(op, full(op, [outside], dtype, 1), joined(op, [1, outside]))
-    return resized(op, combined(op, "Mul", rows, ones), outside)
-
-
-_MOST_SLICES = 64
-
-
-@family.converts("Softmax")
-def softmax(op: Op) -> str:
-    rank = op.rank()
-    axis = op.axis(op.integer("axis", -1), rank)
-    op.require(0, FLOAT)
-    return along_last(op, op.input(0), axis, rank, lambda last: op.emit("Softmax", last, axis=rank - 1))
-
-
-@family.converts("LogSoftmax")
-def log_softmax(op: Op) -> str:
-    axis = op.axis(op.integer("axis", -1), op.rank())
-    op.require(0, FLOAT)
-    moved_ = op.emit("Sub", op.input(0), _reduced(op, "ReduceMax", op.input(0), [axis], 1))
-    return op.emit("Sub", moved_, op.emit("Log", _reduced(op, "ReduceSum", op.emit("Exp", moved_), [axis], 1)))
-
-
-@family.converts("Hardmax")
-def hardmax(op: Op) -> str:
-    rank = op.rank()
-    axis = op.axis(op.integer("axis", -1), rank)
-    op.require(0, FLOAT)
-
-    def compute(last: str) -> str:
-        first = op.emit("ArgMax", last, axis=rank - 1, keepdims=1)
-        size = op.dim(axis)
-        end = op.const([size], np.int64) if size is not None else dim_of(op, op.input(0), axis)
-        places = op.emit("Range", op.const([0], np.int64), end, op.const([1], np.int64))
-        return op.cast(op.emit("EQ", first, places), FLOAT)
-
-    return along_last(op, op.input(0), axis, rank, compute)
-
-
-@family.converts("MeanVarianceNormalization")
-def mean_variance(op: Op) -> str:
-    axes = [op.axis(axis, op.rank()) for axis in op.integers("axes") or [0, 2, 3]]
-    op.require(0, FLOAT)
-    centred = op.emit("Sub", op.input(0), _reduced(op, "ReduceMean", op.input(0), axes, 1))
-    spread = op.emit("Sqrt", _reduced(op, "ReduceMean", op.emit("Sqr", centred), axes, 1))
-    return op.emit("Div", centred, op.emit("Add", spread, scalar(op, 1e-9, FLOAT)))
-
-
-@family.converts("LpNormalization")
-def lp_normalization(op: Op) -> str:
-    """Where the norm is zero, so are all its entries, and what is given."""
-    axis = op.axis(op.integer("axis", -1), op.rank())
-    op.require(0, FLOAT)
-    kind = "ReduceL1" if op.integer("p", 2) == 1 else "ReduceL2"
-    norm = _reduced(op, kind, op.input(0), [axis], 1)
-    none = op.cast(op.emit("LE", norm, scalar(op, 0, FLOAT)), FLOAT)  # zeros of no norm stay zeros
-    return op.emit("Div", op.input(0), op.emit("Add", norm, none))
-
-
-@family.converts("LayerNormalization")
-def layer_normalization(op: Op) -> tuple[str, str, str]:
-    """(x - mean) / sqrt(variance + epsilon), times scale, plus bias, over the last axes; mean and inverse deviation."""
-    rank = op.rank()
-    axis = op.axis(op.integer("axis", -1), rank)
-    epsilon = op.number("epsilon", 1e-5)
-    op.ignore("stash_type")
-    op.require(0, FLOAT)
-    axes = list(range(axis, rank))
-    mean = _reduced(op, "ReduceMean", op.input(0), axes, 1)
-    centred = op.emit("Sub", op.input(0), mean)
-    variance = _reduced(op, "ReduceMean", op.emit("Sqr", centred), axes, 1)
-    deviation = op.emit("Sqrt", op.emit("Add", variance, scalar(op, epsilon, FLOAT)))
-    scaled = op.emit("Mul", op.emit("Div", centred, deviation), op.input(1))
-    made = op.emit("Add", scaled, op.input(2)) if op.has_input(2) else scaled
-    return made, mean, op.emit("Reciprocal", deviation) if op.wants(2) else ""
-
-
-@family.converts("RMSNormalization")
-def root_mean_square_normalization(op: Op) -> str:
-    """X / sqrt(mean of squares + epsilon) over the last axes, times scale."""
-    rank = op.rank()
-    axis = op.axis(op.integer("axis", -1), rank)
-    epsilon = op.number("epsilon", 1e-5)
-    op.ignore("stash_type")
-    op.require(0, FLOAT)
-    op.require(1, FLOAT)
-    square = _reduced(op, "ReduceMean", op.emit("Sqr", op.input(0)), list(range(axis, rank)), 1)
-    size = op.emit("Sqrt", op.emit("Add", square, scalar(op, epsilon, FLOAT)))
-    return op.emit("Mul", op.emit("Div", op.input(0), size), op.input(1))
+def _product_of_any(op: Op, value: Value, axes: Axes) -> Value:
+    """The product over axes of unknown sizes, which are kept: rows of the reduced axes, multiplied in a loop."""
+    rank = op.rank(op.input(0))
+    mask = axes if isinstance(axes, Value) else op.const(np.isin(np.arange(rank), axes), BOOL)
+    split = split_axes(op, value, mask, rank)
+    inside, outside = masked_dims(op, value, mask, rank)
+    first = transpose(op, split, [*range(0, 2 * rank, 2), *range(1, 2 * rank, 2)])
+    rows = reshape_exactly(op, first, concat(op, [product_of_list(op, inside, rank), outside], 0))
+    ones = reshape_exactly(op, full(op, [outside], value.dtype, 1), size_list(op, [1, outside]))
+    return reshape_exactly(op, reduce_rows(op, "Mul", rows, ones), outside)

@@ -1,66 +1,61 @@
-"""Remainders of numbers that are not whole: exact, by doubling."""
+"""Exact remainders of floating-point numbers, by doubling and halving the divisor.
+
+a - trunc(a / b) * b rounds where the quotient is large. Shift and subtract does not: the divisor b is doubled while it
+is at most a, which is exact; then, from the largest multiple down to b itself, each one that is at most the rest is
+subtracted from it, which is exact too, since the rest is less than twice the multiple (Sterbenz's lemma).
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from caffe2_backend.emit.fill import zeros_like
+from caffe2_backend.emit.loops import is_true, while_loop
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import INT32
 
-from caffe2_backend.emit.dynamic import repeated, zeros_like
-from caffe2_backend.emit.shapes import scalar
-from caffe2_backend.lowering.op import DOUBLE, FLOAT, INT32, Op
 
-
-def any_of(op: Op, mask: str, rank: int) -> str:
-    """Whether any of a blob's bools is true, bool of no dims."""
+def _any(op: Op, mask: Value, rank: int) -> Value:
+    """Whether any element of a mask is true, bool []."""
     if not rank:
         return mask
-    count = op.emit("ReduceSum", op.cast(mask, INT32), axes=list(range(rank)), keepdims=0)
-    return op.emit("GT", count, scalar(op, 0, INT32))
+    return op.emit("ReduceSum", mask.cast(INT32), axes=list(range(rank)), keepdims=0) > 0
 
 
-def remainder(op: Op, a: str, b: str, dtype: object, rank: int) -> str:
-    """What is left of ``a`` when ``b`` is taken from it as often as it can be, with the sign of ``a``.
+def remainder(op: Op, a: Value, b: Value, rank: int) -> Value:
+    """The remainder of a / b with the sign of ``a``; both are of one shape, float or double.
 
-    ``b`` is doubled up to ``a``, and taken away on the way back: every one of these steps is exact. Both are of one
-    shape, floats or doubles. Of infinity, and by zero, it is NaN; by infinity it is ``a``.
+    NaN where ``a`` is infinite or ``b`` is zero, ``a`` where ``b`` is infinite, as C's fmod has it.
     """
-    kind = DOUBLE if dtype == DOUBLE else FLOAT
-    zero = scalar(op, 0, kind)
-    x, y = (op.emit("Where", op.emit("LT", n, zero), op.emit("Negative", n), n) for n in (a, b))
-    zeros = zeros_like(op, x, kind)
-    ones, nans = op.emit("Add", zeros, scalar(op, 1, kind)), op.emit("Div", zeros, zeros)
-    finite, bounded = (op.emit("GE", op.emit("Sub", n, n), zero) for n in (x, y))
-    above = op.emit("GT", y, zero)
-    proper = op.emit("And", finite, op.emit("And", above, bounded))
-    start, divisor = op.emit("Where", proper, x, zeros), op.emit("Where", proper, y, ones)
+    zero = op.const(0, a.dtype)
+    x, y = (op.emit("Where", n < zero, -n, n) for n in (a, b))
+    zeros = zeros_like(op, x, x.dtype)
+    ones, nans = zeros + op.const(1, x.dtype), zeros / zeros
+    x_is_finite, y_is_finite = (n - n >= zero for n in (x, y))  # infinity - infinity is NaN
+    is_positive = y > zero
+    is_proper = x_is_finite & (is_positive & y_is_finite)
+    start, divisor = op.emit("Where", is_proper, x, zeros), op.emit("Where", is_proper, y, ones)
 
-    def double(inside: Op, step: str) -> tuple[str, str]:
-        twice = inside.emit("Add", step, step)
-        step = inside.emit("Where", inside.emit("LE", twice, start), twice, step)
-        more = inside.emit("LE", inside.emit("Add", step, step), start)
-        return any_of(inside, more, rank), step
+    def double(multiple: Value) -> tuple[Value, Value]:
+        twice = multiple + multiple
+        multiple = op.emit("Where", twice <= start, twice, multiple)
+        return _any(op, multiple + multiple <= start, rank), multiple
 
-    def back(inside: Op, rest: str, step: str) -> tuple[str, str, str]:
-        rest = inside.emit("Where", inside.emit("GE", rest, step), inside.emit("Sub", rest, step), rest)
-        more = inside.emit("GT", step, divisor)
-        halved = inside.emit("Mul", step, scalar(inside, 0.5, kind))
-        return any_of(inside, more, rank), rest, inside.emit("Where", more, halved, step)
+    def subtract(rest: Value, multiple: Value) -> tuple[Value, Value, Value]:
+        rest = op.emit("Where", rest >= multiple, rest - multiple, rest)
+        is_larger = multiple > divisor
+        return _any(op, is_larger, rank), rest, op.emit("Where", is_larger, multiple * 0.5, multiple)
 
-    always = op.const(True, np.bool_)  # noqa: FBT003 - a value, no flag
-    (largest,) = repeated(op, always, [divisor], double)
-    rest, _ = repeated(op, always, [start, largest], back)
-    rest = op.emit("Where", proper, rest, nans)
-    rest = op.emit("Where", op.emit("And", finite, op.emit("And", above, op.emit("Not", bounded))), x, rest)
-    return op.emit("Where", op.emit("LT", a, zero), op.emit("Negative", rest), rest)
+    (largest,) = while_loop(op, is_true(op), [divisor], double)
+    rest, _ = while_loop(op, is_true(op), [start, largest], subtract)
+    rest = op.emit("Where", is_proper, rest, nans)
+    rest = op.emit("Where", x_is_finite & (is_positive & ~y_is_finite), x, rest)
+    return op.emit("Where", a < zero, -rest, rest)
 
 
-def with_sign_of_divisor(op: Op, rest: str, b: str, dtype: object) -> str:
-    """A remainder that is not zero and has not the divisor's sign has the divisor added; a zero takes that sign."""
-    kind = DOUBLE if dtype == DOUBLE else FLOAT
-    zero = scalar(op, 0, kind)
-    none = op.emit("And", op.emit("LE", rest, zero), op.emit("GE", rest, zero))
-    below = op.emit("LT", b, zero)
-    opposite = op.emit("Xor", op.emit("LT", rest, zero), below)
-    moved = op.emit("Where", opposite, op.emit("Add", rest, b), rest)
-    nothing = op.emit("Sub", rest, rest)
-    signed = op.emit("Where", below, op.emit("Negative", nothing), nothing)
-    return op.emit("Where", none, signed, moved)
+def with_sign_of_divisor(op: Op, rest: Value, b: Value) -> Value:
+    """A remainder with the sign of the divisor ``b``: ``b`` is added where the signs differ; zeros get its sign too."""
+    zero = op.const(0, b.dtype)
+    is_zero, is_negative = rest.equals(zero), b < zero
+    moved = op.emit("Where", (rest < zero) ^ is_negative, rest + b, rest)
+    zeros = rest - rest
+    return op.emit("Where", is_zero, op.emit("Where", is_negative, -zeros, zeros), moved)

@@ -2,122 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 
-from caffe2_backend.emit.dynamic import repeated, resized
-from caffe2_backend.emit.indices import flat_places, indices, row_places
-from caffe2_backend.emit.shapes import (
-    NUMBERS,
-    Part,
-    concat,
-    dim_parts,
-    greater,
-    joined,
-    moved,
-    places_along,
-    product,
-    reshaped,
-    shape_of,
-    widened,
-    written,
-)
+from caffe2_backend.emit.broadcast import elementwise_max, elementwise_min
+from caffe2_backend.emit.conversion import computable
+from caffe2_backend.emit.indices import flat_indices, non_negative, row_indices
+from caffe2_backend.emit.loops import while_loop
+from caffe2_backend.emit.selection import concat, gather, inverse, scatter_rows, transpose
+from caffe2_backend.emit.shapes import Size, arange, as_vector, dims_of, product, reshape, reshape_exactly, shape_of
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import FLOAT, FLOAT16, INT32, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NUMBERS
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import FLOAT, FLOAT16, INT32, INT64
 
-family = Family("scattering")
+family = Family("scatter")
 
-Combine = Callable[[Op, str, str], str]
-_REDUCTIONS: dict[str, Combine] = {
-    "add": lambda op, old, new: op.emit("Add", old, new),
-    "mul": lambda op, old, new: op.emit("Mul", old, new),
-    "max": greater,
-    "min": lambda op, old, new: greater(op, old, new, least=True),
+Combine = Callable[[Op, Value, Value], Value]
+_REDUCTIONS: Final[dict[str, Combine]] = {
+    "add": lambda _, old, new: old + new,
+    "mul": lambda _, old, new: old * new,
+    "max": elementwise_max,
+    "min": elementwise_min,
 }
 
 
 @family.converts("ScatterElements", "Scatter")
-def scatter_elements(op: Op) -> str:
-    axis = op.axis(op.integer("axis", 0), op.rank())
-    places = op.reshape(flat_places(op, axis), [-1])
-    return _scattered(op, [product(op, dim_parts(op, 0))], places, [-1])
+def scatter_elements(op: Op) -> Value:
+    """``ScatterElements(data, indices, updates; axis=0, reduction="none") -> output``: ScatterAssign into a copy."""
+    data = op.input(0)
+    axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
+    rows = flat_indices(op, data, op.input(1), axis).reshape([-1])
+    return _scatter(op, [product(op, dims_of(op, data))], rows, [-1])
 
 
 @family.converts("ScatterND")
-def scatter_nd(op: Op) -> str:
-    places, depth = row_places(op)
-    parts = dim_parts(op, 0)
-    width = product(op, parts[depth:])
-    return _scattered(op, [product(op, parts[:depth]), width], op.reshape(places, [-1]), [-1, width])
+def scatter_nd(op: Op) -> Value:
+    """``ScatterND(data, indices, updates; reduction="none") -> output``: ScatterAssign of rows into a copy."""
+    data = op.input(0)
+    rows, depth = row_indices(op, data, op.input(1))
+    dims = dims_of(op, data)
+    width = product(op, dims[depth:])
+    return _scatter(op, [product(op, dims[:depth]), width], rows.reshape([-1]), [-1, width])
 
 
-def _scattered(op: Op, rows: list[Part], places: str, updates: list[Part]) -> str:
-    """The operand, as ``rows``, with the rows at ``places`` replaced by those of input 2, or combined with them."""
-    kind, dtype = op.text("reduction", "none"), op.dtype()
-    if kind not in ("none", *_REDUCTIONS):
-        op.unsupported(f"reduction {kind!r}", code="invalid-argument")
-    blob, held = _held(op, 0)
-    flat = reshaped(op, op.emit("Copy", blob), rows)
-    new = reshaped(op, _held(op, 2)[0], updates)
-    if kind == "none":
-        flat = written(op, flat, places, new)
-    elif kind == "add" and held == FLOAT and isinstance(rows[0], int) and rows[0] > 0:
-        whole = concat(op, [op.const(np.arange(rows[0]), np.int32), op.cast(places, INT32)], 0)
-        flat = op.emit("UnsortedSegmentSum", concat(op, [flat, new], 0), whole)
+def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequence[Size]) -> Value:
+    """The operand, reshaped to rows, with the rows at indices replaced by the updates, or combined with them."""
+    reduction, data = op.args.text("reduction", default="none"), op.input(0)
+    if reduction not in ("none", *_REDUCTIONS):
+        names = ", ".join(("none", *_REDUCTIONS))
+        op.unsupported(f"reduction must be one of {names}, not {reduction!r}", code="invalid-argument")
+    held = _writable(op, data)
+    flat = reshape(op, op.emit("Copy", held), shape)
+    updates = reshape(op, _writable(op, op.input(2)), updates_shape)
+    count = shape[0].integer
+    if reduction == "none":
+        flat = scatter_rows(op, flat, indices, updates)
+    elif reduction == "add" and held.dtype == FLOAT and count is not None and count > 0:
+        segments = concat(op, [op.const(np.arange(count), INT32), indices.cast(INT32)], 0)
+        flat = op.emit("UnsortedSegmentSum", concat(op, [flat, updates], 0), segments)
     else:
-        flat = _combined(op, flat, places, new, _REDUCTIONS[kind])
-    shaped = reshaped(op, flat, dim_parts(op, 0)) if op.dims() else resized(op, flat, shape_of(op, blob, op.rank()))
-    return shaped if dtype in NUMBERS else op.cast(shaped, dtype)
+        flat = _combine_rows(op, flat, indices, updates, _REDUCTIONS[reduction])
+    restored = (
+        reshape(op, flat, dims_of(op, data)) if op.static_shape(data) else reshape_exactly(op, flat, shape_of(op, held))
+    )
+    return restored if data.dtype in NUMBERS else restored.cast(data.dtype)
 
 
-def _held(op: Op, index: int) -> tuple[str, object]:
-    """An operand in a type in which Caffe2 writes at indices, and that type."""
-    if op.dtype(index) in (FLOAT16, *NUMBERS):
-        return widened(op, index)
-    return op.cast(op.input(index), INT32), INT32
+def _writable(op: Op, value: Value) -> Value:
+    """An operand in a type in which Caffe2 writes at indices; others than numbers are written as int32."""
+    if op.dtype(value) in (FLOAT16, *NUMBERS):
+        return computable(op, value)
+    return value.cast(INT32)
 
 
-def _combined(op: Op, flat: str, places: str, rows: str, combine: Combine) -> str:
-    """Rows of a place that is named more than once are combined in turn: first all first ones, and so on."""
-    numbers = places_along(op, op.emit("Shape", places))
-    column = op.reshape(places, [-1, 1])
-    same = op.emit("And", op.emit("EQ", column, places), op.emit("GT", op.reshape(numbers, [-1, 1]), numbers))
-    turn_of = op.emit("ReduceSum", op.cast(same, INT64), axes=[1], keepdims=0)
-    last = op.reshape(op.emit("ReduceMax", turn_of, axes=[0], keepdims=1), [1])
+def _combine_rows(op: Op, flat: Value, indices: Value, rows: Value, combine: Combine) -> Value:
+    """Rows combined with updates where an index may be given more than once.
 
-    def step(inside: Op, made: str, turn: str) -> tuple[str, str, str]:
-        chosen = inside.emit("BooleanMask", numbers, inside.emit("EQ", turn_of, turn))
-        place = inside.emit("Gather", places, chosen)
-        new = combine(inside, inside.emit("Gather", made, place), inside.emit("Gather", rows, chosen))
-        made = written(inside, inside.emit("Copy", made), place, new)
-        following = inside.emit("Add", turn, inside.const([1], np.int64))
-        return inside.reshape(inside.emit("LE", following, last), []), made, following
+    The update that has k earlier ones with the same index has its turn in round k, so that the indices of a round are
+    different.
+    """
+    numbers = arange(op, op.emit("Shape", indices))
+    is_earlier = indices.reshape([-1, 1]).equals(indices) & (numbers.reshape([-1, 1]) > numbers)
+    turn_of = op.emit("ReduceSum", is_earlier.cast(INT64), axes=[1], keepdims=0)
+    last = op.emit("ReduceMax", turn_of, axes=[0], keepdims=1).reshape([1])
 
-    first = op.const([0], np.int64)
-    return repeated(op, op.emit("LE", first, last), [flat, first], step)[0]
+    def step(made: Value, turn: Value) -> tuple[Value, Value, Value]:
+        chosen = op.emit("BooleanMask", numbers, turn_of.equals(turn))
+        targets = gather(op, indices, 0, chosen)
+        combined = combine(op, gather(op, made, 0, targets), gather(op, rows, 0, chosen))
+        made = scatter_rows(op, op.emit("Copy", made), targets, combined)
+        following = turn + op.const([1], INT64)
+        return (following <= last).reshape([]), made, following
+
+    first = op.const([0], INT64)
+    return while_loop(op, first <= last, [flat, first], step)[0]
 
 
 @family.converts("TensorScatter")
-def tensor_scatter(op: Op) -> str:
-    """Rows of a cache from a place on that each item of the batch names; a circular one goes on at its start."""
-    rank = op.rank()
-    axis = op.axis(op.integer("axis", -2), rank)
-    circular = op.text("mode", "linear") == "circular"
+def tensor_scatter(op: Op) -> Value:
+    """``TensorScatter(past, update, write_indices=None; axis=-2, mode="linear") -> present``: ScatterAssign.
+
+    Each item of the batch names where its rows are written; with mode circular they continue at the start of the axis.
+    """
+    past, update = op.input(0), op.input(1)
+    rank = op.rank(past)
+    axis = op.axis(op.args.integer("axis", default=-2), rank)
+    circular = op.args.text("mode", default="linear") == "circular"
     if not axis:
-        op.unsupported("the axis of the batch", code="invalid-argument")
+        op.unsupported("axis must not be the batch axis (0)", code="invalid-argument")
     order = [0, axis, *(i for i in range(1, rank) if i != axis)]
-    cache, update = ([dim_parts(op, k)[i] for i in order] for k in range(2))
-    items, size = reshaped(op, places_along(op, cache[0]), [cache[0], 1]), joined(op, [cache[1]])
-    steps = places_along(op, update[1])
+    dims, update_dims = ([dims_of(op, value)[i] for i in order] for value in (past, update))
+    items, size = reshape(op, arange(op, dims[0]), [dims[0], 1]), as_vector(op, dims[1])
+    steps = arange(op, update_dims[1])
     if op.has_input(2):
-        steps = op.emit("Add", reshaped(op, indices(op, 2, axis), [cache[0], 1]), steps)
+        steps = reshape(op, non_negative(op, op.input(2), past, axis), [dims[0], 1]) + steps
     if circular:
-        steps = op.emit("Sub", steps, op.emit("Mul", op.emit("Div", steps, size), size))
-    places = op.reshape(op.emit("Add", op.emit("Mul", items, size), steps), [-1])
-    width = product(op, cache[2:])
-    blob, dtype = _held(op, 0)[0], op.dtype()
-    flat = reshaped(op, op.emit("Copy", moved(op, blob, order)), [product(op, cache[:2]), width])
-    rows = reshaped(op, moved(op, _held(op, 1)[0], order), [-1, width])
-    shaped = moved(op, reshaped(op, written(op, flat, places, rows), cache), [order.index(i) for i in range(rank)])
-    return shaped if dtype in NUMBERS else op.cast(shaped, dtype)
+        steps = steps - steps.quotient(size) * size
+    rows = (items * size + steps).reshape([-1])
+    width = product(op, dims[2:])
+    flat = reshape(op, op.emit("Copy", transpose(op, _writable(op, past), order)), [product(op, dims[:2]), width])
+    updates = reshape(op, transpose(op, _writable(op, update), order), [-1, width])
+    present = transpose(op, reshape(op, scatter_rows(op, flat, rows, updates), dims), inverse(order))
+    return present if past.dtype in NUMBERS else present.cast(past.dtype)

@@ -1,74 +1,71 @@
-"""Shapes: reshape, transpose, join and split, and what fills them."""
+"""Shapes: reshapes, transposes, joins and splits, and tensors that follow from a shape."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.emit.dynamic import mask_of, named_axes, product_of, resized, spread, without, zeros_like
+from caffe2_backend.emit.broadcast import elementwise_max, elementwise_min, expand
+from caffe2_backend.emit.conversion import cast_back, computable
+from caffe2_backend.emit.fill import full, zeros_like
+from caffe2_backend.emit.masks import axis_mask, drop_axes, non_negative_axes, scatter_over
+from caffe2_backend.emit.selection import concat, slice_axis, transpose
 from caffe2_backend.emit.shapes import (
-    NARROW,
-    NUMBERS,
-    Part,
-    concat,
-    cut,
+    Size,
+    arange,
     dim_of,
-    dim_parts,
-    expanded,
-    from_float,
-    greater,
-    joined,
-    moved,
-    narrowed,
-    places_along,
+    dims_of,
     product,
-    reshaped,
-    scalar,
+    product_of_list,
+    reshape,
+    reshape_exactly,
     shape_of,
-    widened,
 )
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, CAFFE2_TYPES, FLOAT, INT32, INT64, Op
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NUMBERS
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, INT32, INT64
 
 family = Family("shape")
 
 
 @family.converts("Reshape")
-def reshape(op: Op) -> str:
-    """With ``allowzero`` a dim of zero is none of the operand's, as it is in Caffe2."""
-    allow_zero = op.integer("allowzero", 0)
-    known = op.known(1)
+def reshape_(op: Op) -> Value:
+    """``Reshape(data, shape; allowzero=0) -> reshaped``: Reshape, where a dim of 0 keeps that of the operand.
+
+    With ``allowzero`` a dim of 0 is 0: a ResizeLike of a template.
+    """
+    allow_zero = op.args.flag("allowzero", default=False)
+    data, shape = op.input(0), op.input(1)
+    known = op.known(shape)
     if known is not None and (not allow_zero or 0 not in known):
-        return op.reshape(op.input(0), known.tolist())
+        return data.reshape(known.tolist())
     if not allow_zero:
-        return op.emit("Reshape", op.input(0), op.input(1), outputs=2)[0]
-    complete = known is not None or _are_sizes(op.value(1))
-    return resized(op, op.input(0), op.input(1) if complete else _complete(op))
+        return op.emit("Reshape", data, shape, outputs=2)[0]
+    is_complete = known is not None or _are_sizes(op.operand(1))
+    return reshape_exactly(op, data, shape if is_complete else _without_inferred(op, data, shape))
 
 
-def _complete(op: Op) -> str:
-    """The shape at input 1 with what is left of the operand's entries in the place of -1."""
-    count, asked = op.dim(0, 1), op.input(1)
+def _without_inferred(op: Op, data: Value, shape: Value) -> Value:
+    """A shape whose -1 is replaced by the number of elements divided by the product of the other dims."""
+    count = op.static_dim(shape, 0)
     if count is None:
-        op.unsupported("a shape of unknown rank", code="needs-shape")
-    left = op.emit("EQ", asked, op.const([-1] * count, np.int64))
-    others = product_of(op, op.emit("Where", left, op.const([1] * count, np.int64), asked), count)
-    rest = op.emit("Div", op.emit("Size", op.input(0)), greater(op, others, op.const([1], np.int64)))
-    return op.emit("Where", left, op.emit("Mul", op.const([1] * count, np.int64), rest), asked)
-
-
-@family.converts("Flatten")
-def flatten(op: Op) -> str:
-    rank = op.rank()
-    axis = op.integer("axis", 1)
-    return op.emit("Flatten", op.input(0), axis=axis + rank if axis < 0 else axis)
+        op.needs_shape("the rank of the result is unknown")
+    ones = op.const([1] * count, INT64)
+    is_inferred = shape.equals(op.const([-1] * count, INT64))
+    others = product_of_list(op, op.emit("Where", is_inferred, ones, shape), count)
+    rest = op.emit("Size", data).quotient(elementwise_max(op, others, op.const([1], INT64)))
+    return op.emit("Where", is_inferred, ones * rest, shape)
 
 
 def _are_sizes(value: ir.Value | None) -> bool:
-    """Whether a list of dims is known to have none below zero."""
-    node = None if value is None else value.producer()
-    if value is not None and value.const_value is not None:
+    """Whether the elements of a list are certainly not negative."""
+    if value is None:
+        return False
+    if value.const_value is not None:
         return bool((value.const_value.numpy() >= 0).all())
+    node = value.producer()
     if node is None or node.domain:
         return False
     if node.op_type in ("Identity", "Squeeze", "Unsqueeze", "Gather", "Slice"):
@@ -76,229 +73,229 @@ def _are_sizes(value: ir.Value | None) -> bool:
     return node.op_type in ("Shape", "Size") or (node.op_type == "Concat" and all(map(_are_sizes, node.inputs)))
 
 
+@family.converts("Flatten")
+def flatten(op: Op) -> Value:
+    """``Flatten(input; axis=1) -> output``: Flatten."""
+    axis = op.args.integer("axis", default=1)
+    return op.emit("Flatten", op.input(0), axis=axis + op.rank(op.input(0)) if axis < 0 else axis)
+
+
 @family.converts("Transpose")
-def transpose(op: Op) -> str:
-    order = op.integers("perm")
-    if order is None:
-        order = list(range(op.rank()))[::-1]
-    return moved(op, op.input(0), order, op.dtype())
+def transpose_(op: Op) -> Value:
+    """``Transpose(data; perm) -> transposed``: Transpose; the axes in reverse by default."""
+    data = op.input(0)
+    op.dtype(data)
+    order = op.args.integers("perm", default=()) or tuple(reversed(range(op.rank(data))))
+    return transpose(op, data, order)
 
 
 @family.converts("Unsqueeze")
-def unsqueeze(op: Op) -> str:
-    known = op.known(1)
-    count = op.dim(0, 1) if op.rank(1) else 1
+def unsqueeze(op: Op) -> Value:
+    """``Unsqueeze(data, axes) -> expanded``: ExpandDims, or a reshape where the axes are computed at run time."""
+    data, axes = op.input(0), op.input(1)
+    known = op.known(axes)
+    count = op.static_dim(axes, 0) if op.rank(axes) else 1
     if known is None and count is None:
-        op.unsupported("an unknown number of axes", code="needs-shape")
-    rank = op.rank() + (known.size if known is not None else count or 0)
+        op.needs_shape("the number of axes is unknown")
+    rank = op.rank(data) + (known.size if known is not None else count or 0)
     if known is not None:
-        return op.emit("ExpandDims", op.input(0), dims=sorted(op.axis(int(axis), rank) for axis in known.reshape(-1)))
-    if not op.rank():
-        return op.reshape(op.input(0), [1] * rank)
-    mask = mask_of(op, named_axes(op, 1, rank), rank)
-    places = op.emit("BooleanMask", op.const(np.arange(rank), np.int64), op.emit("Not", mask))
-    return resized(op, op.input(0), spread(op, op.const([1] * rank, np.int64), places, op.emit("Shape", op.input(0))))
+        return op.emit("ExpandDims", data, dims=sorted(op.axis(int(axis), rank) for axis in known.reshape(-1)))
+    if not op.rank(data):
+        return data.reshape([1] * rank)
+    mask = axis_mask(op, non_negative_axes(op, axes, rank), rank)
+    kept = op.emit("BooleanMask", op.const(np.arange(rank), INT64), ~mask)
+    return reshape_exactly(op, data, scatter_over(op, op.const([1] * rank, INT64), kept, op.emit("Shape", data)))
 
 
 @family.converts("Squeeze")
-def squeeze(op: Op) -> str:
-    rank, dims = op.rank(), op.dims()
-    known = op.known(1) if op.has_input(1) else None
+def squeeze(op: Op) -> Value:
+    """``Squeeze(data, axes=None) -> squeezed``: Squeeze, or a reshape where the axes are computed at run time."""
+    data, axes = op.input(0), op.optional(1)
+    rank, shape = op.rank(data), op.static_shape(data)
+    known = None if axes is None else op.known(axes)
     if not rank:
-        return op.input(0)
-    if op.has_input(1) and known is None:
-        return without(op, op.input(0), mask_of(op, named_axes(op, 1, rank), rank))
+        return data
     if known is not None:
-        axes = sorted(op.axis(int(axis), rank) for axis in known.reshape(-1))
-    elif dims is not None:
-        axes = [axis for axis, dim in enumerate(dims) if dim == 1]
+        dropped = sorted(op.axis(int(axis), rank) for axis in known.reshape(-1))
+    elif axes is not None:
+        return drop_axes(op, data, axis_mask(op, non_negative_axes(op, axes, rank), rank))
+    elif shape is not None:
+        dropped = [axis for axis, dim in enumerate(shape) if dim == 1]
     else:
-        return without(op, op.input(0), op.emit("EQ", op.emit("Shape", op.input(0)), op.const([1] * rank, np.int64)))
-    return op.emit("Squeeze", op.input(0), dims=axes) if axes else op.input(0)
+        return drop_axes(op, data, op.emit("Shape", data).equals(op.const([1] * rank, INT64)))
+    return op.emit("Squeeze", data, dims=dropped) if dropped else data
 
 
 @family.converts("Shape")
-def shape(op: Op) -> str:
-    rank = op.rank()
-    start, end = op.integer("start", 0), op.integer("end", rank)
+def shape(op: Op) -> Value:
+    """``Shape(data; start=0, end=None) -> shape``: Shape of the chosen axes."""
+    data = op.input(0)
+    rank = op.rank(data)
+    start, end = op.args.integer("start", default=0), op.args.integer("end", default=rank)
     chosen = list(range(rank))[start:end]
     if len(chosen) == rank:
-        return shape_of(op, op.input(0), rank)
-    return op.emit("Shape", op.input(0), axes=chosen) if chosen else op.const(np.zeros(0, np.int64))
+        return shape_of(op, data)
+    return op.emit("Shape", data, axes=chosen) if chosen else op.const(np.zeros(0), INT64)
 
 
 @family.converts("Size")
-def size(op: Op) -> str:
+def size(op: Op) -> Value:
+    """``Size(data) -> size``: Size."""
     return op.emit("Size", op.input(0))
 
 
 @family.converts("Expand")
-def expand(op: Op) -> str:
-    known = op.known(1)
-    target = op.input(1) if known is None else [int(dim) for dim in known]
-    op.require(0, *NUMBERS, BOOL)
-    return expanded(op, op.input(0), op.dtype(), target)
+def expand_(op: Op) -> Value:
+    """``Expand(input, shape) -> output``: Expand."""
+    known, data = op.known(op.input(1)), op.require(op.input(0), *NUMBERS, BOOL)
+    return expand(op, data, op.input(1) if known is None else op.const(known, INT64))
 
 
 @family.converts("Tile")
-def tile(op: Op) -> str:
-    repeats = op.known(1)
-    op.require(0, *NUMBERS, BOOL)
-    dtype, blob = op.dtype(), op.input(0)
-    if dtype == BOOL:
-        blob = op.cast(blob, INT32)
-    if repeats is not None:
-        for axis, count in enumerate(repeats.tolist()):
+def tile(op: Op) -> Value:
+    """``Tile(input, repeats) -> output``: Tile for each axis."""
+    data, repeats = op.require(op.input(0), *NUMBERS, BOOL), op.input(1)
+    known = op.known(repeats)
+    y = data.cast(INT32) if data.dtype == BOOL else data
+    if known is not None:
+        for axis, count in enumerate(known.tolist()):
             if count != 1:
-                blob = op.emit("Tile", blob, tiles=int(count), axis=axis)
+                y = op.emit("Tile", y, tiles=int(count), axis=axis)
     else:
-        for axis in range(op.rank()):
-            blob = op.emit("Tile", blob, op.cast(cut(op, op.input(1), 0, axis, axis + 1), INT32), axis=axis)
-    return op.cast(blob, dtype) if dtype == BOOL else blob
+        for axis in range(op.rank(data)):
+            y = op.emit("Tile", y, op.emit("Cast", slice_axis(op, repeats, 0, axis, axis + 1), to=INT32), axis=axis)
+    return y.cast(data.dtype)
 
 
 @family.converts("Concat")
-def join(op: Op) -> str:
-    axis = op.axis(op.integer("axis", 0), op.rank())
-    if op.input_count == 1:
-        return op.input(0)
+def concat_(op: Op) -> Value:
+    """``Concat(*inputs; axis) -> concat_result``: Concat."""
+    axis = op.axis(op.args.integer("axis", default=0), op.rank(op.input(0)))
     return concat(op, op.inputs, axis)
 
 
-def _chunks(op: Op, size: str, count: int) -> str:
-    """The sizes of ``count`` pieces of an axis, of which the last may be shorter than the others."""
-    chunk = op.emit("Div", op.emit("Add", size, op.const([count - 1], np.int64)), op.const([count], np.int64))
-    chunks = op.emit("Mul", op.const([1] * count, np.int64), chunk)
-    left = op.emit("Sub", size, op.emit("Mul", op.const(np.arange(count), np.int64), chunk))
-    return greater(op, greater(op, left, op.const([0] * count, np.int64)), chunks, least=True)
+def _chunk_sizes(op: Op, size: Value, count: int) -> Value:
+    """The sizes of ``count`` pieces of an axis: ceil(size / count) each, and what is left for the last ones."""
+    chunk = (size + op.const([count - 1], INT64)).quotient(op.const([count], INT64))
+    chunks = op.const([1] * count, INT64) * chunk
+    left = size - op.const(np.arange(count), INT64) * chunk
+    return elementwise_min(op, elementwise_max(op, left, op.const([0] * count, INT64)), chunks)
 
 
 @family.converts("Split")
-def split(op: Op) -> tuple[str, ...]:
-    axis = op.axis(op.integer("axis", 0), op.rank())
-    count = len(op.node.outputs)
-    op.ignore("num_outputs")
-    if op.has_input(1):
-        sizes = op.known(1)
-        if sizes is None:
-            made = op.emit("Split", op.input(0), op.cast(op.input(1), INT32), outputs=count, axis=axis)
-            return (made,) if isinstance(made, str) else made
-        parts = [int(part) for part in sizes]
+def split(op: Op) -> tuple[Value, ...]:
+    """``Split(input, split=None; axis=0, num_outputs) -> *outputs``: Split; Slice where a piece is empty."""
+    data, given = op.input(0), op.optional(1)
+    axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
+    count = op.output_count
+    op.args.ignore("num_outputs")
+    known = None if given is None else op.known(given)
+    dim = op.static_dim(data, axis)
+    if known is not None:
+        sizes = [int(size) for size in known]
+    elif given is not None or (dim is None and count > 1):
+        parts = given if given is not None else _chunk_sizes(op, dim_of(op, data, axis), count)
+        made = op.emit("Split", data, op.emit("Cast", parts, to=INT32), outputs=count, axis=axis)
+        return (made,) if isinstance(made, Value) else made
     else:
-        dim = op.dim(axis)
-        if dim is None and count > 1:
-            chunks = op.cast(_chunks(op, dim_of(op, op.input(0), axis), count), INT32)
-            made = op.emit("Split", op.input(0), chunks, outputs=count, axis=axis)
-            return (made,) if isinstance(made, str) else made
-        dim = dim or 0
-        chunk = -(-dim // count)
-        parts = [min(chunk, dim - i * chunk) for i in range(count)]
+        chunk = -(-(dim or 0) // count)
+        sizes = [min(chunk, (dim or 0) - i * chunk) for i in range(count)]
     if count == 1:
-        return (op.input(0),)
-    if min(parts) <= 0:
-        starts = np.cumsum([0, *parts])
-        return tuple(cut(op, op.input(0), axis, int(s), int(s) + p) for s, p in zip(starts, parts, strict=False))
-    return op.emit("Split", op.input(0), outputs=count, axis=axis, split=parts)
-
-
-def full(op: Op, dims: list[Part], dtype: ir.DataType, value: float | str) -> str:
-    """A blob of one value, a number or a blob that holds it."""
-    if dtype == ir.DataType.FLOAT16:
-        inner = op.emit("HalfToFloat", value) if isinstance(value, str) else value
-        return from_float(op, full(op, dims, FLOAT, inner), dtype)
-    if dtype == ir.DataType.DOUBLE:
-        held = op.const([value], dtype) if not isinstance(value, str) else op.reshape(value, [1])
-        return op.emit("Add", op.cast(full(op, dims, FLOAT, 0), dtype), held)
-    if dtype not in (FLOAT, INT32, INT64, BOOL):
-        if dtype not in NARROW:
-            op.unsupported(f"Caffe2 fills no {dtype.name.lower()}", code="dtype")
-        inner = value if not isinstance(value, str) else op.cast(value, INT32)
-        return op.cast(full(op, dims, INT32, inner), dtype)
-    number = 0 if isinstance(value, str) else value
-    plain: float = float(number) if dtype == FLOAT else int(number)
-    made = op.emit("ConstantFill", joined(op, dims), input_as_shape=1, dtype=CAFFE2_TYPES[dtype], value=plain)
-    if isinstance(value, str):
-        return op.emit("Or" if dtype == BOOL else "Add", made, op.reshape(value, [1]))
-    return made
+        return (data,)
+    if min(sizes) <= 0:
+        starts = np.cumsum([0, *sizes])
+        return tuple(
+            slice_axis(op, data, axis, int(start), int(start) + size)
+            for start, size in zip(starts, sizes, strict=False)
+        )
+    return op.emit("Split", data, outputs=count, axis=axis, split=sizes)
 
 
 @family.converts("ConstantOfShape")
-def constant_of_shape(op: Op) -> str:
-    value = op.tensor("value")
-    dtype = op.output_dtype(0)
-    number = 0 if value is None else value.reshape(-1)[0].item()
-    if op.dims(1 - 1) == (0,):
-        return scalar(op, number, dtype)
+def constant_of_shape(op: Op) -> Value:
+    """``ConstantOfShape(input; value=0) -> output``: ConstantFill."""
+    value = op.args.tensor("value") if "value" in op.args else np.zeros(1, np.float32)
+    dtype, number = op.output_dtype(0), value.reshape(-1)[0].item()
+    if op.static_shape(op.input(0)) == (0,):
+        return op.const(number, dtype)
     return full(op, [op.input(0)], dtype, number)
 
 
 @family.converts("Range")
-def numbers(op: Op) -> str:
-    """Caffe2 counts integers one short where the step is below zero: there the numbers are counted first."""
-    dtype, step = widened(op, 0)[1], op.known(2)
-    start, limit, delta = (op.reshape(widened(op, i)[0], [1]) for i in range(3))
-    if dtype not in (INT32, INT64) or (step is not None and step.item() > 0):
-        return narrowed(op, op.emit("Range", start, limit, delta), op.dtype())
+def range_(op: Op) -> Value:
+    """``Range(start, limit, delta) -> output``: Range.
+
+    Caffe2's Range of integers with a negative step is one element short. Unless the step is known to be positive, their
+    number ceil((limit - start) / delta) is computed first.
+    """
+    operands = [computable(op, op.input(i)) for i in range(3)]
+    dtype, known = operands[0].dtype, op.known(op.input(2))
+    start, limit, delta = (value.reshape([1]) for value in operands)
+    if dtype not in (INT32, INT64) or (known is not None and known.item() > 0):
+        return cast_back(op, op.emit("Range", start, limit, delta), op.input(0))
     zero, one = op.const([0], dtype), op.const([1], dtype)
-    way = op.emit("Sub", limit, start)
-    whole = op.emit("Div", way, delta)
-    rest = op.emit("Not", op.emit("EQ", op.emit("Mul", whole, delta), way))
-    ahead = op.emit("EQ", op.emit("LT", way, zero), op.emit("LT", delta, zero))
-    count = op.emit("Add", whole, op.cast(op.emit("And", rest, ahead), dtype))
-    steps = op.emit("Range", zero, greater(op, count, zero), one)
-    return narrowed(op, op.emit("Add", op.emit("Mul", steps, delta), start), op.dtype())
+    way = limit - start
+    whole = way.quotient(delta)
+    has_rest = ~(whole * delta).equals(way)
+    is_forward = (way < zero).equals(delta < zero)  # else the quotient was truncated upwards already
+    count = whole + (has_rest & is_forward).cast(dtype)
+    steps = op.emit("Range", zero, elementwise_max(op, count, zero), one)
+    return cast_back(op, steps * delta + start, op.input(0))
+
+
+def _columns_less_rows(op: Op, height: Size, width: Size) -> Value:
+    """The column of each element of a matrix less its row, int64 [height, width]."""
+    return arange(op, width) - reshape(op, arange(op, height), [height, 1])
 
 
 @family.converts("EyeLike")
-def eye(op: Op) -> str:
-    offset = op.integer("k", 0)
-    dims = op.dims()
-    op.ignore("dtype")
-    if dims is not None:
-        return op.const(np.eye(dims[0], dims[1], offset), op.output_dtype(0))
-    height, width = dim_parts(op, 0)
-    ahead = op.emit("Sub", places_along(op, width), reshaped(op, places_along(op, height), [height, 1]))
-    return op.cast(op.emit("EQ", ahead, op.const([offset], np.int64)), op.output_dtype(0))
+def eye_like(op: Op) -> Value:
+    """``EyeLike(input; k=0, dtype) -> output``: a constant, or a comparison of columns and rows."""
+    offset = op.args.integer("k", default=0)
+    op.args.ignore("dtype")
+    known = op.static_shape(op.input(0))
+    if known is not None:
+        return op.const(np.eye(known[0], known[1], offset), op.output_dtype(0))
+    height, width = dims_of(op, op.input(0))
+    is_one = _columns_less_rows(op, height, width).equals(op.const([offset], INT64))
+    return op.emit("Cast", is_one, to=op.output_dtype(0))
 
 
 @family.converts("Trilu")
-def triangle(op: Op) -> str:
-    """Entries whose column is far enough ahead of their row, or far enough behind; zero for all others."""
-    upper, dtype = op.integer("upper", 1), op.dtype()
-    height, width = dim_parts(op, 0)[-2:]
-    ahead = op.emit("Sub", places_along(op, width), reshaped(op, places_along(op, height), [height, 1]))
-    offset = op.reshape(op.input(1), [1]) if op.has_input(1) else op.const([0], np.int64)
-    mask = op.emit("GE" if upper else "LE", ahead, offset)
-    if dtype == BOOL:
-        return op.emit("And", op.input(0), mask)
-    blob, kind = widened(op, 0)
-    full_mask = op.emit("Or", zeros_like(op, blob, BOOL), mask)
-    return narrowed(op, op.emit("Where", full_mask, blob, zeros_like(op, blob, kind)), dtype)
+def trilu(op: Op) -> Value:
+    """``Trilu(input, k=0; upper=1) -> output``: Where, with a mask of the triangle; zero outside of it."""
+    upper, data = op.args.flag("upper", default=True), op.input(0)
+    height, width = dims_of(op, data)[-2:]
+    offset = op.input(1).reshape([1]) if op.has_input(1) else op.const([0], INT64)
+    ahead = _columns_less_rows(op, height, width)
+    mask = ahead >= offset if upper else ahead <= offset
+    if op.dtype(data) == BOOL:
+        return data & mask
+    value = computable(op, data)
+    full_mask = zeros_like(op, value, BOOL) | mask  # Where does not broadcast
+    return cast_back(op, op.emit("Where", full_mask, value, zeros_like(op, value, value.dtype)), data)
 
 
 @family.converts("DepthToSpace")
-def depth_to_space(op: Op) -> str:
-    block, mode = op.integer("blocksize", 1), op.text("mode", "DCR")
-    op.require(0, *NUMBERS)
-    n, c, h, w = dim_parts(op, 0)
-    inner = quotient(op, c, block**2)
-    first: list[Part] = [n, block, block, inner, h, w] if mode == "DCR" else [n, inner, block, block, h, w]
+def depth_to_space(op: Op) -> Value:
+    """``DepthToSpace(input; blocksize, mode="DCR") -> output``: Reshape, Transpose, Reshape."""
+    block, mode = op.args.integer("blocksize", default=1), op.args.text("mode", default="DCR")
+    data = op.require(op.input(0), *NUMBERS)
+    n, c, h, w = dims_of(op, data)
+    inner = c.quotient(op.const([block**2], INT64))
+    first: list[Size] = [n, block, block, inner, h, w] if mode == "DCR" else [n, inner, block, block, h, w]
     order = [0, 3, 4, 1, 5, 2] if mode == "DCR" else [0, 1, 4, 2, 5, 3]
-    parted = moved(op, reshaped(op, op.input(0), first), order)
-    return reshaped(op, parted, [n, inner, product(op, [h, block]), product(op, [w, block])])
+    split_ = transpose(op, reshape(op, data, first), order)
+    return reshape(op, split_, [n, inner, product(op, [h, block]), product(op, [w, block])])
 
 
 @family.converts("SpaceToDepth")
-def space_to_depth(op: Op) -> str:
-    block, mode = op.integer("blocksize", 1), op.text("mode", "DCR")
-    op.require(0, *NUMBERS)
-    n, c, h, w = dim_parts(op, 0)
-    high, wide = quotient(op, h, block), quotient(op, w, block)
-    parted = reshaped(op, op.input(0), [n, c, high, block, wide, block])
+def space_to_depth(op: Op) -> Value:
+    """``SpaceToDepth(input; blocksize, mode="DCR") -> output``: Reshape, Transpose, Reshape."""
+    block, mode = op.args.integer("blocksize", default=1), op.args.text("mode", default="DCR")
+    data = op.require(op.input(0), *NUMBERS)
+    n, c, h, w = dims_of(op, data)
+    high, wide = (size_.quotient(op.const([block], INT64)) for size_ in (h, w))
+    split_ = reshape(op, data, [n, c, high, block, wide, block])
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
-    return reshaped(op, moved(op, parted, order), [n, product(op, [c, block**2]), high, wide])
-
-
-def quotient(op: Op, size: Part, number: int) -> Part:
-    """A dim divided by a number."""
-    return size // number if isinstance(size, int) else op.emit("Div", size, op.const([number], np.int64))
+    return reshape(op, transpose(op, split_, order), [n, product(op, [c, block**2]), high, wide])

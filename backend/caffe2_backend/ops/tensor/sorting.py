@@ -1,168 +1,151 @@
-"""What is greatest, what is different, and running sums and products."""
+"""Order: indices of extremes, the largest elements, distinct elements, and running sums and products.
+
+Where Caffe2 has no operator, every element is compared with every other: [n, 1] with [1, n]. How many elements come
+before one is then its rank in the order.
+"""
 
 from __future__ import annotations
 
-import numpy as np
-
-from caffe2_backend.emit.dynamic import accumulated, around, integers, named_axes, resized, span
-from caffe2_backend.emit.shapes import (
-    Part,
-    concat,
-    dim_of,
-    dim_parts,
-    joined,
-    moved,
-    narrowed,
-    places_along,
-    product,
-    reshaped,
-    scalar,
-    taken,
-    widened,
-    written,
-)
+from caffe2_backend.emit.conversion import cast_back, computable
+from caffe2_backend.emit.fill import full
+from caffe2_backend.emit.loops import prefix_reduce
+from caffe2_backend.emit.masks import collapse_around_axis, integer_list, non_negative_axes
+from caffe2_backend.emit.selection import concat, gather, inverse, reverse, scatter_rows, slice_axis, transpose
+from caffe2_backend.emit.shapes import Size, arange, as_vector, dim_of, dims_of, product, reshape, reshape_exactly
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import BOOL, DOUBLE, FLOAT, INT32, INT64, Op
-from caffe2_backend.ops.tensor.shape import full
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, FLOAT, INT32, INT64
 
-family = Family("ranking")
+family = Family("sorting")
 
 
 @family.converts("ArgMax", "ArgMin")
-def arg_extreme(op: Op) -> str:
-    axis = op.axis(op.integer("axis", 0), op.rank())
-    keep = op.integer("keepdims", 1)
-    blob, _ = widened(op, 0)
-    if not op.integer("select_last_index", 0):
-        return op.emit(op.type, blob, axis=axis, keepdims=keep)
-    size = dim_parts(op, 0)[axis]
-    last = scalar(op, size - 1, INT64) if isinstance(size, int) else op.emit("Sub", size, op.const([1], np.int64))
-    turned = _turned(op, blob, axis, size)
-    places = op.emit(op.type, turned, axis=axis, keepdims=1)
-    made = op.emit("Sub", last, places)
-    return made if keep else op.emit("Squeeze", made, dims=[axis])
+def arg_extreme(op: Op) -> Value:
+    """``ArgMax(data; axis=0, keepdims=1, select_last_index=0) -> reduced``, ``ArgMin``: the operator of that name.
 
-
-def _turned(op: Op, blob: str, axis: int, size: Part) -> str:
-    """An axis from its end to its start."""
-    if isinstance(size, int):
-        return taken(op, blob, range(size - 1, -1, -1), axis)
-    last = op.emit("Sub", size, op.const([1], np.int64))
-    return op.emit("Gather", blob, op.emit("Sub", last, places_along(op, size)), axis=axis)
+    The last such index is size - 1 less the first of the reversed axis.
+    """
+    data = op.input(0)
+    axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
+    keep = op.args.integer("keepdims", default=1)
+    value = computable(op, data)
+    if not op.args.flag("select_last_index", default=False):
+        return op.emit(op.type, value, axis=axis, keepdims=keep)
+    size = dims_of(op, data)[axis]
+    first = op.emit(op.type, reverse(op, value, axis, size), axis=axis, keepdims=1)
+    last = (size if size.array is not None else as_vector(op, size)) - 1 - first
+    return last if keep else op.emit("Squeeze", last, dims=[axis])
 
 
 @family.converts("TopK")
-def top_k(op: Op) -> tuple[str, str]:
-    """Caffe2's own where it has it: for floats and a known k. Else each entry's place among all is counted."""
-    op.ignore("sorted")
-    rank = op.rank()
-    axis = op.axis(op.integer("axis", -1), rank)
-    smallest = not op.integer("largest", 1)
-    known = op.known(1)
-    if op.dtype() != FLOAT or known is None:
-        return _counted_top(op, axis, smallest=smallest)
-    blob = op.emit("Negative", op.input(0)) if smallest else op.input(0)
-    values, places = op.emit("TopK", blob, outputs=2, k=int(known.item()), axis=axis)
-    return (op.emit("Negative", values) if smallest else values), places
+def top_k(op: Op) -> tuple[Value, Value]:
+    """``TopK(X, K; axis=-1, largest=1, sorted=1) -> values, indices``: TopK of floats and a known K, else by ranks."""
+    op.args.ignore("sorted")
+    data, k = op.input(0), op.known(op.input(1))
+    axis = op.axis(op.args.integer("axis", default=-1), op.rank(data))
+    smallest = not op.args.flag("largest", default=True)
+    if op.dtype(data) != FLOAT or k is None:
+        return _top_by_rank(op, data, axis, smallest=smallest)
+    values, indices = op.emit("TopK", -data if smallest else data, outputs=2, k=int(k.item()), axis=axis)
+    return (-values if smallest else values), indices
 
 
-def _counted_top(op: Op, axis: int, *, smallest: bool) -> tuple[str, str]:
-    """An entry stands behind all that are greater, and behind the equal ones that come first."""
-    parts, rank = dim_parts(op, 0), op.rank()
+def _top_by_rank(op: Op, data: Value, axis: int, *, smallest: bool) -> tuple[Value, Value]:
+    """The elements of the first k ranks; before an element are all larger ones, and the equal ones of lower index.
+
+    The order is the inverse permutation of the ranks: index i is written at position rank(i).
+    """
+    dims, rank = dims_of(op, data), op.rank(data)
     order = [i for i in range(rank) if i != axis] + [axis]
-    size = parts[axis]
-    blob, dtype = widened(op, 0)
-    rows = product(op, [parts[i] for i in order[:-1]])
-    table = moved(op, blob, order)
-    one, other = reshaped(op, table, [rows, size, 1]), reshaped(op, table, [rows, 1, size])
-    places = places_along(op, size)
-    earlier = op.emit("GT", reshaped(op, places, [size, 1]), places)
-    ahead = op.emit("LT" if smallest else "GT", other, one)
-    behind = op.emit("Or", ahead, op.emit("And", _equal(op, one, other, dtype), earlier))
-    rank_of = op.emit("ReduceSum", op.cast(behind, INT64), axes=[2], keepdims=0)
-    step = joined(op, [size])
-    starts = op.emit("Mul", reshaped(op, places_along(op, rows), [rows, 1]), step)
-    inverse = op.reshape(op.emit("Add", rank_of, starts), [-1])
-    each = op.reshape(op.emit("Add", op.emit("Sub", rank_of, rank_of), places), [-1])
-    best = reshaped(op, written(op, op.emit("Copy", each), inverse, each), [rows, size])
-    count = integers(op, 1)
-    best = span(op, best, 0, count, 1)
-    found = op.emit("Gather", op.reshape(table, [-1]), op.emit("Add", best, starts))
-    shape = [*(parts[i] for i in order[:-1]), count]
-    back = [order.index(i) for i in range(rank)]
-    values, chosen = (moved(op, reshaped(op, made, shape), back) for made in (found, best))
-    return narrowed(op, values, op.dtype()), chosen
-
-
-def _equal(op: Op, a: str, b: str, dtype: object) -> str:
-    if dtype in (FLOAT, DOUBLE):
-        return op.emit("And", op.emit("LE", a, b), op.emit("GE", a, b))
-    return op.emit("EQ", a, b)
+    size = dims[axis]
+    value = computable(op, data)
+    rows = product(op, [dims[i] for i in order[:-1]])
+    table = transpose(op, value, order)
+    one, other = reshape(op, table, [rows, size, 1]), reshape(op, table, [rows, 1, size])
+    positions = arange(op, size)
+    is_earlier = reshape(op, positions, [size, 1]) > positions
+    is_ahead = other < one if smallest else other > one
+    is_before = is_ahead | (one.equals(other) & is_earlier)
+    ranks = op.emit("ReduceSum", is_before.cast(INT64), axes=[2], keepdims=0)
+    starts = reshape(op, arange(op, rows), [rows, 1]) * as_vector(op, size)
+    targets = (ranks + starts).reshape([-1])
+    indices = ((ranks - ranks) + positions).reshape([-1])
+    sorted_ = reshape(op, scatter_rows(op, op.emit("Copy", indices), targets, indices), [rows, size])
+    k = integer_list(op, op.input(1))
+    best = slice_axis(op, sorted_, 1, 0, k)
+    found = gather(op, table.reshape([-1]), 0, best + starts)
+    shape: list[Size] = [*(dims[i] for i in order[:-1]), k]
+    values, chosen = (transpose(op, reshape(op, made, shape), inverse(order)) for made in (found, best))
+    return cast_back(op, values, data), chosen
 
 
 @family.converts("Unique")
-def unique(op: Op) -> tuple[str, str, str, str]:
-    """Every entry, or row, is compared with every other: Caffe2's own Unique knows whole numbers alone."""
-    if op.has("axis"):
-        axis = op.axis(op.integer("axis", 0), op.rank())
-        parts = dim_parts(op, 0)
-        order = [axis, *(i for i in range(op.rank()) if i != axis)]
-        size: Part = parts[axis]
-        width = product(op, [parts[i] for i in order[1:]])
-    else:
-        axis, order = 0, []
-        size, width = product(op, dim_parts(op, 0)), 1
-    blob, dtype = (op.cast(op.input(0), INT32), INT32) if op.dtype() == BOOL else widened(op, 0)
-    table = reshaped(op, moved(op, blob, order) if order else blob, [size, width])
-    same, less = _compared(op, table, size, width, dtype)
-    places = places_along(op, size)
-    column = reshaped(op, places, [size, 1])
-    earlier = op.emit("And", same, op.emit("GT", column, places))
-    first = op.emit("EQ", _count(op, earlier), op.const([0], np.int64))
-    if not op.integer("sorted", 1):
-        less = op.emit("GT", op.emit("ArgMax", op.cast(same, INT32), axis=1, keepdims=1), places)
-    inverse = _count(op, op.emit("And", less, first))
-    found = op.emit("BooleanMask", places, first)
-    chosen = written(op, op.emit("Copy", found), op.emit("Gather", inverse, found), found)
-    counts = op.emit("Gather", _count(op, same), chosen)
-    source = op.input(0) if order else op.reshape(op.input(0), [-1])
-    return op.emit("Gather", source, chosen, axis=axis), chosen, inverse, counts
+def unique(op: Op) -> tuple[Value, Value, Value, Value]:
+    """``Unique(X; axis=None, sorted=1) -> Y, indices, inverse_indices, counts``: comparisons of all rows.
+
+    A row is kept that no earlier row equals. It comes behind the kept rows that are less (``sorted``), or that are
+    earlier.
+    """
+    data = op.input(0)
+    dims = dims_of(op, data)
+    has_axis = "axis" in op.args
+    axis = op.axis(op.args.integer("axis"), op.rank(data)) if has_axis else 0
+    order = [axis, *(i for i in range(op.rank(data)) if i != axis)] if has_axis else []
+    size = dims[axis] if has_axis else product(op, dims)
+    width = product(op, [dims[i] for i in order[1:]])
+    value = data.cast(INT32) if op.dtype(data) == BOOL else computable(op, data)
+    table = reshape(op, transpose(op, value, order) if order else value, [size, width])
+    is_same, is_less = _compare_rows(op, table, size, width)
+    positions = arange(op, size)
+    is_repeated = is_same & (reshape(op, positions, [size, 1]) > positions)
+    is_first = _row_counts(op, is_repeated).equals(op.const([0], INT64))
+    if not op.args.flag("sorted", default=True):
+        is_less = op.emit("ArgMax", is_same.cast(INT32), axis=1, keepdims=1) > positions
+    targets = _row_counts(op, is_less & is_first)
+    found = op.emit("BooleanMask", positions, is_first)
+    chosen = scatter_rows(op, op.emit("Copy", found), gather(op, targets, 0, found), found)
+    counts = gather(op, _row_counts(op, is_same), 0, chosen)
+    source = data if order else data.reshape([-1])
+    return gather(op, source, axis, chosen), chosen, targets, counts
 
 
-def _count(op: Op, table: str) -> str:
-    """How many of each row are true, int64."""
-    return op.emit("ReduceSum", op.cast(table, INT64), axes=[1], keepdims=0)
+def _row_counts(op: Op, mask: Value) -> Value:
+    """How many elements of each row are true, int64."""
+    return op.emit("ReduceSum", mask.cast(INT64), axes=[1], keepdims=0)
 
 
-def _compared(op: Op, table: str, size: Part, width: Part, dtype: object) -> tuple[str, str]:
-    """Which rows are equal, and which other rows are less, by the first entry in which they differ."""
-    one, other = reshaped(op, table, [size, 1, width]), reshaped(op, table, [1, size, width])
-    zero = scalar(op, 0, INT32)
-    different = op.cast(op.emit("Not", _equal(op, one, other, dtype)), INT32)
-    same = op.emit("EQ", op.emit("ReduceSum", different, axes=[2], keepdims=0), zero)
-    leading = op.emit("EQ", op.emit("ArgMax", different, axis=2, keepdims=1), places_along(op, width))
-    below = op.cast(op.emit("And", op.emit("LT", other, one), leading), INT32)
-    return same, op.emit("GT", op.emit("ReduceSum", below, axes=[2], keepdims=0), zero)
+def _compare_rows(op: Op, table: Value, size: Value, width: Value) -> tuple[Value, Value]:
+    """Which rows [size, size] are equal, and which other rows are less, by the first element in which they differ."""
+    one, other = reshape(op, table, [size, 1, width]), reshape(op, table, [1, size, width])
+    zero = op.const(0, INT32)
+    differs = (~one.equals(other)).cast(INT32)
+    is_same = op.emit("ReduceSum", differs, axes=[2], keepdims=0).equals(zero)
+    is_leading = op.emit("ArgMax", differs, axis=2, keepdims=1).equals(arange(op, width))
+    is_below = ((other < one) & is_leading).cast(INT32)
+    return is_same, op.emit("ReduceSum", is_below, axes=[2], keepdims=0) > zero
 
 
 @family.converts("CumSum", "CumProd")
-def running(op: Op) -> str:
-    """Where the axis is computed at run time the operand becomes three dims, of which it is the second."""
-    kind, neutral = ("Add", 0) if op.type == "CumSum" else ("Mul", 1)
-    reverse, exclusive = op.integer("reverse", 0), op.integer("exclusive", 0)
-    blob, dtype = widened(op, 0)
-    known = op.known(1)
+def cumulative(op: Op) -> Value:
+    """``CumSum(x, axis; exclusive=0, reverse=0) -> y``, ``CumProd``: sums of shifted slices of the axis.
+
+    Where the axis is computed at run time, the operand becomes three dims, of which it is the second.
+    """
+    op_type, neutral = ("Add", 0) if op.type == "CumSum" else ("Mul", 1)
+    backward, exclusive = op.args.flag("reverse", default=False), op.args.flag("exclusive", default=False)
+    data = op.input(0)
+    value, rank, known = computable(op, data), op.rank(data), op.known(op.input(1))
     if known is not None:
-        axis, parts = op.axis(int(known.item()), op.rank()), dim_parts(op, 0)
-        source = blob
+        axis, dims, source = op.axis(int(known.item()), rank), dims_of(op, data), value
     else:
-        source = around(op, blob, named_axes(op, 1, op.rank()), op.rank())
-        axis, parts = 1, [dim_of(op, source, i) for i in range(3)]
-    size = parts[axis]
-    made = _turned(op, source, axis, size) if reverse else source
+        source = collapse_around_axis(op, value, non_negative_axes(op, op.input(1), rank), rank)
+        axis, dims = 1, [dim_of(op, source, i) for i in range(3)]
+    size = dims[axis]
+    y = reverse(op, source, axis, size) if backward else source
     if exclusive:
-        before = full(op, [*parts[:axis], 1, *parts[axis + 1 :]], dtype, neutral)
-        made = span(op, concat(op, [before, made], axis), 0, size, axis)
-    made = accumulated(op, kind, made, axis, size)
-    made = _turned(op, made, axis, size) if reverse else made
-    return narrowed(op, made if known is not None else resized(op, made, op.emit("Shape", blob)), op.dtype())
+        before = full(op, [*dims[:axis], 1, *dims[axis + 1 :]], value.dtype, neutral)
+        y = slice_axis(op, concat(op, [before, y], axis), axis, 0, size)
+    y = prefix_reduce(op, op_type, y, axis, size)
+    y = reverse(op, y, axis, size) if backward else y
+    return cast_back(op, y if known is not None else reshape_exactly(op, y, op.emit("Shape", value)), data)

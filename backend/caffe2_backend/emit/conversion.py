@@ -1,0 +1,43 @@
+"""Operands in the element types that Caffe2 computes with, and results in their own types again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NARROW, NUMBERS, STRING
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, FLOAT, INT32
+
+
+def computable(op: Op, value: Value, accepted: Sequence[ir.DataType] = NUMBERS) -> Value:
+    """An operand in an accepted type: narrow integers as int32, float16 as float.
+
+    Narrow integers are floats where int32 is not accepted; :func:`cast_back` then converts the result back.
+    """
+    if op.dtype(value) in NARROW and INT32 not in accepted and FLOAT in accepted:
+        return value.cast(FLOAT)
+    return op.require(value, *accepted)
+
+
+def cast_back(op: Op, result: Value, operand: Value) -> Value:
+    """The result of a computation in the element type of the operand that :func:`computable` converted."""
+    dtype = op.dtype(operand)
+    return result.cast(dtype) if dtype in NARROW else result
+
+
+def selectable(op: Op, value: Value) -> Value:
+    """An operand that is moved and not computed with, in a type that Caffe2's Where takes."""
+    return value if op.dtype(value) in (BOOL, STRING) else computable(op, value)
+
+
+def as_float(op: Op, value: Value) -> Value:
+    """A value of float, float16, bool or a narrow integer type as float, which holds each of them exactly."""
+    return op.widen(value) if value.dtype == ir.DataType.FLOAT16 else value.cast(FLOAT)
+
+
+def from_float(op: Op, value: Value, dtype: ir.DataType) -> Value:
+    """What :func:`as_float` converted, in its own element type again."""
+    return value if dtype == FLOAT else op.narrow(value, dtype)

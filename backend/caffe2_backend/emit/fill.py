@@ -1,0 +1,45 @@
+"""Tensors that hold one value."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from caffe2_backend.emit.shapes import Size, size_list
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NARROW
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
+
+
+def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float) -> Value:
+    """A tensor of the given sizes, filled with a number or with the one element of a value of its type."""
+    if dtype == FLOAT16:
+        inner = op.widen(value) if isinstance(value, Value) else value
+        return op.narrow(full(op, sizes, FLOAT, inner), FLOAT16)
+    if dtype == DOUBLE:
+        held = value.reshape([1]) if isinstance(value, Value) else op.const([value], DOUBLE)
+        return full(op, sizes, FLOAT, 0).cast(DOUBLE) + held
+    if dtype in NARROW:
+        inner = value.cast(INT32) if isinstance(value, Value) else value
+        return full(op, sizes, INT32, inner).cast(dtype)
+    if dtype not in (FLOAT, INT32, INT64, BOOL):
+        op.unsupported(f"Caffe2 has no fill of {dtype.name.lower()}", code="dtype")
+    number = 0 if isinstance(value, Value) else value
+    plain: float = float(number) if dtype == FLOAT else int(number)
+    filled = op.emit("ConstantFill", size_list(op, sizes), input_as_shape=1, dtype=dtype, value=plain)
+    if not isinstance(value, Value):
+        return filled
+    return filled | value.reshape([1]) if dtype == BOOL else filled + value.reshape([1])
+
+
+def zeros_like(op: Op, value: Value, dtype: ir.DataType) -> Value:
+    """Zeros of the shape of a value."""
+    if dtype == DOUBLE:
+        return zeros_like(op, value, FLOAT).cast(DOUBLE)
+    if dtype == FLOAT16:
+        return op.narrow(zeros_like(op, value, FLOAT), FLOAT16)
+    if dtype in NARROW:
+        return zeros_like(op, value, INT32).cast(dtype)
+    return op.emit("ConstantFill", value, dtype=dtype, value=0.0 if dtype == FLOAT else 0)

@@ -1,0 +1,133 @@
+"""Emission of Caffe2 operators, and of the constants that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, overload
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_backend.lowering.types import CAFFE2_TYPES, WIDER
+from caffe2_backend.lowering.value import Array, Value
+from caffe2_bridge.netdef.construct import make_operator
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.types import BOOL, FLOAT, FLOAT16, INT32, INT64
+
+# The element types of the outputs where they are not that of the first input.
+_OUTPUT_TYPES: Final[dict[str, tuple[ir.DataType | None, ...]]] = {
+    **dict.fromkeys(("EQ", "GE", "GT", "LE", "LT"), (BOOL,)),
+    **dict.fromkeys(("ArgMax", "ArgMin", "Shape", "Size"), (INT64,)),
+    "BooleanMask": (None, INT64),
+    "Concat": (None, INT32),
+    "FloatToHalf": (FLOAT16,),
+    "HalfToFloat": (FLOAT,),
+    "Reshape": (None, INT64),
+    "TopK": (None, INT64),
+}
+# Operators whose output has the shape of the input.
+_KEEP_SHAPE: Final = frozenset({
+    "Abs", "Cast", "Copy", "Floor", "FloatToHalf", "HalfToFloat", "Log", "Negative", "Not", "Sqr", "Sqrt",
+})  # fmt: skip
+
+
+@dataclass
+class Emitted:
+    """What one converter has emitted so far: operators, constants by name, and operands that were widened, by index."""
+
+    ops: list[OperatorDef] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    widened: dict[int, Value] = field(default_factory=dict)
+
+
+class Emitter:
+    """Emits operators into the net of a node, or into a body of it; names of blobs start with ``owner``."""
+
+    def __init__(self, names: Names, owner: str) -> None:
+        self._names = names
+        self._owner = owner
+        self.emitted = Emitted()
+
+    @contextmanager
+    def inside(self) -> Iterator[list[OperatorDef]]:
+        """Emit into a body, as whose operators are given; constants belong to the net around it."""
+        outer = self.emitted
+        self.emitted = Emitted(constants=outer.constants)
+        try:
+            yield self.emitted.ops
+        finally:
+            self.emitted = outer
+
+    def fresh(self, what: str) -> str:
+        """A name that no other blob has."""
+        return self._names.fresh(f"{self._owner}/{what}")
+
+    def blob(self, name: str, dtype: ir.DataType, shape: ir.Shape | None = None) -> Value:
+        """The value of a blob that exists already, such as a formal input of a body."""
+        return Value(self, name=name, dtype=dtype, shape=shape)
+
+    def const(self, array: Any, dtype: ir.DataType | None = None) -> Value:
+        """A constant."""
+        made = np.asarray(array, None if dtype is None else dtype.numpy())
+        return Value(self, array=made, dtype=ir.DataType.from_numpy(made.dtype) if dtype is None else dtype)
+
+    def constant_blob(self, array: Array) -> str:
+        """The name of a new blob that holds a constant."""
+        name = self.fresh("const")
+        self.emitted.constants[name] = array
+        return name
+
+    @overload
+    def emit(self, op_type: str, *inputs: Value, outputs: Literal[1] = 1, **args: Any) -> Value: ...
+    @overload
+    def emit(self, op_type: str, *inputs: Value, outputs: int, **args: Any) -> tuple[Value, ...]: ...
+    def emit(self, op_type: str, *inputs: Value, outputs: int = 1, **args: Any) -> Value | tuple[Value, ...]:
+        """Emit a Caffe2 operator and return its output, or its outputs where ``outputs`` is not 1.
+
+        Arguments that are None are left out; an element type is written as Caffe2's number of it.
+        """
+        dtypes = _output_types(op_type, inputs, args)
+        names = [value.name for value in inputs]
+        made = tuple(self.fresh(op_type) for _ in range(outputs))
+        plain = {name: CAFFE2_TYPES[arg] if isinstance(arg, ir.DataType) else arg for name, arg in args.items()}
+        self.emitted.ops.append(make_operator(op_type, names, made, plain))
+        shape = inputs[0].shape if op_type in _KEEP_SHAPE else None
+        values = tuple(
+            Value(self, name=name, dtype=dtypes[i] if i < len(dtypes) else dtypes[0], shape=shape)
+            for i, name in enumerate(made)
+        )
+        return values[0] if outputs == 1 else values
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """A value in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
+        return self.emit("Reshape", value, outputs=2, shape=list(shape))[0]
+
+    def emit_in_place(self, op_type: str, target: Value, *inputs: Value) -> Value:
+        """Emit an operator that overwrites its first input."""
+        self.emitted.ops.append(
+            make_operator(op_type, [target.name, *(value.name for value in inputs)], [target.name], {})
+        )
+        return target
+
+    def append(self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], args: dict[str, Any]) -> None:
+        """Append an operator whose blobs have names already."""
+        self.emitted.ops.append(make_operator(op_type, inputs, outputs, args))
+
+    def widen(self, value: Value) -> Value:
+        """A value in the wider type of its element type."""
+        return self.emit("HalfToFloat", value) if value.dtype == FLOAT16 else value.cast(WIDER[value.dtype])
+
+    def narrow(self, value: Value, dtype: ir.DataType) -> Value:
+        """A value that was widened, in its own element type again."""
+        return self.emit("FloatToHalf", value) if dtype == FLOAT16 else value.cast(dtype)
+
+
+def _output_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -> tuple[ir.DataType, ...]:
+    for name in ("to", "dtype"):
+        if isinstance(args.get(name), ir.DataType):
+            return (args[name],)
+    first = inputs[1 if op_type == "Where" else 0].dtype
+    return tuple(first if dtype is None else dtype for dtype in _OUTPUT_TYPES.get(op_type, (None,)))

@@ -1,0 +1,23 @@
+"""Element types of Caffe2's tensors, and which of them its operators compute with."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_frontend.interop.types import BOOL, CAFFE2_TO_ONNX, DOUBLE, FLOAT, FLOAT16, INT32, INT64, UINT8
+
+STRING: Final = ir.DataType.STRING
+UNDEFINED: Final = ir.DataType.UNDEFINED
+
+# Caffe2's number of each element type that it has tensors of. (BYTE, a synonym of UINT8, comes first in the other map.)
+CAFFE2_TYPES: Final = {dtype: number for number, dtype in CAFFE2_TO_ONNX.items()}
+# The types that most operators of Caffe2 compute with.
+NUMBERS: Final = (FLOAT, DOUBLE, INT32, INT64)
+# Integer types that int32 holds exactly: arithmetic on them is done in int32.
+NARROW: Final = (ir.DataType.INT8, UINT8, ir.DataType.INT16, ir.DataType.UINT16)
+# Types whose every value float holds exactly.
+HELD_BY_FLOAT: Final = (FLOAT, FLOAT16, BOOL, *NARROW)
+# Types that few operators of Caffe2 compute with, and the type that holds their values exactly.
+WIDER: Final = {FLOAT16: FLOAT, **dict.fromkeys(NARROW, INT32)}
