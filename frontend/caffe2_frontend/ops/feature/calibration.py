@@ -75,19 +75,19 @@ def piecewise_linear_transform(op: Op) -> Value:
 
 def _tables(op: Op) -> list[Value]:
     """Return bounds, slopes and intercepts, from arguments or operands: the tables of all functions concatenated."""
-    given = [op.args.numbers(name, default=()) for name in _TABLES]
-    if not any(given):
+    tables = [op.args.numbers(name, default=()) for name in _TABLES]
+    if not any(tables):
         return [op.input(1), op.input(2), op.input(3)]
-    groups = len(given[0]) - len(given[1])
-    if len(given[1]) != len(given[2]) or groups < 1 or not given[1] or len(given[1]) % groups:
+    groups = len(tables[0]) - len(tables[1])
+    if len(tables[1]) != len(tables[2]) or groups < 1 or not tables[1] or len(tables[1]) % groups:
         op.unsupported(
             "slopes and intercepts must have equally many elements, and bounds one more per function",
             code="invalid-argument",
         )
-    for bounds in np.reshape(given[0], (groups, -1)):
+    for bounds in np.reshape(tables[0], (groups, -1)):
         if (np.diff(bounds) < 0).any():
             op.unsupported("the bounds of a function must be sorted in ascending order", code="invalid-argument")
-    return [op.const(values, np.float32) for values in given]
+    return [op.const(values, np.float32) for values in tables]
 
 
 def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -> Value:

@@ -59,7 +59,9 @@ def sparse_to_dense(op: Op) -> Value:
     ids = cast(op, ids, INT64)
     rows = op.args.integer("output_first_dim", default=0)
     if rows > 0 and op.has_input(2):
-        op.unsupported("output_first_dim and a third operand must not both be given", code="invalid-argument")
+        op.unsupported(
+            "output_first_dim and a third operand must not both be given", hint="remove one", code="invalid-argument"
+        )
     count: Size = rows
     if rows <= 0:
         count = size(op, op.input(2), 0) if op.has_input(2) else segment_count(op, ids)

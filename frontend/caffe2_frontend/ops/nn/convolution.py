@@ -257,7 +257,11 @@ def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
     """Apply those pads to the image that ONNX cannot express; return it with the attributes for the others."""
     if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
         if set(window.dilation) != {1}:
-            op.unsupported("dilation must be 1 with legacy_pad 3 (CAFFE_LEGACY_POOLING)", code="invalid-argument")
+            op.unsupported(
+                "dilation must be 1 with legacy_pad 3 (CAFFE_LEGACY_POOLING)",
+                hint="give the pads as pads, and remove legacy_pad",
+                code="invalid-argument",
+            )
         return caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
     check_fits(op, window, x)
     if min(*window.head, *window.tail) >= 0:
@@ -290,5 +294,5 @@ def _check_kernel(op: Op, window: Window, w: Value) -> None:
         op.unsupported(
             f"the weight must have {len(window.kernel)} spatial dims, not {len(kernel)}", code="invalid-operands"
         )
-    for given, k in zip(kernel, window.kernel, strict=True):
-        require_equal(op, given if isinstance(given, int) else None, k, "kernel sizes of the weight and the arguments")
+    for dim, k in zip(kernel, window.kernel, strict=True):
+        require_equal(op, dim if isinstance(dim, int) else None, k, "kernel sizes of the weight and the arguments")

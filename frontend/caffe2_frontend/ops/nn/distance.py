@@ -13,11 +13,11 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import binary, div, mul, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.reductions import reduce_each_row
 from caffe2_frontend.emit.shapes import size_vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.tensor.reduction import rowwise
 
 family = Family("distance")
 
@@ -28,14 +28,14 @@ _FLOATS: Final = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FL
 @takes(REALS, 0, 1)
 def squared_l2_distance(op: Op) -> Value:
     """SquaredL2Distance(X, Y) -> Z: half of the sum of squares."""
-    return mul(op, rowwise(op, "ReduceSum", square(op, _difference(op))), 0.5)
+    return mul(op, reduce_each_row(op, "ReduceSum", square(op, _difference(op))), 0.5)
 
 
 @family.converts("L1Distance", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def l1_distance(op: Op) -> Value:
     """L1Distance(X, Y) -> Z."""
-    return rowwise(op, "ReduceSum", op.emit("Abs", _difference(op)))
+    return reduce_each_row(op, "ReduceSum", op.emit("Abs", _difference(op)))
 
 
 @family.converts("DotProduct", expects=_FLOATS)
@@ -92,4 +92,4 @@ def _difference(op: Op) -> Value:
 
 def _dot(op: Op, x: Value, y: Value) -> Value:
     """Return the dot products of the rows of two tensors [N, ...], [N]."""
-    return rowwise(op, "ReduceSum", mul(op, x, y))
+    return reduce_each_row(op, "ReduceSum", mul(op, x, y))

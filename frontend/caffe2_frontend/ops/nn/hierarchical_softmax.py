@@ -146,9 +146,9 @@ def h_softmax_search(op: Op) -> tuple[Value, Value]:
     # TopK needs ``count`` candidates: missing ones are nameless and cost infinitely much.
     best, which = op.emit("TopK", total, op.const([count], np.int64), axis=1, largest=0, outputs=2)
     found = op.emit("Gather", op.const(np.array(names, object)), which, axis=0)
-    none = op.emit("IsInf", best)
+    missing = op.emit("IsInf", best)
     empty = op.const(np.array("", object))
-    return op.emit("Where", none, empty, found), op.emit("Where", none, op.const(0.0, best), best)
+    return op.emit("Where", missing, empty, found), op.emit("Where", missing, op.const(0.0, best), best)
 
 
 def _read(op: Op, name: str, read: Callable[[bytes], _Tree]) -> _Tree:

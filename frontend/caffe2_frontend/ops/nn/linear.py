@@ -174,7 +174,7 @@ def pairwise_products(op: Op) -> Value:
 def tensor_train(op: Op) -> Value:
     """TT(X, b, cores; inp_sizes, out_sizes, tt_ranks) -> Y.
 
-    ``Y = X @ W + b`` with W in tensor-train format: its cores lie one behind the other in a vector, the last one first.
+    ``Y = X @ W + b`` with W in tensor-train format: a vector holds its cores one after another, the last one first.
     Core i is a matrix of ``inp_sizes[i] * tt_ranks[i + 1]`` rows and ``tt_ranks[i] * out_sizes[i]`` columns.
     """
     x, bias, cores = op.input(0), op.input(1), op.input(2)

@@ -11,11 +11,11 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log, sub, total
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
+from caffe2_frontend.emit.reductions import mean_of_all, reduce_each_row
 from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size, size_vector, sizes, squeeze, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.tensor.reduction import mean_of_all, rowwise
 
 family = Family("loss")
 
@@ -33,7 +33,7 @@ def cross_entropy(op: Op) -> Value:
     x, label = op.input(0), op.input(1)
     require_rank(op, x, 2, "the input")
     require_same_shape(op, (x, label))
-    return rowwise(op, "ReduceSum", mul(op, negative_log(op, x, _MIN_PROBABILITY), label))
+    return reduce_each_row(op, "ReduceSum", mul(op, negative_log(op, x, _MIN_PROBABILITY), label))
 
 
 @family.converts("LabelCrossEntropy", expects={0: _FLOAT, 1: TensorInfo(ir.DataType.INT32, (None,))})
@@ -65,7 +65,11 @@ def sigmoid_cross_entropy(op: Op) -> Value:
     log_d, unjoined = (op.args.flag(name, default=False) for name in ("log_D_trick", "unjoined_lr_loss"))
     logits, targets = op.input(0), op.input(1)
     if log_d and unjoined:
-        op.unsupported("log_D_trick and unjoined_lr_loss must not both be set", code="invalid-argument")
+        op.unsupported(
+            "log_D_trick and unjoined_lr_loss must not both be set",
+            hint="set one of them to 0",
+            code="invalid-argument",
+        )
     if log_d:
         loss = mul(op, sub(op, mul(op, targets, 2.0), 1.0), op.emit("Softplus", op.emit("Neg", logits)))
     elif unjoined:
@@ -106,8 +110,8 @@ def cosine_embedding(op: Op) -> Value:
     """
     require_same_shape(op, op.inputs)
     x = op.input(0)
-    apart = op.emit("Relu", sub(op, x, op.args.number("margin", default=0.0)))
-    return op.emit("Where", binary(op, "Equal", op.input(1), 1), sub(op, 1.0, x), apart)
+    dissimilar = op.emit("Relu", sub(op, x, op.args.number("margin", default=0.0)))
+    return op.emit("Where", binary(op, "Equal", op.input(1), 1), sub(op, 1.0, x), dissimilar)
 
 
 def _softmax_operand(op: OpView, index: int) -> TensorInfo:
@@ -236,8 +240,10 @@ def _average(op: Op, losses: Value, weights: Value | None) -> Value:
     """Return the (weighted) mean; 0 where the weights sum to 0."""
     if weights is None:
         return mean_of_all(op, losses)
-    weighted, whole = total(op, mul(op, losses, weights)), total(op, weights)
-    return op.emit("Where", binary(op, "Equal", whole, 0.0), op.const(0.0, whole), div(op, weighted, whole))
+    weighted, total_weight = total(op, mul(op, losses, weights)), total(op, weights)
+    return op.emit(
+        "Where", binary(op, "Equal", total_weight, 0.0), op.const(0.0, total_weight), div(op, weighted, total_weight)
+    )
 
 
 def _per_pixel(op: Op, values: Value, x: Value) -> Value:

@@ -30,8 +30,8 @@ def accuracy(op: Op) -> Value:
     own = op.emit("GatherElements", scores, label, axis=1)
     classes = indices(op, size(op, scores, 1))
     tied = op.emit("And", op.emit("Equal", scores, own), op.emit("Less", classes, label))
-    ahead = cast(op, op.emit("Or", op.emit("Greater", scores, own), tied), ir.DataType.INT64)
-    before = op.emit("ReduceSum", ahead, op.const([1], np.int64), keepdims=0)
+    precedes = cast(op, op.emit("Or", op.emit("Greater", scores, own), tied), ir.DataType.INT64)
+    before = op.emit("ReduceSum", precedes, op.const([1], np.int64), keepdims=0)
     correct = cast(op, op.emit("Less", before, op.const(top_k, np.int64)), FLOAT)
     return div(op, op.emit("ReduceSum", correct, keepdims=0), cast(op, op.emit("Size", labels), FLOAT))
 

@@ -61,7 +61,7 @@ def dequantize(op: Op) -> Value:
 @family.converts("Int8GivenTensorFill", "Int8GivenIntTensorFill")
 def given(op: Op) -> Outputs:
     """Bytes, or the int32 of a bias."""
-    return _mark_first(fill.given(op), stated_quantization(op, dnnlowp=True))
+    return _mark_first(fill.given_tensor(op), stated_quantization(op, dnnlowp=True))
 
 
 # What moves the bytes of an Int8 tensor as those of any other tensor are moved.

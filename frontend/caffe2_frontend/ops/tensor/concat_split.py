@@ -81,7 +81,9 @@ def split(op: Op) -> tuple[Value, ...]:
     given = op.args.integers("split", default=())
     total = op.static_dim(x, axis)
     if op.has_input(1) and given:
-        op.unsupported("split must not be given both as argument and as operand", code="invalid-argument")
+        op.unsupported(
+            "split must not be given both as argument and as operand", hint="remove one", code="invalid-argument"
+        )
     if _add_axis(op):
         _enforce_total(op, total, count)
         parts = _parts(op, x, axis, op.const([1] * count, np.int64))
@@ -171,7 +173,7 @@ def slice_static(op: Op, x: Value, starts: list[int], ends: list[int]) -> Value:
     axes = [i for i, bounds in enumerate(zip(starts, ends, strict=True)) if bounds != (0, -1)]
     if not axes:
         return x
-    bounds = [[_onnx_index(given[i]) for i in axes] for given in (starts, ends)]
+    bounds = [[_onnx_index(indices[i]) for i in axes] for indices in (starts, ends)]
     return op.emit("Slice", x, *(op.const(values, np.int64) for values in (*bounds, axes)))
 
 
@@ -202,8 +204,8 @@ def _slice_runtime(op: Op, x: Value, starts: Value, ends: Value) -> Value:
     """Slice ``x`` by ``starts`` and ``ends`` that are known only when the model runs."""
     zero, minus_one, end = (op.const([v], np.int64) for v in (0, -1, _TO_THE_END))
     bounds = []
-    for given in (starts, ends):
-        index = cast(op, given, ir.DataType.INT64)
+    for indices in (starts, ends):
+        index = cast(op, indices, ir.DataType.INT64)
         shifted = op.emit("Add", index, cast(op, op.emit("Less", index, zero), ir.DataType.INT64))
         bounds.append(op.emit("Where", op.emit("Equal", index, minus_one), end, shifted))
     return op.emit("Slice", x, *bounds, shape=[None] * op.rank(x))

@@ -46,7 +46,7 @@ def fill_operand(op: OpView, index: int) -> TensorInfo:
 
 
 @family.converts(*_GIVEN, expects=fill_operand)
-def given(op: Op) -> Value:
+def given_tensor(op: Op) -> Value:
     """GivenTensorFill([X]; values, <shape>, dtype) -> Y.
 
     Likewise GivenTensor(Bool | Double | Int | Int16 | Int64 | String | ByteStringToUInt8)Fill. Only GivenTensorFill
@@ -145,14 +145,16 @@ def fill_shape(op: Op) -> FillShape:
             op.unsupported(f"'shape' must not have negative dims: {list(shape)}", code="invalid-argument")
         return FillShape(op.const(shape, np.int64), shape)
     if shape:
-        op.unsupported("'shape' and an input must not both be given", code="invalid-argument")
+        op.unsupported("'shape' and an input must not both be given", hint="remove 'shape'", code="invalid-argument")
     first = op.input(0)
     if not as_shape:
         dims = op.shape(first)
-        whole = op.const(list(dims), np.int64) if dims.is_static() else op.emit("Shape", first)
-        return FillShape(_concat(op, whole, extra), (*dims, *extra))
+        vector = op.const(list(dims), np.int64) if dims.is_static() else op.emit("Shape", first)
+        return FillShape(_concat(op, vector, extra), (*dims, *extra))
     if op.dtype(first) != ir.DataType.INT64 or op.rank(first) != 1:
-        op.unsupported("the input must be an int64 vector with input_as_shape=1", code="invalid-operands")
+        op.unsupported(
+            "the input must be an int64 vector with input_as_shape=1", hint="Cast it to INT64", code="invalid-operands"
+        )
     held = op.known(first)
     if held is not None:
         return FillShape(op.const([*held, *extra], np.int64), (*map(int, held), *extra))

@@ -67,8 +67,8 @@ def boolean_mask_lengths(op: Op) -> Value:
     # The number of true elements before each position; a segment's share is a difference of two of them.
     until = op.emit("CumSum", kept, op.const(0, np.int64))
     wide = cast(op, lengths, INT64)
-    first, behind = (op.emit("Gather", until, bounds(op, wide)) for bounds in (starts, ends))
-    return cast(op, op.emit("Sub", behind, first), op.dtype(lengths))
+    before, after = (op.emit("Gather", until, bounds(op, wide)) for bounds in (starts, ends))
+    return cast(op, op.emit("Sub", after, before), op.dtype(lengths))
 
 
 def _unmask_operand(_: OpView, index: int) -> TensorInfo:

@@ -154,7 +154,9 @@ def _bound_operands(op: Op, shape: FillShape) -> tuple[Value, Value, FillShape]:
     given = [name for name in ("min", "max") if name in op.args]
     if given:
         op.unsupported(
-            f"{' and '.join(given)} must not be given both as arguments and as inputs", code="invalid-argument"
+            f"{' and '.join(given)} must not be given both as arguments and as inputs",
+            hint="remove the arguments",
+            code="invalid-argument",
         )
     low, high = scalar(op, op.input(1)), scalar(op, op.input(2))
     rows = cast(op, op.emit("LessOrEqual", low, high), ir.DataType.INT64)

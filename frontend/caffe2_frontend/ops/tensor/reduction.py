@@ -12,6 +12,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, scalar, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import broadcast_axis
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
+from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_axes, reduce_each_row
 from caffe2_frontend.emit.shapes import (
     broadcast_over_rows,
     cast,
@@ -44,7 +45,7 @@ def over_axes(op: Op) -> Value:
     axes = {op.axis(axis, rank) for axis in op.args.integers("axes", default=())}
     keep = op.args.flag("keepdims", default=True)
     reduced = sorted(axes) or list(range(rank))
-    y = _reduce(op, op.type, x, reduced, keep=keep)
+    y = reduce_axes(op, op.type, x, reduced, keep=keep)
     if op.type == "ReduceMean":
         return _unless_empty(op, y, x, reduced, 0)
     if op.type in ("ReduceMax", "ReduceMin"):
@@ -88,10 +89,10 @@ def front_or_back(op: Op) -> Value:
         x = _mask_beyond_lengths(op, x, lengths, axes[0])
     kind = op.type.removeprefix("ReduceFront").removeprefix("ReduceBack")
     if kind == "Max":
-        return _unless_empty(op, _reduce(op, "ReduceMax", x, axes), x, axes, 0)
+        return _unless_empty(op, reduce_axes(op, "ReduceMax", x, axes), x, axes, 0)
     if kind == "Mean" and lengths is None and op.dtype(x).is_floating_point():
-        return _unless_empty(op, _reduce(op, "ReduceMean", x, axes), x, axes, 0)
-    total = _reduce(op, "ReduceSum", x, axes)
+        return _unless_empty(op, reduce_axes(op, "ReduceMean", x, axes), x, axes, 0)
+    total = reduce_axes(op, "ReduceSum", x, axes)
     if kind == "Sum":
         return total
     counted = lengths if lengths is not None else scalar(op, vector(op, [product(op, [size(op, x, a) for a in axes])]))
@@ -110,7 +111,7 @@ def front_weighted_sum(op: Op) -> Value:
     op.args.ignore("grad_on_weights", "num_reduce_dim")
     x, weights = op.input(0), op.input(1)
     weighted = mul(op, x, broadcast_over_rows(op, weights, x))
-    return _reduce(op, "ReduceSum", weighted, [0])
+    return reduce_axes(op, "ReduceSum", weighted, [0])
 
 
 @family.converts("Summarize", expects=_FLOAT)
@@ -123,10 +124,10 @@ def summarize(op: Op) -> Value:
     if op.args.integer("to_file", default=0):
         op.unsupported("to_file=1 is not supported: an ONNX model cannot write files", hint="set to_file=0")
     x = op.input(0)
-    mean = _over_all(op, "ReduceMean", x)
+    mean = reduce_all(op, "ReduceMean", x)
     count = cast(op, op.emit("Size", x), ir.DataType.FLOAT)
-    variance = div(op, _over_all(op, "ReduceSumSquare", sub(op, x, mean)), binary(op, "Max", sub(op, count, 1.0), 1.0))
-    extremes = (_over_all(op, kind, x) for kind in ("ReduceMin", "ReduceMax"))
+    variance = div(op, reduce_all(op, "ReduceSumSquare", sub(op, x, mean)), binary(op, "Max", sub(op, count, 1.0), 1.0))
+    extremes = (reduce_all(op, kind, x) for kind in ("ReduceMin", "ReduceMax"))
     return op.emit("Concat", *(unsqueeze(op, v, [0]) for v in (*extremes, mean, sqrt(op, variance))), axis=0)
 
 
@@ -135,13 +136,13 @@ def summarize(op: Op) -> Value:
 def sum_elements(op: Op) -> Value:
     """SumElements(X; average=0) -> sum."""
     x = op.input(0)
-    return mean_of_all(op, x) if op.args.flag("average", default=False) else _over_all(op, "ReduceSum", x)
+    return mean_of_all(op, x) if op.args.flag("average", default=False) else reduce_all(op, "ReduceSum", x)
 
 
 @family.converts("SumElementsInt", expects={0: TensorInfo(ir.DataType.INT32)})
 def sum_integers(op: Op) -> Value:
     """SumElementsInt(X) -> sum."""
-    return _over_all(op, "ReduceSum", op.input(0))
+    return reduce_all(op, "ReduceSum", op.input(0))
 
 
 @family.converts("SumSqrElements")
@@ -149,7 +150,7 @@ def sum_squares(op: Op) -> Value:
     """SumSqrElements(X; average=0) -> sum."""
     if op.args.flag("average", default=False):
         return mean_of_all(op, square(op, op.input(0)))
-    return _over_all(op, "ReduceSumSquare", op.input(0))
+    return reduce_all(op, "ReduceSumSquare", op.input(0))
 
 
 @family.converts("AveragedLoss", expects=_FLOAT)
@@ -163,7 +164,7 @@ def averaged_loss(op: Op) -> Value:
 @takes(REALS, 0)
 def tail_sum(op: Op) -> Value:
     """ReduceTailSum(X) -> Y: all dims but the first are reduced."""
-    return rowwise(op, "ReduceSum", op.input(0))
+    return reduce_each_row(op, "ReduceSum", op.input(0))
 
 
 @family.converts("RowwiseMax", "ColwiseMax", expects={0: TensorInfo(ir.DataType.FLOAT, (None, None, None))})
@@ -172,7 +173,7 @@ def matrix_max(op: Op) -> Value:
     """RowwiseMax | ColwiseMax(X) -> Y: the maximum of each row, or column, of matrices [N, R, C]."""
     x = op.input(0)
     require_rank(op, x, 3, "the input")
-    return _reduce(op, "ReduceMax", x, [2 if op.type == "RowwiseMax" else 1])
+    return reduce_axes(op, "ReduceMax", x, [2 if op.type == "RowwiseMax" else 1])
 
 
 @family.converts("SumReduceLike")
@@ -190,7 +191,7 @@ def sum_like(op: Op) -> Value:
         if any(isinstance(d, int) and d != 1 for d in op.shape(like)):
             reason = f"the second operand's rank ({rank_like}) must fit into that of X ({rank}) from axis {axis} on"
             op.unsupported(reason, code="invalid-operands")
-        return reshape(op, _over_all(op, "ReduceSum", x), [1] * rank_like)
+        return reshape(op, reduce_all(op, "ReduceSum", x), [1] * rank_like)
     dims = [*[1] * start, *sizes(op, like), *[1] * (rank - start - rank_like)]
     if all(isinstance(d, int) for d in dims):
         axes = op.const([i for i, d in enumerate(dims) if d == 1], np.int64)
@@ -198,35 +199,6 @@ def sum_like(op: Op) -> Value:
         axes = reshape(op, op.emit("NonZero", op.emit("Equal", vector(op, dims), op.const([1], np.int64))), [-1])
     summed = op.emit("ReduceSum", x, axes, keepdims=1, noop_with_empty_axes=1)
     return op.emit("Reshape", summed, vector(op, sizes(op, like)), allowzero=1, shape=op.shape(like))
-
-
-def rowwise(op: Op, op_type: str, x: Value) -> Value:
-    """Reduce all dims but the first; a scalar becomes a vector of one element."""
-    rank = op.rank(x)
-    if rank == 0:
-        return reshape(op, x, [1])
-    return _reduce(op, op_type, x, list(range(1, rank)))
-
-
-def mean_of_all(op: Op, x: Value) -> Value:
-    """Return the mean of all elements, a scalar; 0 if there are none, where ONNX's ReduceMean is undefined."""
-    mean = _over_all(op, "ReduceMean", x)
-    if op.shape(x).is_static() and 0 not in op.shape(x):
-        return mean
-    return op.emit("Where", binary(op, "Equal", op.emit("Size", x), 0), op.const(0.0, x), mean)
-
-
-def _over_all(op: Op, op_type: str, x: Value) -> Value:
-    """Reduce all dims, to a scalar."""
-    require_dtype(op, x, NUMBERS, "the input")
-    return op.emit(op_type, x, keepdims=0, shape=[])
-
-
-def _reduce(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
-    """Reduce ``x`` over ``axes``; over no axes it is returned unchanged."""
-    if not axes and op_type not in ("ReduceL1", "ReduceL2"):
-        return x
-    return op.emit(op_type, x, op.const(list(axes), np.int64), keepdims=int(keep))
 
 
 def _unless_empty(op: Op, y: Value, x: Value, axes: Sequence[int], value: float) -> Value:

@@ -40,11 +40,15 @@ def reshape_to(op: Op) -> tuple[Value, Value | None]:
     old_type = ir.DataType.INT64
     if not op.has_input(1):
         if "shape" not in op.args:
-            op.unsupported("shape must be given, as argument or as operand", code="invalid-argument")
+            op.unsupported(
+                "shape must be given, as argument or as operand", hint="add the argument shape", code="invalid-argument"
+            )
         y = _reshape_static(op, x, list(dims))
     else:
         if "shape" in op.args:
-            op.unsupported("shape must not be given both as argument and as operand", code="invalid-argument")
+            op.unsupported(
+                "shape must not be given both as argument and as operand", hint="remove one", code="invalid-argument"
+            )
         shape = op.input(1)
         old_type = op.dtype(shape)
         known = constant_integers(op, shape)
@@ -236,7 +240,9 @@ def tile(op: Op) -> Value:
     if not op.has_input(1):
         tiles = op.args.integer("tiles")
         if axis is None:
-            op.unsupported("axis must be given, as argument or as operand", code="invalid-argument")
+            op.unsupported(
+                "axis must be given, as argument or as operand", hint="add the argument axis", code="invalid-argument"
+            )
         if tiles < 0:
             op.unsupported(f"tiles must not be negative: {tiles}", code="invalid-argument")
         repeats = [1] * rank
@@ -250,7 +256,9 @@ def tile(op: Op) -> Value:
         chosen = op.emit("Where", negative, _plus(op, chosen, rank), chosen)
         tiled = op.emit("Equal", axes, chosen)
     elif axis is None:
-        op.unsupported("axis must be given, as argument or as operand", code="invalid-argument")
+        op.unsupported(
+            "axis must be given, as argument or as operand", hint="add the argument axis", code="invalid-argument"
+        )
     else:
         axis = 0 if op.dtype(op.input(1)) == ir.DataType.INT64 else op.axis(axis, rank)
         tiled = op.const(np.arange(rank) == axis)

@@ -136,8 +136,8 @@ def quantile(op: Op) -> Value:
     (_, found), _ = loop(op, None, start, [low, high], halve)
     # Caffe2 returns the maximum at once if all elements are wanted, before it tests the minimum; if none are, the
     # minimum.
-    none = op.emit("Equal", target, op.const(0, np.int64))
-    is_minimum = op.emit("Or", none, op.emit("And", at_low, op.emit("Not", at_high)))
+    none_wanted = op.emit("Equal", target, op.const(0, np.int64))
+    is_minimum = op.emit("Or", none_wanted, op.emit("And", at_low, op.emit("Not", at_high)))
     return reshape(op, op.emit("Where", is_minimum, low, found), [1])
 
 

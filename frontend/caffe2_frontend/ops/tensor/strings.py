@@ -81,8 +81,8 @@ def part(op: Op) -> Value:
 def _character(op: Op, position: int, foreign: Value) -> Value:
     """Return the character at a position from the start or end; an empty string beyond the other end."""
     rank = op.rank(op.input(0))
-    around = f".{{{position}}}", ".*"
-    before, after = around if op.type == "StringPrefix" else around[::-1]
+    skipped = f".{{{position}}}", ".*"
+    before, after = skipped if op.type == "StringPrefix" else skipped[::-1]
     bits = [_matches(op, f"{before}[{_ascii(c for c in range(128) if c >> bit & 1)}]{after}") for bit in range(7)]
     traits = [*bits, _matches(op, f".{{0,{position}}}"), foreign]
     stacked = op.emit("Concat", *(unsqueeze(op, trait, [rank]) for trait in traits), axis=rank)

@@ -17,6 +17,20 @@ from caffe2_frontend.emit.shapes import cast, size, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.training.optimizer_steps import (
+    adadelta_arguments,
+    adadelta_step,
+    adam_corrections,
+    ftrl_alpha,
+    ftrl_arguments,
+    ftrl_scale,
+    ftrl_state,
+    ftrl_step,
+    interleave,
+    momentum_arguments,
+    momentum_step,
+    storm_rates,
+)
 
 family = Family("optimizer")
 
@@ -58,20 +72,6 @@ def adagrad(op: Op) -> tuple[Value, ...]:
         reshape_like(op, effective_lr, op.input(2)),
         reshape_like(op, update, op.input(2)),
     )
-
-
-def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tuple[Value, Value, Value]:
-    """Return the bias corrections of Adam's moments at an iteration.
-
-    Returns:
-        ``sqrt(1 - beta2 ** t) / (1 - beta1 ** t)`` and ``1 / (1 - beta1 ** t)`` as float scalars, and ``beta2 ** t`` as
-        a double, where t is the iteration plus one. All are computed in double.
-    """
-    step = cast(op, add(op, scalar(op, iteration), 1), ir.DataType.DOUBLE)
-    power1, power2 = (op.emit("Pow", op.const(beta, np.float64), step) for beta in (beta1, beta2))
-    first = div(op, 1.0, sub(op, 1.0, power1))
-    both = mul(op, sqrt(op, sub(op, 1.0, power2)), first)
-    return cast(op, both, FLOAT), cast(op, first, FLOAT), power2
 
 
 @family.converts("Adam", expects=_operands(lr=4, iteration=5))
@@ -122,27 +122,6 @@ def decay_adagrad(op: Op) -> tuple[Value, ...]:
     )
 
 
-def adadelta_arguments(op: Op) -> tuple[float, float]:
-    """Read and check epsilon=1e-5 and decay=0.95."""
-    epsilon, decay = op.args.number("epsilon", default=1e-5), op.args.number("decay", default=0.95)
-    if epsilon < 0 or not 0 < decay < 1:
-        op.unsupported(
-            f"epsilon must not be negative ({epsilon}), and decay must be between 0 and 1 ({decay})",
-            code="invalid-argument",
-        )
-    return epsilon, decay
-
-
-def adadelta_step(
-    op: Op, param: Value, moment: Value, delta: Value, grad: Value, lr: Value, epsilon: float, decay: float
-) -> tuple[Value, Value, Value]:
-    """Return the parameter, the mean squared gradient and the mean squared update after a step."""
-    moment = blend(op, moment, square(op, grad), decay)
-    ratio = div(op, sqrt(op, add(op, delta, epsilon)), sqrt(op, add(op, moment, epsilon)))
-    step = mul(op, ratio, grad)
-    return add(op, param, mul(op, step, lr)), moment, blend(op, delta, square(op, step), decay)
-
-
 @family.converts("Adadelta", expects=_operands(lr=4))
 def adadelta(op: Op) -> tuple[Value, ...]:
     """Adadelta(param, moment, moment_delta, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, moment_delta."""
@@ -151,61 +130,6 @@ def adadelta(op: Op) -> tuple[Value, ...]:
     moment, delta, grad = (reshape_like(op, op.input(i), param) for i in (1, 2, 3))
     new, moment, delta = adadelta_step(op, param, moment, delta, grad, lr, epsilon, decay)
     return new, reshape_like(op, moment, op.input(1)), reshape_like(op, delta, op.input(2))
-
-
-def ftrl_alpha(op: Op, index: int) -> Value:
-    """Return ``1 / alpha`` as a scalar; alpha is operand ``index``, or an argument (0.005)."""
-    if op.has_input(index):
-        if "alpha" in op.args:
-            op.unsupported("alpha must not be given both as an input and as an argument", code="invalid-argument")
-        return op.emit("Reciprocal", scalar(op, op.input(index)))
-    return op.const(1.0 / op.args.number("alpha", default=0.005), np.float32)
-
-
-def ftrl_arguments(op: Op) -> tuple[float, float, float]:
-    """Read beta=1.0, lambda1=0.001 and lambda2=0.001."""
-    return (
-        op.args.number("beta", default=1.0),
-        op.args.number("lambda1", default=0.001),
-        op.args.number("lambda2", default=0.001),
-    )
-
-
-def ftrl_state(op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value) -> tuple[Value, Value]:
-    """Return the sums n and z after a step; ``state`` holds them interleaved, along its last dim.
-
-    ``n += g ** 2``, and ``z += g - sigma * w`` with ``sigma = (sqrt(new n) - sqrt(n)) / alpha``.
-    """
-    n, z = (op.emit("Gather", state, op.const(i, np.int64), axis=-1) for i in (0, 1))
-    new_n = add(op, n, square(op, grad))
-    sigma = mul(op, sub(op, sqrt(op, new_n), sqrt(op, n)), alpha_inverse)
-    return new_n, sub(op, add(op, z, grad), mul(op, sigma, param))
-
-
-def ftrl_scale(op: Op, n: Value, alpha_inverse: Value, beta: float, lambda2: float) -> Value:
-    """Return the divisor of the weights: ``(beta + sqrt(n)) / alpha + lambda2``."""
-    return add(op, mul(op, add(op, sqrt(op, n), beta), alpha_inverse), lambda2)
-
-
-def ftrl_step(
-    op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value, arguments: tuple[float, float, float]
-) -> tuple[Value, Value]:
-    """Return the parameter and the state after a step.
-
-    FTRL-Proximal with L1 and L2 regularization: a weight is 0 while ``|z| <= lambda1``. (H. B. McMahan et al., "Ad
-    Click Prediction: a View from the Trenches", 2013.)
-    """
-    beta, lambda1, lambda2 = arguments
-    n, z = ftrl_state(op, param, grad, state, alpha_inverse)
-    weight = div(op, sub(op, mul(op, op.emit("Sign", z), lambda1), z), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
-    nonzero = op.emit("Greater", op.emit("Abs", z), op.const(lambda1, z))
-    return op.emit("Where", nonzero, weight, op.const(0.0, z)), _interleaved(op, n, z)
-
-
-def _interleaved(op: Op, n: Value, z: Value) -> Value:
-    """Interleave n and z along a new last dim."""
-    last = op.rank(n)
-    return op.emit("Concat", unsqueeze(op, n, [last]), unsqueeze(op, z, [last]), axis=-1)
 
 
 def _as_pairs(op: Op, state: Value, param: Value) -> Value:
@@ -244,7 +168,7 @@ def gftrl(op: Op) -> tuple[Value, Value]:
         limit = mul(op, sqrt(op, cast(op, rows, FLOAT)), lambda1)
     weight = div(op, mul(op, z, sub(op, div(op, limit, norm), 1.0)), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
     new = op.emit("Where", op.emit("Greater", norm, limit), weight, op.const(0.0, z))
-    return reshape_like(op, new, op.input(0)), reshape_like(op, _interleaved(op, n, z), state)
+    return reshape_like(op, new, op.input(0)), reshape_like(op, interleave(op, n, z), state)
 
 
 @family.converts("Lars", expects={i: TensorInfo(FLOAT) if i < 2 else _ONE for i in range(5)})
@@ -281,21 +205,6 @@ def learning_rate_adaption(op: Op) -> Value:
     return mul(op, lr, sub(op, 1.0, div(op, agreement, mul(op, *norms))))
 
 
-def momentum_arguments(op: Op) -> tuple[float, bool]:
-    """Read momentum=0.0 and nesterov=0."""
-    return op.args.number("momentum", default=0.0), op.args.flag("nesterov", default=False)
-
-
-def momentum_step(
-    op: Op, grad: Value, moment: Value, lr: Value, momentum: float, *, nesterov: bool
-) -> tuple[Value, Value]:
-    """Return the adjusted gradient and the momentum after a step."""
-    new = add(op, mul(op, grad, lr), mul(op, moment, momentum))
-    if not nesterov:
-        return new, new
-    return sub(op, mul(op, new, 1.0 + momentum), mul(op, moment, momentum)), new
-
-
 @family.converts("MomentumSGD", "MomentumSGDUpdate", expects=_operands(lr=2))
 def momentum_sgd(op: Op) -> tuple[Value, ...]:
     """MomentumSGD(grad, moment, lr; momentum=0.0, nesterov=0) -> grad, moment.
@@ -322,17 +231,6 @@ def rms_prop(op: Op) -> tuple[Value, ...]:
     step = div(op, mul(op, grad, lr), sqrt(op, add(op, mean_squares, epsilon)))
     moment = add(op, mul(op, moment, momentum), step)
     return moment, reshape_like(op, mean_squares, op.input(1)), reshape_like(op, moment, op.input(2))
-
-
-def storm_rates(op: Op, squares: Value, lr: Value) -> tuple[Value, Value]:
-    """Return the learning rate for a sum of squared gradients, and the share of the old momentum that is kept.
-
-    ``rate = lr / (beta + sum) ** (1 / 3)`` and ``keep = 1 - momentum * rate ** 2``, with the arguments momentum=10.0
-    and beta=0.1.
-    """
-    momentum, beta = op.args.number("momentum", default=10.0), op.args.number("beta", default=0.1)
-    rate = mul(op, op.emit("Pow", add(op, squares, beta), op.const(-1.0 / 3.0, np.float32)), lr)
-    return rate, sub(op, 1.0, mul(op, square(op, rate), momentum))
 
 
 @family.converts("Storm", expects=_operands(lr=4))

@@ -19,7 +19,7 @@ from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, un
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.training.optimizer import (
+from caffe2_frontend.ops.training.optimizer_steps import (
     adadelta_arguments,
     adadelta_step,
     adam_corrections,

@@ -75,8 +75,8 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
     new_moment = add(op, mul(op, moment, scalar(op, factor)), mul(op, grad, scalar(op, rate)))
     step = new_moment
     if nesterov:
-        ahead = mul(op, new_moment, add(op, scalar(op, factor), 1.0))
-        step = sub(op, ahead, mul(op, moment, scalar(op, factor)))
+        lookahead = mul(op, new_moment, add(op, scalar(op, factor), 1.0))
+        step = sub(op, lookahead, mul(op, moment, scalar(op, factor)))
 
     # Norms, curvatures and the variance are at least epsilon.
     floor = op.const(epsilon, np.float32)

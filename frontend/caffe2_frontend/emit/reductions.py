@@ -1,0 +1,41 @@
+"""Reductions over all dims, over given ones, and over all but the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from caffe2_frontend.emit.arithmetic import binary
+from caffe2_frontend.emit.operand_checks import NUMBERS, require_dtype
+from caffe2_frontend.emit.shapes import reshape
+from caffe2_frontend.lowering.op import Op, Value
+
+
+def reduce_axes(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
+    """Reduce ``x`` over ``axes``; over no axes it is returned unchanged."""
+    if not axes and op_type not in ("ReduceL1", "ReduceL2"):
+        return x
+    return op.emit(op_type, x, op.const(list(axes), np.int64), keepdims=int(keep))
+
+
+def reduce_all(op: Op, op_type: str, x: Value) -> Value:
+    """Reduce all dims, to a scalar."""
+    require_dtype(op, x, NUMBERS, "the input")
+    return op.emit(op_type, x, keepdims=0, shape=[])
+
+
+def reduce_each_row(op: Op, op_type: str, x: Value) -> Value:
+    """Reduce all dims but the first; a scalar becomes a vector of one element."""
+    rank = op.rank(x)
+    if rank == 0:
+        return reshape(op, x, [1])
+    return reduce_axes(op, op_type, x, list(range(1, rank)))
+
+
+def mean_of_all(op: Op, x: Value) -> Value:
+    """Return the mean of all elements, a scalar; 0 if there are none, where ONNX's ReduceMean is undefined."""
+    mean = reduce_all(op, "ReduceMean", x)
+    if op.shape(x).is_static() and 0 not in op.shape(x):
+        return mean
+    return op.emit("Where", binary(op, "Equal", op.emit("Size", x), 0), op.const(0.0, x), mean)
