@@ -1,4 +1,4 @@
-"""ONNX's backend interface: an ONNX model becomes a Caffe2 net, and runs on onnxruntime."""
+"""ONNX's backend interface: ONNX models are converted to Caffe2 nets, which run on onnxruntime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from caffe2_frontend import to_onnx
 
 
 class Caffe2Rep(BackendRep):
-    """A model ready to run. ``model`` is the Caffe2 net that it became."""
+    """A model that is ready to run; ``model`` is its Caffe2 net."""
 
     def __init__(self, model: Model, session: OnnxSession, inputs: Sequence[str]) -> None:
         self.model = model
@@ -27,7 +27,7 @@ class Caffe2Rep(BackendRep):
         self._inputs = tuple(inputs)
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
-        """Run once.
+        """Run the model once.
 
         Args:
             inputs: the values of the graph's inputs in their order, or a mapping by name, or one array.
@@ -41,7 +41,7 @@ class Caffe2Rep(BackendRep):
         if not isinstance(inputs, Mapping):
             values = inputs if isinstance(inputs, list | tuple) else [inputs]
             if len(values) != len(self._inputs):
-                raise RunError(f"{len(self._inputs)} inputs are expected, not {len(values)}")
+                raise RunError(f"the model has {len(self._inputs)} inputs, and {len(values)} values were given")
             inputs = dict(zip(self._inputs, values, strict=True))
         outputs: tuple[Any, ...] = namedtupledict("Outputs", self.model.outputs)(*self._session.run_values(inputs))
         return outputs
@@ -50,15 +50,16 @@ class Caffe2Rep(BackendRep):
 def prepare(
     model: OnnxModel, device: str = "CPU", *, base_dir: str | os.PathLike[str] | None = None, **_: Any
 ) -> Caffe2Rep:
-    """Make a Caffe2 net of an ONNX model (what Caffe2 lacks is carried) and a session that runs it.
+    """Convert an ONNX model to a Caffe2 net, which carries operators that Caffe2 lacks, and make a session for it.
 
     Args:
         model: the model, as :func:`caffe2_backend.to_netdef` takes it.
         device: ``CPU`` or ``CUDA:N``.
         base_dir: the folder of the model's external data, as for :func:`caffe2_backend.to_netdef`.
 
-    Raises ConversionError where the model cannot be converted, RunError where it cannot be run or there is no such
-    device.
+    Raises:
+        ConversionError: the model cannot be converted.
+        RunError: onnxruntime cannot run it, or the device does not exist.
     """
     caffe2 = to_netdef(model, foreign="carry", base_dir=base_dir)
     session = OnnxSession(to_onnx(caffe2).SerializeToString(), _device(device))
@@ -81,14 +82,14 @@ def run_node(
     opset_version: int | None = None,
     **_: Any,
 ) -> tuple[Any, ...]:
-    """Run one node.
+    """Run one node once.
 
     Args:
         node: the node.
-        inputs: the values of its inputs, without those that are left out; in order, or by name.
+        inputs: the values of the inputs that it lists, in order or by name.
         device: see :func:`prepare`.
-        outputs_info: element type and shape of each output; they follow from the node where it is None.
-        opset_version: the opset that the node is of; the newest by default.
+        outputs_info: element type and shape of each output; None to infer them from the node.
+        opset_version: the opset of the node; the newest by default.
     """
     names = [name for name in dict.fromkeys(node.input) if name]
     values = inputs if isinstance(inputs, Mapping) else dict(zip(names, inputs, strict=True))
@@ -117,7 +118,7 @@ def _described(name: str, value: Any) -> onnx.ValueInfoProto:
 
 
 def supports_device(device: str) -> bool:
-    """Whether models can run on a device: ``CPU``, or ``CUDA:N`` where this onnxruntime has CUDA."""
+    """Whether models can run on a device: ``CPU``, or ``CUDA:N`` if this onnxruntime has CUDA."""
     from caffe2_backend.runtime.onnxruntime_library import real_device
     from caffe2_backend.runtime.session_options import DEFAULTS
 
@@ -134,7 +135,7 @@ def _device(device: str) -> str:
 
 
 class Caffe2Backend(Backend):
-    """The interface as a class; the module's functions are the same."""
+    """The module's functions as the class that ONNX's test runner expects."""
 
     prepare = staticmethod(prepare)
     run_model = staticmethod(run_model)

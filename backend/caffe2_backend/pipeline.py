@@ -1,4 +1,4 @@
-"""The import, read from top to bottom."""
+"""The passes of the import, in order."""
 
 from __future__ import annotations
 

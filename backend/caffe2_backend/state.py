@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_backend.options import DEFAULTS, ImportOptions
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import Quantization
 
-Foreign = Literal["error", "carry"]
-# One device for all that can run there, or the device of each named input or parameter.
-Placement = str | Mapping[str, str] | None
-
-# What the converters read: older models are brought to it. Later ones are read as they are.
+# The opset that the converters read. Models of an earlier one are converted to it, later ones are read unchanged.
 WORKING_OPSET: Final = 20
 
 
@@ -30,14 +27,19 @@ class Import:
     Weights are shared by reference, never changed. The import owns ``model``, ``restored`` and ``quantized``, which
     in-place passes change; functional passes return a new state.
 
-    ``lowers`` is false where all operators of the model travel as they are, since its opset could not be converted.
-    ``restored`` counts the operators of Caffe2 that were restored, by type; ``quantized`` says which inputs
-    and parameters are then Int8 tensors.
+    Attributes:
+        model: the ONNX model.
+        options: the options of the import.
+        lowers: false where all operators are carried unchanged, since the model's opset could not be converted.
+        net: the Caffe2 net, once the graph is lowered.
+        parameters: its parameters by name.
+        restored: the number of restored operators of Caffe2, by type.
+        quantized: the inputs and parameters that are Int8 tensors of restored operators.
+        findings: the diagnostics so far.
     """
 
     model: ir.Model
-    foreign: Foreign = "error"
-    device: Placement = None
+    options: ImportOptions = DEFAULTS
     lowers: bool = True
     net: NetDef | None = None
     parameters: Mapping[str, Parameter] = field(default_factory=dict)

@@ -41,14 +41,16 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
 @reports_errors()
 def import_(model: Path, target: Path, foreign: Any, devices: Any, form: Any) -> None:
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
-    from caffe2_backend.importer import convert
+    from caffe2_backend.importer import import_model
+    from caffe2_backend.options import ImportOptions
     from caffe2_bridge import save
 
     with progress("importing"):
-        converted, restored = convert(model, foreign=foreign, device=devices)
-        save(converted, target, format=form)
-    carried = sum(bool(op.domain) for op in converted.predict_net.op)
+        imported = import_model(model, ImportOptions(foreign, devices))
+        save(imported.model, target, format=form)
+    ops = imported.model.predict_net.op
+    carried = sum(bool(op.domain) for op in ops)
     click.echo(
-        f"{target}: {len(converted.predict_net.op)} operators, {carried} carried as ONNX operators, "
-        f"{sum(restored.values())} restored from the Caffe2 net of an export"
+        f"{target}: {len(ops)} operators, {carried} carried as ONNX operators, "
+        f"{sum(imported.restored.values())} restored from the Caffe2 net of an export"
     )

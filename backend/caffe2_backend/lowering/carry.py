@@ -38,7 +38,7 @@ SubNet = Callable[[ir.Graph, str], NetDef]
 
 
 def carried(node: ir.Node, sub_net: SubNet) -> OperatorDef:
-    """The operator that a node travels as; ``sub_net`` makes the net of a body, by its attribute's name."""
+    """The operator that carries a node; ``sub_net`` makes the net of a body, by the name of its attribute."""
     op = OperatorDef(type=node.op_type, name=node.name or "", domain=node.domain or ONNX_DOMAIN)
     op.input.extend("" if value is None else str(value.name) for value in node.inputs)
     op.output.extend(str(value.name or "") for value in node.outputs)
@@ -54,7 +54,7 @@ def carried(node: ir.Node, sub_net: SubNet) -> OperatorDef:
 
 
 def carried_constant(name: str, attr: ir.Attr, value: ir.Value) -> OperatorDef:
-    """A Constant for values of a type that Caffe2 has no tensors of."""
+    """A Constant of an element type that Caffe2's tensors cannot hold."""
     op = OperatorDef(type="Constant", domain=ONNX_DOMAIN, output=[name])
     op.arg.append(_proto_argument(attr))
     op.arg.append(Argument(name=TYPES, strings=[_type(value)]))
@@ -64,7 +64,7 @@ def carried_constant(name: str, attr: ir.Attr, value: ir.Value) -> OperatorDef:
 def describe_net(
     net: NetDef, graph: ir.Graph, opsets: dict[str, int], quantized: Mapping[str, Quantization] | None = None
 ) -> None:
-    """Write what the inputs of a net are, Int8 tensors among them, and the versions of the domains that it uses."""
+    """Write the types of a net's inputs, with the quantization of Int8 tensors, and the opset versions that it uses."""
     infos = [_info(value, (quantized or {}).get(str(value.name))) for value in graph.inputs]
     if infos:
         net.arg.append(Argument(name=INPUT_TYPES, strings=infos))

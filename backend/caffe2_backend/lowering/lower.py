@@ -16,7 +16,6 @@ from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
-from caffe2_backend.state import Foreign
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -29,18 +28,21 @@ _MEANINGLESS: Final = frozenset({"consumed_inputs"})
 
 @dataclass
 class Lowering:
-    """The state of one lowering: the converters, the names in use, the parameters and the diagnostics so far."""
+    """The state of one lowering.
+
+    Attributes:
+        converters: the converters by operator type.
+        names: the names of all blobs.
+        carries_nodes: whether nodes without an equivalent in Caffe2 are carried unchanged.
+        parameters: the parameters so far, by name.
+        diagnostics: the diagnostics so far.
+    """
 
     converters: Mapping[str, Converter]
     names: Names
-    foreign: Foreign
+    carries_nodes: bool
     parameters: dict[str, Parameter] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
-
-    @property
-    def carries_nodes(self) -> bool:
-        """Whether nodes without an equivalent in Caffe2 are carried unchanged."""
-        return self.foreign == "carry"
 
     @property
     def errors(self) -> int:

@@ -27,14 +27,14 @@ class AssignDevices(FunctionalPass[Import]):
 
     def __call__(self, state: Import) -> Import:
         """Return the state with a new net, if a GPU was asked for. Raises OptionError for an unknown name."""
-        if state.device is None or state.net is None:
+        if state.options.device is None or state.net is None:
             return state
-        if isinstance(state.device, Mapping):
+        if isinstance(state.options.device, Mapping):
             everywhere = None
-            named = {name: as_device(where) for name, where in state.device.items()}
+            named = {name: as_device(where) for name, where in state.options.device.items()}
             _refuse_unknown(named, state.net)
         else:
-            everywhere, named = as_device(state.device), {}
+            everywhere, named = as_device(state.options.device), {}
         if not any(device.is_gpu for device in (everywhere or HOST, *named.values())):
             return state
         net, inputs = follow_inputs(state.net, named, state.parameters, everywhere=everywhere)

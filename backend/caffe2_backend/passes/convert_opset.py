@@ -64,7 +64,7 @@ class ConvertOpset(FunctionalPass[Import]):
         try:
             converted = _converted(state.model, version)
         except _FAILURES as error:
-            if state.foreign == "carry":
+            if state.options.carries_nodes:
                 logger.debug("operators are carried in opset %d, which cannot be converted", version, exc_info=True)
                 return replace(state, lowers=False)
             return replace(state, findings=(*state.findings, _failed(state.model, version, error)))

@@ -34,7 +34,7 @@ class ExpandFunctions(FunctionalPass[Import]):
 
     def __call__(self, state: Import) -> Import:
         """Return the state with a new model, if an operator was expanded."""
-        if state.foreign == "carry":
+        if state.options.carries_nodes:
             return state
         model = state.model
         version = model.opset_imports.get("", WORKING_OPSET)

@@ -30,7 +30,7 @@ class FoldConstants(InPlacePass[Import]):
 
     def __call__(self, state: Import) -> None:
         """Fold the constants of the model."""
-        if state.foreign == "carry":
+        if state.options.carries_nodes:
             logger.debug("constants not folded: operators may be carried")
             return
         _fold(state.model)

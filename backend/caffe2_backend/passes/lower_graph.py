@@ -29,7 +29,7 @@ class LowerGraph(FunctionalPass[Import]):
         model = state.model
         graph = model.graph
         names = Names({*value_names(model), *reserved_names(graph)})
-        lowering = Lowering(converters() if state.lowers else {}, names, state.foreign)
+        lowering = Lowering(converters() if state.lowers else {}, names, carries_nodes=state.options.carries_nodes)
         net = NetDef(name=graph.name or "net")
         place = Location(net.name)
         lowering.initializers(graph.initializers.values(), net, place)

@@ -36,7 +36,7 @@ class RemoveSequences(InPlacePass[Import]):
         model = state.model
         if not any(node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(model.graph)):
             return
-        if state.foreign == "carry":
+        if state.options.carries_nodes:
             logger.debug("sequences kept: operators may be carried")
             return
         names = Names(value_names(model))

@@ -35,7 +35,7 @@ class RestoreOperators(InPlacePass[Import]):
             return
         model = state.model
         found = find_operators(model)
-        if not found or (state.foreign == "carry" and _may_stay_old(model, found)):
+        if not found or (state.options.carries_nodes and _may_stay_old(model, found)):
             logger.debug("operators not restored: %s", "the opset may stay" if found else "no operator was recognized")
             return
         restoring = _Restoring(model.graph)

@@ -1,14 +1,15 @@
-"""Operators of Caffe2 that came as ONNX nodes: found again, where the nodes are still what the export wrote.
+"""Recognition of Caffe2 operators in exported ONNX models, if their nodes are unchanged since the export.
 
-``caffe2_frontend.interop.origin`` says what the export writes. A definition is taken only if
+The export writes an operator's definition and a digest into the metadata of a node (its home), in the format of
+``caffe2_frontend.interop.origin``. An operator is recognized only if
 
-* the nodes that compute its outputs have the digest that was taken of them, which covers the definition too;
-* its operands are of the types that the conversion knew: those of the graph's inputs and initializers as they are
-  declared, those that recognized operators make as these make them, and any other as ONNX infers it here;
-* constants that the conversion looked into hold what they held;
-* Int8 tensors, which are plain bytes in ONNX, pass between restored operators alone.
+* the nodes that compute its outputs have that digest, which covers the definition too;
+* its operands are of the types for which it was converted: the declared types of the graph's inputs and initializers,
+  the types of outputs of recognized operators, and what ONNX infers of all other values;
+* constants that the conversion read have the same contents;
+* Int8 tensors, which are plain bytes in ONNX, pass between restored operators only.
 
-All else stays as the nodes that it is.
+All other nodes are converted as those of any ONNX model.
 """
 
 from __future__ import annotations
@@ -48,15 +49,15 @@ _UNKNOWN: Final = (None, None)
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """An operator that was found again.
+    """A recognized operator.
 
     Attributes:
-        origin: what the export wrote.
-        operands: the value of each operand, a tensor for one that the nodes have in themselves.
-        outputs: the value of each output; None where no node makes it.
-        nodes: the nodes, those that make outputs first.
-        symbols: which dim of this model each named dim of the export's is.
-        names: the names that its outputs are to have, also those that no node makes.
+        origin: the metadata that the export wrote.
+        operands: the value of each operand; a tensor for one that is a constant inside of the nodes.
+        outputs: the value of each output; None for one that no node computes.
+        nodes: the nodes, the roots (which compute outputs) first.
+        symbols: the dim of this model for each symbolic dim of the export's types.
+        names: the names of the outputs, also of those that no node computes.
     """
 
     origin: Origin
@@ -72,19 +73,19 @@ class Match:
         return self.operands[: len(blobs_of(self.origin.operator)[0])]
 
     def typed(self) -> Iterator[tuple[ir.Value, ValueType]]:
-        """Operands that are values of the graph, with the types that the conversion knew."""
+        """Operands that are values of the graph, with the types for which the operator was converted."""
         for operand, value in zip(self.origin.operands, self.operands, strict=True):
             if operand.type is not None and isinstance(value, ir.Value):
                 yield value, operand.type
 
     def made(self) -> Iterator[tuple[ir.Value, ValueType]]:
-        """Outputs that nodes make, with their types."""
+        """Outputs that nodes compute, with their types."""
         for output, value in zip(self.origin.outputs, self.outputs, strict=True):
             if output is not None and value is not None:
                 yield value, output.type
 
     def dims(self, known: ValueType) -> Dims | None:
-        """The dims of a type, under the names that they have in this model."""
+        """The dims of a type, with the symbolic dims of this model."""
         if known.dims is None:
             return None
         return tuple(self.symbols.get(dim, dim) if isinstance(dim, str) else dim for dim in known.dims)
@@ -102,6 +103,8 @@ def find_operators(model: ir.Model) -> list[Match]:
 
 
 class _Search:
+    """The recognition of one model's operators, in the order of the nodes: names and outputs are taken once."""
+
     def __init__(self, model: ir.Model) -> None:
         self.graph = model.graph
         self.order = {node: number for number, node in enumerate(model.graph)}
@@ -116,7 +119,7 @@ class _Search:
                 self.parts.setdefault(node.metadata_props[PART_KEY], []).append(node)
 
     def match(self, home: ir.Node) -> Match | None:
-        """The operator whose first output a node makes; None where its nodes are no longer what they were."""
+        """The operator of which a node computes the first output; None if its nodes have changed."""
         try:
             digest, text, origin = read_origin(home.metadata_props[ORIGIN_KEY])
             found = self._recognized(home, origin, digest, text)
@@ -127,6 +130,13 @@ class _Search:
             return None
 
     def _recognized(self, home: ir.Node, origin: Origin, digest: str, text: str) -> Match | None:
+        """Collect the nodes of an operator from its roots, and compare them with the digest.
+
+        The walk goes from the roots to the operands, and stops at the recorded cuts: edges to values that were operands
+        of the conversion. It must stop at the same cuts after the same number of nodes, and the digest of what it meets
+        must be the recorded one.
+        """
+        # Further roots are marked with a part number of this digest, each exactly once.
         roots = [home]
         for number in range(1, min(origin.roots, len(self.order))):
             nodes = self.parts.get(part_of(digest, number), [])
@@ -144,6 +154,7 @@ class _Search:
         operands: list[ir.Value | ir.TensorProtocol | None] = []
         for number, operand in enumerate(origin.operands):
             operands.append(self._operand(operand, met.get(number), operands, roots[0]))
+        # An output may belong to one operator only, and must not be one of the operands.
         outputs = []
         for out in origin.outputs:
             value = None if out is None else roots[out.root].outputs[out.index]
@@ -159,6 +170,7 @@ class _Search:
         before: Sequence[ir.Value | ir.TensorProtocol | None],
         home: ir.Node,
     ) -> ir.Value | ir.TensorProtocol | None:
+        """The value of an operand: an earlier one, a constant, a value by name, or one that was met."""
         if operand.same is not None:
             return before[operand.same]
         if operand.held:
@@ -170,13 +182,13 @@ class _Search:
             raise OpenRegionError
         maker = value.producer()
         if maker is not None and self.order.get(maker, len(self.order)) >= self.order[home]:
-            raise OpenRegionError  # it may depend on what the operator gives
+            raise OpenRegionError  # it may depend on an output of the operator
         if operand.contents and (value.const_value is None or contents(value, self.digests) != operand.contents):
             raise OpenRegionError
         return value
 
     def _named(self, found: Match) -> Match | None:
-        """The match with names for all its outputs, where its bodies can have the names of the model's values."""
+        """The match with names for all its outputs; None if another value has a name of its bodies."""
         definitions = found.origin.definitions
         own = {value for node in found.nodes for value in node.outputs}
         own.update(value for value in (*found.operands, *found.outputs) if isinstance(value, ir.Value))
@@ -205,7 +217,12 @@ class _Search:
         return name
 
     def without_mixed_bytes(self, found: list[Match]) -> list[Match]:
-        """Those that remain where Int8 tensors may not meet plain bytes."""
+        """The matches without those that would mix Int8 tensors with plain bytes.
+
+        A quantized value is mixed if a node that is not restored reads or computes it, or if two operators have
+        different scales or zero points for it. Removing the matches that touch a mixed value may mix further values:
+        repeat until none is left.
+        """
         while True:
             how = _quantized(found)
             if not how:
@@ -223,7 +240,7 @@ class _Search:
 
 
 class _Types:
-    """What is certain of the types of a model's values: what follows from its inputs and nodes, whatever it says."""
+    """The types of a model's values that follow from its inputs and nodes, whatever it declares for other values."""
 
     def __init__(self, model: ir.Model) -> None:
         self.model = model
@@ -231,7 +248,7 @@ class _Types:
         self._inferred: dict[str, tuple[ir.DataType | None, Dims | None]] | None = None
 
     def fit(self, match: Match) -> bool:
-        """Whether a match's operands are of the types that the conversion knew; those of its outputs are known then."""
+        """Whether the operands are of the types of the conversion; if so, the types of the outputs are recorded."""
         for value, wanted in match.typed():
             dtype, dims = self.of(value)
             if dtype != wanted.dtype or not _same_dims(wanted.dims, dims, match.symbols):
@@ -241,7 +258,7 @@ class _Types:
         return True
 
     def of(self, value: ir.Value) -> tuple[ir.DataType | None, Dims | None]:
-        """Element type and dims."""
+        """The element type and the dims of a value."""
         if value in self.known:
             return self.known[value]
         if value.producer() is None:
@@ -253,7 +270,7 @@ class _Types:
 
 
 def _same_dims(wanted: Dims | None, actual: Dims | None, symbols: dict[str, int | str | None]) -> bool:
-    """Whether dims are those that were known: numbers the same numbers, and what had one name the same everywhere."""
+    """Whether dims fit the recorded ones: equal numbers, and one dim for each symbol, consistently in ``symbols``."""
     if wanted is None:
         return True
     if actual is None or len(actual) != len(wanted):
@@ -267,7 +284,7 @@ def _same_dims(wanted: Dims | None, actual: Dims | None, symbols: dict[str, int 
 
 
 def _inferred(model: ir.Model) -> dict[str, tuple[ir.DataType | None, Dims | None]]:
-    """What ONNX infers from the graph's inputs and initializers, whatever the model says of other values."""
+    """The types that ONNX infers from the graph's inputs and initializers only."""
     proto = without_weights(model)
     _forget_types(proto.graph)
     inferred = infer_shapes(proto, data_prop=True)
@@ -304,7 +321,7 @@ def _quantized(found: Sequence[Match]) -> dict[ir.Value, Quantization]:
 
 
 def _plainly_read(graph: ir.Graph, found: Sequence[Match]) -> set[ir.Value]:
-    """The values that nodes read which are left when the operators are restored."""
+    """The values that the remaining nodes read once the operators are restored."""
     makers = {value: match for match in found for value in match.outputs if value is not None}
     read: set[ir.Value] = set()
     seen: set[ir.Value] = set()
@@ -332,5 +349,5 @@ def _main_values(graph: ir.Graph) -> Iterator[ir.Value]:
 
 
 def counted(found: Sequence[Match]) -> Counter[str]:
-    """How many operators of each type were found."""
+    """The number of matches for each operator type."""
     return Counter(match.origin.operator.type for match in found)

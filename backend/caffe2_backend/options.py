@@ -1,0 +1,45 @@
+"""Options of an import."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from caffe2_bridge.diagnostics import OptionError
+
+Foreign = Literal["error", "carry"]
+# One device for all operators that can run there, or the device of each named input or parameter.
+Placement = str | Mapping[str, str] | None
+
+
+@dataclass(frozen=True)
+class ImportOptions:
+    """The options of :func:`caffe2_backend.to_netdef`, validated when they are constructed.
+
+    Args:
+        foreign: what becomes of ONNX operators without an equivalent in Caffe2.
+        device: where operators run, or where named inputs and parameters are.
+        base_dir: the folder of the model's external data; None: that of the file.
+
+    Raises:
+        OptionError: ``foreign`` is not one of its values.
+    """
+
+    foreign: Foreign = "error"
+    device: Placement = None
+    base_dir: str | os.PathLike[str] | None = None
+
+    def __post_init__(self) -> None:
+        choices = get_args(Foreign)
+        if self.foreign not in choices:
+            raise OptionError(f"foreign must be one of {', '.join(choices)}, not {self.foreign!r}")
+
+    @property
+    def carries_nodes(self) -> bool:
+        """Whether ONNX operators without an equivalent in Caffe2 are carried unchanged."""
+        return self.foreign == "carry"
+
+
+DEFAULTS = ImportOptions()
