@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 import caffe2_bridge as c2
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend import Predictor, SessionOptions
 from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
 
 FOLDER = Path(__file__).resolve().parent.parent / "models" / "char_rnn"
@@ -25,15 +25,15 @@ REPEATS = 20
 console = Console()
 
 
-def export(folder: Path) -> dict[str, Session]:
+def export(folder: Path) -> dict[str, Predictor]:
     """One model file a form, each for every T and N."""
-    sessions = {}
+    predictors = {}
     for form in FORMS:
         path = folder / f"char_rnn_{form}.onnx"
         save_onnx(convert(c2.load(FOLDER), options=ExportOptions(recurrent=form)), path)
         console.print(f"exported {form}: {path.stat().st_size:,} bytes")
-        sessions[form] = Session(str(path), threads=2)
-    return sessions
+        predictors[form] = Predictor(path, options=SessionOptions(threads=2))
+    return predictors
 
 
 def recorded() -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
@@ -48,16 +48,16 @@ def _side(file: np.lib.npyio.NpzFile, number: str, side: str) -> dict[str, np.nd
     return {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
 
 
-def compare(sessions: dict[str, Session]) -> bool:
+def compare(predictors: dict[str, Predictor]) -> bool:
     """Print the largest error of each output of each case; whether all are within the tolerance."""
     table = Table(
         "form", "T", "N", "output", "largest error", "", title="onnxruntime against real Caffe2", title_justify="left"
     )
     good = True
-    for form, session in sessions.items():
+    for form, predictor in predictors.items():
         for inputs, outputs in recorded():
             steps, batch = inputs["input_blob"].shape[:2]
-            results = session.run(inputs)
+            results = predictor.run(inputs)
             for name, expected in outputs.items():
                 actual = results.get(name)
                 if actual is None:
@@ -70,7 +70,7 @@ def compare(sessions: dict[str, Session]) -> bool:
     return good
 
 
-def write(session: Session, seed: str, length: int, letters: str) -> str:
+def write(predictor: Predictor, seed: str, length: int, letters: str) -> str:
     """Greedy text: after the seed one letter a call, the states carried from call to call."""
     text = seed
     hidden = np.zeros((1, 1, _hidden_size()), np.float32)
@@ -79,7 +79,7 @@ def write(session: Session, seed: str, length: int, letters: str) -> str:
     while len(text) < length:
         one_hot = np.zeros((len(pending), 1, len(letters)), np.float32)
         one_hot[np.arange(len(pending)), 0, [letters.index(letter) for letter in pending]] = 1
-        results = session.run(
+        results = predictor.run(
             {
                 "input_blob": one_hot,
                 "seq_lengths": np.array([len(pending)], np.int32),
@@ -97,7 +97,7 @@ def _hidden_size() -> int:
     return int(json.loads((FOLDER / "char_rnn.json").read_text())["hidden"])
 
 
-def speed(sessions: dict[str, Session], steps: int = 100, batch: int = 16) -> None:
+def speed(predictors: dict[str, Predictor], steps: int = 100, batch: int = 16) -> None:
     """Print the median time of a call of each form, called in turn."""
     random = np.random.default_rng(0)
     letters = len(json.loads((FOLDER / "char_rnn.json").read_text())["vocab"])
@@ -107,11 +107,11 @@ def speed(sessions: dict[str, Session], steps: int = 100, batch: int = 16) -> No
         "hidden_init": np.zeros((1, batch, _hidden_size()), np.float32),
         "cell_init": np.zeros((1, batch, _hidden_size()), np.float32),
     }
-    times: dict[str, list[float]] = {form: [] for form in sessions}
+    times: dict[str, list[float]] = {form: [] for form in predictors}
     for _ in range(REPEATS):
-        for form, session in sessions.items():
+        for form, predictor in predictors.items():
             start = time.perf_counter()
-            session.run(inputs)
+            predictor.run(inputs)
             times[form].append(time.perf_counter() - start)
     medians = {form: 1000 * statistics.median(values) for form, values in times.items()}
     parts = ", ".join(f"{form} {median:.1f} ms" for form, median in medians.items())
@@ -123,16 +123,16 @@ def main() -> int:
     """Everything in order; 0 if all agrees."""
     facts = json.loads((FOLDER / "char_rnn.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
-        sessions = export(Path(folder))
-        good = compare(sessions)
+        predictors = export(Path(folder))
+        good = compare(predictors)
         expected = facts["greedy"]["text"]
-        for form, session in sessions.items():
-            text = write(session, facts["greedy"]["seed"], len(expected), facts["vocab"])
+        for form, predictor in predictors.items():
+            text = write(predictor, facts["greedy"]["seed"], len(expected), facts["vocab"])
             same = text == expected
             good = good and same
             console.print(f"text written by the {form} form is {'' if same else 'NOT '}the text that Caffe2 wrote")
         console.print(repr(expected), style="dim")
-        speed(sessions)
+        speed(predictors)
     console.print("all agrees with real Caffe2" if good else "SOMETHING IS OFF")
     return 0 if good else 1
 

@@ -1,8 +1,36 @@
-"""ONNX to Caffe2 nets, running nets on onnxruntime, validation, the command line."""
+"""ONNX models to Caffe2 nets, running nets on onnxruntime, validation, the command line.
+
+:func:`to_netdef` converts an ONNX model; :class:`Predictor` runs a model, :class:`Workspace` nets on named blobs;
+:func:`validate` compares runtimes. ``caffe2_backend.workspace`` has Caffe2's own names. The errors of all of them are
+exported here.
+"""
 
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.onnx_backend import prepare, run_model, run_node, supports_device
-from caffe2_backend.runtime import Predictor, Workspace
-from caffe2_backend.validation import validate
+from caffe2_backend.runtime import DeviceTensor, NoBlobError, Predictor, Session, SessionOptions, Workspace
+from caffe2_backend.validation import ValidationOptions, ValidationReport, validate
+from caffe2_bridge import Int8Tensor
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, NetFormatError, OptionError, RunError
 
-__all__ = ["Predictor", "Workspace", "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate"]
+__all__ = [
+    "BridgeError",
+    "ConversionError",
+    "DeviceTensor",
+    "Int8Tensor",
+    "NetFormatError",
+    "NoBlobError",
+    "OptionError",
+    "Predictor",
+    "RunError",
+    "Session",
+    "SessionOptions",
+    "ValidationOptions",
+    "ValidationReport",
+    "Workspace",
+    "prepare",
+    "run_model",
+    "run_node",
+    "supports_device",
+    "to_netdef",
+    "validate",
+]

@@ -1,4 +1,4 @@
-"""Caffe2's ``predictor_exporter``, as far as services use it: load a predictor into the current workspace."""
+"""Caffe2's ``predictor_exporter``, the part that services use: load a predictor into the current workspace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _FORMATS = ("minidb",)
 
 
 class LoadedNet:
-    """A net by the names that Caffe2's ``core.Net`` has for it."""
+    """A net with the interface of Caffe2's ``core.Net``."""
 
     def __init__(self, net: NetDef) -> None:
         self._net = net
 
     def Proto(self) -> NetDef:  # noqa: N802 - Caffe2's name
-        """The net; not to be changed."""
+        """The net; it must not be changed."""
         return self._net
 
     def Name(self) -> str:  # noqa: N802 - Caffe2's name
@@ -34,11 +34,11 @@ def prepare_prediction_net(
 ) -> LoadedNet:
     """Load the parameters of a predictor database, create its net in the current workspace, and return the net.
 
-    With ``device_option`` every operator gets it, as in Caffe2. Raises NetFormatError where the file is no predictor
-    database of this type, OSError where it cannot be read.
+    With ``device_option`` every operator gets it, as in Caffe2. Raises NetFormatError if the file is not a predictor
+    database of this type, OSError if it cannot be read.
     """
     if db_type.lower() not in _FORMATS:
-        raise NetFormatError(f"databases of type {db_type!r} are not read, only minidb", str(filename))
+        raise NetFormatError(f"databases of type {db_type!r} are not supported, only minidb", str(filename))
     model = load(filename)
     net = NetDef()
     net.CopyFrom(model.predict_net)

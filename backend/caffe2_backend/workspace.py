@@ -1,8 +1,8 @@
 """Caffe2's ``workspace`` module on onnxruntime: the same names, the same meaning.
 
-A program that says ``from caffe2.python import workspace`` says ``from caffe2_backend import workspace`` instead.
-Functions work on the current workspace, as in Caffe2: one for the whole process, named ``default`` at first.
-Nets are NetDefs of this project or of Caffe2, their bytes, or what has a ``Proto()``.
+Replace ``from caffe2.python import workspace`` by ``from caffe2_backend import workspace``. As in Caffe2, functions
+work on the current workspace, of which there is one for the whole process, named ``default`` at first. Nets are NetDefs
+of this project or of Caffe2, their bytes, or objects with ``Proto()``.
 """
 # ruff: noqa: N802 - Caffe2's names
 
@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from caffe2_backend.runtime.blob_workspace import Net, Workspace
 from caffe2_backend.runtime.device_names import option_device
 from caffe2_backend.runtime.onnxruntime_library import cuda_devices
-from caffe2_backend.runtime.predictor import Predictor as _Predictor
+from caffe2_backend.runtime.predictor import Predictor as NamedPredictor
 from caffe2_backend.runtime.values import Array, Int8Tensor
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
@@ -63,7 +63,7 @@ _current: list[str] = [_DEFAULT]
 
 
 def current() -> Workspace:
-    """The current workspace, for what Caffe2 has no name for."""
+    """The current workspace, for everything that Caffe2's functions do not cover."""
     return _workspaces[_current[0]]
 
 
@@ -76,7 +76,7 @@ def CurrentWorkspace() -> str:
 
 
 def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
-    """Make another workspace the current one. Raises RunError where there is none, unless it is to be made."""
+    """Make another workspace the current one. Raises RunError if it does not exist, unless ``create_if_missing``."""
     with _lock:
         if name not in _workspaces:
             if not create_if_missing:
@@ -92,7 +92,7 @@ def Workspaces() -> list[str]:
 
 
 def ResetWorkspace(root_folder: str | None = None) -> bool:
-    """Empty the current workspace of blobs and nets. There is no root folder: ``root_folder`` is not used."""
+    """Remove all blobs and nets of the current workspace; ``root_folder`` is ignored, as there are no root folders."""
     del root_folder
     current().reset()
     return True
@@ -100,7 +100,7 @@ def ResetWorkspace(root_folder: str | None = None) -> bool:
 
 @contextmanager
 def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
-    """Another workspace for the extent of a block."""
+    """Make another workspace the current one within a block."""
     before = CurrentWorkspace()
     SwitchWorkspace(workspace_name, create_if_missing=True)
     try:
@@ -110,7 +110,7 @@ def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
 
 
 def GlobalInit(args: Sequence[str] = ()) -> bool:
-    """Nothing to do here: arguments choose Caffe2's own logging and threads."""
+    """Do nothing: the arguments configure Caffe2's own logging and threads."""
     del args
     return True
 
@@ -119,7 +119,7 @@ def GlobalInit(args: Sequence[str] = ()) -> bool:
 
 
 def FeedBlob(name: object, arr: Any, device_option: Message | None = None) -> bool:
-    """Set a blob to an array, a list, a number, a text, an Int8Tensor or a tensor of torch."""
+    """Set a blob to an array, a list, a number, a text, an Int8Tensor or a torch tensor."""
     device = None
     if device_option is not None:
         device = option_device(DeviceOption.FromString(device_option.SerializeToString()))
@@ -128,7 +128,7 @@ def FeedBlob(name: object, arr: Any, device_option: Message | None = None) -> bo
 
 
 def FetchBlob(name: object) -> Array | bytes:
-    """A copy of a blob. Raises TypeError for an Int8 blob, as Caffe2 does: FetchInt8Blob gives it."""
+    """Copy a blob. Raises TypeError for an Int8 blob, as Caffe2 does; use FetchInt8Blob for these."""
     value = current().fetch(str(name))
     if isinstance(value, Int8Tensor):
         raise TypeError(f"Use FetchInt8Blob to fetch Int8 Blob {name}")
@@ -136,12 +136,12 @@ def FetchBlob(name: object) -> Array | bytes:
 
 
 def FetchBlobs(names: Iterable[object]) -> list[Array | bytes]:
-    """Copies of several blobs."""
+    """Copy several blobs."""
     return [FetchBlob(name) for name in names]
 
 
 def FetchInt8Blob(name: object) -> Int8Tensor:
-    """An Int8 blob: its integers, scale and zero point. Raises RunError where the blob is none."""
+    """Copy an Int8 blob: integers, scale and zero point. Raises RunError if the blob is not an Int8 tensor."""
     value = current().fetch(str(name))
     if not isinstance(value, Int8Tensor):
         raise RunError(f"blob {str(name)!r} is not an Int8 tensor")
@@ -149,7 +149,7 @@ def FetchInt8Blob(name: object) -> Int8Tensor:
 
 
 def FetchInt8BlobRealVal(name: object) -> Array:
-    """The reals that an Int8 blob stands for, float32."""
+    """The dequantized values of an Int8 blob, float32."""
     blob = FetchInt8Blob(name)
     reals: Array = ((blob.data.astype("float32") - blob.zero_point) * blob.scale).astype("float32")
     return reals
@@ -161,18 +161,18 @@ def Blobs() -> list[str]:
 
 
 def HasBlob(name: object) -> bool:
-    """Whether there is such a blob."""
+    """Whether a blob exists."""
     return current().has_blob(str(name))
 
 
 def CreateBlob(name: object) -> bool:
-    """Nothing to do here: a blob is there once something is written to it."""
+    """Do nothing: a blob exists once it is written."""
     del name
     return True
 
 
 def ResetBlob(name: object) -> bool:
-    """Empty a blob."""
+    """Remove a blob; return whether it existed."""
     return current().remove_blob(str(name))
 
 
@@ -180,7 +180,7 @@ def ResetBlob(name: object) -> bool:
 
 
 def CreateNet(net: Net, overwrite: bool = False, input_blobs: Iterable[object] | None = None) -> bool:
-    """Prepare a net to be run by name; ``input_blobs`` need not exist yet, here or there."""
+    """Prepare a net to be run by name; ``input_blobs`` is ignored, as inputs need not exist yet."""
     del input_blobs
     current().create_net(net, overwrite=overwrite)
     return True
@@ -192,9 +192,9 @@ def Nets() -> list[str]:
 
 
 def RunNet(name: object, num_iter: int = 1, allow_fail: bool = False) -> bool:
-    """Run a net that was created, by its name or by the net itself, ``num_iter`` times.
+    """Run a net that was created, given by name or as a net, ``num_iter`` times.
 
-    With ``allow_fail`` a run that fails is told by False, and not raised.
+    With ``allow_fail``, return False if a run fails, instead of raising RunError.
     """
     try:
         current().run_net(_net_name(name), num_iter)
@@ -215,7 +215,7 @@ def _net_name(net: object) -> str:
 
 
 def RunNetOnce(net: Net) -> bool:
-    """Run a net that need not be created."""
+    """Run a net without creating it."""
     current().run_net_once(net)
     return True
 
@@ -234,7 +234,7 @@ def RunOperatorMultiple(operator: Message | bytes, num_runs: int) -> bool:
 
 
 def RunOperatorsOnce(operators: Iterable[Message | bytes]) -> bool:
-    """Run operators, one after another."""
+    """Run operators in order."""
     for operator in operators:
         RunOperatorOnce(operator)
     return True
@@ -250,18 +250,25 @@ def NumCudaDevices() -> int:
     return cuda_devices()
 
 
-class Predictor:
-    """A predict net with the parameters that an init net fills, in a workspace of its own.
+class PositionalPredictor:
+    """Caffe2's ``Predictor``: a model in a workspace of its own, with inputs and outputs in the net's order.
 
-    Both are NetDefs or their bytes. Raises NetFormatError where they are none.
+    Args:
+        init_net: the init net, a NetDef or its bytes.
+        predict_net: the predict net, the same.
+
+    Raises NetFormatError if a net cannot be read.
     """
 
     def __init__(self, init_net: Message | bytes, predict_net: Message | bytes) -> None:
         model = Model.of(predict_net, init_net)
-        self._predictor = _Predictor(model)
+        self._predictor = NamedPredictor(model)
         self._inputs = model.inputs
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
-        """The outputs, in the net's order, for inputs by name or in the net's order."""
+        """Run the model: outputs in the net's order, for inputs by name or in the net's order."""
         named = inputs if isinstance(inputs, Mapping) else dict(zip(self._inputs, inputs, strict=False))
         return list(self._predictor.run(named).values())
+
+
+Predictor = PositionalPredictor  # Caffe2's name

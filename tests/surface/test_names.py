@@ -9,7 +9,6 @@ import pytest
 import caffe2_backend
 import caffe2_bridge
 import caffe2_frontend
-from caffe2_backend.runtime.sessions import Session
 
 BRIDGE = {
     "BridgeError", "ConversionError", "Diagnostic", "InitNet", "Location", "Model", "NetFormatError", "Parameter",
@@ -21,6 +20,11 @@ FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "NetFormatError", "NoStatesError", "OptionError",
     "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs", "finish", "save_onnx",
     "supported_operators", "to_onnx",
+}  # fmt: skip
+BACKEND = {
+    "BridgeError", "ConversionError", "DeviceTensor", "Int8Tensor", "NetFormatError", "NoBlobError", "OptionError",
+    "Predictor", "RunError", "Session", "SessionOptions", "ValidationOptions", "ValidationReport", "Workspace",
+    "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate",
 }  # fmt: skip
 
 
@@ -39,6 +43,15 @@ def test_the_names_of_the_bridge() -> None:
 def test_the_names_of_the_frontend() -> None:
     assert set(caffe2_frontend.__all__) >= FRONTEND
     assert all(hasattr(caffe2_frontend, name) for name in caffe2_frontend.__all__)
+
+
+def test_the_names_of_the_backend() -> None:
+    assert set(caffe2_backend.__all__) == BACKEND
+    assert all(hasattr(caffe2_backend, name) for name in BACKEND)
+    assert caffe2_backend.Int8Tensor is caffe2_bridge.Int8Tensor
+    predictor = {"model": "", "device": "", "options": "*"}
+    assert parameters(caffe2_backend.Predictor) == predictor
+    assert list(parameters(caffe2_backend.validate))[:3] == ["model", "inputs", "runtimes"]
 
 
 @pytest.mark.parametrize("package", [caffe2_bridge, caffe2_frontend, caffe2_backend])
@@ -61,7 +74,7 @@ def test_the_signatures() -> None:
     assert all(kind == "*" for name, kind in given.items() if name not in known)
     assert parameters(caffe2_frontend.check).items() >= {"predict_net": "", "init_net": ""}.items()
     assert list(parameters(caffe2_frontend.save_onnx)) == ["model", "path", "external_data_above"]
-    assert list(parameters(Session))[:2] == ["model", "device"]
+    assert list(parameters(caffe2_backend.Session))[:2] == ["model", "device"]
 
 
 def test_the_tree_of_errors() -> None:

@@ -1,4 +1,4 @@
-"""Devices by name: ``cpu`` and ``cuda:N``, and what device options of nets say."""
+"""Devices by name, ``cpu`` and ``cuda:N``, and the device options of nets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ON_HOST: Final = (PROTO_CPU, PROTO_MKLDNN, PROTO_IDEEP)
 
 
 def device_name(device: str) -> str:
-    """The name in its one spelling: ``cpu`` or ``cuda:N``; ``cuda`` is ``cuda:0``. Raises RunError for any other."""
+    """The canonical name, ``cpu`` or ``cuda:N``; ``cuda`` is ``cuda:0``. Raises RunError for any other name."""
     match = re.fullmatch(r"cpu|cuda(?::(\d+))?", device)
     if match is None:
         raise RunError(f"device {device!r} is neither 'cpu' nor 'cuda:N'")
@@ -35,12 +35,12 @@ def device_index(device: str) -> int:
 
 
 def device_kind(device: str) -> str:
-    """``cpu`` or ``cuda``: onnxruntime's word for it."""
+    """``cpu`` or ``cuda``, as onnxruntime names it."""
     return device.partition(":")[0]
 
 
 def option_device(option: DeviceOption) -> str:
-    """The device that an option names. Raises RunError for a kind of device that onnxruntime does not drive here."""
+    """The device of an option. Raises RunError for a type of device that is neither CPU nor CUDA."""
     if option.device_type in _ON_HOST:
         return CPU
     if option.device_type == PROTO_CUDA:
@@ -58,7 +58,7 @@ def operator_device(op: OperatorDef, net: NetDef) -> str:
 
 
 def names_gpu(net: NetDef) -> bool:
-    """Whether any operator of the net, or the net itself, asks for a device that is not the host."""
+    """Whether any operator of the net, or the net itself, has a device option other than the host."""
     options = [op.device_option for op in net.op if op.HasField("device_option")]
     if net.HasField("device_option"):
         options.append(net.device_option)
@@ -66,5 +66,5 @@ def names_gpu(net: NetDef) -> bool:
 
 
 def names_devices(net: NetDef) -> bool:
-    """Whether any operator of the net, or the net itself, says where it runs."""
+    """Whether any operator of the net, or the net itself, has a device option."""
     return net.HasField("device_option") or any(op.HasField("device_option") for op in net.op)

@@ -1,4 +1,4 @@
-"""A net operator by operator, with every blob that it writes, and on request through the bodies of its operators."""
+"""Nets run operator by operator, with every blob that they write, and on request through bodies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_ITERATIONS: Final = 1_000_000
 
 @dataclass(frozen=True)
 class TraceStep:
-    """One operator that ran: where it stands, the iterations of the loops around it, and what it wrote."""
+    """One operator that ran: its location, the iterations of the loops around it, and the blobs that it wrote."""
 
     location: Location
     iterations: tuple[int, ...]
@@ -53,10 +53,10 @@ def trace_net(net: NetDef, blobs: Blobs, commit: Commit, run: RunOp, *, bodies: 
 
     Args:
         net: the net.
-        blobs: where its inputs are.
-        commit: takes what an operator gave.
+        blobs: of the workspace.
+        commit: writes the results of an operator to the workspace.
         run: runs one operator.
-        bodies: whether to go through bodies too.
+        bodies: whether to step through bodies, too.
         capture: whether to keep values.
 
     Raises RunError, or ConversionError, where an operator cannot be run.
@@ -234,7 +234,7 @@ class _Walker:
 def _array(frame: _Frame | _Inner, name: str, here: Location) -> Any:
     value = frame.get(name)
     if value is None or isinstance(value, bytes | Opaque):
-        raise NoBlobError(f"{here} reads blob {name!r}, which is no tensor in the workspace")
+        raise NoBlobError(f"{here} reads blob {name!r}, which is not a tensor in the workspace")
     return to_host(value)
 
 

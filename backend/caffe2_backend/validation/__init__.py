@@ -1,8 +1,35 @@
-"""Validation: one model in several runtimes, or two models, and where they part."""
+"""Validation: one model in several runtimes, or two models, and the first operator at which they disagree.
 
-from caffe2_backend.validation.api import validate
+Reading order: ``options``, ``api`` (the outline), ``selection`` (runtimes), ``forms`` (net and ONNX model), ``inputs``,
+``sides``, ``comparison``, ``diagnose`` (why sides disagree, with ``lockstep``), ``report``, ``render``; ``batch`` does
+this for many models, and ``certify`` for fused recurrent operators.
+"""
+
+from caffe2_backend.validation.api import run_validation, validate
 from caffe2_backend.validation.compare import Difference, Tolerance
-from caffe2_backend.validation.report import BlobResult, Divergence, Failure, ValidationReport
+from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.report import BlobResult, Divergence, Failure, OptimizationFault, ValidationReport
+from caffe2_backend.validation.runtimes import RUNTIMES, Runtime, find_runtime
 from caffe2_backend.validation.sizes import Size
+from caffe2_bridge.diagnostics import ConversionError, NetFormatError, OptionError, RunError
 
-__all__ = ["BlobResult", "Difference", "Divergence", "Failure", "Size", "Tolerance", "ValidationReport", "validate"]
+__all__ = [
+    "RUNTIMES",
+    "BlobResult",
+    "ConversionError",
+    "Difference",
+    "Divergence",
+    "Failure",
+    "NetFormatError",
+    "OptimizationFault",
+    "OptionError",
+    "RunError",
+    "Runtime",
+    "Size",
+    "Tolerance",
+    "ValidationOptions",
+    "ValidationReport",
+    "find_runtime",
+    "run_validation",
+    "validate",
+]

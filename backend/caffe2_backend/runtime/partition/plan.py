@@ -1,4 +1,11 @@
-"""A net cut by device: the fewest runs of one device each, and the copies between them."""
+"""Plans: a net cut into the fewest runs on one device each, and the copies between them.
+
+The order of operators is a list schedule over the graph of dependencies (write after read and write, read after write).
+Starting on one device, every operator that is ready on it runs; then the schedule switches to the device on which most
+operators are ready. Each switch costs synchronization, so that the schedule with the fewest runs, over all devices to
+start on, is taken. With two devices this greedy choice is optimal: running a ready operator early never delays another
+one, and when nothing is ready on the one device, the other is the only choice.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +21,7 @@ from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import OpEffects, analyse
 
-# Operators that carry a blob to another device, and whether that is the operator's own (else the host).
+# Operators that copy a blob to another device: whether to the operator's own device, or to the host.
 TRANSFERS: Final[Mapping[str, bool]] = {
     "CopyCPUToGPU": True, "CopyFromCPUInput": True, "CopyGPUToCPU": False, "EnsureCPUOutput": False,
 }  # fmt: skip
@@ -42,22 +49,22 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to do, in order."""
+    """Runs and copies, in order."""
 
     steps: tuple[DeviceRun | Transfer, ...]
 
     @property
     def runs(self) -> tuple[DeviceRun, ...]:
-        """The runs alone."""
+        """The runs."""
         return tuple(step for step in self.steps if isinstance(step, DeviceRun))
 
     @property
     def transfers(self) -> tuple[Transfer, ...]:
-        """The copies alone."""
+        """The copies."""
         return tuple(step for step in self.steps if isinstance(step, Transfer))
 
     def describe(self) -> str:
-        """A step a line."""
+        """One line for each run or copy."""
         lines = []
         for step in self.steps:
             if isinstance(step, DeviceRun):
@@ -70,13 +77,13 @@ class Plan:
 def make_plan(net: NetDef, *, gpu: int | None = None) -> Plan:
     """Cut a net into runs.
 
-    Every operator runs where its device option says, or the net's, or on the host; ``gpu`` takes the place of all GPUs
-    that options name. Between two devices the number of runs is the smallest that the order of reads and writes
-    allows; among more, the smallest found by always going to the device with the most to do, from each start.
+    Every operator runs on the device of its option, or of the net's option, or on the host; ``gpu`` replaces all GPUs
+    that options name. With two devices the number of runs is the minimum that the order of reads and writes allows;
+    with more, it is the best of greedy schedules from each device.
 
     Raises:
         RunError: an operator names a device that is neither host nor CUDA.
-        ConversionError: operators read blobs that lie on another device, and nothing copies them: all of them.
+        ConversionError: operators read blobs that are on another device, and no operator copies them: all of them.
     """
     view = NetView(net)
     effects = analyse(net, Location(view.name), [])
@@ -103,7 +110,7 @@ def _switches(order: Sequence[_Group]) -> int:
 
 
 def _greedy(start: str, devices: Sequence[str], moves: Sequence[bool], after: Sequence[set[int]]) -> list[_Group]:
-    """All that can be done on a device is done before the next one's turn; copies are made as soon as they can be."""
+    """Schedule from a device on: all ready operators of a device, then the next device; copies as early as possible."""
     waiting = dict(enumerate(after))
     done: set[int] = set()
     order: list[_Group] = []
@@ -127,7 +134,7 @@ def _greedy(start: str, devices: Sequence[str], moves: Sequence[bool], after: Se
 def _ready(
     device: str, waiting: Mapping[int, set[int]], done: set[int], devices: Sequence[str], moves: Sequence[bool]
 ) -> list[int]:
-    """The operators that can run on a device now, one after another, in net order."""
+    """The operators that can run on a device now without switching, in net order."""
     found: list[int] = []
     have = set(done)
     for i, needed in waiting.items():
@@ -138,7 +145,7 @@ def _ready(
 
 
 def _dependencies(ops: Sequence[OpEffects]) -> list[set[int]]:
-    """For each operator those that must come before it: writers of what it touches, readers of what it writes."""
+    """The operators that must run before each: writers of blobs that it reads or writes, readers of those it writes."""
     writer: dict[str, int] = {}
     readers: dict[str, list[int]] = {}
     result: list[set[int]] = []
@@ -158,44 +165,45 @@ def _dependencies(ops: Sequence[OpEffects]) -> list[set[int]]:
 
 
 def _require_copies(view: NetView, effects: Sequence[OpEffects], devices: list[str]) -> list[bool]:
-    """Which operators are copies to another device. A copy to where a blob lies already is no such, and runs there.
+    """Whether each operator is a copy to another device; a copy to the blob's own device is an ordinary operator.
 
-    Every other operator reads what the net makes where it lies; operands that are on the host anyway may be read there.
+    Raises ConversionError if another operator reads a blob of the net that is on another device; operands that are
+    always on the host may be read there.
     """
-    lies: dict[str, str | None] = {}
+    location: dict[str, str | None] = {}
     findings = []
     moves = []
     for op, effect in zip(view.ops, effects, strict=True):
         device = devices[op.index]
         if op.type in TRANSFERS:
             device = device if TRANSFERS[op.type] else CPU
-            moves.append(lies.get(op.inputs[0]) != device)
+            moves.append(location.get(op.inputs[0]) != device)
             devices[op.index] = device
-            lies[op.outputs[0]] = device
+            location[op.outputs[0]] = device
             continue
         moves.append(False)
         inputs, outputs = operand_sides(op.proto)
         elsewhere = [
-            name for name, side in zip(op.inputs, inputs, strict=True) if _is_away(lies.get(name), side, device)
+            name for name, side in zip(op.inputs, inputs, strict=True) if _is_away(location.get(name), side, device)
         ]
         for name in dict.fromkeys(elsewhere):
-            reason = f"runs on {device} and reads {name!r}, which lies on {lies[name]}"
-            copy = "CopyCPUToGPU" if lies[name] == CPU else "CopyGPUToCPU"
+            reason = f"runs on {device} and reads {name!r}, which is on {location[name]}"
+            copy = "CopyCPUToGPU" if location[name] == CPU else "CopyGPUToCPU"
             place = Location(view.name, op.index, op.type, op.name)
-            findings.append(Diagnostic("device-mismatch", reason, place, hint=f"put a {copy} before it"))
-        # What bodies write lies where their operators say, and here with the whole: it may be read on either side.
+            findings.append(Diagnostic("device-mismatch", reason, place, hint=f"insert a {copy} before it"))
+        # Bodies run with the whole operator, though their operators may name another device: readable on both.
         operator = control_class(op.proto)
         anywhere = operator is not None and not operator.computes
-        lies.update(dict.fromkeys(effect.changed, None if anywhere else device))
+        location.update(dict.fromkeys(effect.changed, None if anywhere else device))
         on_host = [name for name, side in zip(op.outputs, outputs, strict=True) if side is Side.HOST]
-        lies.update(dict.fromkeys(on_host, CPU))
+        location.update(dict.fromkeys(on_host, CPU))
     if findings:
         raise ConversionError(findings)
     return moves
 
 
 def _is_away(where: str | None, side: Side, device: str) -> bool:
-    """Whether a blob that lies somewhere is out of an operand's reach. What lives on the host may be on either side."""
+    """Whether an operand cannot read a blob on device ``where``; host operands can read blobs of both sides."""
     if where in (None, device) or side is Side.FREE:
         return False
     return not (side is Side.HOST and where == CPU)

@@ -81,7 +81,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
 
 
 def needs_sizes(error: ConversionError) -> bool:
-    """Whether the conversion may succeed where it is told the sizes of the inputs."""
+    """Whether the conversion may succeed if the sizes of the inputs are known."""
     return any(finding.code == NEEDS_SHAPE for finding in error.findings)
 
 

@@ -121,8 +121,8 @@ def test_all_reads_across_devices_are_found() -> None:
     with pytest.raises(ConversionError) as caught:
         make_plan(NetDef(name="n", op=ops, external_input=["x"]))
     assert [(f.code, f.location.index, f.hint) for f in caught.value.findings] == [
-        ("device-mismatch", 1, "put a CopyGPUToCPU before it"),
-        ("device-mismatch", 2, "put a CopyCPUToGPU before it"),
+        ("device-mismatch", 1, "insert a CopyGPUToCPU before it"),
+        ("device-mismatch", 2, "insert a CopyCPUToGPU before it"),
     ]
 
 
