@@ -23,7 +23,7 @@ DEVICE_CODES: Final = (
         cause="The net has device options, and no copy stands between the operator that writes the blob and the one "
         "that reads it. Real Caffe2 fails, or reads invalid memory.",
         example="predict_net[2] FC: error: the operator runs on cuda:0, but reads 'x', which is on cpu "
-        "[device-mismatch] (insert CopyCPUToGPU before it, for example with caffe2_bridge.insert_copies)",
+        "[device-mismatch] (insert a CopyCPUToGPU before it)",
         cure="Insert the copies: `caffe2_bridge.insert_copies(net, inputs)`, or run with `--device cpu` "
         "(`device='cpu'`).",
     ),

@@ -187,7 +187,7 @@ def _require_copies(view: NetView, effects: Sequence[OpEffects], devices: list[s
             name for name, side in zip(op.inputs, inputs, strict=True) if _is_away(location.get(name), side, device)
         ]
         for name in dict.fromkeys(elsewhere):
-            reason = f"runs on {device} and reads {name!r}, which is on {location[name]}"
+            reason = f"the operator runs on {device}, but reads {name!r}, which is on {location[name]}"
             copy = "CopyCPUToGPU" if location[name] == CPU else "CopyGPUToCPU"
             place = Location(view.name, op.index, op.type, op.name)
             findings.append(Diagnostic("device-mismatch", reason, place, hint=f"insert a {copy} before it"))

@@ -12,7 +12,7 @@ from typing import Any, Final
 from caffe2_backend.validation.api import run_validation
 from caffe2_backend.validation.forms import read_model
 from caffe2_backend.validation.options import ValidationOptions
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
 from caffe2_bridge.model import Model
 from caffe2_frontend import check
 
@@ -30,7 +30,7 @@ def outcome(path: Path, options: ValidationOptions) -> dict[str, Any]:
             found["operators"] = sum(check(model).converted.values())
         report = run_validation(model, options=options)
     except ConversionError as error:
-        found |= {"verdict": "not covered", "reason": _summary(error.findings)}
+        found |= {"verdict": "not covered", "reason": _summary(error.errors)}
     except (BridgeError, OSError) as error:
         found |= {"verdict": "could not run", "reason": _line(str(error))}
     else:
@@ -48,9 +48,8 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:_LONGEST]
 
 
-def _summary(findings: Sequence[Diagnostic]) -> str:
+def _summary(errors: Sequence[Diagnostic]) -> str:
     """The first error, preferably one that known sizes would not fix, and the number of the others."""
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     first, *others = sorted(errors, key=lambda finding: finding.code == "needs-shape")
     return _line(str(first)) + (f" (and {len(others)} more)" if others else "")
 

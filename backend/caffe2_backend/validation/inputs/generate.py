@@ -21,7 +21,7 @@ from caffe2_backend.validation.inputs.synthesize import StuckError
 from caffe2_backend.validation.inputs.synthesized_cases import synthesize_cases
 from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, PER_CHANNEL, is_weight
 from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
-from caffe2_bridge.diagnostics import ConversionError, RunError, Severity
+from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend import check
@@ -165,4 +165,4 @@ def _is_about_shapes(error: ConversionError | RunError) -> bool:
     """Whether all errors are about unknown ranks or sizes."""
     if not isinstance(error, ConversionError):
         return True
-    return all(finding.code == "needs-shape" for finding in error.findings if finding.severity is Severity.ERROR)
+    return all(finding.code == "needs-shape" for finding in error.errors)
