@@ -12,7 +12,7 @@ import onnx_ir as ir
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
 from caffe2_backend.lowering.emitter import Emitted
 from caffe2_backend.lowering.family import Converter
-from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
+from caffe2_backend.lowering.op import CARRY_HINT, Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
@@ -77,19 +77,20 @@ class Lowering:
     def _converted(self, node: ir.Node, here: Location) -> Emitted:
         converter = self.converter(node)
         if converter is None:
-            hint = "foreign='carry' keeps it as an operator that only this project's runtime runs"
-            raise UnsupportedError(_no_conversion(node), hint, "unknown-operator")
+            raise UnsupportedError(_no_conversion(node), CARRY_HINT, "unknown-operator")
         if self.carries_nodes and not _is_known(node):
             raise UnsupportedError("the type or the rank of an operand is unknown")
         op, outputs = self._called(converter, node, here)
         unread = [name for name in op.args.unread if name not in _MEANINGLESS]
         if unread:
             names = ", ".join(map(repr, sorted(unread)))
-            raise UnsupportedError(f"{node.op_type} has no attribute {names}", code="unknown-attribute")
+            raise UnsupportedError(
+                f"{node.op_type} has no attribute {names}", hint=CARRY_HINT, code="unknown-attribute"
+            )
         if any(value.name for value in node.outputs[len(outputs) :]):
             wanted = sum(bool(value.name) for value in node.outputs)
             reason = f"the node lists {wanted} outputs, and Caffe2 computes {len(outputs)}"
-            raise UnsupportedError(reason, code="extra-output")
+            raise UnsupportedError(reason, CARRY_HINT, "extra-output")
         _bind(op.emitted, outputs, node)
         if self.carries_nodes and len(op.emitted.ops) > 1:
             raise UnsupportedError("no single operator of Caffe2 computes this")
@@ -128,7 +129,7 @@ class Lowering:
             for index, inner in enumerate(attr.as_graph()):
                 place = here.enter(attr.name, index, inner.op_type, inner.name or "")
                 if self.converter(inner) is None:
-                    self.report("unknown-operator", _no_conversion(inner), place)
+                    self.report("unknown-operator", _no_conversion(inner), place, CARRY_HINT)
                 self._report_unknown_inside(inner, place)
 
     def initializers(self, values: Iterable[ir.Value], net: NetDef, place: Location) -> None:
@@ -140,14 +141,16 @@ class Lowering:
             tensor = value.const_value
             name = str(value.name)
             if tensor is None:
-                self.report("no-values", f"initializer {name!r} has no values", place)
+                self.report(
+                    "no-values", f"initializer {name!r} has no values", place, "save the model with its weights"
+                )
             elif tensor.dtype in CAFFE2_TYPES:
                 self.parameters[name] = _parameter(name, tensor)
             elif self.carries_nodes:
                 net.op.append(_constant(value))
             else:
                 reason = f"initializer {name!r} is {tensor.dtype.name.lower()}, which Caffe2's tensors cannot hold"
-                self.report("dtype", reason, place)
+                self.report("dtype", reason, place, CARRY_HINT)
 
     def report(
         self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR

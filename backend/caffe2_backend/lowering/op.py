@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import onnx_ir as ir
 
@@ -19,6 +19,11 @@ from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
 from caffe2_frontend.interop.types import INT64
 
 Outputs = Value | tuple[Value | None, ...]
+
+# What the user can do about an operator that Caffe2 does not have in this form.
+CARRY_HINT: Final = (
+    "carry it as an ONNX operator, which only this project's runtime runs: --foreign carry, or foreign='carry'"
+)
 
 
 class TooNarrowError(Exception):
@@ -77,7 +82,8 @@ class Op(OperatorBase[Value], Emitter):
         """The ONNX value of operand ``index``, before any widening; refuses the node where it is missing."""
         value = self.node.inputs[index] if index < len(self.node.inputs) else None
         if value is None:
-            self.unsupported(f"input {index} is missing", code="missing-input")
+            reason = f"input {index} is missing: the node lists {len(self.node.inputs)}"
+            self.unsupported(reason, code="missing-input")
         return value
 
     def input(self, index: int) -> Value:
@@ -132,7 +138,7 @@ class Op(OperatorBase[Value], Emitter):
         known = self.known(value)
         if known is None:
             self.unsupported(
-                f"{what} is computed at run time, and Caffe2 takes it as an argument", code="needs-constant"
+                f"{what} is computed at run time, and Caffe2 takes it as an argument", CARRY_HINT, "needs-constant"
             )
         return known
 
@@ -152,7 +158,7 @@ class Op(OperatorBase[Value], Emitter):
             raise TooNarrowError(dtype)
         known = ", ".join(dtype.name.lower() for dtype in dtypes)
         reason = f"{value.name!r} is {dtype.name.lower()}, and Caffe2 computes {self.type} of {known} only"
-        return self.unsupported(reason, code="dtype")
+        return self.unsupported(reason, CARRY_HINT, "dtype")
 
     # Outputs and bodies
 

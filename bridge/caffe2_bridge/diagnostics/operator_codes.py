@@ -11,7 +11,9 @@ OPERATOR_CODES: Final = (
         code="dtype",
         summary="Caffe2 does not have the operator, or tensors at all, for an element type of the ONNX model.",
         cause="Caffe2 has fewer element types than ONNX, and most of its operators compute in float only.",
-        example="graph[5] Cos: error: input 0 is double, but Caffe2 has the operator for float only [dtype]",
+        example="graph[5] Cos: error: 'x' is double, and Caffe2 computes Cos of float only [dtype] (carry it as "
+        "an ONNX "
+        "operator, which only this project's runtime runs: --foreign carry, or foreign='carry')",
         cure="Export the model with another element type, or carry the operator as an ONNX operator: "
         "`--foreign carry`, or `to_netdef(model, foreign='carry')`.",
     ),
@@ -50,8 +52,9 @@ OPERATOR_CODES: Final = (
         code="needs-constant",
         summary="Caffe2 takes as an argument what the ONNX model computes at run time.",
         cause="An operand such as a list of axes or sizes is neither an initializer nor determined by known shapes.",
-        example="graph[9] Tile: error: the number of repeats must be a constant, because Caffe2 takes it as an "
-        "argument [needs-constant]",
+        example="graph[9] Tile: error: the number of repeats is computed at run time, and Caffe2 takes it as an "
+        "argument [needs-constant] (carry it as an ONNX operator, which only this project's runtime runs: "
+        "--foreign carry, or foreign='carry')",
         cure="Export the model with static shapes, or carry the operator: `--foreign carry`, or "
         "`to_netdef(model, foreign='carry')`.",
     ),
@@ -124,7 +127,9 @@ OPERATOR_CODES: Final = (
         code="unknown-attribute",
         summary="An ONNX node has an attribute whose meaning the import does not know.",
         cause="The attribute belongs to a later opset, is misspelled, or cannot be expressed in Caffe2.",
-        example="graph[4] Gelu: error: attribute 'approximate' has no meaning for this operator [unknown-attribute]",
+        example="graph[4] Gelu: error: Gelu has no attribute 'speed' [unknown-attribute] (carry it as an ONNX "
+        "operator, which "
+        "only this project's runtime runs: --foreign carry, or foreign='carry')",
         cure="Carry the operator as an ONNX operator: `--foreign carry`, or `to_netdef(model, foreign='carry')`.",
     ),
     DiagnosticCode(

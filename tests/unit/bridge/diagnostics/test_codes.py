@@ -16,8 +16,6 @@ from caffe2_bridge.diagnostics import CODES, Diagnostic, DiagnosticCode
 
 _ROOT: Final = next(folder for folder in Path(__file__).parents if (folder / "pyproject.toml").is_file())
 _PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/caffe2_backend")
-# Their first argument is a code. Others take it as the keyword argument, or the parameter, `code`.
-_POSITIONAL: Final = frozenset({"Diagnostic", "report"})
 _TABLE: Final = "DiagnosticCode"
 
 
@@ -38,7 +36,7 @@ def _in_call(call: ast.Call) -> Iterator[str | None]:
     name = getattr(call.func, "id", None) or getattr(call.func, "attr", None)
     if name == _TABLE:
         return
-    if name in _POSITIONAL and call.args:
+    if name == "Diagnostic" or (name == "report" and isinstance(call.func, ast.Attribute)):  # of a lowering
         yield from _literals(call.args[0])
     if name == "UnsupportedError" and len(call.args) > 2:
         yield from _literals(call.args[2])
