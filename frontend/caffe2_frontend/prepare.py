@@ -14,6 +14,7 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.reroll import reroll
+from caffe2_bridge.ssa.outputs import net_outputs
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
 from caffe2_frontend.interop.types import TensorInfo, type_info
 from caffe2_frontend.lowering.reads import count_reads
@@ -123,8 +124,8 @@ def _declare_blobs(
     """A copy of the net that declares all its inputs and outputs.
 
     Inputs are the declared ones (without a declaration, blobs that are read before they are written), the blobs that
-    the init net fills, and those that the caller describes. Without a declaration, blobs that are written and never
-    read are outputs.
+    the init net fills, and those that the caller describes. Outputs are those of
+    :func:`net_outputs`.
     """
     net = NetDef()
     net.CopyFrom(predict)
@@ -139,9 +140,7 @@ def _declare_blobs(
         raise OptionError(f"no operator reads input {', '.join(map(repr, unread))}")
     del net.external_input[:]
     net.external_input.extend(name for name in known if name in read or name in declared)
-    wanted = list(dict.fromkeys(outputs)) if outputs is not None else list(view.external_outputs)
-    if outputs is None and not wanted:
-        wanted = list(dict.fromkeys(name for op in view.ops for name in op.outputs if name not in read))
+    wanted = net_outputs(predict, outputs)
     missing = [name for name in wanted if name not in written and name not in known]
     if missing and outputs is not None:
         raise OptionError(f"no operator writes output {', '.join(map(repr, missing))}")

@@ -9,11 +9,13 @@ from typing import Final
 from caffe2_backend.picture.edges import Body, Flow, Operator
 from caffe2_backend.picture.shape_labels import Extents, Known, extents_of
 from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
-from caffe2_bridge.control import Role, StepOperator, control_of
+from caffe2_bridge.control import StepOperator, control_of, nets_run_by
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
-from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef
+from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption
+from caffe2_bridge.ssa.objects import makes_object, objects_of
+from caffe2_bridge.ssa.outputs import net_outputs
 
 # What DeviceOption calls its types: TypeProto's numbers. CPU and MKLDNN have no index.
 _DEVICES: Final = {0: "CPU", 1: "CUDA", 2: "MKLDNN", 3: "OpenGL", 4: "OpenCL", 5: "IDEEP", 6: "HIP", 7: "FPGA"}
@@ -31,16 +33,16 @@ _MOST_ITEMS: Final = 6
 def sketch_model(model: Model) -> Sketch:
     """A picture of a model's predict net; blobs that its init net makes are lines of the operators that read them.
 
-    The workspaces that Do operators keep are left out: no data flows through them.
+    Objects, such as the workspaces that Do operators keep, are left out: no data flows through them.
     """
     view = NetView(model.predict_net)
     parameters = {name: _size(p) for name, p in model.init.parameters.items()}
     parameters.update((name, "") for op in model.init.rest for name in op.outputs)
     extents = extents_of(model)
-    reader = _Reader(frozenset(_workspaces(view)))
+    reader = _Reader(frozenset(objects_of(model.predict_net)))
     flow = Flow(_title(model, view), parameters, extents.given)
     inputs = [name for name in model.inputs if name not in parameters]
-    outputs = model.outputs or _unread(view)
+    outputs = net_outputs(model.predict_net)
     flow.draw(Body(view.name, tuple(reader.operators(view, extents.operators, None)), inputs, outputs))
     return flow.sketch
 
@@ -56,43 +58,23 @@ def _size(parameter: Parameter) -> str:
     return f"{extent(parameter.shape)}{kind}"
 
 
-def _unread(net: NetView) -> list[str]:
-    """The blobs whose last writing in a net is not read in it, in order."""
-    read: set[str] = set()
-    found: dict[str, bool] = {}
-    for op in reversed(net.ops):
-        for name in op.outputs:
-            found.setdefault(name, name in read)
-        read.update(op.inputs)
-    return [name for name in dict.fromkeys(n for op in net.ops for n in op.outputs) if not found[name]]
-
-
-def _workspaces(net: NetView) -> Iterator[str]:
-    """The blobs that hold workspaces, in a net and its bodies."""
-    for op in net.ops:
-        if op.type == "CreateScope":
-            yield from op.outputs
-        for _, body in sub_nets(op):
-            yield from _workspaces(NetView(body))
-
-
 @dataclass(frozen=True)
 class _Reader:
-    """Reads nets as what is drawn of them: without ``workspaces``, and what makes those."""
+    """Reads nets as what is drawn of them: without ``objects``, and the operators that make those."""
 
-    workspaces: frozenset[str]
+    objects: frozenset[str]
 
     def operators(self, net: NetView, extents: Extents, outer: DeviceOption | None) -> Iterator[Operator]:
         device = net.proto.device_option if net.proto.HasField("device_option") else outer
         for op in net.ops:
-            if op.type == "CreateScope":
+            if makes_object(op.proto):
                 continue
             own = op.proto.device_option if op.proto.HasField("device_option") else device
             known = extents.get(op.index, Known([""] * len(op.outputs)))
-            outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.workspaces]
+            outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.objects]
             yield Operator(
                 op.type,
-                self._without_workspaces(op.inputs),
+                self._without_objects(op.inputs),
                 [name for name, _ in outputs],
                 [text for _, text in outputs],
                 _arguments(op),
@@ -102,17 +84,17 @@ class _Reader:
             )
 
     def _bodies(self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None) -> Iterator[Body]:
-        for name, net in sub_nets(op):
+        for name, net in nets_run_by(op):
             if not net.op:
                 continue
             view = NetView(net)
-            results = self._without_workspaces(view.external_outputs or _unread(view))
+            results = self._without_objects(net_outputs(net))
             operators = tuple(self.operators(view, extents.get(name, {}), device))
             rows, result_rows = _links(op)
             yield Body(name, operators, (), results, rows, result_rows)
 
-    def _without_workspaces(self, names: Iterable[str]) -> list[str]:
-        return [name for name in names if name not in self.workspaces]
+    def _without_objects(self, names: Iterable[str]) -> list[str]:
+        return [name for name in names if name not in self.objects]
 
 
 def _device(option: DeviceOption | None) -> str:
@@ -134,26 +116,6 @@ def _value(arg: Argument) -> str:
     if arg.HasField("s"):
         return shortened(arg.s.decode("utf-8", "replace"), 12)
     return str(list(arg.ints)) if 0 < len(arg.ints) <= _MOST_ITEMS else ""
-
-
-def sub_nets(op: OpView) -> Iterator[tuple[str, NetDef]]:
-    """The nets in an operator's arguments by the arguments' names, without those for its gradient.
-
-    Those of an operator with bodies come in the order of its arguments; none where one of them cannot be parsed.
-    """
-    control = control_of(op)
-    if control is None:
-        yield from ((arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n"))
-        return
-    try:
-        bodies = control.bodies
-    except ArgumentError:  # the picture of a damaged net lacks its bodies
-        return
-    roles = {body.role for body in bodies.values()}
-    role = Role.PAST if Role.PAST in roles else Role.RUN
-    for name in dict.fromkeys(arg.name for arg in op.proto.arg):
-        if name in bodies and bodies[name].role is role:
-            yield name, bodies[name].net
 
 
 def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge import ConversionError, Location, Model
+from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -101,7 +102,7 @@ def _described(model: Model, op: OpView, rank: int) -> Described:
     """The inputs of the cut: the sequence, initial states of the given rank, and lengths."""
     parameters = model.init.parameters
     features = _features(model, op)
-    states = {op.inputs[i] for i in op.args.integers("initial_recurrent_state_ids", default=())}
+    states = {op.inputs[i] for i in RecurrentNetwork(op).initial_ids}
     described: Described = {}
     for name in model.predict_net.external_input:
         if name in parameters and name not in states:

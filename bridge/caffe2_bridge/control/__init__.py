@@ -4,6 +4,7 @@ This package alone reads and writes their arguments. :func:`control_of` gives th
 make the arguments of a new one. A new operator is one file here with its class, and a line in ``operators.py``.
 """
 
+from caffe2_bridge.control.bodies import nets_run_by
 from caffe2_bridge.control.branch import If, if_arguments
 from caffe2_bridge.control.description import (
     Body,
@@ -61,6 +62,7 @@ __all__ = [
     "edit_bodies",
     "if_arguments",
     "is_control",
+    "nets_run_by",
     "onnx_while_arguments",
     "parsed_bodies",
     "recurrent_arguments",

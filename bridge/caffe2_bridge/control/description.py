@@ -160,6 +160,11 @@ class ControlOperator:
         return ()
 
     @property
+    def objects(self) -> tuple[str, ...]:
+        """The outputs that are objects and not tensors."""
+        return self.stacks
+
+    @property
     def keeps_blobs(self) -> bool:
         """Whether a body may find blobs that nothing in it wrote: an earlier run left them in its workspace."""
         return False

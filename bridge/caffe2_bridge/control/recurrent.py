@@ -185,8 +185,8 @@ class RecurrentNetwork(StepOperator):
         return (*self.op.outputs, *self.creates)
 
     @property
-    def workspaces(self) -> tuple[str, ...]:
-        """Outputs that are no tensors: the step workspaces."""
+    def objects(self) -> tuple[str, ...]:
+        """The step workspaces."""
         return tuple(name for name in self.op.outputs[-1:] if name not in self.creates)
 
     @property
@@ -203,7 +203,7 @@ class RecurrentNetwork(StepOperator):
         """The sequence and the initial states are with the operator; what the step net reads is where that wants it."""
         own = {0, *self.initial_ids}
         inputs = tuple(Place.OPERATOR if i in own else Place.ANYWHERE for i in range(len(self.op.inputs)))
-        outputs = tuple(Place.ANYWHERE if name in self.workspaces else Place.OPERATOR for name in self.op.outputs)
+        outputs = tuple(Place.ANYWHERE if name in self.objects else Place.OPERATOR for name in self.op.outputs)
         return inputs, outputs
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:

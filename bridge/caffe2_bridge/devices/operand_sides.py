@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from caffe2_bridge.control import Place, control_of, is_control
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.ssa.objects import object_outputs
 
 
 class Side(Enum):
@@ -64,7 +65,6 @@ _OUTPUTS: Final[_Table] = {
     "CopyCPUToGPU": {0: _GPU},
     **_each(("Concat", "Reshape"), {1: _HOST}),
     "ReceiveTensor": {1: _HOST, 2: _HOST},
-    "CreateScope": {0: _FREE},
 }
 # One operand on each GPU.
 _MANY_GPUS: Final = frozenset({"NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce", "NCCLReduceScatter"})
@@ -85,28 +85,29 @@ def all_same(inputs: int, outputs: int) -> Sides:
 
 def is_plain(op: OperatorDef) -> bool:
     """Whether all operands of an operator are on its device."""
-    return op.type not in _SPECIAL and not is_control(op)
+    return op.type not in _SPECIAL and not is_control(op) and not object_outputs(op)
 
 
 def operand_sides(op: OperatorDef) -> Sides:
     """Where the inputs and the outputs of an operator are.
 
-    Operators with bodies look at their conditions on the host; the rest of their operands is for their bodies.
+    Operators with bodies look at their conditions on the host; the rest of their operands is for their bodies. Objects
+    are nowhere in particular.
     """
-    kind = op.type
     control = control_of(OpView(op, 0))
     if control is not None:
         inputs, outputs = control.places()
         return [_SIDES.get(p, _FREE) for p in inputs], [_SIDES.get(p, _FREE) for p in outputs]
-    if kind not in _SPECIAL:
+    objects = object_outputs(op)
+    if op.type not in _SPECIAL and not objects:
         return all_same(len(op.input), len(op.output))
-    if kind in _MANY_GPUS or kind == "HasScope":
-        return [_FREE] * len(op.input), [_HOST if kind == "HasScope" else _FREE] * len(op.output)
-    sides = [_SAME] * len(op.input), [_SAME] * len(op.output)
-    if kind in _SHAPED and op.input and Args(op.arg).flag("input_as_shape", default=False):
+    if op.type in _MANY_GPUS or op.type == "HasScope":
+        return [_FREE] * len(op.input), [_HOST if op.type == "HasScope" else _FREE] * len(op.output)
+    sides = [_SAME] * len(op.input), [_FREE if name in objects else _SAME for name in op.output]
+    if op.type in _SHAPED and op.input and Args(op.arg).flag("input_as_shape", default=False):
         sides[0][0] = _FREE
     for table, found in zip((_INPUTS, _OUTPUTS), sides, strict=True):
-        for position, side in table.get(kind, {}).items():
+        for position, side in table.get(op.type, {}).items():
             if -len(found) <= position < len(found):
                 found[position] = side
     return sides

@@ -15,7 +15,8 @@ from caffe2_bridge.control import ControlOperator, Role, Runs, Scope, control_of
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.in_place import is_special, mutated, updated
+from caffe2_bridge.ssa.in_place import is_special, updated
+from caffe2_bridge.ssa.objects import mutated
 
 
 @dataclass(slots=True)

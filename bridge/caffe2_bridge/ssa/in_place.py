@@ -1,9 +1,11 @@
-"""Operators that work on the blob they find: what real Caffe2 does not let be another."""
+"""Operators that must work in place: real Caffe2 requires one blob for an input and an output."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+
+from caffe2_bridge.ssa.objects import mutates_objects
 
 _Pairs = Callable[[int, int], bool]
 
@@ -70,22 +72,15 @@ _IN_PLACE: Final[Mapping[str, _Pairs]] = {
 }  # fmt: skip
 # Outputs whose value before the operator is read although no input says so.
 _ACCUMULATES: Final[Mapping[str, tuple[int, ...]]] = {"Accumulate": (0,)}
-# Operators held to one blob that is an object: a copy of it would be another object.
-_MUTATES: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
 
 
 def is_special(op_type: str) -> bool:
-    """Whether operators of this type may update or mutate a blob."""
-    return op_type in _IN_PLACE or op_type in _ACCUMULATES or op_type in _MUTATES
-
-
-def mutated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Names of the objects that an operator changes."""
-    return [name for name in outputs if name in inputs] if op_type in _MUTATES else []
+    """Whether operators of this type may update a blob or change an object."""
+    return op_type in _IN_PLACE or op_type in _ACCUMULATES or mutates_objects(op_type)
 
 
 def updated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
-    """Names of the blobs whose value an operator needs to find where it writes."""
+    """Names of the blobs whose value an operator must find under the name that it writes."""
     if op_type in _ACCUMULATES:
         return [outputs[position] for position in _ACCUMULATES[op_type] if position < len(outputs)]
     pairs = _IN_PLACE.get(op_type)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from caffe2_bridge.control import Role, control_of
+from caffe2_bridge.control import control_of, nets_run_by
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -108,7 +108,7 @@ class Lowering:
     def _report_unknown_inside(self, view: OpView, here: Location) -> None:
         """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
         reported = {finding.location for finding in self.findings}
-        for argument, net in _bodies(view):
+        for argument, net in nets_run_by(view):
             for index, inner in numbered(NetView(net)):
                 place = here.enter(argument, index, inner.type, inner.name)
                 if self._converter(inner) is None and place not in reported:
@@ -179,19 +179,6 @@ def _created(view: OpView) -> tuple[str, ...]:
         return () if control is None else control.creates
     except ArgumentError:  # which was reported
         return ()
-
-
-def _bodies(view: OpView) -> list[tuple[str, NetDef]]:
-    """The nets that an operator runs, by argument; of a gradient operator that of its forward operator."""
-    control = control_of(view)
-    if control is None:
-        return [(arg.name, arg.n) for arg in view.proto.arg if arg.HasField("n")]
-    try:
-        roles = {body.role for body in control.bodies.values()}
-        role = Role.PAST if Role.PAST in roles else Role.RUN
-        return [(name, body.net) for name, body in control.bodies.items() if body.role is role]
-    except ArgumentError:  # which was reported
-        return []
 
 
 def _repeated(names: tuple[str, ...]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from caffe2_bridge.control import nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
@@ -110,9 +111,8 @@ def _all_ops(net: NetView) -> Iterator[OpView]:
     """Operators of the net and of the bodies in it, which see the net's blobs under the same names."""
     for op in net.ops:
         yield op
-        for arg in op.proto.arg:
-            if arg.HasField("n") and not arg.name.startswith("backward"):
-                yield from _all_ops(NetView(arg.n))
+        for _, body in nets_run_by(op):
+            yield from _all_ops(NetView(body))
 
 
 def _inferred_from_uses(

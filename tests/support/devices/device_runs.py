@@ -103,6 +103,8 @@ def operators(draw: st.DrawFn, depth: int) -> OperatorDef:
             if body != "else_net" or draw(st.booleans()):
                 op.arg.add(name=body).n.CopyFrom(draw(nets(depth - 1, most=3)))
         op.output.extend(draw(st.lists(name, max_size=2, unique=True)))
+        if kind == "If":
+            draw(shared_writes(op))
         return op
     if kind == "ScatterAssign":
         op = OperatorDef(type=kind, input=draw(st.permutations(POOL))[:3])
@@ -115,6 +117,19 @@ def operators(draw: st.DrawFn, depth: int) -> OperatorDef:
     if device is not None:
         op.device_option.CopyFrom(device.option())
     return op
+
+
+@st.composite
+def shared_writes(draw: st.DrawFn, op: OperatorDef) -> None:
+    """Have all branches write the same blobs, and the operator declare some of them."""
+    shared = draw(st.lists(st.sampled_from(POOL), max_size=2, unique=True))
+    for arg in op.arg:
+        for target in shared:
+            written = OperatorDef(type="Relu", input=[draw(st.sampled_from(POOL))], output=[target])
+            position = draw(st.integers(0, len(arg.n.op)))
+            ops = [*arg.n.op[:position], written, *arg.n.op[position:]]
+            arg.n.CopyFrom(NetDef(op=ops))
+    op.output.extend(blob for blob in shared if blob not in op.output and draw(st.booleans()))
 
 
 @st.composite

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from caffe2_backend.runtime.values import Opaque
 from caffe2_bridge.diagnostics import Location
@@ -12,9 +11,8 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
-
-# Operators whose output is an object that other operators work in.
-_SCOPES: Final = frozenset({"CreateScope"})
+from caffe2_bridge.ssa.objects import makes_object
+from caffe2_bridge.ssa.outputs import unread_outputs
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class NetInterface:
         view = NetView(net)
         effects = analyse(net, Location(view.name), [])
         made = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
-        makers = [op for op in view.ops if op.type in _SCOPES]
+        makers = [op for op in view.ops if makes_object(op.proto)]
         scopes = {name for op in makers for name in op.outputs}
         own = scopes | made
         needs = tuple(name for name in effects.exposed if name not in own)
@@ -69,8 +67,7 @@ class NetInterface:
         known = written if state else {*written, *needs, *made}
         declared = [name for name in view.external_outputs if name in known]
         required = tuple(dict.fromkeys([*declared, *(name for name in keep if name in written)]))
-        read = {name for op in effects.ops for name in (*op.reads, *op.soft)}
-        unread = [name for op in view.ops for name in op.outputs if name in written and name not in read]
+        unread = [name for name in unread_outputs(effects) if name in written]
         return cls(
             needs=needs,
             may_need=may_need,
@@ -79,7 +76,7 @@ class NetInterface:
             state=tuple(name for name in (*needs, *may_need) if name in written) if state else (),
             required=required,
             optional=() if declared else tuple(name for name in dict.fromkeys(unread) if name not in required),
-            scopes={op.outputs[0]: Opaque(op.proto) for op in makers if op.outputs},
+            scopes={op.outputs[0]: Opaque(op.proto) for op in makers},
             undeclared=_undeclared(view, effects),
         )
 

@@ -32,7 +32,7 @@ from caffe2_backend.validation.inputs.weights import (
     weight_values,
 )
 from caffe2_backend.validation.roles import Role, find_roles, op_roles
-from caffe2_bridge.control import If, control_of
+from caffe2_bridge.control import If, control_of, nets_run_by
 from caffe2_bridge.diagnostics import BridgeError, Location, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -151,11 +151,9 @@ class _Synthesis:
 
     def _bodies(self, op: OpView) -> None:
         """Synthesize what bodies read from the workspace around them."""
-        for arg in op.proto.arg:
-            if not arg.HasField("n") or arg.name.startswith("backward"):
-                continue
-            written = set(arg.n.external_input)
-            for inner in NetView(arg.n).ops:
+        for _, body in nets_run_by(op):
+            written = set(body.external_input)
+            for inner in NetView(body).ops:
                 for index, name in enumerate(inner.inputs):
                     if name not in written and not self._workspace.has_blob(name):
                         self._make(name, inner, index)

@@ -1,0 +1,27 @@
+"""The nets that an operator runs."""
+
+from __future__ import annotations
+
+from caffe2_bridge.control.description import Role
+from caffe2_bridge.control.operators import control_of
+from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+
+def nets_run_by(op: OpView) -> list[tuple[str, NetDef]]:
+    """The nets that an operator runs, by argument, in the order of the arguments.
+
+    Of a gradient operator those of its forward operator; of an operator that is not one of Caffe2's operators with
+    bodies every net in an argument; none where an argument cannot be read.
+    """
+    control = control_of(op)
+    if control is None:
+        return [(arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n")]
+    try:
+        bodies = control.bodies
+    except ArgumentError:  # analyses report it
+        return []
+    roles = {body.role for body in bodies.values()}
+    role = Role.PAST if Role.PAST in roles else Role.RUN
+    names = dict.fromkeys(arg.name for arg in op.proto.arg)
+    return [(name, bodies[name].net) for name in names if name in bodies and bodies[name].role is role]

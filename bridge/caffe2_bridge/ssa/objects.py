@@ -1,0 +1,61 @@
+"""Blobs that hold objects and not tensors: stacks of workspaces, mutexes, counters, queues, readers, indices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from caffe2_bridge.control import control_of
+from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+# Operators whose first output is a new object.
+_MAKERS: Final = frozenset({
+    "CloneCommonWorld", "CreateAtomicBool", "CreateBlobsQueue", "CreateBlobsQueueDB", "CreateCommonWorld",
+    "CreateCounter", "CreateDB", "CreateMap", "CreateMutex", "CreateRebatchingQueue", "CreateScope",
+    "CreateTensorVector", "CreateTextFileReader", "CreateTreeCursor", "FileStoreHandlerCreate", "IntIndexCreate",
+    "KeyValueToMap", "LongIndexCreate", "RedisStoreHandlerCreate", "StatRegistryCreate", "StringIndexCreate",
+    "TimerBegin",
+})  # fmt: skip
+# Operators that must work in place on an object: a copy of it would be another object.
+_MUTATORS: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
+
+
+def mutates_objects(op_type: str) -> bool:
+    """Whether operators of this type change objects in place."""
+    return op_type in _MUTATORS
+
+
+def mutated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
+    """Names of the objects that an operator without bodies changes in place."""
+    return [name for name in outputs if name in inputs] if op_type in _MUTATORS else []
+
+
+def object_outputs(op: OperatorDef) -> tuple[str, ...]:
+    """The outputs of an operator that are objects; those of its bodies are not among them."""
+    if op.domain:
+        return ()
+    if op.type in _MAKERS:
+        return tuple(op.output[:1])
+    if op.type in _MUTATORS:
+        return tuple(mutated(op.type, op.input, op.output))
+    control = control_of(OpView(op, 0))
+    return () if control is None else control.objects
+
+
+def makes_object(op: OperatorDef) -> bool:
+    """Whether all that an operator does is to make a new object: it can run again wherever the object is needed."""
+    return op.type in _MAKERS and not op.domain and not op.input and len(op.output) == 1
+
+
+def objects_of(net: NetDef) -> Iterator[str]:
+    """The blobs of a net, and of the bodies in it, that hold objects."""
+    for op in net.op:
+        yield from object_outputs(op)
+        control = control_of(OpView(op, 0))
+        try:
+            bodies = () if control is None else control.bodies.values()
+        except ArgumentError:  # the analysis reports it
+            continue
+        for body in bodies:
+            yield from objects_of(body.net)
