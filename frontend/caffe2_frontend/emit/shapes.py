@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
@@ -11,6 +12,9 @@ from caffe2_frontend.lowering.op import Op, Value
 
 # A size: an integer known at conversion, or an int64 tensor [1] that holds it at run time.
 Size = int | Value
+
+# The end of a slice that has no end.
+END: Final = int(np.iinfo(np.int64).max)
 
 
 def size(op: Op, x: Value, axis: int) -> Size:

@@ -1,4 +1,4 @@
-"""BBoxTransform: boxes moved and scaled by predicted deltas, class by class."""
+"""BBoxTransform: boxes transformed by predicted deltas, by class, and clipped to their images."""
 
 from __future__ import annotations
 
@@ -19,17 +19,23 @@ _MATRIX = TensorInfo(ir.DataType.FLOAT, (None, None))
 
 @family.converts("BBoxTransform", expects=dict.fromkeys(range(3), _MATRIX))
 def bbox_transform(op: Op) -> tuple[Value, Value]:
-    """The image of a box is its first column where there is one more than a box has; boxes are in the images' order."""
+    """BBoxTransform(rois, deltas, im_info; weights=[1, 1, 1, 1], apply_scale=1, rotated=0, ...) -> boxes, batch_splits.
+
+    Rois are [R, 4] (5 if rotated), with the index of their image in one more column before them; deltas are
+    [R, 4 * classes], im_info (height, width, scale) per image. Boxes are computed in the coordinates of
+    the unscaled image, and multiplied by scale with apply_scale. The remaining arguments are those of
+    :func:`box_arguments`.
+    """
     op.args.ignore("correct_transform_coords")
     weights = op.args.numbers("weights", default=(1.0,) * 4)
     if len(weights) != 4:
-        op.unsupported(f"weights has to be 4 numbers, not {len(weights)}", code="invalid-argument")
+        op.unsupported(f"weights must have 4 elements, not {len(weights)}", code="invalid-argument")
     how = box_arguments(op, rotated=op.args.flag("rotated", default=False))
     apply_scale = op.args.flag("apply_scale", default=True)
     rois, deltas, info = op.input(0), op.input(1), op.input(2)
     images, counts = _images(op, rois, info, how.dims)
     height, width, scale = columns(op, op.emit("Gather", info, images, axis=0), 3)
-    # One box and one image for all classes: [N, 1, 1] beside deltas of [N, classes, 1].
+    # Boxes and images [N, 1, 1] broadcast with the deltas of all classes, [N, classes, 1].
     height, width, scale = (unsqueeze(op, v, [1]) for v in (height, width, scale))
     height, width = (op.emit("Floor", add(op, div(op, v, scale), 0.5)) for v in (height, width))
     parts = [unsqueeze(op, v, [1]) for v in columns(op, rois, how.dims)]
@@ -43,14 +49,16 @@ def bbox_transform(op: Op) -> tuple[Value, Value]:
 
 
 def _images(op: Op, rois: Value, info: Value, dims: int) -> tuple[Value, Value]:
-    """The image of each row, and how many rows each image has, as float.
+    """The image of each row, and the number of rows of each image, float.
 
-    Caffe2 counts the rows of an image and takes so many: the first rows belong to the first image, whatever they say.
+    Caffe2 counts the rows of each image and then takes the rows in order, whatever image they name; therefore the
+    images are sorted.
     """
     first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
+    # 1 if the rois have a column for the image, else 0, which makes all images the first.
     extra = op.emit("Sub", op.emit("Shape", rois, start=1, end=2), op.const([dims], np.int64))
-    numbers = op.emit("Mul", cast(op, first, ir.DataType.INT64), extra)
-    in_order, _ = op.emit("TopK", numbers, op.emit("Shape", numbers), axis=0, largest=0, sorted=1, outputs=2)
-    each = unsqueeze(op, indices(op, size(op, info, 0)), [1])
-    of_image = cast(op, op.emit("Equal", each, numbers), ir.DataType.FLOAT)
+    images = op.emit("Mul", cast(op, first, ir.DataType.INT64), extra)
+    in_order, _ = op.emit("TopK", images, op.emit("Shape", images), axis=0, largest=0, sorted=1, outputs=2)
+    every_image = unsqueeze(op, indices(op, size(op, info, 0)), [1])
+    of_image = cast(op, op.emit("Equal", every_image, images), ir.DataType.FLOAT)
     return in_order, op.emit("ReduceSum", of_image, op.const([1], np.int64), keepdims=0)

@@ -1,6 +1,6 @@
-"""Boxes of the detection operators: [x1, y1, x2, y2], or rotated, [x, y of the center, width, height, degrees].
+"""Boxes of the detection operators: upright [x1, y1, x2, y2], or rotated [center x, center y, width, height, degrees].
 
-Boxes are the last dim of a value; the functions take and return values of one column each, [..., 1].
+Boxes are the last dim of a tensor. To compute with them they are split into columns, each [..., 1].
 """
 
 from __future__ import annotations
@@ -13,20 +13,27 @@ from typing import Final
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import Operand, add, div, mul, sub
-from caffe2_frontend.emit.shapes import quotient, reshape, size, slice_axis
+from caffe2_frontend.emit.shapes import END, quotient, reshape, size, slice_axis
 from caffe2_frontend.lowering.op import Op, Value
 
-# How far a box may grow: the most that Caffe2 takes of a predicted logarithm of a size.
+# Caffe2 clips the predicted logarithm of the growth of a width or height to this value.
 MAX_GROWTH: Final = math.log(1000.0 / 16.0)
-
-_END: Final = int(np.iinfo(np.int64).max)
 
 Columns = list[Value]
 
 
 @dataclass(frozen=True)
 class BoxArguments:
-    """How boxes are understood: ``plus_one`` adds the old pixel to widths and heights, angles may be kept in bounds."""
+    """The interpretation of boxes.
+
+    Attributes:
+        rotated: whether boxes are rotated.
+        plus_one: whether widths and heights are ``x2 - x1 + 1``, with x2 and y2 inside the box (legacy_plus_one).
+        bound_angles: whether angles are kept between ``lowest`` and ``highest`` degrees.
+        lowest: the minimum angle.
+        highest: the maximum angle.
+        upright_angle: rotated boxes with at most this angle are clipped to the image, others are not.
+    """
 
     rotated: bool
     plus_one: bool
@@ -37,17 +44,21 @@ class BoxArguments:
 
     @property
     def dims(self) -> int:
-        """How many numbers a box has."""
+        """The number of elements of a box."""
         return 5 if self.rotated else 4
 
     @property
     def pixel(self) -> float:
-        """What is added to a width."""
+        """The number to add to a difference of coordinates to get a width or height."""
         return 1.0 if self.plus_one else 0.0
 
 
 def box_arguments(op: Op, *, rotated: bool) -> BoxArguments:
-    """The arguments of an operator that transforms boxes."""
+    """Read the arguments of an operator that transforms boxes.
+
+    These are legacy_plus_one=1 and, for rotated boxes, angle_bound_on=1, angle_bound_lo=-90, angle_bound_hi=90 and
+    clip_angle_thresh=1.0.
+    """
     arguments = BoxArguments(
         rotated,
         op.args.flag("legacy_plus_one", default=True),
@@ -58,33 +69,39 @@ def box_arguments(op: Op, *, rotated: bool) -> BoxArguments:
     )
     period = arguments.highest - arguments.lowest
     if rotated and arguments.bound_angles and (period <= 0 or period % 180):
-        op.unsupported("the bounds of angles have to be a multiple of 180 apart", code="invalid-argument")
+        op.unsupported(
+            f"angle_bound_hi - angle_bound_lo must be a positive multiple of 180, not {period}",
+            code="invalid-argument",
+        )
     return arguments
 
 
 def columns(op: Op, boxes: Value, count: int) -> Columns:
-    """The last ``count`` columns of boxes, each with a last dim of one."""
+    """Split the last ``count`` elements of the last dim into columns [..., 1]."""
     last = op.rank(boxes) - 1
-    return [slice_axis(op, boxes, last, i - count, i - count + 1 or _END) for i in range(count)]
+    return [slice_axis(op, boxes, last, i - count, i - count + 1 or END) for i in range(count)]
 
 
 def by_class(op: Op, x: Value, count: int) -> Value:
-    """``x``, [n, classes * count], as [n, classes, count]."""
+    """Reshape [n, classes * count] to [n, classes, count]."""
     return reshape(op, x, [size(op, x, 0), quotient(op, size(op, x, 1), count), count])
 
 
 def joined(op: Op, parts: Sequence[Value]) -> Value:
-    """Columns side by side."""
+    """Concatenate columns [..., 1] along the last dim."""
     return op.emit("Concat", *parts, axis=-1)
 
 
 def shifted(op: Op, x: Value, by: float) -> Value:
-    """``x + by``, which is ``x`` where there is nothing to add."""
+    """``x + by``; ``x`` itself if ``by`` is 0."""
     return add(op, x, by) if by else x
 
 
 def transformed(op: Op, boxes: Columns, deltas: Columns, weights: Sequence[float], how: BoxArguments) -> Columns:
-    """Boxes moved and scaled by predicted deltas; of rotated ones also turned, by radians."""
+    """Apply predicted deltas (dx, dy, dw, dh[, radians]), divided by ``weights``, to boxes.
+
+    Centers move by multiples of the width and height, which grow by ``exp(dw)`` and ``exp(dh)``; rotated boxes turn.
+    """
     dx, dy, dw, dh = (div(op, d, w) if w != 1.0 else d for d, w in zip(deltas, weights, strict=False))
     dw, dh = (op.emit("Min", d, op.const(MAX_GROWTH, d)) for d in (dw, dh))
     if how.rotated:
@@ -112,6 +129,7 @@ def transformed(op: Op, boxes: Columns, deltas: Columns, weights: Sequence[float
 
 
 def _bounded(op: Op, angle: Value, how: BoxArguments) -> Value:
+    """Move angles outside of the bounds by one period towards them."""
     period = float(how.highest - how.lowest)
     low = op.emit("Less", angle, op.const(how.lowest, angle))
     high = op.emit("Greater", angle, op.const(how.highest, angle))
@@ -120,7 +138,7 @@ def _bounded(op: Op, angle: Value, how: BoxArguments) -> Value:
 
 
 def clipped(op: Op, boxes: Columns, height: Value, width: Value, how: BoxArguments) -> Columns:
-    """Boxes inside an image; of rotated ones only those that are nearly upright are clipped."""
+    """Clip boxes to an image; of rotated boxes only those that are nearly upright."""
     if not how.rotated:
         return _clipped_corners(op, boxes, height, width, how)
     x, y, w, h, angle = boxes
@@ -138,13 +156,14 @@ def clipped(op: Op, boxes: Columns, height: Value, width: Value, how: BoxArgumen
 
 
 def _clipped_corners(op: Op, boxes: Columns, height: Value, width: Value, how: BoxArguments) -> Columns:
+    """Clip upright boxes to [0, width] and [0, height], less one pixel with legacy_plus_one."""
     limits = [shifted(op, v, -how.pixel) for v in (width, height)]
     zero = op.const(0.0, np.float32)
     return [op.emit("Max", op.emit("Min", v, limits[i % 2]), zero) for i, v in enumerate(boxes)]
 
 
 def large_enough(op: Op, boxes: Columns, size: Operand, height: Value, width: Value, how: BoxArguments) -> Value:
-    """Which boxes have no side under a size, and their center left of and above the image's end."""
+    """The mask of boxes with both sides at least ``size``, and a center below the image's width and height."""
     if how.rotated:
         x, y, w, h, _ = boxes
     else:

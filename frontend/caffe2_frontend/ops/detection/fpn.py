@@ -1,4 +1,4 @@
-"""Region proposals of a feature pyramid: collected from its levels, and distributed to levels by size."""
+"""Region proposals of a feature pyramid network (FPN): collected from its levels, and distributed to levels by size."""
 
 from __future__ import annotations
 
@@ -19,34 +19,42 @@ family = Family("fpn")
 
 
 def _levels(op: Op, kind: str, lowest: int, highest: int) -> tuple[int, int]:
+    """The first and the last level of a kind, "rpn" or "roi"."""
     low = op.args.integer(f"{kind}_min_level", default=lowest)
     high = op.args.integer(f"{kind}_max_level", default=highest)
     if high < low:
-        op.unsupported(f"{kind}_max_level {high} is under {kind}_min_level {low}", code="invalid-argument")
+        op.unsupported(f"{kind}_max_level ({high}) must not be below {kind}_min_level ({low})", code="invalid-argument")
     return low, high
 
 
 def _rois_then_scores(op: OpView, index: int) -> TensorInfo:
+    """Describe the first half of the operands as matrices, the other as vectors."""
     return TensorInfo(FLOAT, (None, None) if index < len(op.inputs) // 2 else (None,))
 
 
 def _collected(op: Op) -> Value:
-    """The best proposals of all levels, from the highest score to the lowest; of equal scores the first is before."""
+    """The best proposals of all levels, by descending score; of equal scores the first comes first."""
     low, high = _levels(op, "rpn", 2, 6)
-    most = op.args.integer("rpn_post_nms_topN", default=2000)
+    maximum = op.args.integer("rpn_post_nms_topN", default=2000)
     levels = high - low + 1
     if len(op.inputs) != 2 * levels:
-        op.unsupported(f"{levels} levels need {2 * levels} inputs, not {len(op.inputs)}", code="invalid-operands")
+        op.unsupported(
+            f"levels {low} to {high} require {2 * levels} inputs (rois and scores), not {len(op.inputs)}",
+            code="invalid-operands",
+        )
     rois = op.emit("Concat", *op.inputs[:levels], axis=0)
     flat = [op.emit("Reshape", v, op.const([-1], np.int64)) if op.rank(v) != 1 else v for v in op.inputs[levels:]]
     scores = op.emit("Concat", *flat, axis=0)
-    count = op.emit("Min", op.emit("Shape", scores), op.const([most], np.int64))
+    count = op.emit("Min", op.emit("Shape", scores), op.const([maximum], np.int64))
     _, best = op.emit("TopK", scores, count, axis=0, largest=1, sorted=1, outputs=2)
     return op.emit("Gather", rois, best, axis=0)
 
 
 def _distributed(op: Op, rois: Value) -> tuple[list[Value], Value]:
-    """The boxes of each level, and where each box of the whole list is in the levels' lists put together."""
+    """The boxes of each level, and the index of each box of ``rois`` in the concatenation of the levels.
+
+    The level is ``floor(log2(sqrt(area) / roi_canonical_scale + 1e-6) + roi_canonical_level)``, clipped to the levels.
+    """
     low, high = _levels(op, "roi", 2, 5)
     scale = op.args.integer("roi_canonical_scale", default=224)
     canonical = op.args.integer("roi_canonical_level", default=4)
@@ -57,23 +65,29 @@ def _distributed(op: Op, rois: Value) -> tuple[list[Value], Value]:
     level = op.emit("Floor", add(op, div(op, op.emit("Log", ratio), math.log(2.0)), float(canonical)))
     level = op.emit("Min", op.emit("Max", level, op.const(low, np.float32)), op.const(high, np.float32))
     level = squeeze(op, level, [1])
-    places = [
+    # The rows of each level; their concatenation is a permutation, of which the inverse is returned.
+    rows_by_level = [
         squeeze(op, op.emit("NonZero", op.emit("Equal", level, op.const(number, np.float32))), [0])
         for number in range(low, high + 1)
     ]
-    order = op.emit("Concat", *places, axis=0)
+    order = op.emit("Concat", *rows_by_level, axis=0)
     restore = op.emit("ScatterElements", order, order, indices(op, size(op, rois, 0)), axis=0)
-    return [op.emit("Gather", rois, place, axis=0) for place in places], cast(op, restore, ir.DataType.INT32)
+    return [op.emit("Gather", rois, rows, axis=0) for rows in rows_by_level], cast(op, restore, ir.DataType.INT32)
 
 
 @family.converts("CollectRpnProposals", expects=_rois_then_scores)
 def collect(op: Op) -> Value:
+    """CollectRpnProposals(*rois, *scores; rpn_min_level=2, rpn_max_level=6, rpn_post_nms_topN=2000) -> rois."""
     return _collected(op)
 
 
 @family.converts("DistributeFpnProposals", expects={0: TensorInfo(FLOAT, (None, None))})
 def distribute(op: Op) -> tuple[Value, ...]:
-    """Boxes without the number of their image are of the first one."""
+    """DistributeFpnProposals(rois; roi_min_level=2, roi_max_level=5, ...) -> *rois by level, rois_idx_restore.
+
+    The remaining arguments are roi_canonical_scale=224, roi_canonical_level=4 and legacy_plus_one=1. Rois without a
+    column for the image get one, of image 0.
+    """
     rois = op.input(0)
     if op.static_dim(rois, 1) != 5:
         missing = op.emit("Sub", op.const([5], np.int64), op.emit("Shape", rois, start=1, end=2))
@@ -85,6 +99,10 @@ def distribute(op: Op) -> tuple[Value, ...]:
 
 @family.converts("CollectAndDistributeFpnRpnProposals", expects=_rois_then_scores)
 def collect_and_distribute(op: Op) -> tuple[Value, ...]:
+    """CollectAndDistributeFpnRpnProposals(*rois, *scores; ...) -> rois, *rois by level, rois_idx_restore.
+
+    The arguments are those of CollectRpnProposals and DistributeFpnProposals.
+    """
     rois = _collected(op)
     levels, restore = _distributed(op, rois)
     return rois, *levels, restore
@@ -94,4 +112,5 @@ def collect_and_distribute(op: Op) -> tuple[Value, ...]:
     "BatchPermutation", expects={0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.INT32, (None,))}
 )
 def batch_permutation(op: Op) -> Value:
+    """BatchPermutation(X, indices) -> Y: ``X[indices]``."""
     return op.emit("Gather", op.input(0), op.input(1), axis=0)

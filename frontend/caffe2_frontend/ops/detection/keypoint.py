@@ -1,4 +1,4 @@
-"""HeatmapMaxKeypoint: keypoints at the maxima of heatmaps, found to a part of a pixel."""
+"""HeatmapMaxKeypoint: keypoints at the maxima of heatmaps, with subpixel accuracy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from caffe2_frontend.ops.detection.boxes import columns
 
 family = Family("keypoint")
 
-# How far from its pixel a maximum may be found, and how flat a surface has none.
-_FARTHEST: Final = 1.5
+# The maximum distance of the refined maximum from its pixel, and the determinant below which the surface is flat.
+_MAX_STEP: Final = 1.5
 _FLAT: Final = 1e-4
 
 
@@ -25,39 +25,41 @@ _FLAT: Final = 1e-4
     expects={0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(FLOAT, (None, None))},
 )
 def heatmap_max_keypoint(op: Op) -> Value:
-    """x, y, score and probability of each keypoint, [N, 4, K]: the maximum of a parabola through the highest pixel.
+    """HeatmapMaxKeypoint(heatmaps, bboxes; should_output_softmax=0) -> keypoints.
 
-    The probability is that of the pixel, or 0 where ``should_output_softmax`` is not set.
+    Keypoints are (x, y, score, probability), [N, 4, K], of heatmaps [N, K, side, side]. The maximum pixel is refined by
+    the maximum of a quadratic surface through its neighbourhood, and mapped into the box. The probability is that of
+    the pixel in the softmax of its map, or 0 without should_output_softmax.
     """
     with_probability = op.args.flag("should_output_softmax", default=False)
     maps, boxes = op.input(0), op.input(1)
     side = size(op, maps, 2)
     if isinstance(side, int) and side < 2:
-        op.unsupported("a heatmap has to be 2 pixels wide at least", code="invalid-operands")
+        op.unsupported(f"heatmaps must be at least 2 pixels wide, not {side}", code="invalid-operands")
     pixels = side * side if isinstance(side, int) else mul(op, side, side)
     flat = reshape(op, maps, [size(op, maps, 0), size(op, maps, 1), pixels])
-    place = op.emit("ArgMax", flat, axis=2, keepdims=1)
+    pixel_index = op.emit("ArgMax", flat, axis=2, keepdims=1)
     width = op.const([side], np.int64) if isinstance(side, int) else side
-    y, x = op.emit("Div", place, width), op.emit("Mod", place, width)
-    around = _around(op, flat, x, y, width)
-    dx, dy, score = _parabola(op, around)
+    y, x = op.emit("Div", pixel_index, width), op.emit("Mod", pixel_index, width)
+    neighbourhood = _neighbourhood(op, flat, x, y, width)
+    dx, dy, score = _refine(op, neighbourhood)
     first_x, first_y, last_x, last_y = columns(op, slice_axis(op, boxes, 1, 0, 4), 4)
-    found = []
+    coordinates = []
     for pixel, delta, first, last in ((x, dx, first_x, last_x), (y, dy, first_y, last_y)):
         length = op.emit("Max", sub(op, last, first), op.const(1.0, np.float32))
         part = div(op, add(op, cast(op, pixel, FLOAT), delta, 0.5), cast(op, width, FLOAT))
-        found.append(add(op, mul(op, part, unsqueeze(op, length, [2])), unsqueeze(op, first, [2])))
+        coordinates.append(add(op, mul(op, part, unsqueeze(op, length, [2])), unsqueeze(op, first, [2])))
     if with_probability:
-        highest = around[1][1]
+        highest = neighbourhood[1][1]
         total = op.emit("ReduceSum", op.emit("Exp", sub(op, flat, highest)), op.const([2], np.int64), keepdims=1)
         probability = op.emit("Reciprocal", total)
     else:
-        probability = mul(op, cast(op, place, FLOAT), 0.0)
-    return op.emit("Transpose", op.emit("Concat", *found, score, probability, axis=2), perm=[0, 2, 1])
+        probability = mul(op, cast(op, pixel_index, FLOAT), 0.0)
+    return op.emit("Transpose", op.emit("Concat", *coordinates, score, probability, axis=2), perm=[0, 2, 1])
 
 
-def _around(op: Op, flat: Value, x: Value, y: Value, width: Value) -> list[list[Value]]:
-    """The 3 x 3 pixels around a place, mirrored at the borders, by row and column."""
+def _neighbourhood(op: Op, flat: Value, x: Value, y: Value, width: Value) -> list[list[Value]]:
+    """The 3 x 3 pixels around a pixel, mirrored at the borders, by row and column."""
     rows, columns_of = (_mirrored(op, v, width) for v in (y, x))
     return [
         [op.emit("GatherElements", flat, add(op, mul(op, row, width), column), axis=2) for column in columns_of]
@@ -65,34 +67,39 @@ def _around(op: Op, flat: Value, x: Value, y: Value, width: Value) -> list[list[
     ]
 
 
-def _mirrored(op: Op, place: Value, width: Value) -> list[Value]:
+def _mirrored(op: Op, center: Value, width: Value) -> list[Value]:
+    """The indices before, at and after ``center``, those beyond a border mirrored."""
     one = op.const(1, np.int64)
-    before, after = sub(op, place, 1), add(op, place, 1)
+    before, after = sub(op, center, 1), add(op, center, 1)
     first = op.emit("Less", before, op.const(0, np.int64))
     last = op.emit("GreaterOrEqual", after, width)
     return [
-        op.emit("Where", first, op.emit("Add", place, one), before),
-        place,
-        op.emit("Where", last, op.emit("Sub", place, one), after),
+        op.emit("Where", first, op.emit("Add", center, one), before),
+        center,
+        op.emit("Where", last, op.emit("Sub", center, one), after),
     ]
 
 
-def _parabola(op: Op, f: list[list[Value]]) -> tuple[Value, Value, Value]:
-    """Where the parabola through 3 x 3 values is level, as steps from their middle, and how high it is there."""
+def _refine(op: Op, f: list[list[Value]]) -> tuple[Value, Value, Value]:
+    """One Newton step from the middle of 3 x 3 values ``f`` to the maximum of a quadratic surface, and its height.
+
+    With the gradient g and the Hessian H by central differences, the step solves ``H d = -g`` (Cramer's rule), and the
+    height is ``f + g d + d H d / 2``. ``bx`` and ``by`` are ``-g``.
+    """
     bx, by = mul(op, sub(op, f[1][2], f[1][0]), -0.5), mul(op, sub(op, f[2][1], f[0][1]), -0.5)
     twice = mul(op, f[1][1], 2.0)
     xx, yy = (sub(op, add(op, a, b), twice) for a, b in ((f[1][0], f[1][2]), (f[0][1], f[2][1])))
     xy = mul(op, sub(op, add(op, f[2][2], f[0][0]), add(op, f[2][0], f[0][2])), 0.25)
     determinant = sub(op, mul(op, xx, yy), square(op, xy))
-    level = op.emit("Less", op.emit("Abs", determinant), op.const(_FLAT, np.float32))
-    divisor = op.emit("Where", level, op.const(1.0, np.float32), determinant)
+    flat = op.emit("Less", op.emit("Abs", determinant), op.const(_FLAT, np.float32))
+    divisor = op.emit("Where", flat, op.const(1.0, np.float32), determinant)
     dx = div(op, sub(op, mul(op, bx, yy), mul(op, by, xy)), divisor)
     dy = div(op, sub(op, mul(op, by, xx), mul(op, bx, xy)), divisor)
-    # Too long a step is made shorter: its longer side is the farthest then.
-    longest = op.emit("Max", op.emit("Abs", dx), op.emit("Abs", dy), op.const(_FARTHEST, np.float32))
-    dx, dy = (div(op, mul(op, v, _FARTHEST), longest) for v in (dx, dy))
+    # A step that is too long is scaled so that its longer component is the maximum.
+    longest = op.emit("Max", op.emit("Abs", dx), op.emit("Abs", dy), op.const(_MAX_STEP, np.float32))
+    dx, dy = (div(op, mul(op, v, _MAX_STEP), longest) for v in (dx, dy))
     zero = op.const(0.0, np.float32)
-    dx, dy = (op.emit("Where", level, zero, v) for v in (dx, dy))
+    dx, dy = (op.emit("Where", flat, zero, v) for v in (dx, dy))
     slope = add(op, mul(op, bx, dx), mul(op, by, dy))
     bend = add(op, mul(op, xx, square(op, dx)), mul(op, xy, dx, dy, 2.0), mul(op, yy, square(op, dy)))
     return dx, dy, add(op, sub(op, f[1][1], slope), mul(op, bend, 0.5))

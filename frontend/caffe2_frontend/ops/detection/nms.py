@@ -1,4 +1,4 @@
-"""Non-maximum suppression: ONNX's where boxes are upright and dropped, else a Loop."""
+"""Non-maximum suppression (NMS): ONNX's operator for upright boxes, a Loop for rotated boxes and for soft NMS."""
 
 from __future__ import annotations
 
@@ -9,21 +9,27 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, square, sub
-from caffe2_frontend.emit.shapes import cast, squeeze, unsqueeze
+from caffe2_frontend.emit.shapes import END, cast, squeeze, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns, joined, shifted
 from caffe2_frontend.ops.detection.rotated_overlap import intersection
 
-_FAR: Final = float(np.finfo(np.float32).min)
+_LOWEST: Final = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
 class Suppression:
-    """What happens to a box that overlaps one of a higher score.
+    """How a box that overlaps one of a higher score is treated. The overlap is the intersection over union (IoU).
 
-    ``soft``: its score is lowered, "linear" or "gaussian" (with ``sigma``), and it is dropped under ``lowest``; else it
-    is dropped where the overlap is above ``threshold``. ``limit``: how many boxes a class keeps, None for all.
+    Attributes:
+        threshold: without ``soft``, the overlap above which the box is dropped; the same of linear soft NMS.
+        rotated: whether boxes are rotated.
+        plus_one: whether widths and heights are ``x2 - x1 + 1`` (legacy_plus_one).
+        limit: the maximum number of boxes that a class keeps, None for no limit.
+        soft: the method by which the score is lowered; the box is dropped below ``lowest``.
+        sigma: the width of the gaussian method.
+        lowest: the minimum score.
     """
 
     threshold: float
@@ -36,51 +42,52 @@ class Suppression:
 
 
 def suppress(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
-    """The boxes that are kept, class by class, those of a class from the highest score to the lowest.
+    """Select boxes, ordered by class and by descending score within a class.
 
     Args:
         op: the operator under conversion.
         boxes: [C, n, 4 or 5].
         scores: [C, n].
-        candidates: which boxes are asked for at all, [C, n] bool.
-        how: what happens to boxes that overlap.
+        candidates: the mask of boxes that may be selected, [C, n] bool.
+        how: the treatment of boxes that overlap.
 
     Returns:
-        The class and the number of each box that is kept, and its score, [k].
+        The class, the index in [0, n) and the score of each selected box, [k].
     """
     if how.soft or how.rotated:
-        return _one_by_one(op, boxes, scores, candidates, how)
-    return _at_once(op, boxes, scores, candidates, how)
+        return _loop_nms(op, boxes, scores, candidates, how)
+    return _onnx_nms(op, boxes, scores, candidates, how)
 
 
-def _at_once(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
-    """ONNX's areas are without the pixel that Caffe2 may add: it is added to the corners.
+def _onnx_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
+    """Emit NonMaxSuppression. With legacy_plus_one the pixel that Caffe2 adds to sizes is added to the corners.
 
-    Where it is not, boxes may have no area: their overlap is no number in Caffe2, and only the first of them is kept.
+    Without it boxes may have area 0. The IoU of two of these is NaN in Caffe2, which drops all but the best of them;
+    ONNX would keep them.
     """
     if not how.plus_one:
-        candidates = _one_empty(op, boxes, scores, candidates, how)
+        candidates = _drop_empty(op, boxes, scores, candidates, how)
     x1, y1, x2, y2 = columns(op, boxes, 4)
     pixel = 1.0 if how.plus_one else 0.0
     corners = joined(op, [x1, y1, shifted(op, x2, pixel), shifted(op, y2, pixel)])
-    masked = op.emit("Where", candidates, scores, op.const(_FAR, scores))
-    most = np.iinfo(np.int64).max if how.limit is None else how.limit
-    # Every overlap is above a threshold below 0: only the first box of a class is kept.
-    limit, threshold = (1, 0.0) if how.threshold < 0 else (most, min(how.threshold, 1.0))
+    masked = op.emit("Where", candidates, scores, op.const(_LOWEST, scores))
+    maximum = END if how.limit is None else how.limit
+    # Every overlap exceeds a negative threshold: a class keeps its best box alone.
+    limit, threshold = (1, 0.0) if how.threshold < 0 else (maximum, min(how.threshold, 1.0))
     picked = op.emit(
         "NonMaxSuppression",
         corners,
         unsqueeze(op, masked, [1]),
         op.const([limit], np.int64),
         op.const([threshold], np.float32),
-        op.const([_FAR], np.float32),
+        op.const([_LOWEST], np.float32),
     )
-    group, _, number = (squeeze(op, part, [1]) for part in op.emit("Split", picked, axis=1, num_outputs=3, outputs=3))
-    return group, number, op.emit("GatherND", scores, op.emit("Gather", picked, op.const([0, 2], np.int64), axis=1))
+    group, _, index = (squeeze(op, part, [1]) for part in op.emit("Split", picked, axis=1, num_outputs=3, outputs=3))
+    return group, index, op.emit("GatherND", scores, op.emit("Gather", picked, op.const([0, 2], np.int64), axis=1))
 
 
-def _one_empty(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> Value:
-    """The candidates without all boxes that have no area, but for the best of them in each class."""
+def _drop_empty(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> Value:
+    """Remove the boxes of area 0 from the candidates, but for the best of them in each class."""
     empty = op.emit("And", candidates, op.emit("Equal", _area(op, boxes, how), op.const(0.0, np.float32)))
     masked = op.emit("Where", empty, scores, op.const(-np.inf, np.float32))
     count = op.emit("Shape", scores, start=1, end=2)
@@ -89,8 +96,11 @@ def _one_empty(op: Op, boxes: Value, scores: Value, candidates: Value, how: Supp
     return op.emit("And", candidates, op.emit("Or", op.emit("Not", empty), first))
 
 
-def _one_by_one(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
-    """Each step keeps the best box left of every class, and drops or weakens those that overlap it."""
+def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
+    """Emit a Loop whose steps select the best box left of every class, and drop or weaken those that overlap it.
+
+    All classes go together; a class that has no boxes left yields rows that are not valid.
+    """
     area, corners = _area(op, boxes, how), columns(op, boxes, 5 if how.rotated else 4)
 
     def step(inside: Op, state: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -103,9 +113,9 @@ def _one_by_one(op: Op, boxes: Value, scores: Value, candidates: Value, how: Sup
         inter = _intersection(inside, one, corners, how)
         own = inside.emit("GatherElements", area, best, axis=1)
         overlap = div(inside, inter, sub(inside, add(inside, area, own), inter))
-        numbers = inside.emit("Range", *_bounds(inside, masked))
-        others = inside.emit("And", left, inside.emit("Not", inside.emit("Equal", numbers, best)))
-        new, left = _weakened(inside, now, others, overlap, how)
+        all_boxes = inside.emit("Range", *_bounds(inside, masked))
+        others = inside.emit("And", left, inside.emit("Not", inside.emit("Equal", all_boxes, best)))
+        new, left = _weaken(inside, now, others, overlap, how)
         going = inside.emit("Less", inside.const(0, np.int64), _count(inside, left))
         return [going, new, left], [squeeze(inside, v, [1]) for v in (valid, best, score)]
 
@@ -113,16 +123,17 @@ def _one_by_one(op: Op, boxes: Value, scores: Value, candidates: Value, how: Sup
     trips = None if how.limit is None else how.limit
     _, (valid, best, score) = loop(op, trips, go, [scores, candidates], step)
     valid, best, score = (op.emit("Transpose", v, perm=[1, 0]) for v in (valid, best, score))
-    places = op.emit("Transpose", op.emit("NonZero", valid), perm=[1, 0])
-    group = op.emit("Gather", places, op.const(0, np.int64), axis=1)
-    return group, op.emit("GatherND", best, places), op.emit("GatherND", score, places)
+    # [C, steps] without what is not valid, in the order of classes.
+    locations = op.emit("Transpose", op.emit("NonZero", valid), perm=[1, 0])
+    group = op.emit("Gather", locations, op.const(0, np.int64), axis=1)
+    return group, op.emit("GatherND", best, locations), op.emit("GatherND", score, locations)
 
 
-def _weakened(op: Op, scores: Value, others: Value, overlap: Value, how: Suppression) -> tuple[Value, Value]:
-    """The other boxes' scores after a step, and which of the boxes are left."""
+def _weaken(op: Op, scores: Value, others: Value, overlap: Value, how: Suppression) -> tuple[Value, Value]:
+    """The scores after a step, and the mask of the boxes that are left, both [C, n]."""
     beyond = op.emit("Greater", overlap, op.const(how.threshold, np.float32))
     if not how.soft:
-        # A comparison with "not a number" (of two boxes without an area) is false: such a box is dropped.
+        # A comparison with NaN, the overlap of two boxes of area 0, is false: the box is dropped.
         within = op.emit("LessOrEqual", overlap, op.const(how.threshold, np.float32))
         return scores, op.emit("And", others, within)
     if how.soft == "linear":
@@ -134,6 +145,7 @@ def _weakened(op: Op, scores: Value, others: Value, overlap: Value, how: Suppres
 
 
 def _area(op: Op, boxes: Value, how: Suppression) -> Value:
+    """The areas of boxes [C, n, 4 or 5], [C, n]."""
     parts = columns(op, boxes, 5 if how.rotated else 4)
     pixel = 1.0 if how.plus_one else 0.0
     if how.rotated:
@@ -144,7 +156,7 @@ def _area(op: Op, boxes: Value, how: Suppression) -> Value:
 
 
 def _intersection(op: Op, one: list[Value], many: list[Value], how: Suppression) -> Value:
-    """The areas that one box of every class, [C, 1, 1], shares with all of it, [C, n]."""
+    """The intersection areas of one box per class, columns [C, 1, 1], with all boxes of the class, [C, n]."""
     if how.rotated:
         return intersection(op, one, many)
     pixel = 1.0 if how.plus_one else 0.0
@@ -156,9 +168,11 @@ def _intersection(op: Op, one: list[Value], many: list[Value], how: Suppression)
 
 
 def _bounds(op: Op, scores: Value) -> tuple[Value, Value, Value]:
+    """Start, end and step of the range of box indices."""
     end = op.emit("Squeeze", op.emit("Shape", scores, start=1, end=2))
     return op.const(0, np.int64), end, op.const(1, np.int64)
 
 
 def _count(op: Op, flags: Value) -> Value:
+    """The number of true elements, int64 []."""
     return op.emit("ReduceSum", cast(op, flags, ir.DataType.INT64), keepdims=0, shape=[])

@@ -1,4 +1,4 @@
-"""RoIAlign: features of regions, upright and rotated, sampled between pixels."""
+"""RoIAlign: features of regions of interest (RoIs), upright and rotated, by bilinear interpolation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,15 @@ _OPERANDS: Final = {0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(FLOAT, (Non
 
 @dataclass(frozen=True)
 class Pooling:
-    """The size of the result, the scale from boxes to features, and a bin's samples a side (0: by its size)."""
+    """The arguments of RoIAlign.
+
+    Attributes:
+        height: the number of bins down.
+        width: the number of bins across.
+        scale: the factor from coordinates of boxes to those of features.
+        samples: the samples per side of a bin; 0 for as many as it has pixels, rounded up.
+        aligned: whether coordinates are shifted by half a pixel, and small regions are not enlarged.
+    """
 
     height: int
     width: int
@@ -33,6 +41,7 @@ class Pooling:
 
 
 def read_pooling(op: Op) -> Pooling:
+    """Read pooled_h=1, pooled_w=1, spatial_scale=1.0, sampling_ratio=-1 and aligned=0."""
     pooling = Pooling(
         op.args.integer("pooled_h", default=1),
         op.args.integer("pooled_w", default=1),
@@ -41,32 +50,37 @@ def read_pooling(op: Op) -> Pooling:
         op.args.flag("aligned", default=False),
     )
     if pooling.height <= 0 or pooling.width <= 0 or pooling.scale <= 0:
-        op.unsupported("pooled_h, pooled_w and spatial_scale have to be above 0", code="invalid-argument")
+        op.unsupported("pooled_h, pooled_w and spatial_scale must be positive", code="invalid-argument")
     return pooling
 
 
-def image_numbers(op: Op, rois: Value, dims: int) -> Value:
-    """The image of each region: its first column, or the first image where the regions have no more than a box's."""
+def image_indices(op: Op, rois: Value, dims: int) -> Value:
+    """The image of each region: column 0 of [R, dims + 1], or 0 for regions [R, dims]."""
     first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
-    numbers = cast(op, first, INT64)
+    images = cast(op, first, INT64)
     known = op.static_dim(rois, 1)
     if known is not None and known not in (dims, dims + 1):
-        op.unsupported(f"a region has {dims} or {dims + 1} numbers, not {known}", code="invalid-operands")
+        op.unsupported(f"RoIs must have {dims} or {dims + 1} columns, not {known}", code="invalid-operands")
     if known == dims + 1:
-        return numbers
+        return images
+    # 1 if there is a column for the image, else 0.
     extra = op.emit("Sub", op.emit("Shape", rois, start=1, end=2), op.const([dims], np.int64))
-    return op.emit("Mul", numbers, extra)
+    return op.emit("Mul", images, extra)
 
 
 @family.converts("RoIAlign", expects=_OPERANDS)
 def roi_align(op: Op) -> Value:
+    """RoIAlign(X, RoIs; pooled_h=1, pooled_w=1, spatial_scale=1.0, sampling_ratio=-1, aligned=0, order="NCHW") -> Y.
+
+    RoIs are [R, 5] (image, x1, y1, x2, y2) or [R, 4]; Y is [R, C, pooled_h, pooled_w] or, in NHWC, [R, ..., C].
+    """
     how, last = read_pooling(op), channels_last(op)
     features, rois = move_first(op, op.input(0), when=last), op.input(1)
     result = op.emit(
         "RoiAlign",
         features,
         joined(op, columns(op, rois, 4)),
-        image_numbers(op, rois, 4),
+        image_indices(op, rois, 4),
         coordinate_transformation_mode="half_pixel" if how.aligned else "output_half_pixel",
         mode="avg",
         output_height=how.height,
@@ -75,12 +89,12 @@ def roi_align(op: Op) -> Value:
         spatial_scale=how.scale,
     )
     if how.aligned and not how.samples:
-        result = _without_nothing(op, result, rois)
+        result = _empty_as_nan(op, result, rois)
     return move_last(op, result, when=last)
 
 
-def _without_nothing(op: Op, result: Value, rois: Value) -> Value:
-    """A region without a size has no samples: Caffe2 divides nothing by nothing, ONNX gives 0."""
+def _empty_as_nan(op: Op, result: Value, rois: Value) -> Value:
+    """Set the features of empty regions, which have no samples, to NaN: Caffe2 divides 0 by 0, ONNX yields 0."""
     x1, y1, x2, y2 = columns(op, rois, 4)
     empty = op.emit("Or", op.emit("Equal", x1, x2), op.emit("Equal", y1, y2))
     return op.emit("Where", unsqueeze(op, empty, [2, 3]), op.const(np.nan, np.float32), result)
@@ -88,7 +102,11 @@ def _without_nothing(op: Op, result: Value, rois: Value) -> Value:
 
 @family.converts("RoIAlignRotated", expects=_OPERANDS)
 def roi_align_rotated(op: Op) -> Value:
-    """Regions [x, y of the center, width, height, degrees], one by one: each has the samples that its size asks."""
+    """RoIAlignRotated(X, RoIs; pooled_h=1, pooled_w=1, spatial_scale=1.0, sampling_ratio=-1, aligned=0, ...) -> Y.
+
+    The remaining argument is order="NCHW". RoIs are [R, 6] (image, center x, center y, width, height, degrees) or
+    [R, 5]. A Loop computes one region per iteration, as the number of samples depends on its size.
+    """
     how, last = read_pooling(op), channels_last(op)
     features, rois = move_first(op, op.input(0), when=last), op.input(1)
     channels, height, width = (size(op, features, axis) for axis in (1, 2, 3))
@@ -96,16 +114,16 @@ def roi_align_rotated(op: Op) -> Value:
     limits = [op.emit("Squeeze", vector(op, [v])) for v in (height, width)]
     boxes = joined(op, columns(op, rois, 5))
 
-    numbers = image_numbers(op, rois, 5)
+    images = image_indices(op, rois, 5)
 
-    def region(inside: Op, _: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
-        number, box = (inside.emit("Gather", v, steps[0], axis=0) for v in (numbers, boxes))
-        image = inside.emit("Gather", flat, number, axis=0)
+    def region(inside: Op, _: list[Value], iteration: list[Value]) -> tuple[list[Value], list[Value]]:
+        image_index, box = (inside.emit("Gather", v, iteration[0], axis=0) for v in (images, boxes))
+        image = inside.emit("Gather", flat, image_index, axis=0)
         return [], [_region(inside, image, box, limits, how)]
 
     count = size(op, rois, 0)
     _, (result,) = loop(op, count, None, [], region)
-    # Of no regions at all, a Loop's result has no shape of its own.
+    # The stacked result of a Loop without iterations has no shape of its own.
     result = reshape(op, result, [count, channels, how.height, how.width])
     return move_last(op, result, when=last)
 
@@ -117,14 +135,14 @@ def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling)
     x, y = (add(op, mul(op, v, how.scale), -offset) if offset else mul(op, v, how.scale) for v in parts[:2])
     sides = [mul(op, v, how.scale) for v in (parts[3], parts[2])]
     if not how.aligned:
-        # A region that is empty is taken as one pixel wide.
+        # Regions are at least one pixel wide.
         sides = [op.emit("Max", v, op.const(1.0, np.float32)) for v in sides]
     angle = mul(op, parts[4], float(np.float32(np.pi) / np.float32(180)))
     cos, sin = op.emit("Cos", angle), op.emit("Sin", angle)
     bins = (how.height, how.width)
-    counts = [_samples(op, side, number, how) for side, number in zip(sides, bins, strict=True)]
+    counts = [_samples(op, side, bin_count, how) for side, bin_count in zip(sides, bins, strict=True)]
     down, along = (_positions(op, *v) for v in zip(sides, bins, counts, strict=True))
-    # Rows down, columns along: [rows, 1] and [1, columns].
+    # Offsets from the center along the region's height, [rows, 1], and width, [1, columns], rotated by the angle.
     down, along = unsqueeze(op, down, [1]), unsqueeze(op, along, [0])
     sample_x = add(op, mul(op, along, cos), mul(op, down, sin), x)
     sample_y = add(op, sub(op, mul(op, down, cos), mul(op, along, sin)), y)
@@ -144,35 +162,39 @@ def _region(op: Op, image: Value, box: Value, limits: list[Value], how: Pooling)
 
 
 def _samples(op: Op, side: Value, bins: int, how: Pooling) -> Value:
+    """The number of samples per side of a bin, int64 []."""
     if how.samples:
         return op.const(how.samples, np.int64)
     return cast(op, op.emit("Ceil", div(op, side, float(bins))), INT64)
 
 
 def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
-    """The samples along a side, from the center of the region, [bins * count]."""
-    number = op.emit("Range", op.const(0, np.int64), mul(op, count, bins), op.const(1, np.int64))
-    # A region without a size has no samples, of which nothing is divided by none.
+    """The offsets of the samples along a side from the center of the region, [bins * count]."""
+    index = op.emit("Range", op.const(0, np.int64), mul(op, count, bins), op.const(1, np.int64))
+    # An empty region has no samples; its index vector is empty, but must not be divided by 0.
     count = op.emit("Max", count, op.const(1, np.int64))
-    within, of_bin = op.emit("Mod", number, count), op.emit("Div", number, count)
+    within, of_bin = op.emit("Mod", index, count), op.emit("Div", index, count)
     bin_side = div(op, side, float(bins))
     part = div(op, mul(op, add(op, cast(op, within, FLOAT), 0.5), bin_side), cast(op, count, FLOAT))
     return add(op, mul(op, cast(op, of_bin, FLOAT), bin_side), part, mul(op, side, -0.5))
 
 
 def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> Value:
-    """Samples between pixels, [C, rows, columns]; beyond the image and one pixel around it they are 0."""
+    """Interpolate an image [C, H * W] at ``y`` and ``x``, [rows, columns] each: [C, rows, columns].
+
+    Samples more than one pixel outside of the image are 0; those closer are moved to its border.
+    """
     nearby, axes = [], []
-    for place, limit in ((y, limits[0]), (x, limits[1])):
-        started = op.emit("GreaterOrEqual", place, op.const(-1.0, np.float32))
-        nearby.append(op.emit("And", started, op.emit("LessOrEqual", place, cast(op, limit, FLOAT))))
+    for position, limit in ((y, limits[0]), (x, limits[1])):
+        started = op.emit("GreaterOrEqual", position, op.const(-1.0, np.float32))
+        nearby.append(op.emit("And", started, op.emit("LessOrEqual", position, cast(op, limit, FLOAT))))
         last = sub(op, limit, 1)
-        start = op.emit("Max", place, op.const(0.0, np.float32))
+        start = op.emit("Max", position, op.const(0.0, np.float32))
         low = op.emit("Min", cast(op, start, INT64), last)
         at_end = op.emit("GreaterOrEqual", low, last)
         high = op.emit("Min", add(op, low, 1), last)
-        part = op.emit("Where", at_end, op.const(0.0, np.float32), sub(op, start, cast(op, low, FLOAT)))
-        axes.append((low, high, sub(op, 1.0, part), part))
+        fraction = op.emit("Where", at_end, op.const(0.0, np.float32), sub(op, start, cast(op, low, FLOAT)))
+        axes.append((low, high, sub(op, 1.0, fraction), fraction))
     (y_low, y_high, y_near, y_far), (x_low, x_high, x_near, x_far) = axes
     corners = [
         mul(op, op.emit("Gather", image, add(op, mul(op, row, limits[1]), column), axis=1), w_row, w_column)

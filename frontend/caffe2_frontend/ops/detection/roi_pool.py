@@ -1,4 +1,4 @@
-"""Regions of images: a pyramid of them, and the largest value in the cells of each."""
+"""Regions of images: the pyramid of R-MAC, and the maxima in the cells of regions of interest (RoIPool)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("region")
 
-# The numbers of further regions along the longer side, of which that with the best overlap is taken.
+# Candidates for the number of additional regions along the longer side; the one of the best overlap is taken.
 _MORE_REGIONS = (1, 2, 3, 4, 5, 6)
 
 
 @family.converts("RMACRegions", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4)})
 def rmac_regions(op: Op) -> Value:
-    """Squares of ``scales`` sizes that cover each image: rows of image, x1, y1, x2, y2."""
+    """RMACRegions(X; scales=3, overlap=0.4) -> RoIs, rows (image, x1, y1, x2, y2).
+
+    Squares of ``scales`` sizes that cover each image. At level l their side is ``2 * min(H, W) / (l + 1)``, with l
+    of them along the shorter side, and as many more along the longer one as overlap best.
+    """
     x = op.input(0)
-    require_rank(op, x, 4, "the image")
+    require_rank(op, x, 4, "X")
     scales = op.args.integer("scales", default=3)
     overlap = op.args.number("overlap", default=0.4)
     n, h, w = (size_vector(op, x, axis) for axis in (0, 2, 3))
-    short, more = op.emit("Min", h, w), _more_regions(op, h, w, overlap)
+    short, extra = op.emit("Min", h, w), _extra_regions(op, h, w, overlap)
     along_w, along_h = (
-        mul(op, more, op.emit("Cast", op.emit("Greater", a, b), to=int(ir.DataType.INT64))) for a, b in ((w, h), (h, w))
+        mul(op, extra, op.emit("Cast", op.emit("Greater", a, b), to=int(ir.DataType.INT64)))
+        for a, b in ((w, h), (h, w))
     )
     boxes = []
     for level in range(1, scales + 1):
         side = div(op, mul(op, short, 2), level + 1)
-        some = op.emit("Min", side, op.const([1], np.int64))
+        # 0 if the side is, so that there are no regions of size 0.
+        nonempty = op.emit("Min", side, op.const([1], np.int64))
         left, top = (
-            _starts(op, length, side, mul(op, add(op, extra, level), some))
-            for length, extra in ((w, along_w), (h, along_h))
+            _starts(op, length, side, mul(op, add(op, more, level), nonempty))
+            for length, more in ((w, along_w), (h, along_h))
         )
         columns, rows = op.emit("Shape", left), op.emit("Shape", top)
         grid = op.emit("Concat", columns, rows, axis=0)
@@ -47,17 +53,17 @@ def rmac_regions(op: Op) -> Value:
         )
         last = sub(op, side, 1)
         boxes.append(op.emit("Concat", x1, y1, add(op, x1, last), add(op, y1, last), axis=1))
-    every = op.emit("Concat", *boxes, axis=0) if boxes else op.const(np.zeros((0, 4)), np.int64)
-    count = op.emit("Shape", every, end=1)
+    squares = op.emit("Concat", *boxes, axis=0) if boxes else op.const(np.zeros((0, 4)), np.int64)
+    count = op.emit("Shape", squares, end=1)
     images = unsqueeze(op, indices(op, n), [1, 2])
     first = op.emit("Expand", images, vector(op, [n, count, 1]))
-    rest = op.emit("Expand", unsqueeze(op, every, [0]), vector(op, [n, count, 4]))
+    rest = op.emit("Expand", unsqueeze(op, squares, [0]), vector(op, [n, count, 4]))
     regions = reshape(op, op.emit("Concat", first, rest, axis=2), [product(op, [n, count]), 5])
     return cast(op, regions, ir.DataType.FLOAT)
 
 
-def _more_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
-    """How many more regions than along the shorter side there are along the longer one, [1]."""
+def _extra_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
+    """The number of additional regions along the longer side: the one of the overlap closest to ``overlap``, [1]."""
     short, long = (op.emit("Cast", op.emit(m, h, w), to=int(ir.DataType.FLOAT)) for m in ("Min", "Max"))
     step = op.emit("Div", sub(op, long, short), op.const(_MORE_REGIONS, np.float32))
     area = mul(op, short, short)
@@ -67,73 +73,85 @@ def _more_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
 
 
 def _starts(op: Op, length: Value, side: Value, count: Value) -> Value:
-    """The first pixels of ``count`` regions of ``side`` pixels, spread evenly over ``length``."""
+    """The first pixels of ``count`` regions of ``side`` pixels, evenly spaced over ``length``."""
     gaps = op.emit("Max", sub(op, count, 1), op.const([1], np.int64))
     room, gaps = (op.emit("Cast", v, to=int(ir.DataType.FLOAT)) for v in (sub(op, length, side), gaps))
-    places = op.emit("Cast", indices(op, count), to=int(ir.DataType.FLOAT))
-    return op.emit("Cast", mul(op, places, div(op, room, gaps)), to=int(ir.DataType.INT64))
+    index = op.emit("Cast", indices(op, count), to=int(ir.DataType.FLOAT))
+    return op.emit("Cast", mul(op, index, div(op, room, gaps)), to=int(ir.DataType.INT64))
 
 
 @family.converts(
     "RoIPool", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.FLOAT, (None, 5))}
 )
 def roi_pool(op: Op) -> Value | tuple[Value, Value]:
-    """In training the second output is the place of the largest value in its image's plane, -1 for an empty cell."""
+    """RoIPool(X, RoIs; pooled_h=1, pooled_w=1, spatial_scale=1.0, is_test=0, order="NCHW") -> Y[, argmaxes].
+
+    RoIs are [R, 5] (image, x1, y1, x2, y2). In training the second output is the index of each maximum in its channel's
+    H * W pixels, -1 for an empty cell; ONNX has no such output, so that the maxima are reduced from masked rows and
+    columns there.
+    """
     x, rois = op.input(0), op.input(1)
-    require_rank(op, x, 4, "the image")
+    require_rank(op, x, 4, "X")
     height, width = (op.args.integer(f"pooled_{side}", default=1) for side in "hw")
     spatial_scale = op.args.number("spatial_scale", default=1.0)
     test = op.args.flag("is_test", default=False)
     if min(height, width) < 1 or spatial_scale <= 0 or channels_last(op):
-        op.unsupported("sizes and scale must be positive and the order NCHW", code="invalid-argument")
+        op.unsupported(
+            "pooled_h, pooled_w and spatial_scale must be positive, and order must be NCHW", code="invalid-argument"
+        )
     if op.output_count != (1 if test else 2):
-        op.unsupported(f"{op.output_count} outputs: one in test, two in training", code="invalid-operands")
+        op.unsupported(
+            f"RoIPool must have one output with is_test=1 and two with is_test=0, not {op.output_count}",
+            hint="set is_test=1 to export for inference",
+            code="invalid-operands",
+        )
     if test:
         return op.emit("MaxRoiPool", x, rois, pooled_shape=[height, width], spatial_scale=spatial_scale)
-    # The largest of each cell's part of a row, then of the rows: [R, C, H, W], [R, C, H, pooled_w], [R, C, .., ..].
+    # The maximum over the cell's columns in each row, then over its rows:
+    # [R, C, H, W] -> [R, C, H, pooled_w] -> [R, C, pooled_h, pooled_w].
     image = cast(op, op.emit("Gather", rois, op.const(0, np.int64), axis=1), ir.DataType.INT64)
     planes = op.emit("Gather", x, image, axis=0)
     rows, columns = size(op, x, 2), size(op, x, 3)
     across = unsqueeze(op, _cells(op, rois, 1, width, spatial_scale, columns), [1, 2])
     down = unsqueeze(op, _cells(op, rois, 2, height, spatial_scale, rows), [1, 4])
-    values, column = _largest(op, unsqueeze(op, planes, [3]), across, 4)
-    values, row = _largest(op, unsqueeze(op, values, [2]), down, 3)
+    values, column = _masked_max(op, unsqueeze(op, planes, [3]), across, 4)
+    values, row = _masked_max(op, unsqueeze(op, values, [2]), down, 3)
     column = op.emit("GatherElements", column, row, axis=2)
-    place = add(op, mul(op, row, vector(op, [columns])), column)
-    some = op.emit("And", _any(op, across, 4), _any(op, down, 3))
-    y = op.emit("Where", some, values, op.const(0.0, x))
-    return y, cast(op, op.emit("Where", some, place, op.const(-1, np.int64)), ir.DataType.INT32)
+    index = add(op, mul(op, row, vector(op, [columns])), column)
+    nonempty = op.emit("And", _any(op, across, 4), _any(op, down, 3))
+    y = op.emit("Where", nonempty, values, op.const(0.0, x))
+    return y, cast(op, op.emit("Where", nonempty, index, op.const(-1, np.int64)), ir.DataType.INT32)
 
 
 def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, length: Size) -> Value:
-    """Which pixels of an image's side lie in which of ``count`` cells of a region, [R, count, length]."""
+    """The mask of the pixels of an image's side that lie in each of ``count`` cells of a region, [R, count, length]."""
     start, end = (
-        _rounded(op, mul(op, op.emit("Gather", rois, op.const([place], np.int64), axis=1), spatial_scale))
-        for place in (axis, axis + 2)
+        _rounded(op, mul(op, op.emit("Gather", rois, op.const([column], np.int64), axis=1), spatial_scale))
+        for column in (axis, axis + 2)
     )
     cell = div(op, op.emit("Max", add(op, sub(op, end, start), 1.0), op.const(1.0, rois)), float(count))
-    number = np.arange(count, dtype=np.float32)
-    low = op.emit("Add", op.emit("Floor", op.emit("Mul", cell, op.const(number))), start)
-    high = op.emit("Add", op.emit("Ceil", op.emit("Mul", cell, op.const(number + 1))), start)
+    cells = np.arange(count, dtype=np.float32)
+    low = op.emit("Add", op.emit("Floor", op.emit("Mul", cell, op.const(cells))), start)
+    high = op.emit("Add", op.emit("Ceil", op.emit("Mul", cell, op.const(cells + 1))), start)
     pixels = cast(op, indices(op, length), ir.DataType.FLOAT)
     reached = op.emit("GreaterOrEqual", pixels, unsqueeze(op, low, [2]))
     return op.emit("And", reached, op.emit("Less", pixels, unsqueeze(op, high, [2])))
 
 
 def _rounded(op: Op, x: Value) -> Value:
-    """Rounded to the nearest integer, a half away from zero."""
+    """Round to the nearest integer, halves away from zero."""
     return op.emit("Mul", op.emit("Sign", x), op.emit("Floor", add(op, op.emit("Abs", x), 0.5)))
 
 
-def _largest(op: Op, x: Value, counts: Value, axis: int) -> tuple[Value, Value]:
-    """The largest value along an axis, of those that count, and its place; the axis goes."""
-    x = op.emit("Where", counts, x, op.const(np.finfo(np.float32).min, x))
-    place = op.emit("ArgMax", x, axis=axis, keepdims=0)
-    return op.emit("ReduceMax", x, op.const([axis], np.int64), keepdims=0), place
+def _masked_max(op: Op, x: Value, mask: Value, axis: int) -> tuple[Value, Value]:
+    """The maximum along an axis of the elements where ``mask`` is true, and its index; the axis is removed."""
+    x = op.emit("Where", mask, x, op.const(np.finfo(np.float32).min, x))
+    index = op.emit("ArgMax", x, axis=axis, keepdims=0)
+    return op.emit("ReduceMax", x, op.const([axis], np.int64), keepdims=0), index
 
 
 def _any(op: Op, mask: Value, axis: int) -> Value:
-    """Whether any element along an axis is set; the axis goes."""
+    """Whether any element along an axis is true; the axis is removed."""
     number = op.emit("Cast", mask, to=int(ir.DataType.INT32))
-    most = op.emit("ReduceMax", number, op.const([axis], np.int64), keepdims=0)
-    return op.emit("Cast", most, to=int(ir.DataType.BOOL))
+    maximum = op.emit("ReduceMax", number, op.const([axis], np.int64), keepdims=0)
+    return op.emit("Cast", maximum, to=int(ir.DataType.BOOL))

@@ -24,7 +24,7 @@ from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64, Quantizat
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.detection.boxes import columns
-from caffe2_frontend.ops.detection.roi_align import Pooling, image_numbers, read_pooling
+from caffe2_frontend.ops.detection.roi_align import Pooling, image_indices, read_pooling
 
 family = Family("int8_roi_align")
 
@@ -49,7 +49,7 @@ def int8_roi_align(op: Op) -> Value:
     limits = [squeeze(op, vector(op, [side]), [0]) for side in (height, width)]
     # Four columns [regions, 1], and the image of each region.
     x1, y1, x2, y2 = columns(op, rois, 4)
-    numbers = image_numbers(op, rois, 4)
+    numbers = image_indices(op, rois, 4)
 
     def region(inside: Op, _: list[Value], steps: list[Value]) -> tuple[list[Value], list[Value]]:
         image, *corners = (inside.emit("Gather", v, steps[0], axis=0) for v in (numbers, y1, x1, y2, x2))
