@@ -1,4 +1,12 @@
-"""Caffe2 nets: reading, writing, looking at and changing them, without Caffe2."""
+"""Read, write, analyze and edit Caffe2 nets without Caffe2.
+
+Errors are subclasses of :class:`BridgeError`: ``NetFormatError`` for files and protobufs, ``ConversionError`` for nets,
+which holds the diagnostics, and ``RunError``.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 from caffe2_bridge import proto
 from caffe2_bridge.devices import (
@@ -30,7 +38,7 @@ from caffe2_bridge.files import load, load_init_net, save
 from caffe2_bridge.graph_edit import (
     Int8Tensor,
     construct_init_net_from_params,
-    export,
+    export_mobile,
     fuse_alias_placeholder,
     get_params_from_init_net,
     get_sub_graph_external_input_output,
@@ -76,7 +84,7 @@ __all__ = [
     "check_dataflow",
     "construct_init_net_from_params",
     "cuda_operators",
-    "export",
+    "export_mobile",
     "follow_inputs",
     "fuse_alias_placeholder",
     "fuse_copies",
@@ -108,3 +116,12 @@ __all__ = [
     "save",
     "ssa_rewrite",
 ]
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    """Return a function by its deprecated name: ``export`` is :func:`export_mobile`."""
+    if name == "export":
+        message = "caffe2_bridge.export is deprecated: use caffe2_bridge.export_mobile"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return export_mobile
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

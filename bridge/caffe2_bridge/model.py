@@ -1,4 +1,4 @@
-"""A model: a predict net and what its parameters are made of."""
+"""Models: a predict net with its parameters."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from caffe2_bridge.netdef.parameters import Arrays, Parameter
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-# The shape of the fill that Caffe2's mobile exporter writes for each input, whatever the shape of the input is.
+# The shape of the fill that Caffe2's mobile exporter writes for each input, regardless of the input's shape.
 PLACEHOLDER_SHAPE: Final = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A predict net with its parameters. Immutable: its protobufs are not to be changed either.
+    """A predict net with its parameters. Immutable: do not change its protobufs.
 
     Attributes:
-        predict_net: the net that computes.
-        init: the parameters, and what else makes them; ``init_net`` and ``params`` are views of it.
-        source: where the model was read from, empty where it was made in memory.
+        predict_net: the net to run.
+        init: the init net: constant parameters and other operators. ``init_net`` and ``params`` are views of it.
+        source: the path that the model was read from; empty for a model built in memory.
     """
 
     predict_net: NetDef
@@ -37,7 +37,16 @@ class Model:
     def of(
         cls, predict_net: Message | bytes, init_net: Message | bytes | InitNet | None = None, source: str = ""
     ) -> Model:
-        """A model of nets in memory: this project's or Caffe2's protobufs, or their bytes. Raises NetFormatError."""
+        """Make a model from nets in memory.
+
+        Args:
+            predict_net: a NetDef of this project or of Caffe2, or a serialized one.
+            init_net: the same, or an InitNet; None for a model without parameters.
+            source: the path to name in messages.
+
+        Raises:
+            NetFormatError: one of the nets is not a NetDef.
+        """
         net = as_net_def(predict_net, "predict net")
         if init_net is None:
             init_net = InitNet()
@@ -46,25 +55,25 @@ class Model:
 
     @property
     def init_net(self) -> NetDef:
-        """The net that makes the parameters, parsed on first use."""
+        """The init net as a protobuf, parsed on first use. Raises NetFormatError beyond protobuf's limit of 2 GB."""
         return self.init.net
 
     @cached_property
     def params(self) -> Mapping[str, np.ndarray[Any, np.dtype[Any]]]:
-        """The constant parameters by name. Every access decodes the array anew: keep those that are used again."""
+        """The constant parameters by name. Each access decodes the array again: keep a reference to reuse it."""
         return Arrays(self.init.parameters)
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """Names of what must be fed: the external inputs that the init net does not make, in order.
+        """Names of the blobs to feed: the external inputs that the init net does not write, in order.
 
-        Blobs that the predict net reads before it writes them, without declaring them, come last.
+        Undeclared blobs that the predict net reads before it writes them come last.
         """
-        made = {name for op in self.init.rest for name in op.outputs}.union(self.init.parameters)
-        names = dict.fromkeys(name for name in self.predict_net.external_input if name not in made)
+        written = {name for op in self.init.rest for name in op.outputs}.union(self.init.parameters)
+        names = dict.fromkeys(name for name in self.predict_net.external_input if name not in written)
         for op in self.predict_net.op:
-            names.update(dict.fromkeys(name for name in op.input if name not in made))
-            made.update(name for name in op.output if name not in names)
+            names.update(dict.fromkeys(name for name in op.input if name not in written))
+            written.update(name for name in op.output if name not in names)
         return tuple(names)
 
     @cached_property
@@ -74,10 +83,15 @@ class Model:
 
 
 def read_init(model: Model | InitNet | Message | bytes | None, predict_net: Message | bytes | None = None) -> InitNet:
-    """The parameters and other operators of a model's init net, or of an init net in memory.
+    """Read the parameters and other operators of an init net.
 
-    With ``predict_net`` the fills of that net's inputs are told apart as placeholders, as in a model. Raises
-    NetFormatError where ``model`` is nothing of the kind.
+    Args:
+        model: a model, or an init net: an InitNet, a NetDef of this project or of Caffe2, or a serialized one. None
+            stands for an empty init net.
+        predict_net: if given, fills of its inputs become placeholders instead of parameters, as in a model.
+
+    Raises:
+        NetFormatError: an argument is not a NetDef.
     """
     if model is None:
         return InitNet()
@@ -91,11 +105,11 @@ def read_init(model: Model | InitNet | Message | bytes | None, predict_net: Mess
 
 
 def placeholder_names(predict_net: NetDef, parameters: Mapping[str, Parameter]) -> list[str]:
-    """Inputs of the predict net that the init net fills all the same.
+    """Return the inputs of the predict net that the init net fills.
 
-    Caffe2's mobile exporter lists the inputs first and gives each a fill of shape [1, 1] that holds one zero. Where
-    every external input is filled, and the first of them is what the first operator reads first, that one is the
-    input: its fill is the sample that was in the workspace when the net was exported.
+    Two cases are recognized. Caffe2's mobile exporter lists the inputs before the parameters and writes a fill of shape
+    [1, 1] with the value 0 for each. Other exporters store the sample that was in the workspace: if every external
+    input is filled and the first one is also the first operand of the first operator, it is the input.
     """
     external = list(dict.fromkeys(predict_net.external_input))
     names = []

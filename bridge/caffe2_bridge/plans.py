@@ -1,63 +1,81 @@
-"""Plans as nets: execution steps become While and If operators, counters become tensors.
+"""Translate plans into nets: execution steps become While and If operators, counters become tensors.
 
-What the steps mean was asked of real Caffe2: nets and sub-steps run in order; ``num_iter`` repeats a step, 0 skips it;
-with ``should_stop_blob`` a step repeats until that blob is true, which is looked at after every net and sub-step of it.
+The semantics of a step, as measured with real Caffe2:
+
+* Its nets or substeps run in order.
+* ``num_iter`` repeats the step; 0 skips it. It becomes a While that counts::
+
+      done = 0; end = num_iter; go = true
+      while go: BODY; done += 1; go = done < end
+
+* ``should_stop_blob`` repeats the step until that blob is true. The blob is tested after each net and substep, so all
+  that follows one part is nested in an If::
+
+      go = true
+      while go: PART 1; go = not stop; if go: (PART 2; go = not stop; if go: ...)
+
+* A counter is an int64 tensor of one element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
+from typing import Final
 
 from caffe2_bridge.control import Scope, control_of, if_arguments, while_arguments
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.construct import make_operator
-from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
 
 
 def plan_net(plan: PlanDef) -> NetDef:
-    """One net that does what a plan does.
+    """Translate a plan into one equivalent net.
 
-    Its external inputs are the blobs that are read before they are written; its external outputs those of the plan's
-    nets, or, where they declare none, every blob that the plan leaves behind.
+    The net's external inputs are the blobs that are read before they are written. Its external outputs are those of
+    the plan's nets, or, if these declare none, every blob that the plan writes.
 
-    Raises ConversionError, with every finding, where a step does what a net cannot: run beside others, report, run in a
-    workspace of its own, run only once of many times.
+    Raises:
+        ConversionError: a step has no equivalent in a net (it runs concurrently, periodically, only once, or in its own
+            workspace), or names a net that the plan lacks. The error holds all diagnostics.
     """
-    writer = _Writer({net.name: net for net in plan.network}, plan.name or "plan")
-    ops = [op for step in plan.execution_step for op in writer.step(step, Location(writer.plan))]
-    if writer.findings:
-        raise ConversionError(writer.findings)
-    net = NetDef(name=writer.plan, op=ops)
+    translation = _Translation({net.name: net for net in plan.network}, plan.name or "plan")
+    ops = [op for step in plan.execution_step for op in translation.step(step, Location(translation.plan))]
+    if translation.diagnostics:
+        raise ConversionError(translation.diagnostics)
+    net = NetDef(name=translation.plan, op=ops)
     net.external_input.extend(_read_first(net))
     declared = dict.fromkeys(name for source in plan.network for name in source.external_output)
-    written = dict.fromkeys(name for name in _written(ops) if not name.startswith(_OWN))
+    written = dict.fromkeys(name for name in _written(ops) if not name.startswith(_TEMPORARY))
     net.external_output.extend(name for name in declared or written if name in written)
     return net
 
 
-# Blobs that the translation makes for itself begin so.
-_OWN = "__plan/"
+# The prefix of the blobs that the translation creates.
+_TEMPORARY: Final = "__plan/"
 
 
-class _Writer:
+class _Translation:
+    """The state of one translation: the plan's nets, the diagnostics so far, and the blobs written so far."""
+
     def __init__(self, nets: Mapping[str, NetDef], plan: str) -> None:
         self.nets = nets
         self.plan = plan
-        self.findings: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self._numbers = count()
         self._written: set[str] = {name for net in nets.values() for name in net.external_input}
 
     def step(self, step: ExecutionStep, outer: Location) -> list[OperatorDef]:
-        """The operators that do what a step does."""
+        """Return the operators that a step becomes; none for a step that cannot be translated, which is reported."""
         here = outer.enter(step.name or "step") if outer.path or step.name else outer
-        reason = _refused(step)
+        reason = _unsupported(step)
         if reason:
-            self.findings.append(Diagnostic("plan-step", reason, here, hint="convert the nets of the plan one by one"))
+            hint = "convert the nets of the plan one by one"
+            self.diagnostics.append(Diagnostic("plan-step", reason, here, hint=hint))
             return []
         stop = step.should_stop_blob if step.HasField("should_stop_blob") else None
-        # A blob that nothing wrote yet stops nothing.
+        # Caffe2 takes a stop blob that was never written for false.
         start = [_fill(stop, 0, TensorProto.BOOL)] if stop is not None and stop not in self._written else []
         parts = [self.step(inner, here) for inner in step.substep] or [self._net(name, here) for name in step.network]
         if stop is not None:
@@ -70,15 +88,15 @@ class _Writer:
     def _net(self, name: str, here: Location) -> list[OperatorDef]:
         net = self.nets.get(name)
         if net is None:
-            self.findings.append(Diagnostic("plan-step", f"the plan has no net {name!r}", here))
+            self.diagnostics.append(Diagnostic("plan-step", f"the step runs net {name!r}, which the plan lacks", here))
             return []
-        ops = [new for op in net.op for new in self._without_counters(op)]
+        ops = [new for op in net.op for new in self._replace_counter(op)]
         self._written.update(name for op in ops for name in op.output)
         return ops
 
     def _until(self, stop: str, parts: Sequence[Sequence[OperatorDef]]) -> list[OperatorDef]:
-        """A loop that ends as soon as ``stop`` is true after one of the parts."""
-        go = self._own("go")
+        """Build a loop that ends as soon as ``stop`` is true after one of the parts."""
+        go = self._temporary("go")
         body: list[OperatorDef] = []
         for i, part in enumerate(reversed(parts)):
             rest = [_op("If", [go], [], **if_arguments(NetDef(name="rest", op=body)))] if i else []
@@ -86,14 +104,15 @@ class _Writer:
         return [_fill(go, 1, TensorProto.BOOL), _op("While", [go], [], **while_arguments(NetDef(name="step", op=body)))]
 
     def _times(self, times: int, body: Sequence[OperatorDef]) -> list[OperatorDef]:
-        go, done, one, end = (self._own(name) for name in ("go", "done", "one", "end"))
+        """Build a loop of ``times`` iterations."""
+        go, done, one, end = (self._temporary(name) for name in ("go", "done", "one", "end"))
         loop = NetDef(name="step", op=[*body, _op("Add", [done, one], [done]), _op("LT", [done, end], [go])])
         numbers = [_fill(name, value, TensorProto.INT64) for name, value in ((done, 0), (one, 1), (end, times))]
         return [*numbers, _fill(go, 1, TensorProto.BOOL), _op("While", [go], [], **while_arguments(loop))]
 
-    def _without_counters(self, op: OperatorDef) -> Iterator[OperatorDef]:
-        """A counter is an int64 tensor of one element; counting down stops at zero, and says so."""
-        view = NetView(NetDef(op=[op])).ops[0]
+    def _replace_counter(self, op: OperatorDef) -> Iterator[OperatorDef]:
+        """Replace an operator on a counter by operators on an int64 tensor of one element."""
+        view = OpView(op, 0)
         if op.type == "CreateCounter":
             yield _fill(op.output[0], view.args.integer("init_count", default=0), TensorProto.INT64)
         elif op.type == "ResetCounter":
@@ -108,28 +127,29 @@ class _Writer:
             yield op
 
     def _count(self, op: OperatorDef, *, up: bool) -> Iterator[OperatorDef]:
+        """CountUp outputs the count before it; CountDown stops at zero and outputs whether it had reached zero."""
         counter, result = op.input[0], op.output[0]
-        one = self._own("one")
+        one = self._temporary("one")
         yield _fill(one, 1, TensorProto.INT64)
-        if up:  # gives the count before
+        if up:
             yield _op("Copy", [counter], [result])
             yield _op("Add", [counter, one], [counter])
             return
-        zero, more, less = self._own("zero"), self._own("more"), self._own("less")
+        zero, more, less = (self._temporary(name) for name in ("zero", "more", "less"))
         yield _fill(zero, 0, TensorProto.INT64)
         yield _op("LE", [counter, zero], [result])
         yield _op("Not", [result], [more])
         yield _op("Cast", [more], [less], to=TensorProto.INT64)
         yield _op("Sub", [counter, less], [counter])
 
-    def _own(self, name: str) -> str:
-        return f"{_OWN}{name}_{next(self._numbers)}"
+    def _temporary(self, name: str) -> str:
+        return f"{_TEMPORARY}{name}_{next(self._numbers)}"
 
 
-def _refused(step: ExecutionStep) -> str:
-    """Why a step cannot be part of a net, empty where it can."""
+def _unsupported(step: ExecutionStep) -> str:
+    """Return why a step has no equivalent in a net; the empty string if it has one."""
     reasons = {
-        "the step has num_iter and should_stop_blob, which exclude one another": step.HasField("should_stop_blob")
+        "the step has both num_iter and should_stop_blob, which exclude each other": step.HasField("should_stop_blob")
         and step.HasField("num_iter"),
         "the step has only_once, which Caffe2 does not support": step.HasField("only_once"),
         "the step runs its substeps concurrently": step.concurrent_substeps and len(step.substep) > 1,
@@ -151,14 +171,14 @@ def _op(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **args: int
 
 
 def _bodies(op: OperatorDef) -> Iterator[NetDef]:
-    """The bodies that run in the workspace of their operator."""
+    """Yield the bodies that run in the workspace of their operator."""
     control = control_of(OpView(op, 0))
     if control is not None and control.scope is Scope.SHARED:
         yield from (body.net for body in control.bodies.values())
 
 
 def _written(ops: Sequence[OperatorDef]) -> Iterator[str]:
-    """What operators write, in their bodies too."""
+    """Yield the names of the blobs that operators and their bodies write."""
     for op in ops:
         yield from op.output
         for body in _bodies(op):
@@ -166,7 +186,7 @@ def _written(ops: Sequence[OperatorDef]) -> Iterator[str]:
 
 
 def _read_first(net: NetDef) -> list[str]:
-    """Blobs that the net, bodies included, reads before it writes them."""
+    """Return the blobs that the net, including its bodies, reads before it writes them."""
     written: set[str] = set()
     first: dict[str, None] = {}
 

@@ -1,7 +1,21 @@
-"""Nets that were unrolled over time, rolled up again: T copies of the same operators become one RecurrentNetwork.
+"""Reroll nets that were unrolled over time: T copies of the same operators become one RecurrentNetwork.
 
-What Caffe2's UnrolledCell writes, and tools like it: a Split of the sequence into T rows, T blocks of operators that
-differ in their blobs alone, and a Concat of what the blocks make. The loop that comes of it serves every T.
+The pattern is what Caffe2's UnrolledCell and similar tools write: a Split of the sequence into T rows, T blocks of
+operators that differ in their blobs only, and a Concat of the blocks' results. The loop that replaces it accepts any T.
+
+The search tries each Split along axis 0 and each block size. The operators at the same position of all T blocks must
+have the same type, engine, arguments and arity, and each of their operands, seen as the T names that it has in the T
+blocks, must be one of:
+
+=================  =====================================================================================
+a row              name t is row t of the Split
+a local result     name t is the same output of the same operator in block t
+a captured blob    all names are one blob, which no block writes
+a state            name t is the same output of the same operator in block t - 1; name 0 is the initial value
+the step index     name t is an int32 parameter [1] with value t
+=================  =====================================================================================
+
+After the blocks, the net may read the last value of a state and a Concat of all its values, and nothing else of them.
 """
 
 from __future__ import annotations
@@ -18,45 +32,57 @@ from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
-# A product of a block: the operator's place in the block, and which of its outputs.
-_Product = tuple[int, int]
+# A result of a block: the index of the operator in the block, and the index of the output.
+_Result = tuple[int, int]
 
 
 @dataclass
 class _Loop:
-    """What the blocks have in common."""
+    """T matching blocks.
+
+    Attributes:
+        split: the index of the Split in the net.
+        size: the number of operators in a block.
+        blocks: the operators of each block.
+        states: the results that the next step reads, with the name of the initial value.
+        captured: the blobs that all blocks read and none writes (an ordered set).
+        timesteps: the names of the T parameters that hold the step index; empty if the blocks read none.
+    """
 
     split: int
     size: int
     blocks: Sequence[Sequence[OpView]]
-    states: dict[_Product, str] = field(default_factory=dict)
+    states: dict[_Result, str] = field(default_factory=dict)
     captured: dict[str, None] = field(default_factory=dict)
     timesteps: list[str] = field(default_factory=list)
 
-    def name(self, product: _Product, step: int = 0) -> str:
-        """The blob that a product is in one of the blocks."""
-        op, output = product
+    def name(self, result: _Result, step: int = 0) -> str:
+        """Return the name of a result in one of the blocks."""
+        op, output = result
         return self.blocks[step][op].outputs[output]
 
     @property
     def end(self) -> int:
-        """The index of the first operator after the blocks."""
+        """Index of the first operator after the blocks."""
         return self.split + 1 + self.size * len(self.blocks)
 
 
 def reroll(model: Model) -> Model:
-    """The model with every unrolled stretch of its predict net as a RecurrentNetwork; others stay as they are."""
+    """Replace each unrolled loop of a model's predict net by a RecurrentNetwork.
+
+    Returns a new model, or ``model`` itself if its net has no unrolled loop.
+    """
     net = model.predict_net
     start = 0
-    while (found := _find(net, model, start)) is not None:
+    while (found := _find_unrolled(net, model, start)) is not None:
         loop, outputs = found
-        net = _rolled(net, loop, outputs)
+        net = _replace_blocks(net, loop, outputs)
         start = loop.split + 1
     return model if net is model.predict_net else dataclasses.replace(model, predict_net=net)
 
 
-def _find(net: NetDef, model: Model, start: int) -> tuple[_Loop, dict[_Product, dict[str, str]]] | None:
-    """The first unrolled stretch from an operator on, and what is read of its products afterwards."""
+def _find_unrolled(net: NetDef, model: Model, start: int) -> tuple[_Loop, dict[_Result, dict[str, str]]] | None:
+    """Return the first unrolled loop from operator ``start`` on, and the names of its states after the blocks."""
     ops = NetView(net).ops
     for split in ops[start:]:
         if split.type != "Split" or len(split.outputs) < 2 or len(split.inputs) != 1 or _axis(split) != 0:
@@ -65,8 +91,8 @@ def _find(net: NetDef, model: Model, start: int) -> tuple[_Loop, dict[_Product, 
         for size in range(1, (len(ops) - split.index - 1) // steps + 1):
             first = split.index + 1
             blocks = [ops[first + t * size : first + (t + 1) * size] for t in range(steps)]
-            loop = _common(_Loop(split.index, size, blocks), split.outputs, model)
-            outputs = None if loop is None else _read_after(net, loop)
+            loop = _match_blocks(_Loop(split.index, size, blocks), split.outputs, model)
+            outputs = None if loop is None else _state_outputs(net, loop)
             if loop is not None and outputs is not None:
                 return loop, outputs
     return None
@@ -76,59 +102,63 @@ def _axis(op: OpView) -> int:
     return op.args.integer("axis", default=1)
 
 
-def _common(loop: _Loop, rows: Sequence[str], model: Model) -> _Loop | None:
-    """The loop, with the roles of all operands; None where the blocks are not T times the same."""
+def _match_blocks(loop: _Loop, rows: Sequence[str], model: Model) -> _Loop | None:
+    """Return the loop with all operands classified; None if the blocks do not match."""
     first = loop.blocks[0]
-    made = [{name: (i, o) for i, op in enumerate(b) for o, name in enumerate(op.outputs)} for b in loop.blocks]
+    results = [{name: (i, o) for i, op in enumerate(b) for o, name in enumerate(op.outputs)} for b in loop.blocks]
     for i, op in enumerate(first):
-        same = [block[i] for block in loop.blocks]
-        if any(not _alike(op, other) for other in same):
+        copies = [block[i] for block in loop.blocks]
+        if any(not _same_operator(op, copy) for copy in copies):
             return None
         for k in range(len(op.inputs)):
-            if not _role(loop, [other.inputs[k] for other in same], rows, made, model):
+            if not _classify_operand(loop, [copy.inputs[k] for copy in copies], rows, results, model):
                 return None
     used = {name for op in loop.blocks[-1] for name in op.inputs}
     return loop if rows[-1] in used and loop.states else None
 
 
-def _alike(one: OpView, other: OpView) -> bool:
-    """Whether two operators are the same but for their blobs."""
+def _same_operator(one: OpView, other: OpView) -> bool:
+    """Return whether two operators differ in their blobs only."""
     if (one.type, one.engine, len(one.inputs), len(one.outputs)) != (
         other.type, other.engine, len(other.inputs), len(other.outputs),
     ):  # fmt: skip
         return False
-    return sorted(map(_plain, one.proto.arg)) == sorted(map(_plain, other.proto.arg))
+    return sorted(map(_serialize, one.proto.arg)) == sorted(map(_serialize, other.proto.arg))
 
 
-def _plain(arg: Argument) -> bytes:
+def _serialize(arg: Argument) -> bytes:
     return arg.SerializeToString(deterministic=True)
 
 
-def _role(
-    loop: _Loop, names: Sequence[str], rows: Sequence[str], made: Sequence[Mapping[str, _Product]], model: Model
+def _classify_operand(
+    loop: _Loop, names: Sequence[str], rows: Sequence[str], results: Sequence[Mapping[str, _Result]], model: Model
 ) -> bool:
-    """Note what an operand is: a row, a blob of the block, a state, the step's number, or the same blob throughout."""
-    if list(names) == list(rows) or _same_product(names, made) is not None:
+    """Classify an operand by its names in the T blocks, and record it in ``loop``. Return whether it fits the pattern.
+
+    ``results`` holds for each block the result that each name is.
+    """
+    if list(names) == list(rows) or _common_result(names, results) is not None:
         return True
-    if len(set(names)) == 1 and not any(names[0] in block for block in made):
+    if len(set(names)) == 1 and not any(names[0] in block for block in results):
         loop.captured[names[0]] = None
         return True
-    state = _same_product(names[1:], made[:-1])
-    if state is not None and not any(names[0] in block for block in made):
+    state = _common_result(names[1:], results[:-1])
+    if state is not None and not any(names[0] in block for block in results):
         return loop.states.setdefault(state, names[0]) == names[0]
-    if _are_numbers(names, model):
+    if _are_step_indices(names, model):
         loop.timesteps[:] = names
         return True
     return False
 
 
-def _same_product(names: Sequence[str], made: Sequence[Mapping[str, _Product]]) -> _Product | None:
-    products = {block.get(name) for name, block in zip(names, made, strict=True)}
-    return products.pop() if len(products) == 1 else None
+def _common_result(names: Sequence[str], results: Sequence[Mapping[str, _Result]]) -> _Result | None:
+    """Return the result that name t is in block t, for all t; None if there is not exactly one."""
+    found = {block.get(name) for name, block in zip(names, results, strict=True)}
+    return found.pop() if len(found) == 1 else None
 
 
-def _are_numbers(names: Sequence[str], model: Model) -> bool:
-    """Whether these are parameters that hold 0, 1, 2 ..., as the numbers of steps."""
+def _are_step_indices(names: Sequence[str], model: Model) -> bool:
+    """Return whether parameter t holds t, int32 [1]."""
     parameters = [model.init.parameters.get(name) for name in names]
     return all(
         p is not None and p.shape == (1,) and p.dtype == np.int32 and int(p.load()[0]) == t
@@ -136,48 +166,51 @@ def _are_numbers(names: Sequence[str], model: Model) -> bool:
     )
 
 
-def _read_after(net: NetDef, loop: _Loop) -> dict[_Product, dict[str, str]] | None:
-    """For each state, under which names all rows (``all``) and the last one (``last``) are read; None if more is."""
+def _state_outputs(net: NetDef, loop: _Loop) -> dict[_Result, dict[str, str]] | None:
+    """Return for each state the names of all its rows (``all``) and of the last one (``last``) after the blocks.
+
+    None if anything else of the blocks is read after them.
+    """
     inside = {name for block in loop.blocks for op in block for name in op.outputs}
-    found: dict[_Product, dict[str, str]] = {product: {} for product in loop.states}
-    last = {loop.name(product, -1): product for product in loop.states}
+    found: dict[_Result, dict[str, str]] = {state: {} for state in loop.states}
+    last = {loop.name(state, -1): state for state in loop.states}
     later = NetView(net).ops[loop.end :]
     read_later = {name for op in later for name in op.inputs} | {*net.external_output}
     for op in later:
-        whole = _whole(op, loop)
-        if whole is not None:
+        stacked = _stacked_state(op, loop)
+        if stacked is not None:
             if any(name in read_later for name in op.outputs[1:]):
                 return None
-            found[whole]["all"] = op.outputs[0]
+            found[stacked]["all"] = op.outputs[0]
             read_later -= set(op.inputs) - {op.inputs[-1]}
         elif any(name in inside and name not in last for name in op.inputs):
             return None
     if any(name in inside and name not in last for name in net.external_output):
         return None
-    for name, product in last.items():
-        found[product]["last"] = name
+    for name, state in last.items():
+        found[state]["last"] = name
     return found
 
 
-def _whole(op: OpView, loop: _Loop) -> _Product | None:
-    """The state whose rows an operator puts together, all of them in order."""
+def _stacked_state(op: OpView, loop: _Loop) -> _Result | None:
+    """Return the state whose values in all steps an operator concatenates in order; None if it is no such Concat."""
     if op.type != "Concat" or _axis(op) != 0 or op.args.integer("add_axis", default=0):
         return None
-    for product in loop.states:
-        if list(op.inputs) == [loop.name(product, t) for t in range(len(loop.blocks))]:
-            return product
+    for state in loop.states:
+        if list(op.inputs) == [loop.name(state, t) for t in range(len(loop.blocks))]:
+            return state
     return None
 
 
-def _rolled(net: NetDef, loop: _Loop, outputs: Mapping[_Product, Mapping[str, str]]) -> NetDef:
-    """The net with the stretch, and the Concats of its rows, replaced by a RecurrentNetwork."""
+def _replace_blocks(net: NetDef, loop: _Loop, outputs: Mapping[_Result, Mapping[str, str]]) -> NetDef:
+    """Replace the Split, the blocks and the Concats of their states by a RecurrentNetwork."""
     ops = NetView(net).ops
-    concats = {op.index for op in ops[loop.end :] if _whole(op, loop) is not None}
+    concats = {op.index for op in ops[loop.end :] if _stacked_state(op, loop) is not None}
     rolled = NetDef()
     rolled.CopyFrom(net)
     del rolled.op[:]
     rolled.op.extend(op.proto for op in ops[: loop.split])
-    rolled.op.append(_recurrent(ops[loop.split], loop, outputs))
+    rolled.op.append(_recurrent_network(ops[loop.split], loop, outputs))
     rolled.op.extend(op.proto for op in ops[loop.end :] if op.index not in concats)
     read = {name for op in rolled.op for name in op.input}
     dropped = set(loop.timesteps) - read
@@ -186,22 +219,22 @@ def _rolled(net: NetDef, loop: _Loop, outputs: Mapping[_Product, Mapping[str, st
     return rolled
 
 
-def _recurrent(split: OpView, loop: _Loop, outputs: Mapping[_Product, Mapping[str, str]]) -> OperatorDef:
+def _recurrent_network(split: OpView, loop: _Loop, outputs: Mapping[_Result, Mapping[str, str]]) -> OperatorDef:
     sequence, row = split.inputs[0], split.outputs[0]
     initial = list(dict.fromkeys(loop.states.values()))
     inputs = list(dict.fromkeys([sequence, *initial, *(name for name in loop.captured)]))
     states, links, aliases = [], [Link(row, sequence, 0)], []
-    for product, start in loop.states.items():
-        rows = f"{loop.name(product)}_states"
+    for state, start in loop.states.items():
+        rows = f"{loop.name(state)}_states"
         states.append(State(rows, inputs.index(start)))
-        links += [Link(start, rows, 0), Link(loop.name(product), rows, 1)]
+        links += [Link(start, rows, 0), Link(loop.name(state), rows, 1)]
         for kind, offset in (("all", 1), ("last", -1)):
-            if kind in outputs[product]:
-                aliases.append(Alias(rows, outputs[product][kind], offset))
+            if kind in outputs[state]:
+                aliases.append(Alias(rows, outputs[state][kind], offset))
     timestep = loop.timesteps[0] if loop.timesteps else "timestep"
     step = NetDef(name="step", type="simple", op=[op.proto for op in loop.blocks[0]])
     step.external_input.extend(dict.fromkeys([row, timestep, *initial, *loop.captured]))
-    step.external_output.extend(loop.name(product) for product in loop.states)
+    step.external_output.extend(loop.name(state) for state in loop.states)
     results = [*(alias.blob for alias in aliases), f"{sequence}_step_workspaces"]
     arguments = recurrent_arguments(step, timestep, states, links, aliases)
     return make_operator("RecurrentNetwork", inputs, results, arguments)

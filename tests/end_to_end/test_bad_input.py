@@ -162,7 +162,7 @@ def test_every_kind_of_finding_comes_at_once_in_net_order() -> None:
     [
         (operator("FC", ["x", "w", "b"], ["y"], axis=1.0), "argument 'axis' must be an integer, not a float"),
         (operator("LeakyRelu", ["x"], ["y"], alpha=1), "argument 'alpha' must be a float, not an integer"),
-        (operator("Transpose", ["x"], ["y"], axes="01"), "argument 'axes' must be integers, not a string"),
+        (operator("Transpose", ["x"], ["y"], axes="01"), "argument 'axes' must be a list of integers, not a string"),
         (operator("Reshape", ["x"], ["y", "old"]), "shape"),
     ],
 )

@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import inspect
+from types import ModuleType
 
 import pytest
 
 import caffe2_backend
 import caffe2_bridge
+import caffe2_bridge.builder
+import caffe2_bridge.files
+import caffe2_bridge.gradients
 import caffe2_frontend
 
+# All public names: a name that is added or removed must be added or removed here too.
 BRIDGE = {
-    "BridgeError", "ConversionError", "Diagnostic", "InitNet", "Location", "Model", "NetFormatError", "Parameter",
-    "RunError", "Severity", "check_dataflow", "get_consumer_map", "get_external_blob_names", "get_op_ids_in_path",
-    "get_output_producers", "get_producer_map", "get_ssa", "get_undefined_blobs", "load", "load_init_net", "proto",
-    "read_init", "save", "ssa_rewrite",
+    "BridgeError", "ConversionError", "CostModel", "Device", "Diagnostic", "InitNet", "Int8Tensor", "Location",
+    "Model", "NetFormatError", "Parameter", "Placement", "RunError", "Severity", "as_device", "assign_device_option",
+    "check_dataflow", "construct_init_net_from_params", "cuda_operators", "export_mobile", "follow_inputs",
+    "fuse_alias_placeholder", "fuse_copies", "get_consumer_map", "get_external_blob_names", "get_op_ids_in_path",
+    "get_output_producers", "get_params_from_init_net", "get_producer_map", "get_ssa",
+    "get_sub_graph_external_input_output", "get_undefined_blobs", "group_norm_replace_aten_with_caffe2",
+    "has_cuda_version", "identify_reshape_sub_graph", "infer_device_type", "infer_output_devices", "insert_copies",
+    "load", "load_init_net", "place", "propagate_status", "proto", "read_init", "remove_dead_end_ops",
+    "remove_reshape_for_fc", "rename_op_input", "rename_op_output", "save", "ssa_rewrite",
 }  # fmt: skip
+BUILDER = {
+    "ONES", "XAVIER", "ZEROS", "AttentionCell", "AttentionType", "BasicRNNCell", "Blob", "BuildError", "Cell",
+    "DropoutCell", "GRUCell", "Initializer", "LSTMCell", "LayerNormLSTMCell", "LayerNormMILSTMCell", "MILSTMCell",
+    "MultiRNNCell", "Net", "Step", "StepInput", "UnrolledCell", "add_if_op", "add_while_op", "concat", "constant",
+    "dropout", "fc", "gaussian", "given", "layer_norm", "make_argument", "make_operator", "recurrent_net", "uniform",
+}  # fmt: skip
+GRADIENTS = {
+    "BlobGradient", "GradientError", "GradientNet", "GradientOperators", "OpGradient", "SparseGradient",
+    "add_gradient_operators", "dedupe_g_output", "disambiguate_grad_if_op_output", "gen_do_gradient",
+    "gen_if_gradient", "gen_while_gradient", "get_backward_pass", "get_gradient_for_op",
+}  # fmt: skip
+FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
 FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "NetFormatError", "NoStatesError", "OptionError",
     "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs", "finish", "save_onnx",
@@ -26,6 +48,14 @@ BACKEND = {
     "Predictor", "RunError", "Session", "SessionOptions", "ValidationOptions", "ValidationReport", "Workspace",
     "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate",
 }  # fmt: skip
+PACKAGES = [
+    (caffe2_bridge, BRIDGE),
+    (caffe2_bridge.builder, BUILDER),
+    (caffe2_bridge.files, FILES),
+    (caffe2_bridge.gradients, GRADIENTS),
+    (caffe2_frontend, FRONTEND),
+    (caffe2_backend, BACKEND),
+]
 
 
 def parameters(function: object) -> dict[str, str]:
@@ -34,15 +64,18 @@ def parameters(function: object) -> dict[str, str]:
     return {p.name: "*" if p.kind is p.KEYWORD_ONLY else "" for p in found}
 
 
-def test_the_names_of_the_bridge() -> None:
-    assert set(caffe2_bridge.__all__) >= BRIDGE
-    assert all(hasattr(caffe2_bridge, name) for name in caffe2_bridge.__all__)
-    assert sorted(caffe2_bridge.__all__) == caffe2_bridge.__all__
+@pytest.mark.parametrize(("package", "names"), PACKAGES, ids=[package.__name__ for package, _ in PACKAGES])
+def test_public_names_are_exactly_these(package: ModuleType, names: set[str]) -> None:
+    assert len(package.__all__) == len(set(package.__all__))
+    assert set(package.__all__) == names
+    assert all(hasattr(package, name) for name in names)
 
 
-def test_the_names_of_the_frontend() -> None:
-    assert set(caffe2_frontend.__all__) >= FRONTEND
-    assert all(hasattr(caffe2_frontend, name) for name in caffe2_frontend.__all__)
+def test_the_mobile_exporters_former_name_is_deprecated() -> None:
+    with pytest.warns(DeprecationWarning, match=r"use caffe2_bridge\.export_mobile"):
+        assert caffe2_bridge.export is caffe2_bridge.export_mobile
+    with pytest.raises(AttributeError, match="module 'caffe2_bridge' has no attribute 'exports'"):
+        caffe2_bridge.exports  # noqa: B018 - the access is what is tested
 
 
 def test_the_names_of_the_backend() -> None:

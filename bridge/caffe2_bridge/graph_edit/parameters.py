@@ -105,7 +105,7 @@ def _as_bytes(value: object) -> bytes:
     raise BridgeError(f"a tensor of strings must hold str or bytes, not {type(value).__name__}")
 
 
-def export(
+def export_mobile(
     workspace_or_params: Fetches | Mapping[str, Any], net: Message | bytes, params: Iterable[str]
 ) -> tuple[NetDef, NetDef]:
     """A model as Caffe2's mobile exporter writes it, ready to be saved.

@@ -1,4 +1,4 @@
-"""Operators and their arguments from plain Python values."""
+"""Make operators and their arguments from plain Python values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef, TensorProto
 
-_LISTS: Final = (  # in the order in which an empty list and a list of booleans are decided
+_LISTS: Final = (  # the first match decides, so an empty list is of integers
     ("ints", (bool, int, np.integer, np.bool_)),
     ("floats", (float, np.floating)),
     ("strings", (str, bytes)),
@@ -20,11 +20,21 @@ _LISTS: Final = (  # in the order in which an empty list and a list of booleans 
 
 
 def make_argument(name: str, value: Any) -> Argument:
-    """An argument of the kind that the value's type says.
+    """Make an argument whose field follows from the type of ``value``.
 
-    A bool or int is an integer, a float a float (float32 on the wire), text or bytes a string; a NetDef a net, a
-    TensorProto a tensor; arrays and other iterables of one of these a list. A list of integers and floats is an error,
-    as it is in Caffe2: which of the two the operator reads is for the caller to say. Raises BuildError.
+    ======================  ==================================
+    ``bool``, ``int``       ``i``
+    ``float``               ``f`` (float32 on the wire)
+    ``str``, ``bytes``      ``s``
+    ``NetDef``              ``n``
+    ``TensorProto``         ``t``
+    an iterable or array    the repeated field of its elements
+    ======================  ==================================
+
+    As in Caffe2, a list must not mix integers and floats: the operator reads only one of the two fields.
+
+    Raises:
+        BuildError: no field holds a value of this type, or a list mixes types.
     """
     if isinstance(value, np.ndarray):
         value = value.reshape(-1).tolist()
@@ -43,20 +53,22 @@ def make_argument(name: str, value: Any) -> Argument:
             return Argument(name=name, t=value)
         case Iterable():
             return _list(name, list(value))
-    raise BuildError(f"argument {name!r}: no kind of argument holds a {type(value).__name__}")
+    raise BuildError(
+        f"argument {name!r} must be a number, text, bytes, net, tensor or a list of these, not {type(value).__name__}"
+    )
 
 
 def _list(name: str, values: list[Any]) -> Argument:
     argument = Argument(name=name)
     for field, types in _LISTS:
         if all(isinstance(value, types) for value in values):
-            getattr(argument, field).extend(map(_plain, values))
+            getattr(argument, field).extend(map(_to_field, values))
             return argument
     kinds = sorted({type(value).__name__ for value in values})
-    raise BuildError(f"argument {name!r}: a list holds values of one kind, not {' and '.join(kinds)}")
+    raise BuildError(f"argument {name!r} must be a list of values of one type, not of {' and '.join(kinds)}")
 
 
-def _plain(value: Any) -> Any:
+def _to_field(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return int(value) if isinstance(value, bool) else _bytes(value) if isinstance(value, str) else value
@@ -76,7 +88,7 @@ def make_operator(
     op_name: str = "",
     device_option: DeviceOption | None = None,
 ) -> OperatorDef:
-    """An operator; arguments that are None are left out. Raises BuildError."""
+    """Make an operator; arguments that are None are omitted. Raises BuildError as :func:`make_argument` does."""
     op = OperatorDef(type=kind, input=inputs, output=outputs)
     if op_name:
         op.name = op_name

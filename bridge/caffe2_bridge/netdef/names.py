@@ -1,4 +1,4 @@
-"""Names in protobufs that may come from anywhere: proto2 lets bytes pass that are no text."""
+"""Check that the names in protobufs are text: proto2 accepts string fields that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
 def require_text(names: Iterable[object], place: str) -> None:
-    """Raise NetFormatError where a name is not UTF-8 text; protobuf hands such a one over as bytes."""
+    """Raise NetFormatError if a name is not UTF-8 text; protobuf returns such a name as bytes."""
     for name in names:
         if isinstance(name, bytes):
             raise NetFormatError(f"{place}: the name {name[:40]!r} is not UTF-8 text")
 
 
 def require_text_in_net(net: NetDef) -> None:
-    """The same for the names of a net and of its operators, sub-nets included."""
+    """Raise NetFormatError if a name in a net, its operators or its sub-nets is not UTF-8 text."""
     require_text((net.name, net.type, *net.external_input, *net.external_output), "net")
     for index, op in enumerate(net.op):
         require_text_in_operator(op, index)
@@ -28,6 +28,6 @@ def require_text_in_net(net: NetDef) -> None:
 
 
 def require_text_in_operator(op: OperatorDef, index: int) -> None:
-    """The same for one operator, without its sub-nets."""
+    """Raise NetFormatError if a name in an operator, excluding its sub-nets, is not UTF-8 text."""
     names = (op.type, op.name, op.engine, op.domain, *op.input, *op.output, *(arg.name for arg in op.arg))
     require_text(names, f"operator {index}")

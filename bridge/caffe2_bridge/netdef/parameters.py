@@ -1,4 +1,4 @@
-"""A parameter of a model: what it is, at once; its values, when they are asked for."""
+"""Parameters of models: name, dtype and shape, and values that are decoded on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
 
 Array = npt.NDArray[Any]
 
-# Caffe2's tensor types as numpy's. Strings are bytes objects; BYTE is the older name of UINT8.
+# The numpy dtype of each Caffe2 tensor type. Strings are bytes objects; BYTE is the older name of UINT8.
 DTYPES: Final[dict[int, np.dtype[Any]]] = {
     TensorProto.FLOAT: np.dtype(np.float32),
     TensorProto.INT32: np.dtype(np.int32),
@@ -30,11 +30,15 @@ DTYPES: Final[dict[int, np.dtype[Any]]] = {
     TensorProto.DOUBLE: np.dtype(np.float64),
 }
 
+# The Caffe2 tensor type of each numpy dtype.
 NUMBERS: Final = {
     DTYPES[kind]: kind
     for kind in TensorProto.DataType.values()
     if kind in DTYPES and kind != TensorProto.BYTE  # UINT8's older name
 }
+
+# The maximum rank of a numpy array in every version of numpy.
+MAX_RANK: Final = 32
 
 
 class Int8Tensor(NamedTuple):
@@ -50,11 +54,17 @@ class Int8Tensor(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameter:
-    """A tensor that an init net or a database gives, not decoded yet.
+    """A tensor of an init net or a database, not decoded yet.
 
-    ``dtype`` is ``object`` for strings, whose elements are ``bytes``. An Int8 tensor holds uint8 (or int32, for biases)
-    with ``real = scale * (q - zero_point)``; ``scale`` is None for any other. ``device`` is the device option of the
-    operator that made it, None where it has none.
+    Attributes:
+        name: the blob's name.
+        dtype: the element type; ``object`` for strings, whose elements are ``bytes``.
+        shape: the shape.
+        make: decodes the values.
+        scale: the scale of an Int8 tensor, which holds uint8 (int32 for a bias) with
+            ``real = scale * (data - zero_point)``; None for any other tensor.
+        zero_point: the zero point of an Int8 tensor; None for any other tensor.
+        device: the device option of the operator that writes the tensor; None if it has none.
     """
 
     name: str
@@ -71,15 +81,15 @@ class Parameter:
         return math.prod(self.shape)
 
     def load(self) -> Array:
-        """The values: a new array of ``dtype`` and ``shape``, decoded anew by every call.
+        """Decode the values into a new array of ``dtype`` and ``shape``; each call decodes again.
 
-        Raises NetFormatError where the stored bytes turn out to be damaged.
+        Raises NetFormatError if the stored bytes are damaged.
         """
         return self.make()
 
 
 class Arrays(Mapping[str, Array]):
-    """Parameters as a mapping from name to array. Every access decodes the array anew; nothing is kept."""
+    """A mapping from the names of parameters to their arrays. Each access decodes the array again."""
 
     __slots__ = ("_parameters",)
 

@@ -1,4 +1,4 @@
-"""Read-only views of NetDef and OperatorDef protobufs: the one way in which the rest of the project reads nets."""
+"""Read-only views of NetDef and OperatorDef protobufs, through which the rest of the project reads nets."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _KIND: Final = {
 
 
 class ArgumentError(BridgeError):
-    """An argument is missing, or is not of the kind that the operator reads. Says which and why, not where."""
+    """An argument is missing or has the wrong type. The message names the argument, not the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Required:
-    """The default of an argument that has none."""
+    """The type of the default that marks a required argument."""
 
 
 _REQUIRED: Final = _Required()
@@ -39,8 +39,10 @@ _REQUIRED: Final = _Required()
 class Args:
     """Typed access to the arguments of an operator or net, strict as Caffe2's ArgumentHelper.
 
-    The kind asked for is the check: a float argument written as an integer is an error, as it is in Caffe2. Without
-    ``default`` an argument is required. ``read`` holds the names asked for so far.
+    Each method reads one field of the Argument: a float argument that is stored as an integer is an error, as in
+    Caffe2. Without ``default`` an argument is required. ``read`` holds the names that were read so far.
+
+    All methods raise ArgumentError if the argument is missing and has no default, or is stored in another field.
     """
 
     __slots__ = ("_args", "read")
@@ -61,15 +63,15 @@ class Args:
 
     @property
     def unread(self) -> list[str]:
-        """Names of the arguments that nobody asked for yet."""
+        """Names of the arguments that were not read yet."""
         return [name for name in self._args if name not in self.read]
 
     def ignore(self, *names: str) -> None:
-        """Declare arguments that cannot change the result where they are ignored."""
+        """Mark arguments as read that do not affect the result."""
         self.read.update(names)
 
     def raw(self, name: str) -> Argument | None:
-        """The protobuf of an argument, for those that carry it on unread."""
+        """Return the protobuf of an argument; None if it is absent."""
         self.read.add(name)
         return self._args.get(name)
 
@@ -78,7 +80,7 @@ class Args:
         arg = self._args.get(name)
         if arg is None:
             if isinstance(default, _Required):
-                raise ArgumentError(f"argument {name!r} is missing: {_KIND[field_name]} is required")
+                raise ArgumentError(f"argument {name!r} is missing; it must be {_KIND[field_name]}")
             return default
         if not arg.HasField(field_name):  # type: ignore[arg-type]
             raise ArgumentError(f"argument {name!r} must be {_KIND[field_name]}, not {_kind(arg)}")
@@ -89,15 +91,15 @@ class Args:
         arg = self._args.get(name)
         if arg is None:
             if isinstance(default, _Required):
-                raise ArgumentError(f"argument {name!r} is missing: {_KIND[field_name]} are required")
+                raise ArgumentError(f"argument {name!r} is missing; it must be a list of {_KIND[field_name]}")
             return default
         values = getattr(arg, field_name)
         if not values and _kind(arg) != "empty":
-            raise ArgumentError(f"argument {name!r} must be {_KIND[field_name]}, not {_kind(arg)}")
+            raise ArgumentError(f"argument {name!r} must be a list of {_KIND[field_name]}, not {_kind(arg)}")
         return values
 
     def integer(self, name: str, default: int | _Required = _REQUIRED) -> int:
-        """An integer argument."""
+        """Return an integer argument."""
         return int(self._scalar(name, "i", default))
 
     @overload
@@ -105,57 +107,57 @@ class Args:
     @overload
     def optional_integer(self, name: str, default: int) -> int: ...
     def optional_integer(self, name: str, default: int | None = None) -> int | None:
-        """An integer argument, or ``default`` (None) where it is absent."""
+        """Return an integer argument; ``default`` if it is absent."""
         value = self._scalar(name, "i", default)
         return None if value is None else int(value)
 
     def number(self, name: str, default: float | _Required = _REQUIRED) -> float:
-        """A float argument (float32 on the wire)."""
+        """Return a float argument (float32 on the wire)."""
         return float(self._scalar(name, "f", default))
 
     def flag(self, name: str, default: bool | _Required = _REQUIRED) -> bool:
-        """A boolean argument: an integer on the wire, 0 or 1."""
+        """Return a boolean argument: an integer 0 or 1 on the wire."""
         value = self._scalar(name, "i", default)
         if value not in (0, 1):
             raise ArgumentError(f"argument {name!r} must be 0 or 1, not {value}")
         return bool(value)
 
     def text(self, name: str, default: str | _Required = _REQUIRED) -> str:
-        """A string argument, as text."""
+        """Return a string argument, decoded from UTF-8."""
         value = self._scalar(name, "s", default)
         return value if isinstance(value, str) else decode_text(name, value)
 
     def integers(self, name: str, default: tuple[int, ...] | _Required = _REQUIRED) -> tuple[int, ...]:
-        """A list of integers."""
+        """Return a list of integers."""
         return tuple(self._list(name, "ints", default))
 
     def numbers(self, name: str, default: tuple[float, ...] | _Required = _REQUIRED) -> tuple[float, ...]:
-        """A list of floats."""
+        """Return a list of floats."""
         return tuple(self._list(name, "floats", default))
 
     def texts(self, name: str, default: tuple[str, ...] | _Required = _REQUIRED) -> tuple[str, ...]:
-        """A list of strings, as text."""
+        """Return a list of strings, decoded from UTF-8."""
         values = self._list(name, "strings", default)
         return tuple(v if isinstance(v, str) else decode_text(name, v) for v in values)
 
     def blobs(self, name: str, default: tuple[bytes, ...] | _Required = _REQUIRED) -> tuple[bytes, ...]:
-        """A list of strings, as the bytes they are."""
+        """Return a list of strings as bytes."""
         return tuple(self._list(name, "strings", default))
 
     def tensors(self, name: str, default: tuple[TensorProto, ...] | _Required = _REQUIRED) -> tuple[TensorProto, ...]:
-        """A list of tensors."""
+        """Return a list of tensors."""
         return tuple(self._list(name, "tensors", default))
 
     def array(self, name: str) -> np.ndarray[tuple[int], np.dtype[Any]]:
-        """A list of floats (float32) or integers (int64) as a one-dimensional array, read from the wire at once."""
+        """Return a list of floats (float32) or integers (int64) as a one-dimensional array."""
         self.read.add(name)
         arg = self._args.get(name)
         if arg is None:
-            raise ArgumentError(f"argument {name!r} is missing: floats or integers are required")
+            raise ArgumentError(f"argument {name!r} is missing; it must be a list of floats or integers")
         return scalar_array(arg)
 
     def net(self, name: str, default: NetDef | _Required | None = _REQUIRED) -> NetDef | None:
-        """A sub-net: a net argument, or the protobuf text of one in a string argument (as older runtimes write it)."""
+        """Return a sub-net: a net argument, or a string argument that holds protobuf text, as in old models."""
         self.read.add(name)
         arg = self._args.get(name)
         if arg is not None and arg.HasField("s"):
@@ -170,7 +172,7 @@ class Args:
 
 
 def decode_text(name: str, value: bytes) -> str:
-    """The text that argument ``name`` holds. Raises ArgumentError where it is not UTF-8."""
+    """Decode the text of argument ``name``. Raises ArgumentError if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -189,7 +191,7 @@ def _kind(arg: Argument) -> str:
 
 @dataclass(frozen=True)
 class OpView:
-    """One operator of a net, read-only. ``index`` is its position in the net."""
+    """A read-only view of one operator of a net. ``index`` is its index in the net."""
 
     proto: OperatorDef = field(repr=False)
     index: int
@@ -201,17 +203,17 @@ class OpView:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the blobs read."""
+        """Names of the input blobs."""
         return tuple(self.proto.input)
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the blobs written."""
+        """Names of the output blobs."""
         return tuple(self.proto.output)
 
     @cached_property
     def args(self) -> Args:
-        """The arguments; one object an operator, so that it knows which were read."""
+        """The arguments; always the same object, which records the names that were read."""
         return Args(self.proto.arg)
 
     @property
@@ -221,25 +223,25 @@ class OpView:
 
     @property
     def engine(self) -> str:
-        """The implementation asked for, often empty."""
+        """The requested engine, often empty."""
         return self.proto.engine
 
     @property
     def random_seed(self) -> float | None:
-        """The seed of the operator's random numbers, where its device option has one."""
+        """The random seed of the device option; None if it has none."""
         device = self.proto.device_option
         return float(device.random_seed) if device.HasField("random_seed") else None
 
 
 @dataclass(frozen=True)
 class NetView:
-    """A net, read-only."""
+    """A read-only view of a net."""
 
     proto: NetDef = field(repr=False)
 
     @cached_property
     def ops(self) -> tuple[OpView, ...]:
-        """The operators in the order in which they run."""
+        """The operators in execution order."""
         return tuple(OpView(op, i) for i, op in enumerate(self.proto.op))
 
     @cached_property
@@ -249,7 +251,7 @@ class NetView:
 
     @property
     def name(self) -> str:
-        """The net's name; ``net`` where it has none."""
+        """The net's name; ``net`` if it is empty."""
         return self.proto.name or "net"
 
     @cached_property
@@ -264,17 +266,22 @@ class NetView:
 
 
 def as_net_def(net: Message | bytes, what: str = "net") -> NetDef:
-    """The net as this project's NetDef: Caffe2's own protobuf class and serialized bytes are taken too.
+    """Convert a net to this project's NetDef.
 
-    Raises NetFormatError where ``net`` is neither.
+    Args:
+        net: a NetDef of this project, which is returned as is, or of Caffe2, or a serialized one.
+        what: how messages call the net.
+
+    Raises:
+        NetFormatError: ``net`` is not a NetDef.
     """
     if isinstance(net, NetDef):
         return net
     if isinstance(net, Message) and type(net).DESCRIPTOR.name == "NetDef":
         net = net.SerializeToString()
     if not isinstance(net, bytes):
-        raise NetFormatError(f"expected a NetDef, got {type(net).__name__}", what)
+        raise NetFormatError(f"the net must be a NetDef or a serialized one, not {type(net).__name__}", what)
     try:
         return NetDef.FromString(net)
     except DecodeError as error:
-        raise NetFormatError(f"not a serialized NetDef: {error}", what) from None
+        raise NetFormatError(f"the bytes are not a serialized NetDef: {error}", what) from None

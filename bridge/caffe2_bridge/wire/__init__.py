@@ -1,1 +1,1 @@
-"""Read and write arrays in protobuf's wire format, without converting element by element."""
+"""Decode and encode arrays in protobuf's wire format, vectorized."""

@@ -1,9 +1,19 @@
-"""Arrays straight from protobuf's wire format, where protobuf itself would hand them over an element at a time.
+"""Decode arrays from protobuf's wire format, vectorized; protobuf itself returns one element at a time.
 
-Caffe2 does not pack the values of its fill operators: every float travels as a tag byte and four bytes, every integer
-as a tag byte and a varint. A run of such elements is read here as one strided or vectorised array. A :class:`Span` may
-lie in a mapped file: what was read is dropped from memory again, piece by piece, so that decoding costs no more memory
-than its result.
+Caffe2 does not pack the values of its fill operators. Each float is a tag byte and four bytes::
+
+    35 xx xx xx xx 35 xx xx xx xx ...           (field 6, wire type 5)
+
+so a run of floats is one array with a stride of five bytes. Each integer is a tag byte and a varint of one to ten
+bytes, of which all but the last have the high bit set::
+
+    38 vv 38 vv vv 38 vv ...                    (field 7, wire type 0)
+
+The bytes below 0x80 end alternately a tag and a value, which gives the start and length of all values at once; the
+k-th bytes of all values that have one are then combined at once, for each k.
+
+Runs are decoded in chunks. A :class:`Span` may lie in a mapped file: the pages of each chunk are dropped from memory
+once it is decoded, so that decoding takes no more memory than its result.
 """
 
 from __future__ import annotations
@@ -32,15 +42,15 @@ STRINGS: Final = Argument.STRINGS_FIELD_NUMBER
 STRING: Final = Argument.S_FIELD_NUMBER
 
 _WIDTHS: Final = {FIXED32: 4, FIXED64: 8}
-_MAX_VARINT: Final = 10
-_CHUNK: Final = 1 << 20  # elements, or bytes of varints, that are looked at in one go
-_PIECE: Final = 1 << 24  # bytes that are copied in one go
+MAX_VARINT: Final = 10  # bytes
+_CHUNK: Final = 1 << 20  # elements, or bytes of varints, decoded at once
+_PIECE: Final = 1 << 24  # bytes copied at once
 _PROBES: Final = 32
-_MAP_FROM: Final = 1 << 20  # bytes; a smaller file is read: a map costs more than it saves
+_MAP_FROM: Final = 1 << 20  # bytes; a smaller file is read, since mapping costs more than it saves
 
 
 class WireError(NetFormatError):
-    """Bytes are not a well-formed protobuf message."""
+    """The bytes are not a well-formed protobuf message."""
 
 
 class Buffer:
@@ -54,7 +64,7 @@ class Buffer:
 
     @classmethod
     def of_file(cls, path: str) -> Buffer:
-        """The content of a file: mapped where it is large. Raises OSError where it cannot be read."""
+        """Open a file; large files are mapped. Raises OSError if it cannot be read."""
         with open(path, "rb") as file:  # noqa: PTH123 - the descriptor is needed
             size = file.seek(0, 2)
             file.seek(0)
@@ -63,11 +73,11 @@ class Buffer:
             return cls(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
     def span(self) -> Span:
-        """All of it."""
+        """Return a span of the whole buffer."""
         return Span(self, 0, len(self.view))
 
     def release(self, start: int, end: int) -> None:
-        """Drop the pages of a mapped file that lie wholly within ``start:end``; they come back when read again."""
+        """Drop the pages of a mapped file that lie fully within ``start:end``; reading them again reloads them."""
         first = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE
         length = end // mmap.PAGESIZE * mmap.PAGESIZE - first
         if self._map is not None and length > 0:
@@ -76,7 +86,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The bytes ``start:end`` of a buffer: a message, or a field's payload."""
+    """The bytes ``start:end`` of a buffer: a message, or the payload of a field."""
 
     buffer: Buffer
     start: int
@@ -84,7 +94,7 @@ class Span:
 
     @classmethod
     def of(cls, data: bytes) -> Span:
-        """Bytes in memory."""
+        """Return a span of bytes in memory."""
         return Buffer(data).span()
 
     def __len__(self) -> int:
@@ -92,22 +102,22 @@ class Span:
 
     @property
     def view(self) -> memoryview:
-        """The bytes, not copied."""
+        """The bytes, without a copy."""
         return self.buffer.view[self.start : self.end]
 
     def tobytes(self) -> bytes:
-        """A copy of the bytes."""
+        """Return a copy of the bytes."""
         return self.view.tobytes()
 
     def pieces(self) -> Iterator[memoryview]:
-        """The bytes in pieces, each valid until the next is asked for."""
+        """Yield the bytes in pieces; each is valid until the next is requested."""
         for start in range(self.start, self.end, _PIECE):
             piece = self.within(start, min(start + _PIECE, self.end))
             yield piece.view
             piece.release()
 
     def within(self, start: int, end: int) -> Span:
-        """Another part of the same buffer."""
+        """Return another span of the same buffer."""
         return Span(self.buffer, start, end)
 
     def release(self) -> None:
@@ -117,9 +127,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a message, or a run of neighbouring scalar fields with one tag.
+    """A field of a message, or a run of adjacent scalar fields with the same tag.
 
-    ``tag_at:end`` are all of its bytes. ``start`` is where the (first) payload begins.
+    ``tag_at:end`` is the range of all its bytes; ``start`` is the start of the (first) payload.
     """
 
     number: int
@@ -130,19 +140,19 @@ class Field:
 
 
 def fields(span: Span) -> Iterator[Field]:
-    """The fields of a message in order; neighbouring scalars of one number come as one. Raises WireError."""
+    """Yield the fields of a message in order; adjacent scalars with the same tag are one field. Raises WireError."""
     at = span.start
     while at < span.end:
         tag, start = _varint(span, at)
         number, kind = tag >> 3, tag & 7
         if number == 0:
-            raise WireError(f"not a protobuf message: field number 0 at byte {at}")
+            raise WireError(f"the bytes are not a protobuf message: field number 0 at byte {at}")
         if kind == LEN:
             length, start = _varint(span, start)
             end = start + length
             if end > span.end:
                 raise WireError(
-                    f"truncated: field {number} at byte {at} holds {length} bytes, but {span.end - start} are left"
+                    f"truncated: field {number} at byte {at} has {length} bytes, but only {span.end - start} remain"
                 )
         elif kind in _WIDTHS:
             *_, (_, count) = _fixed_chunks(span, at, start, _WIDTHS[kind])
@@ -153,30 +163,30 @@ def fields(span: Span) -> Iterator[Field]:
                 for _, end in _varint_chunks(span, at, tag):  # noqa: B007 - only the end of the run is wanted
                     pass
         else:
-            raise WireError(f"not a protobuf message of this kind: wire type {kind} at byte {at}")
+            raise WireError(f"the bytes are not a protobuf message of this type: wire type {kind} at byte {at}")
         yield Field(number, kind, at, start, end)
         at = end
 
 
 def split(span: Span, heavy: Collection[int]) -> tuple[bytes, list[Field]]:
-    """A message without the fields numbered ``heavy``, as bytes, and those fields."""
-    light, apart = [], []
+    """Split a message into the bytes of all fields but those numbered ``heavy``, and the heavy fields."""
+    light, separate = [], []
     for field in fields(span):
         if field.number in heavy:
-            apart.append(field)
+            separate.append(field)
         else:
             light.append(span.buffer.view[field.tag_at : field.end])
-    return b"".join(light), apart
+    return b"".join(light), separate
 
 
 def fixed(span: Span, number: int, dtype: npt.DTypeLike) -> np.ndarray[tuple[int], np.dtype[Any]]:
-    """All values of a repeated float or double field of a message, packed or not, as a new array.
+    """Decode all values of a repeated float or double field of a message, packed or not, into a new array.
 
-    ``dtype`` is little-endian, 4 or 8 bytes wide as the field is.
+    ``dtype`` is little-endian, of 4 bytes for a float field and 8 bytes for a double field.
     """
     dtype = np.dtype(dtype)
     kind = FIXED32 if dtype.itemsize == 4 else FIXED64
-    out = np.empty(len(span) // dtype.itemsize, dtype)  # more than there are: what is not written costs nothing
+    out = np.empty(len(span) // dtype.itemsize, dtype)  # an upper bound; pages that are never written cost nothing
     filled = 0
     at = span.start
     while at < span.end:
@@ -195,7 +205,10 @@ def fixed(span: Span, number: int, dtype: npt.DTypeLike) -> np.ndarray[tuple[int
         if field.number == number and field.kind == LEN:
             count, odd = divmod(field.end - field.start, dtype.itemsize)
             if odd:
-                raise WireError(f"packed field {number} at byte {at} is no whole number of {dtype.name} values")
+                size = field.end - field.start
+                raise WireError(
+                    f"packed field {number} at byte {at} has {size} bytes, not a multiple of {dtype.itemsize}"
+                )
             for first in range(0, count, _CHUNK):
                 part = min(_CHUNK, count - first)
                 offset = field.start + first * dtype.itemsize
@@ -207,7 +220,10 @@ def fixed(span: Span, number: int, dtype: npt.DTypeLike) -> np.ndarray[tuple[int
 
 
 def count_fixed(span: Span, number: int, width: int) -> int:
-    """How many values :func:`fixed` would find. A run that fills the span is counted by samples: decoding checks it."""
+    """Count the values that :func:`fixed` returns.
+
+    A run that fills the rest of the span is recognized by samples of its tags; decoding it checks all.
+    """
     count = 0
     at = span.start
     while at < span.end:
@@ -227,7 +243,7 @@ def count_fixed(span: Span, number: int, width: int) -> int:
 
 
 def varints(span: Span, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """All values of a repeated integer field of a message, packed or not, as int64."""
+    """Decode all values of a repeated integer field of a message, packed or not, as int64."""
     parts: list[npt.NDArray[np.int64]] = []
     at = span.start
     while at < span.end:
@@ -252,7 +268,7 @@ def varints(span: Span, number: int) -> np.ndarray[tuple[int], np.dtype[np.int64
 
 
 def count_varints(span: Span, number: int) -> int:
-    """How many values :func:`varints` would find. A run that may fill the span is counted without being decoded."""
+    """Count the values that :func:`varints` returns, without decoding them: each has one byte below 0x80."""
     count = 0
     for field in fields(span):
         if field.number == number:
@@ -262,65 +278,67 @@ def count_varints(span: Span, number: int) -> int:
                 data = np.frombuffer(span.buffer.view, np.uint8, min(_CHUNK, field.end - first), first)
                 stops += int(np.count_nonzero(data < 0x80))
                 span.buffer.release(first, first + len(data))
-            count += stops // 2 if field.kind == VARINT else stops  # each value that is not packed has its tag
+            count += (
+                stops // 2 if field.kind == VARINT else stops
+            )  # an unpacked value has a tag, which ends in such a byte too
     return count
 
 
 def payloads(span: Span, number: int) -> list[Span]:
-    """The payloads of a repeated string, bytes or message field."""
+    """Return the payloads of a repeated string, bytes or message field."""
     return [span.within(f.start, f.end) for f in fields(span) if f.number == number and f.kind == LEN]
 
 
 def scalar_array(arg: Argument) -> np.ndarray[tuple[int], np.dtype[Any]]:
-    """``floats`` (float32) or ``ints`` (int64) of an argument as a one-dimensional array."""
+    """Return ``floats`` (float32) or ``ints`` (int64) of an argument as a one-dimensional array."""
     span = Span.of(arg.SerializeToString())
     return varints(span, INTS) if arg.ints else fixed(span, FLOATS, "<f4")
 
 
 def _varint(span: Span, at: int) -> tuple[int, int]:
-    """An unsigned varint and where it ends."""
+    """Decode an unsigned varint; return its value and its end."""
     view = span.buffer.view
     value = 0
-    for k in range(min(_MAX_VARINT, span.end - at)):
+    for k in range(min(MAX_VARINT, span.end - at)):
         byte = view[at + k]
         value |= (byte & 0x7F) << 7 * k
         if byte < 0x80:
             return value & (1 << 64) - 1, at + k + 1
-    if span.end - at < _MAX_VARINT:
-        raise WireError(f"truncated within a number at byte {at}")
-    raise WireError(f"not a protobuf message: no number at byte {at}")
+    if span.end - at < MAX_VARINT:
+        raise WireError(f"truncated within a varint at byte {at}")
+    raise WireError(f"the bytes are not a protobuf message: the varint at byte {at} has no end")
 
 
 def _fixed_chunks(span: Span, at: int, start: int, width: int) -> Iterator[tuple[int, int]]:
-    """A run of fixed-width fields with the tag ``at:start``, in chunks ``(first byte, count)``."""
+    """Yield a run of fixed-width fields with the tag ``at:start`` in chunks ``(first byte, count)``."""
     stride = start - at + width
     view = span.buffer.view
     if span.end - at < stride:
-        raise WireError(f"truncated: a {width}-byte number at byte {at} has {span.end - start} bytes")
+        raise WireError(f"truncated: a {width}-byte value at byte {at} has {span.end - start} bytes")
     head = view[at:start]
     total = (span.end - at) // stride
     if total == 1 or view[at + stride : at + stride + len(head)] != head:
         yield at, 1
         return
     tag = np.frombuffer(head, np.uint8)
-    chunk = 1024  # grows: a short run must not scan what follows it
+    chunk = 1024  # grows, so that a short run does not scan much of what follows it
     done = 0
     while done < total:
         count = min(chunk, total - done)
         first = at + done * stride
         rows = np.frombuffer(view, np.uint8, count * stride, first).reshape(count, stride)[:, : len(head)]
-        alien = np.flatnonzero((rows != tag).any(axis=1) if len(head) > 1 else rows[:, 0] != tag[0])
-        count = int(alien[0]) if alien.size else count
+        other = np.flatnonzero((rows != tag).any(axis=1) if len(head) > 1 else rows[:, 0] != tag[0])
+        count = int(other[0]) if other.size else count
         if count:
             yield first, count
-        if alien.size:
+        if other.size:
             return
         done += count
         chunk = min(chunk * 4, _CHUNK)
 
 
 def _varint_chunks(span: Span, at: int, tag: int) -> Iterator[tuple[int, int]]:
-    """A run of varint fields with the one-byte ``tag``, in chunks of whole fields ``(first byte, end)``."""
+    """Yield a run of varint fields with the one-byte ``tag`` in chunks of complete fields ``(first byte, end)``."""
     chunk = 1024
     while at < span.end:
         size = min(chunk, span.end - at)
@@ -329,18 +347,20 @@ def _varint_chunks(span: Span, at: int, tag: int) -> Iterator[tuple[int, int]]:
         starts = np.concatenate(([0], stops[:-1] + 1))
         pairs = stops.size // 2
         tags = data[starts[: 2 * pairs : 2]]
-        alien = np.flatnonzero(tags != tag)  # a longer tag has its high bit set, so it differs too
-        whole = int(alien[0]) if alien.size else pairs
-        if whole:
-            if np.any(stops[1 : 2 * whole : 2] - starts[1 : 2 * whole : 2] >= _MAX_VARINT):
-                raise WireError(f"not a protobuf message: a number of more than {_MAX_VARINT} bytes after byte {at}")
-            end = at + int(stops[2 * whole - 1]) + 1
+        other = np.flatnonzero(tags != tag)  # a longer tag has its high bit set, so it differs too
+        count = int(other[0]) if other.size else pairs
+        if count:
+            if np.any(stops[1 : 2 * count : 2] - starts[1 : 2 * count : 2] >= MAX_VARINT):
+                raise WireError(
+                    f"the bytes are not a protobuf message: a varint after byte {at} exceeds {MAX_VARINT} bytes"
+                )
+            end = at + int(stops[2 * count - 1]) + 1
             yield at, end
         else:
             end = at
-        if alien.size:
+        if other.size:
             return
-        if end == at:  # not one whole field in the chunk: let the reader of single numbers say what is wrong
+        if end == at:  # the chunk has no complete field: decoding a single varint raises the precise error
             if data[0] != tag:
                 return
             end = _varint(span, at + 1)[1]
@@ -350,12 +370,13 @@ def _varint_chunks(span: Span, at: int, tag: int) -> Iterator[tuple[int, int]]:
 
 
 def _packed(span: Span, field: Field) -> Iterator[npt.NDArray[np.int64]]:
+    """Decode the varints of a packed field, chunk by chunk."""
     at = field.start
     while at < field.end:
         data = np.frombuffer(span.buffer.view, np.uint8, min(_CHUNK, field.end - at), at)
         stops = np.flatnonzero(data < 0x80)
         if not stops.size:
-            raise WireError(f"truncated within a number at byte {at}")
+            raise WireError(f"truncated within a varint at byte {at}")
         starts = np.concatenate(([0], stops[:-1] + 1))
         yield _decode(data, starts, stops)
         used = int(stops[-1]) + 1
@@ -366,23 +387,24 @@ def _packed(span: Span, field: Field) -> Iterator[npt.NDArray[np.int64]]:
 def _decode(
     data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], stops: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
+    """Decode the varints whose first and last bytes are at ``starts`` and ``stops``."""
     lengths = stops - starts + 1
     longest = int(lengths.max(initial=0))
-    if longest > _MAX_VARINT:
-        raise WireError(f"not a protobuf message: a number of more than {_MAX_VARINT} bytes")
+    if longest > MAX_VARINT:
+        raise WireError(f"the bytes are not a protobuf message: a varint exceeds {MAX_VARINT} bytes")
     out = (data[starts] & 0x7F).astype(np.uint64)
     for k in range(1, longest):
-        chosen = np.flatnonzero(lengths > k)
-        out[chosen] |= (data[starts[chosen] + k] & 0x7F).astype(np.uint64) << np.uint64(7 * k)
+        longer = np.flatnonzero(lengths > k)
+        out[longer] |= (data[starts[longer] + k] & 0x7F).astype(np.uint64) << np.uint64(7 * k)
     return out.view(np.int64)
 
 
 def _trimmed(out: npt.NDArray[Any], filled: int) -> np.ndarray[tuple[int], np.dtype[Any]]:
-    """The filled head of an array that was made too long, given back to the system where that pays."""
+    """Return the first ``filled`` elements of an array; copy them if that frees more than half of it."""
     if filled * 2 < len(out):
         out = out[:filled].copy()
     elif filled < len(out):
-        # The unwritten tail was never touched, so shrinking moves nothing.
+        # The tail was never written, so shrinking in place moves nothing.
         out.resize(filled, refcheck=False)
     if sys.byteorder == "big":
         out = out.astype(out.dtype.newbyteorder("="))

@@ -76,13 +76,13 @@ def test_a_plan_does_what_caffe2_did(name: str) -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (step(["inc"], num_iter=3, should_stop_blob="stop"), "exclude one another"),
+        (step(["inc"], num_iter=3, should_stop_blob="stop"), "exclude each other"),
         (step(["inc"], only_once=True), "only_once"),
         (step(steps=[step(["inc"]), step(["mark"])], concurrent_substeps=True), "concurrently"),
         (step(["inc"], num_concurrent_instances=2), "2 concurrent copies"),
         (step(["inc"], create_workspace=True), "workspace of its own"),
         (step(["inc"], report_net="mark"), "'mark'"),
-        (step(["nothing"]), "no net 'nothing'"),
+        (step(["nothing"]), "net 'nothing', which the plan lacks"),
     ],
 )
 def test_what_no_net_can_do_is_refused_with_its_place(bad: ExecutionStep, reason: str) -> None:

@@ -256,8 +256,8 @@ def test_arguments(value: object, expected: Argument) -> None:
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ([1, 2.5], "argument 'a': a list holds values of one kind, not float and int"),
-        (object(), "argument 'a': no kind of argument holds a object"),
+        ([1, 2.5], "argument 'a' must be a list of values of one type, not of float and int"),
+        (object(), "argument 'a' must be a number, text, bytes, net, tensor or a list of these, not object"),
     ],
 )
 def test_values_that_are_no_argument(value: object, reason: str) -> None:

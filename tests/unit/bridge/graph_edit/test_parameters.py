@@ -7,7 +7,7 @@ import pytest
 from conformance.oracle import OracleRun, run_oracle
 
 from caffe2_bridge import BridgeError, ConversionError, Model
-from caffe2_bridge.graph_edit import Int8Tensor, construct_init_net_from_params, export, get_params_from_init_net
+from caffe2_bridge.graph_edit import Int8Tensor, construct_init_net_from_params, export_mobile, get_params_from_init_net
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
 GPU = DeviceOption(device_type=1, device_id=1)
@@ -95,7 +95,7 @@ def test_exports_have_the_mobile_exporters_shape() -> None:
         external_input=["w", "b", "x"],
     )
     params = {"w": np.ones((2, 3), np.float32), "b": np.zeros(2, np.float32)}
-    init, predict = export(params, net, ["w", "b"])
+    init, predict = export_mobile(params, net, ["w", "b"])
     assert (list(predict.external_input), list(predict.external_output)) == (["x", "w", "b"], ["z"])
     assert [(op.type, op.output[0]) for op in init.op] == [("GivenTensorFill", name) for name in "wbx"]
     assert list(init.op[2].arg[0].ints) == [1, 1]
@@ -110,6 +110,6 @@ def test_exports_have_the_mobile_exporters_shape() -> None:
         def fetch(self, name: str) -> object:
             return params[name]
 
-    assert export(Workspace(), net, ["w", "b"]) == (init, predict)
+    assert export_mobile(Workspace(), net, ["w", "b"]) == (init, predict)
     with pytest.raises(BridgeError, match="parameter 'v' has no value"):
-        export(params, net, ["v"])
+        export_mobile(params, net, ["v"])

@@ -130,7 +130,7 @@ def test_shapes_from_inputs() -> None:
         ("GivenTensorFill", {}, {"shape": [3], "values": [1.0]}, "needs 3 values, but 'values' holds 1 floats"),
         ("GivenTensorFill", {}, {"shape": [1], "values": [2]}, r"holds 0 floats \(it holds ints\)"),
         ("GivenTensorFill", {}, {"shape": [0]}, "'values' is missing"),
-        ("GivenTensorFill", {}, {"shape": 3, "values": [1.0]}, "'shape' must be integers, not an integer"),
+        ("GivenTensorFill", {}, {"shape": 3, "values": [1.0]}, "'shape' must be a list of integers, not an integer"),
         ("GivenTensorFill", {}, {"shape": [1], "values": [1.0], "dtype": 7}, "'dtype' is INT8"),
         ("GivenTensorFill", {}, {"shape": [1], "values": [1.0], "dtype": b"what"}, "'dtype' is WHAT"),
         ("GivenTensorIntFill", {}, {"shape": [1], "values": [2**31]}, "2147483648 does not fit int32"),

@@ -154,7 +154,7 @@ def test_read_init_takes_all_forms() -> None:
     assert list(read_init(net).parameters) == list(read_init(net.SerializeToString()).parameters) == ["w"]
     with pytest.raises(NetFormatError, match="truncated"):
         read_init(b"\x12\x7f")
-    with pytest.raises(NetFormatError, match="expected a NetDef, got int"):
+    with pytest.raises(NetFormatError, match="must be a NetDef or a serialized one, not int"):
         read_init(3)  # type: ignore[arg-type] # on purpose
 
 

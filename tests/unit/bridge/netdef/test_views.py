@@ -48,13 +48,13 @@ def test_each_kind_is_read_as_what_it_is(read: Callable[[Args], Any], expected: 
         (lambda a: a.number("i"), "argument 'i' must be a float, not an integer"),
         (lambda a: a.flag("i"), "argument 'i' must be 0 or 1, not 3"),
         (lambda a: a.text("n"), "argument 'n' must be a string, not a net"),
-        (lambda a: a.integers("i"), "argument 'i' must be integers, not an integer"),
-        (lambda a: a.numbers("ints"), "argument 'ints' must be floats, not integers"),
-        (lambda a: a.texts("s"), "argument 's' must be strings, not a string"),
+        (lambda a: a.integers("i"), "argument 'i' must be a list of integers, not an integer"),
+        (lambda a: a.numbers("ints"), "argument 'ints' must be a list of floats, not integers"),
+        (lambda a: a.texts("s"), "argument 's' must be a list of strings, not a string"),
         (lambda a: a.net("ints"), "argument 'ints' must be a net, not integers"),
         (lambda a: a.net("s"), "argument 's' is not the protobuf text of a net"),
-        (lambda a: a.integer("none"), "argument 'none' is missing: an integer is required"),
-        (lambda a: a.numbers("none"), "argument 'none' is missing: floats are required"),
+        (lambda a: a.integer("none"), "argument 'none' is missing; it must be an integer"),
+        (lambda a: a.numbers("none"), "argument 'none' is missing; it must be a list of floats"),
         (lambda a: a.array("none"), "argument 'none' is missing"),
     ],
 )
@@ -130,8 +130,8 @@ def test_what_is_taken_for_a_net() -> None:
     net = NetDef(name="n")
     assert as_net_def(net) is net
     assert as_net_def(net.SerializeToString()) == net
-    with pytest.raises(NetFormatError, match="predict net: not a serialized NetDef"):
+    with pytest.raises(NetFormatError, match="predict net: the bytes are not a serialized NetDef"):
         as_net_def(b"\xff\xff", "predict net")
     for wrong in (OperatorDef(), "text", None):
-        with pytest.raises(NetFormatError, match="expected a NetDef, got"):
+        with pytest.raises(NetFormatError, match="must be a NetDef or a serialized one, not"):
             as_net_def(wrong)  # type: ignore[arg-type] # what is tested

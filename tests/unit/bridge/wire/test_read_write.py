@@ -111,9 +111,9 @@ def test_a_long_form_of_a_tag_is_read_too() -> None:
     ("data", "reason"),
     [
         (b"\x2d\x00\x00", "truncated"),
-        (b"\x0a\x7fab", "holds 127 bytes, but 2 are left"),
-        (b"\x30", "truncated within a number"),
-        (b"\x30" + b"\xff" * 10 + b"\x01", "no number"),
+        (b"\x0a\x7fab", "has 127 bytes, but only 2 remain"),
+        (b"\x30", "truncated within a varint"),
+        (b"\x30" + b"\xff" * 10 + b"\x01", "the varint at byte 1 has no end"),
         (b"\x0b", "wire type 3"),
         (b"\x00\x01", "field number 0"),
     ],
