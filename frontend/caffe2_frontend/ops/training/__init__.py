@@ -1,11 +1,18 @@
-"""Converters of optimizers and learning-rate schedules."""
+"""Converters of gradients, optimizers and learning-rate schedules."""
 
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.ops.training import (
+    gradient,
     learning_rate,
     optimizer,
     sparse_optimizer,
     yellowfin,
 )
 
-FAMILIES: tuple[Family, ...] = (learning_rate.family, optimizer.family, sparse_optimizer.family, yellowfin.family)
+FAMILIES: tuple[Family, ...] = (
+    gradient.family,
+    learning_rate.family,
+    optimizer.family,
+    sparse_optimizer.family,
+    yellowfin.family,
+)

@@ -1,0 +1,27 @@
+"""Gradient operators that are converted."""
+
+from typing import Final
+
+import numpy as np
+from conformance.recording import case, generator
+
+rng = generator(0)
+SHAPES: Final = [(4,), (2, 3), (2, 0, 3), ()]
+
+
+def floats(*shape: int) -> np.ndarray:
+    return (rng.standard_normal(shape) * 3).astype("float32")
+
+
+CASES = [
+    *(
+        case(kind, {"X": floats(*shape), "dY": floats(*shape)}, outputs=["dX"])
+        for kind in ("SinGradient", "CosGradient")
+        for shape in SHAPES
+    ),
+    # Operands of other sizes, and other element types.
+    case("SinGradient", {"X": floats(2, 3), "dY": floats(3)}, outputs=["dX"]),
+    case("SinGradient", {"X": floats(2, 3), "dY": floats(3, 2)}, outputs=["dX"]),
+    case("SinGradient", {"X": floats(2).astype("float64"), "dY": floats(2).astype("float64")}, outputs=["dX"]),
+    case("CosGradient", {"X": np.ones(2, "int32"), "dY": np.ones(2, "int32")}, outputs=["dX"]),
+]
