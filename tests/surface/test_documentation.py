@@ -1,0 +1,23 @@
+"""The documents name files that exist, and link to pages that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from support.paths import ROOT
+
+GENERATED: Final = ROOT / "docs" / "coverage.md"  # names groups of cases
+PAGES: Final = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"]
+FOLDERS: Final = "bridge|frontend|backend|tests|scripts|docs|models|benchmarks"
+FILE: Final = re.compile(rf"`((?:{FOLDERS})/[\w./-]*[\w/])`")
+LINK: Final = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - {GENERATED}), ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_and_links_exist(page: Path) -> None:
+    text = page.read_text()
+    assert sorted(name for name in FILE.findall(text) if not (ROOT / name).exists()) == []
+    assert sorted(link for link in LINK.findall(text) if not (page.parent / link).exists()) == []
