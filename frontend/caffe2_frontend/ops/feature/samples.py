@@ -124,8 +124,8 @@ def weighted_multi_sampling(op: Op) -> Value:
     if count < 0:
         op.unsupported(f"num_samples must not be negative: {count}", code="invalid-argument")
     nonempty = op.emit("Min", op.emit("Shape", sums), op.const([1], np.int64))
-    asked = op.emit("Reshape", op.emit("Size", op.input(1)), op.const([1], np.int64)) if op.has_input(1) else None
-    samples = op.emit("Mul", nonempty, op.const([count], np.int64) if asked is None else asked)
+    requested = op.emit("Reshape", op.emit("Size", op.input(1)), op.const([1], np.int64)) if op.has_input(1) else None
+    samples = op.emit("Mul", nonempty, op.const([count], np.int64) if requested is None else requested)
     last = op.emit("Slice", sums, op.const([-1], np.int64), op.const([np.iinfo(np.int64).max], np.int64))
     drawn = cast(op, search(op, sums, op.emit("Mul", random_uniform(op, samples), last), "left"), INT32)
     if not op.has_input(1):

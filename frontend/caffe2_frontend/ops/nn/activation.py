@@ -51,7 +51,7 @@ _ATTRIBUTES: Final = {
 def attributes_from_arguments(op: Op) -> Value:
     """Elu(X; alpha=1.0) | HardSigmoid(X; alpha=0.2, beta=0.5) | LeakyRelu(X; alpha=0.01) -> Y.
 
-    Selu(X; alpha=1.67326..., scale=1.05070...) -> Y, and ThresholdedRelu(X; alpha=1.0) -> Y.
+    Likewise Selu(X; alpha=1.67326..., scale=1.05070...) and ThresholdedRelu(X; alpha=1.0).
     """
     numbers: dict[str, Any] = {
         a: op.args.number(name, default=default) for a, (name, default) in _ATTRIBUTES[op.type].items()

@@ -169,7 +169,8 @@ def locally_connected(op: Op) -> Value:
 def image_to_columns(op: Op) -> Value:
     """Im2Col(X; kernel, dilation=1, stride=1, pad=0, order="NCHW") -> columns.
 
-    The columns are [N, C * kernel_h * kernel_w, ...] for NCHW, [N, ..., kernel_h * kernel_w * C] for NHWC.
+    Sizes are also spelled per dim: kernel_h, kernel_w, and likewise dilation and stride. The columns are
+    [N, C * kernel_h * kernel_w, ...] for NCHW, [N, ..., kernel_h * kernel_w * C] for NHWC.
     """
     x = op.input(0)
     require_rank(op, x, 4, "the image")
@@ -192,7 +193,7 @@ def image_to_columns(op: Op) -> Value:
 def columns_to_image(op: Op) -> Value:
     """Col2Im(columns, X; kernel, dilation=1, stride=1, pad=0, order="NCHW") -> Y.
 
-    Of the second operand only the spatial sizes are used.
+    The window is spelled as that of Im2Col. Of the second operand only the spatial sizes are used.
     """
     columns, like = op.input(0), op.input(1)
     for value, what in ((columns, "the columns"), (like, "the image")):

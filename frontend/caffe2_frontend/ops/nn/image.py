@@ -88,7 +88,8 @@ def _scales(op: Op, names: Sequence[str], *, last: bool = False) -> Value:
 def pad_image(op: Op) -> Value:
     """PadImage(X; mode="constant", value=0.0, pad=0, order="NCHW") -> Y.
 
-    Pads are also spelled pad_t, pad_l, pad_b, pad_r or pads. The modes are constant, reflect and edge.
+    Pads are also spelled pad_t, pad_l, pad_b, pad_r or pads. The modes are constant, reflect and edge. The other
+    arguments of a convolution's window have no effect, or must have their defaults.
     """
     op.args.ignore("kernel", "kernel_h", "kernel_w", "kernels", "group", "shared_buffer", "global_pooling")
     x = op.input(0)

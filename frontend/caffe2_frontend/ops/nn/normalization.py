@@ -103,7 +103,7 @@ def instance_norm(op: Op) -> Value | tuple[Value, ...]:
 
 @family.converts("GroupNorm", expects=_operand)
 def group_norm(op: Op) -> Value | tuple[Value, ...]:
-    """GroupNorm(X, scale, bias; group=32, epsilon=1e-5, order="NCHW") -> Y[, mean, inv_std].
+    """GroupNorm(X, scale, bias; group=32, epsilon=1e-5, order="NCHW", is_test) -> Y[, mean, inv_std].
 
     Scale and bias have one element per channel, not per group. The moments are [N, group].
     """

@@ -24,10 +24,10 @@ _TARGETS: Final = {k: v for k, v in CAFFE2_TO_ONNX.items() if k not in (TensorPr
 
 @family.converts("Cast")
 def cast_to(op: Op) -> Value:
-    """Cast(X; to="FLOAT") -> Y.
+    """Cast(X; to="FLOAT", from_type) -> Y.
 
     Floats are cast to narrow integers by way of int32, so that values out of range wrap around as in Caffe2; ONNX
-    leaves them undefined. Booleans become the strings "0" and "1".
+    leaves them undefined. Booleans become the strings "0" and "1". ``from_type`` has no effect.
     """
     op.args.ignore("from_type")
     x, to = op.input(0), _target(op)

@@ -105,10 +105,10 @@ def split(op: Op) -> tuple[Value, ...]:
     return op.emit("Split", x, axis=axis, num_outputs=count, outputs=count) if count > 1 else (x,)
 
 
-def _enforce_total(op: Op, total: int | None, asked: int) -> None:
+def _enforce_total(op: Op, total: int | None, requested: int) -> None:
     """Refuse sizes whose sum is known to differ from the size of the axis."""
-    if total is not None and total != asked:
-        op.unsupported(f"the sizes must sum to {total}, the size of the axis, not {asked}", code="invalid-operands")
+    if total is not None and total != requested:
+        op.unsupported(f"the sizes must sum to {total}, the size of the axis, not {requested}", code="invalid-operands")
 
 
 def _parts(op: Op, x: Value, axis: int, lengths: Value, count: int | None = None) -> tuple[Value, ...]:
@@ -135,11 +135,11 @@ def split_by_lengths(op: Op) -> tuple[Value, ...]:
     if not op.args.flag("use_scaling_lengths", default=False):
         return _parts(op, x, axis, lengths)
     total = size_vector(op, x, axis)
-    asked = op.emit("ReduceSum", lengths, keepdims=1)
-    factor = op.emit("Div", total, op.emit("Max", asked, op.const([1], np.int64)))
+    length_sum = op.emit("ReduceSum", lengths, keepdims=1)
+    factor = op.emit("Div", total, op.emit("Max", length_sum, op.const([1], np.int64)))
     lengths = op.emit("Mul", lengths, factor)
     # The remainder goes to one more part, which is dropped; it is not empty where all lengths are zero.
-    rest = op.emit("Sub", total, op.emit("Mul", asked, factor))
+    rest = op.emit("Sub", total, op.emit("Mul", length_sum, factor))
     return _parts(op, x, axis, op.emit("Concat", lengths, rest, axis=0), count + 1)[:-1]
 
 

@@ -17,9 +17,9 @@ family = Family("copy")
     "NegateGradient", "StopGradient",
 )  # fmt: skip
 def identity(op: Op) -> Value:
-    """Copy(X) -> Y, and the copies between devices; EnsureDense(X) -> Y.
+    """Copy | CopyCPUToGPU | CopyGPUToCPU | CopyFromCPUInput | CopyOnDeviceLike(X) -> Y.
 
-    StopGradient(X) -> Y and NegateGradient(X) -> Y affect gradients only.
+    Likewise EnsureCPUOutput and EnsureDense; and StopGradient and NegateGradient, which affect gradients only.
     """
     return op.input(0)
 

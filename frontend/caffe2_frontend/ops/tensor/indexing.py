@@ -147,10 +147,10 @@ def find(op: Op) -> Value:
     flat = [reshape(op, cast(op, v, INT64), [-1]) for v in (pool, wanted)]
     _, _, groups, counts = op.emit("Unique", op.emit("Concat", *flat, axis=0), sorted=1, outputs=4)
     split = op.emit("Shape", flat[0])
-    pooled, asked = op.emit("Split", groups, op.emit("Concat", split, op.emit("Shape", flat[1]), axis=0), outputs=2)
+    pooled, queried = op.emit("Split", groups, op.emit("Concat", split, op.emit("Shape", flat[1]), axis=0), outputs=2)
     unseen = filled(op, groups, [op.emit("Shape", counts)], -1)
     last = op.emit("ScatterElements", unseen, pooled, indices(op, size(op, pooled, 0)), axis=0, reduction="max")
-    found = op.emit("Gather", last, asked)
+    found = op.emit("Gather", last, queried)
     if missing != -1:
         found = op.emit("Where", op.emit("Less", found, op.const(0, np.int64)), op.const(missing, np.int64), found)
     return reshape(op, cast(op, found, dtype), sizes(op, wanted))

@@ -107,7 +107,10 @@ def front_or_back(op: Op) -> Value:
 )
 @takes(REALS, 0, 1)
 def front_weighted_sum(op: Op) -> Value:
-    """ReduceFrontWeightedSum(X, weights) -> Y: the sum of the rows, each times its weight."""
+    """ReduceFrontWeightedSum(X, weights) -> Y: the sum of the rows, each times its weight.
+
+    The argument ``num_reduce_dim`` is ignored: it is taken to be 1, its default.
+    """
     op.args.ignore("grad_on_weights", "num_reduce_dim")
     x, weights = op.input(0), op.input(1)
     weighted = mul(op, x, broadcast_over_rows(op, weights, x))

@@ -93,15 +93,15 @@ def _reshape_runtime(op: Op, x: Value, shape: Value) -> Value:
         op.looks_behind(shape)
         # A tensor's shape never contains -1, and 0 only if the tensor is empty.
         return op.emit("Reshape", x, cast(op, shape, ir.DataType.INT64), allowzero=1, shape=origin.shape)
-    asked = cast(op, shape, ir.DataType.INT64)
+    requested = cast(op, shape, ir.DataType.INT64)
     zero, one = op.const([0], np.int64), op.const([1], np.int64)
     nonempty = op.emit("Min", op.emit("Reshape", op.emit("Size", x), one), one)
-    count = op.emit("Shape", asked)
+    count = op.emit("Shape", requested)
     # The dims of X, followed by zeros, as many as the shape has: a 0 beyond the rank of X stays 0.
     padded = op.emit("Concat", op.emit("Shape", x), op.emit("Expand", zero, count), axis=0)
     kept = op.emit("Mul", op.emit("Slice", padded, zero, count), nonempty)
-    rest = op.emit("Where", op.emit("Less", asked, zero), op.emit("Neg", nonempty), asked)
-    target = op.emit("Where", op.emit("Equal", asked, zero), kept, rest)
+    rest = op.emit("Where", op.emit("Less", requested, zero), op.emit("Neg", nonempty), requested)
+    target = op.emit("Where", op.emit("Equal", requested, zero), kept, rest)
     length = op.static_dim(shape, 0)
     return op.emit("Reshape", x, target, allowzero=1, shape=None if length is None else [None] * length)
 

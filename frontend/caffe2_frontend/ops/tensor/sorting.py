@@ -114,8 +114,8 @@ def quantile(op: Op) -> Value:
     low, high = (op.emit(kind, x, keepdims=0, shape=[]) for kind in ("ReduceMin", "ReduceMax"))
     total = op.emit("Size", x)
     # Caffe2 computes the number of elements in float32.
-    asked = op.emit("Ceil", mul(op, cast(op, total, ir.DataType.FLOAT), fraction))
-    target = cast(op, asked, INT64)
+    wanted = op.emit("Ceil", mul(op, cast(op, total, ir.DataType.FLOAT), fraction))
+    target = cast(op, wanted, INT64)
     at_low = op.emit("GreaterOrEqual", _count_to(op, x, low), target)
     at_high = op.emit("Equal", target, total)
     found_at_end = op.emit("Or", at_low, at_high)

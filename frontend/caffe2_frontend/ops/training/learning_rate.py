@@ -204,7 +204,8 @@ def _factor(schedule: Schedule, policy: str) -> Value:
 def learning_rate(op: Op) -> Value:
     """LearningRate(iteration; base_lr, policy, ...) -> lr.
 
-    The policies and their arguments are listed in _POLICIES; the arguments and defaults are those of their functions.
+    The other arguments belong to the policy: see its function in _POLICIES, which names them. Their defaults are 0
+    unless the function gives another.
     """
     base = op.args.number("base_lr")
     iteration = op.input(0)

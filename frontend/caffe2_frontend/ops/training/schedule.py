@@ -108,8 +108,8 @@ def triangle(schedule: Schedule, iteration: Value, limit: float, size: int, deca
 def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Value:
     """Fall along half a cosine from the maximum to the minimum rate, and start again.
 
-    Each period is ``t_mult`` times as long as the one before, and its rates are ``lr_shrink`` times as high. (I.
-    Loshchilov and F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2016.)
+    Each period is ``t_mult`` times as long as the one before, and its rates are ``lr_shrink`` times as high.
+    (I. Loshchilov and F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2016.)
     """
     op = schedule.op
     high, low = schedule.number(f"{prefix}max_lr", 0.5), schedule.number(f"{prefix}min_lr", 0.1)

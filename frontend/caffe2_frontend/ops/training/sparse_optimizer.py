@@ -64,15 +64,16 @@ def _mean_square(op: Op, rows: Value) -> Value:
 
 @family.converts("SparseAdagrad", "RowWiseSparseAdagrad", expects=_operands(indices=2, lr=4))
 def sparse_adagrad(op: Op) -> tuple[Value, Value]:
-    """SparseAdagrad(param, moment, indices, grad, lr; epsilon=1e-5, weight_decay=0.0) -> param, moment.
+    """SparseAdagrad(param, moment, indices, grad, lr; epsilon=1e-5, weight_decay=0.0, decay=1.0) -> param, moment.
 
-    RowWiseSparseAdagrad likewise, with one moment per row, which grows by the mean of the row's squares.
+    Caffe2 requires that ``decay`` is 1. RowWiseSparseAdagrad likewise, without ``decay``, and with one moment per row,
+    which grows by the mean of the row's squares.
     """
     rowwise = op.type == "RowWiseSparseAdagrad"
     epsilon = op.args.number("epsilon", default=1e-5)
     weight_decay = op.args.number("weight_decay", default=0.0)
     if not rowwise and op.args.number("decay", default=1.0) != 1.0:
-        op.unsupported("decay must be 1", hint="use Adagrad for a decaying moment", code="invalid-argument")
+        op.unsupported("decay must be 1", hint="remove decay", code="invalid-argument")
     if rowwise:
         op.args.ignore("decay", "counter_halflife")
     param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4))

@@ -126,12 +126,12 @@ def _curvatures(op: Op, window: Value, norm2: Value, iteration: Value, width: in
 def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) -> tuple[Value, Value]:
     """Return learning rate and momentum for a range of curvatures.
 
-    Without the constraint, ``x = sqrt(mu)`` is the root of ``p * x = (1 - x) ** 3`` with ``p = (D * h_min) ** 2 / (2 *
-    C)``. In ``y = x - 1`` that is the depressed cubic ``y ** 3 + p * y + p = 0``, which Cardano's formula solves: ``y =
-    w - p / (3 * w)`` with ``w ** 3 = -(p + sqrt(p ** 2 + 4 / 27 * p ** 3)) / 2``.
+    Without the constraint, ``x = sqrt(mu)`` is the root of ``p * x = (1 - x) ** 3``, where
+    ``p = (D * h_min) ** 2 / (2 * C)``. In ``y = x - 1`` that is the depressed cubic ``y ** 3 + p * y + p = 0``, which
+    Cardano's formula solves: ``y = w - p / (3 * w)``, where ``w ** 3 = -(p + sqrt(p ** 2 + 4 / 27 * p ** 3)) / 2``.
     """
-    root_of_condition = sqrt(op, div(op, high, low))
-    limit = div(op, sub(op, root_of_condition, 1.0), add(op, root_of_condition, 1.0))
+    sqrt_condition = sqrt(op, div(op, high, low))
+    limit = div(op, sub(op, sqrt_condition, 1.0), add(op, sqrt_condition, 1.0))
     p = div(op, square(op, mul(op, distance, low)), mul(op, variance, 2.0))
     discriminant = sqrt(op, add(op, square(op, p), mul(op, p, p, p, 4.0 / 27.0)))
     cube = mul(op, add(op, discriminant, p), -0.5)
