@@ -6,7 +6,6 @@ named dim (``kernel_h``, ``kernel_w``; for pads ``pad_t``, ``pad_l``, ``pad_b``,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.shapes import cast
@@ -85,10 +85,10 @@ def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False,
     """
     op.args.ignore("group", "shared_buffer", "float16_compute")
     legacy = _legacy(op)
-    kernel = window_argument(op, "kernels", "kernel", ("kernel_h", "kernel_w"), 2)
-    stride = window_argument(op, "strides", "stride", ("stride_h", "stride_w"), 2)
-    dilation = window_argument(op, "dilations", "dilation", ("dilation_h", "dilation_w"), 2) if dilated else []
-    pads = window_argument(op, "pads", "pad", ("pad_t", "pad_l", "pad_b", "pad_r"), 4)
+    kernel = window_argument(op.args, "kernel", 2)
+    stride = window_argument(op.args, "stride", 2)
+    dilation = window_argument(op.args, "dilation", 2) if dilated else []
+    pads = window_argument(op.args, "pad", 4)
     if legacy in (LegacyPad.VALID, LegacyPad.SAME) and (pads or "pads" in op.args):
         op.unsupported(
             f"pads must not be given with legacy_pad {legacy.name}",
@@ -201,18 +201,3 @@ def _legacy(op: Op) -> LegacyPad:
     if number not in LegacyPad.__members__.values():
         op.unsupported(f"legacy_pad must be 0, 1, 2 or 3, not {number}", code="invalid-argument")
     return LegacyPad(number)
-
-
-def window_argument(op: Op, plural: str, single: str, parts: Sequence[str], count: int) -> list[int]:
-    """The values of an argument in any of its three forms; empty if it is not given.
-
-    Mixed forms are read as in Caffe2: the ``single`` value is repeated after the values of ``plural`` up to ``count``
-    values; ``parts``, of which all must be given to count, are appended to those of ``plural``.
-    """
-    values = list(op.args.integers(plural, default=()))
-    op.args.ignore(*parts)
-    if single in op.args:
-        return (values + [op.args.integer(single)] * count)[:count]
-    if all(part in op.args for part in parts):
-        values += [op.args.integer(part) for part in parts]
-    return values

@@ -13,6 +13,7 @@ from caffe2_backend.validation.inputs.assumptions import Shape
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.parameters import Array, Int8Tensor
 from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.netdef.window import window_argument
 
 CONVOLUTIONS: Final = frozenset({"Conv", "ConvRelu", "ConvTranspose", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"})
 LAYERS: Final = frozenset({"FC", "FCTransposed", "Int8FC", "FbFCPacked"})
@@ -102,21 +103,11 @@ def _convolution(op: OpView, index: int, first: Shape, demand: Demand, width: in
             return (other[(-1 if _last(op) else 1) if transposed else 0],)
         return (width,)
     filters = demand.channels or (channels if group == channels and group > 1 else -(-width // group) * group)
-    kernel = _kernel(op, len(first) - 2)
+    kernel = window_argument(op.args, "kernel", len(first) - 2) or [op.args.integer("kernel")]  # raises where missing
     if transposed:
         return (channels, *kernel, filters) if _last(op) else (channels, filters, *kernel)
     depth = channels // group
     return (filters, *kernel, depth) if _last(op) else (filters, depth, *kernel)
-
-
-def _kernel(op: OpView, rank: int) -> Shape:
-    """The window, in any of its spellings."""
-    kernels = op.args.integers("kernels", default=())
-    if kernels:
-        return tuple(kernels)
-    if "kernel_h" in op.args:
-        return op.args.integer("kernel_h"), op.args.integer("kernel_w")
-    return (op.args.integer("kernel"),) * rank
 
 
 def require_room(op: OpView, shape: Shape) -> None:
@@ -124,32 +115,16 @@ def require_room(op: OpView, shape: Shape) -> None:
 
     Caffe2 refuses this; onnxruntime rounds a negative quotient towards zero, and returns one element.
     """
-    if "kernel" not in op.args and "kernels" not in op.args and "kernel_h" not in op.args:
-        return
     sides = shape[1:-1] if _last(op) else shape[2:]
-    for axis, (side, kernel) in enumerate(zip(sides, _kernel(op, len(sides)), strict=False)):
-        reach = (kernel - 1) * _spelled(op, "dilation", axis, 1) + 1
-        pads = _pad(op, axis, len(sides))
+    rank = len(sides)
+    kernels = window_argument(op.args, "kernel", rank)
+    dilations = [*window_argument(op.args, "dilation", rank), *[1] * rank]
+    all_pads = [*window_argument(op.args, "pad", 2 * rank), *[0] * (2 * rank)]
+    for axis, (side, kernel) in enumerate(zip(sides, kernels, strict=False)):
+        reach = (kernel - 1) * dilations[axis] + 1
+        pads = all_pads[axis] + all_pads[axis + rank]
         if op.args.integer("legacy_pad", default=0) in (0, 3) and side + pads < reach:
             raise RunError(f"a window of {reach} is larger than the image of {side} with pads of {pads}")
-
-
-def _spelled(op: OpView, name: str, axis: int, default: int) -> int:
-    """One of ``name``, ``names`` or ``name_h`` and ``name_w``."""
-    many = op.args.integers(f"{name}s", default=())
-    if many:
-        return many[axis]
-    return op.args.integer(f"{name}_{'hw'[axis]}" if axis < 2 else name, default=op.args.integer(name, default=default))
-
-
-def _pad(op: OpView, axis: int, rank: int) -> int:
-    """The pads on both sides of an axis."""
-    many = op.args.integers("pads", default=())
-    if many:
-        return many[axis] + many[axis + rank]
-    both = op.args.integer("pad", default=0)
-    sides = (("pad_t", "pad_b"), ("pad_l", "pad_r"))[axis] if axis < 2 else ()
-    return sum(op.args.integer(side, default=both) for side in sides) if sides else 2 * both
 
 
 def _layer(op: OpView, index: int, first: Shape, demand: Demand, width: int, other: Shape | None) -> Shape:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
@@ -25,7 +26,6 @@ from caffe2_frontend.emit.window import (
     crop_gaps,
     image_rank,
     read_window,
-    window_argument,
 )
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -101,7 +101,7 @@ def transposed_convolution(op: Op) -> Value:
     op.args.ignore("no_gradient_to_input")
     x, w = op.input(0), op.input(1)
     group = op.args.integer("group", default=1)
-    adj = window_argument(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
+    adj = window_argument(op.args, "adj", 2) or [0, 0]
     require_rank(op, x, 4, "the image")
     window = read_window(op, 4, dilated=False, exact=True)
     if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, mul, reshape_like
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_groups, require_min_rank, require_rank
 from caffe2_frontend.emit.shapes import Size, cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
-from caffe2_frontend.emit.window import window_argument
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -97,9 +97,9 @@ def pad_image(op: Op) -> Value:
     mode = op.args.text("mode", default="constant")
     value = op.args.number("value", default=0.0)
     last = channels_last(op)
-    pads = window_argument(op, "pads", "pad", ("pad_t", "pad_l", "pad_b", "pad_r"), 4) or [0] * 4
-    stride = window_argument(op, "strides", "stride", ("stride_h", "stride_w"), 2)
-    dilation = window_argument(op, "dilations", "dilation", ("dilation_h", "dilation_w"), 2)
+    pads = window_argument(op.args, "pad", 4) or [0] * 4
+    stride = window_argument(op.args, "stride", 2)
+    dilation = window_argument(op.args, "dilation", 2)
     if mode not in ("constant", "reflect", "edge"):
         op.unsupported(f"mode must be constant, reflect or edge, not {mode!r}", code="invalid-argument")
     if len(pads) != 4 or {*stride, *dilation} - {1} or op.args.integer("legacy_pad", default=0):

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import div, mul, sub
 from caffe2_frontend.emit.int8_values import (
     BYTE,
@@ -33,7 +34,6 @@ from caffe2_frontend.emit.window import (
     check_fits,
     crop_gaps,
     read_window,
-    window_argument,
 )
 from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -74,7 +74,7 @@ def transposed_convolution(op: Op) -> Value:
     op.args.ignore("no_gradient_to_input")
     x, w, bias = _operands(op)
     require_rank(op, w, 4, "the weight")
-    adj = window_argument(op, "adjs", "adj", ("adj_h", "adj_w"), 2) or [0, 0]
+    adj = window_argument(op.args, "adj", 2) or [0, 0]
     window = _window(op, x, dilated=False)
     _require_kernel(op, window, w)
     if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):
