@@ -50,7 +50,7 @@ class If(ControlOperator):
 def condition_on_host(
     inputs: tuple[Place, ...], outputs: tuple[Place, ...]
 ) -> tuple[tuple[Place, ...], tuple[Place, ...]]:
-    """The places of operands, the first input on the host."""
+    """Places of operands with the first input on the host."""
     return (Place.HOST, *inputs[1:]) if inputs else inputs, outputs
 
 

@@ -236,6 +236,6 @@ class ControlOperator:
 
 
 def write_text(arg: Argument, net: NetDef) -> None:
-    """Write a net as protobuf text into a string argument; a text that says the same already stays."""
+    """Write a net as protobuf text into a string argument; a text of an equal net stays."""
     if text_format.Parse(arg.s, NetDef()) != net:
         arg.s = text_format.MessageToString(net).encode()

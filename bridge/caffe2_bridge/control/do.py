@@ -34,7 +34,7 @@ class Do(ControlOperator):
 
     @cached_property
     def bindings(self) -> dict[str, str]:
-        """Names of the net by the outer blobs that they stand for, inner name first. Raises ArgumentError."""
+        """Outer blobs by the names that the net has for them. Raises ArgumentError."""
         op = self.op
         inner, positions = op.args.texts(_INNER, ()), op.args.integers(_POSITIONS, ())
         if not op.inputs or not op.outputs or op.inputs[-1] != op.outputs[-1]:

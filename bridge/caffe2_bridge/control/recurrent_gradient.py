@@ -30,7 +30,7 @@ _BACKWARD_ALIASES: Final = "backward_alias_dst"
 class RecurrentNetworkGradient(StepOperator):
     """``RecurrentNetworkGradient(gradients of outputs..., inputs..., outputs...) -> gradients of inputs``.
 
-    Operands and arguments are those of the forward operator, which its gradient maker hands on. Names of gradients of
+    Its operands and arguments are those of the forward operator, copied by the gradient maker. Names of gradients of
     states and of the sequence are derived from their names.
     """
 

@@ -1,4 +1,4 @@
-"""Where blobs and operators are: inferred, assigned, bridged by copies, chosen. Nothing that is given is changed."""
+"""Devices of blobs and operators: inference, assignment, copies, placement. Arguments stay unchanged."""
 
 from caffe2_bridge.devices.cuda import cuda_operators, has_cuda_version
 from caffe2_bridge.devices.device import HOST, Device, as_device

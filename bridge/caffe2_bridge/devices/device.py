@@ -28,7 +28,7 @@ class Device:
         return self.kind == "cuda"
 
     def option(self) -> DeviceOption:
-        """As Caffe2 writes it."""
+        """Caffe2's DeviceOption of this device."""
         if not self.is_gpu:
             return DeviceOption(device_type=PROTO_CPU)
         return DeviceOption(device_type=PROTO_CUDA, device_id=self.index)
@@ -41,10 +41,10 @@ HOST: Final = Device("cpu")
 
 
 def as_device(what: Any) -> Device:
-    """Where something is, or which device it names.
+    """Return the device of a value, or the device that a text or an option names.
 
     Args:
-        what: a Device; a text, ``cpu``, ``cuda`` or ``cuda:1`` (``gpu`` says the same as ``cuda``); Caffe2's
+        what: a Device; a text, ``cpu``, ``cuda`` or ``cuda:1`` (``gpu`` means ``cuda``); Caffe2's
             DeviceOption; a numpy array or number, which is on the host; torch's device, or whatever has a ``device``
             that reads so, as torch's tensors have.
 

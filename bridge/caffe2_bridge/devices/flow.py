@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(slots=True, eq=False)
 class Flow:
-    """A net's operators and joins with those of its bodies, in the order in which they first run.
+    """The operators and conditions of a net and its bodies, in the order in which they first run.
 
     ``names`` holds the blob of each value, ``versioned`` the values of the net itself as ``get_ssa`` counts them,
     ``last`` those at its end.
@@ -179,7 +179,7 @@ class _Builder:
                 return self._nested(control, scope, place)
 
     def _leave(self, name: str, values: Iterable[int | None], scope: _Scope, place: Location) -> None:
-        """A blob that an operator with bodies leaves: where the values are that it may have."""
+        """Write a blob that an operator with bodies leaves: it is where the values are that it may have."""
         values = list(values)
         self.join([*values, scope.write(name)], place)
 
@@ -200,7 +200,7 @@ class _Builder:
         return names
 
     def _sealed(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
-        """Bodies find and leave outer blobs under names of their own; blobs of their own may live on in a next run."""
+        """Bodies find and leave outer blobs under other names; their own blobs may persist until the next run."""
         left: dict[str, int] = {}
         for body in control.bodies.values():
             inner = _Scope(self.flow)
@@ -258,7 +258,7 @@ class _Builder:
                 self.join([external, inner.written[name]], place)
 
     def _compute(self, step: Step, control: ControlOperator, scope: _Scope, place: Location) -> None:
-        """An operator that computes itself, on its device: its blobs are there, and its bodies see them."""
+        """Walk an operator that computes on its device: its blobs are there, and its bodies see them."""
         op = control.op
         for name in dict.fromkeys(op.outputs):
             scope.write(name)

@@ -1,4 +1,4 @@
-"""Operators where their operands are, and parameters where they are read: each on its own, for copies to join."""
+"""Place operators where their operands are, and parameters where they are read; copies then join them."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def follow_inputs(
     everywhere: Any = None,
     has_gpu_version: Runs = has_cuda_version,
 ) -> tuple[NetDef, dict[str, Device]]:
-    """Give every operator, those of bodies too, the device of its operands, where they need not agree.
+    """Give every operator, in bodies too, the device of its operands, which need not agree.
 
-    An operator runs on the GPU of the first of its operands that is on one; those that live on the host whatever the
-    operator's device do not count. Where that says nothing it runs where what it makes is read. Control operators run
-    on the host, and so does what has no version for a GPU.
+    An operator runs on the GPU of its first operand that is on one; operands that are on the host whatever the
+    operator's device do not count. If no operand decides, it runs where its outputs are read. Operators that only run
+    their bodies run on the host, and so do operators without a GPU version.
 
     Args:
-        net: the net. Device options in it are written anew.
+        net: the net. Its device options are replaced.
         input_devices: where external inputs are; what is neither here nor in ``followers`` is on the host.
         followers: inputs that can be anywhere, such as parameters: each is put where it is first read.
-        everywhere: run on this device whatever has a version for it, wherever operands are.
+        everywhere: run every operator that has a version for this device on it, wherever its operands are.
         has_gpu_version: which operators can run on a GPU.
 
     Returns:
         A new net without copies (:func:`insert_copies` puts them in), and the device of each external input.
-        Raises BridgeError where ``input_devices`` has a name that is no external input.
+        Raises BridgeError if ``input_devices`` has a name that is not an external input.
     """
     result = NetDef()
     result.CopyFrom(as_net_def(net))

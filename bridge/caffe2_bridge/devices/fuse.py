@@ -1,4 +1,4 @@
-"""Copies between devices that bring nothing new."""
+"""Remove redundant copies between devices."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _PREDICT: Final = Location("predict")
 
 
 def fuse_copies(net: Message | bytes) -> NetDef:
-    """A net without copies between devices whose result is a value that is on that device already.
+    """Remove copies between devices whose result is already on that device.
 
-    A copy and its reverse vanish, chains of them too, and a second copy of the same value to the same device. All that
-    read such a result, bodies included, read the value itself - where its blob still holds it: one that was overwritten
-    in between is not read, and those readers keep the copy. A first copy stays as long as somebody reads it. External
-    outputs keep their names, and operators that update a copy in place keep the copy. GPUs count as one only where
-    their index says so. Inside bodies, copies of what the body itself copied vanish likewise.
+    A copy and its reverse are removed, chains of them too, and a second copy of the same value to the same device. All
+    readers of such a result, bodies included, read the value itself if its blob still holds it: if it was overwritten
+    in between, those readers keep the copy. A first copy stays as long as an operator reads it. External
+    outputs keep their names, and operators that update a copy in place keep the copy. GPUs are the same device
+    only if their indices are. Copies inside bodies of what the body itself copied are removed likewise.
 
     Returns:
         A new net. Raises ConversionError where a body cannot be read.
@@ -35,7 +35,7 @@ def fuse_copies(net: Message | bytes) -> NetDef:
     result = NetDef()
     result.CopyFrom(as_net_def(net))
     with parsed_bodies(result):
-        while True:  # a copy that is gone no longer overwrites what others could have read
+        while True:  # a removed copy no longer overwrites a blob that others could have read
             findings: list[Diagnostic] = []
             effects = analyse(result, _PREDICT, findings)
             if findings:
@@ -45,9 +45,9 @@ def fuse_copies(net: Message | bytes) -> NetDef:
 
 
 def _fuse(effects: NetEffects, shielded: set[str] | None, everywhere: Counter[str]) -> bool:
-    """Fuse in the bodies, then in the net itself; ``shielded`` is None for the net that is no body.
+    """Fuse in the bodies, then in the net itself; ``shielded`` is None for the outermost net.
 
-    Returns whether an operator is gone.
+    Returns whether an operator was removed.
     """
     bodies = [body for op in effects.ops for body in op.bodies.values()]
     fused = [_fuse(body, {*body.found}, everywhere) for body in bodies]
@@ -63,7 +63,7 @@ def _fuse(effects: NetEffects, shielded: set[str] | None, everywhere: Counter[st
 
 @dataclass(slots=True, eq=False)
 class _Value:
-    """A value under a name. ``origin`` is what it is a copy of, itself where it is none."""
+    """A value under a name. ``origin`` is the value that it is a copy of; None if it is not a copy."""
 
     name: str
     device: Device | None = None
@@ -77,7 +77,7 @@ class _Value:
 
 
 class _Fuser:
-    """Goes through a net once, knowing of each value on which device it is under which names."""
+    """Walks a net once and tracks the device and the names of each value."""
 
     def __init__(self, effects: NetEffects, outside: set[str]) -> None:
         self._effects = effects
@@ -88,7 +88,7 @@ class _Fuser:
         self._made: dict[int, _Value] = {}
 
     def run(self) -> bool:
-        """Rewire and take out, in place; whether an operator is gone."""
+        """Rewire readers and remove copies, in place; return whether an operator was removed."""
         net = self._effects.net
         for index, (proto, op) in enumerate(zip(net.op, self._effects.ops, strict=True)):
             found = self._rewire(proto, op)

@@ -1,4 +1,4 @@
-"""Where the blobs of a net are, from where its inputs are; and device options that say so."""
+"""Infer the devices of blobs from those of the inputs, and write device options."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def infer_device_type(
     *,
     unknown: str | None = "cpu",
 ) -> dict[VersionedBlob, str]:
-    """The kind of device that each versioned blob of a net is on.
+    """Infer the kind of device that each versioned blob of a net is on.
 
-    An operator has its operands where it is, but for those that live on the host whatever it does, those of copies
-    between devices, and what control operators only hand to their bodies.
+    The operands of an operator are on its device, except those that are always on the host, those of copies between
+    devices, and those that an operator only passes to its bodies.
 
     Args:
-        predict_net: the net. Device options in it are looked at only where nothing known reaches.
+        predict_net: the net. Its device options count only for blobs that no known status reaches.
         known_status: where some blobs are, by name and version: anything that :func:`as_device` takes.
-        device_name_style: ``caffe2`` says ``cpu`` and ``gpu``, ``pytorch`` says ``cpu`` and ``cuda``.
+        device_name_style: ``caffe2`` gives ``cpu`` and ``gpu``, ``pytorch`` gives ``cpu`` and ``cuda``.
         unknown: the kind of blobs that nothing forces anywhere; None makes them an error that names them.
 
     Returns:
@@ -97,9 +97,9 @@ def assign_device_option(
             name, or in order for the first external inputs.
 
     Returns:
-        New nets. Operators on a GPU say so; those on the host say nothing, unless their net or they themselves said
-        otherwise. Control operators run on the host: they look at their condition there. Raises ConversionError with
-        all conflicts: :func:`insert_copies` resolves them once operators have devices.
+        New nets. Operators on a GPU have a device option; those on the host have none, unless their net or they
+        themselves had another. Operators that only run bodies run on the host, where they read their condition. Raises
+        ConversionError with all conflicts: :func:`insert_copies` resolves them once operators have devices.
     """
     predict = NetDef()
     predict.CopyFrom(as_net_def(predict_net, "predict_net"))
@@ -131,7 +131,7 @@ def _known_inputs(flow: Flow, net: NetDef, tensor_inputs: Sequence[Any] | Mappin
 
 
 def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
-    """The device of each value; what nothing forces anywhere is on the host."""
+    """The device of each value; a value that nothing constrains is on the host."""
     kinds = _kinds(flow, known)
     indices = {value: device.index for value, device in known.items() if device.is_gpu}
 
@@ -163,7 +163,7 @@ def value_devices(flow: Flow, known: Mapping[int, Device]) -> list[Device]:
 
 
 def _kinds(flow: Flow, known: Mapping[int, Device]) -> list[str | None]:
-    """``cpu`` or ``cuda`` for each value, None where nothing says so."""
+    """``cpu`` or ``cuda`` for each value, None if nothing constrains it."""
     kinds = {value: device.kind for value, device in known.items()}
     found = FixedPoint(flow, _update_kind, kinds, "device").run()
     options: dict[int, str] = {}
@@ -176,8 +176,8 @@ def _kinds(flow: Flow, known: Mapping[int, Device]) -> list[str | None]:
                         options[value] = device.kind
     if not options:
         return found
-    told = {value: kind for value, kind in enumerate(found) if kind is not None}
-    return FixedPoint(flow, _update_kind, options | told, "device").run()
+    inferred = {value: kind for value, kind in enumerate(found) if kind is not None}
+    return FixedPoint(flow, _update_kind, options | inferred, "device").run()
 
 
 def _update_kind(
@@ -230,7 +230,7 @@ def _write_options(flow: Flow, devices: Sequence[Device], net: NetDef) -> None:
 
 
 def write_option(proto: OperatorDef, device: Device, inherited: DeviceOption) -> None:
-    """Have an operator run on a device; one on the host says so only where it must. Seeds and the like stay."""
+    """Set the device of an operator; the host is written only over another option. Seeds and other fields stay."""
     if device.is_gpu:
         proto.device_option.MergeFrom(device.option())
     elif as_device(proto.device_option if proto.HasField("device_option") else inherited).is_gpu:

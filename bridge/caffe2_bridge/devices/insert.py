@@ -1,4 +1,4 @@
-"""Copies between devices where an operator's operand is elsewhere."""
+"""Insert copies between devices where an operand is on another device than its operator."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from caffe2_bridge.control import (
     all_names,
     parsed_bodies,
 )
+from caffe2_bridge.devices.copies import Copies
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.infer import explicit_device
 from caffe2_bridge.devices.operand_sides import Side, operand_sides
@@ -33,17 +34,17 @@ _PREDICT: Final = Location("predict")
 def insert_copies(
     net: Message | bytes, input_devices: Mapping[str, Any] | None = None
 ) -> tuple[NetDef, dict[str, str]]:
-    """A net in which every operator finds its operands where it runs.
+    """Insert copies so that every operator finds its operands on its device.
 
-    Operators run where their device options say, else where the net's says, else on the host; so do those of bodies.
-    What lives on the host whatever the operator's device is brought there. A value is copied to a device once, to the
+    Operators, in bodies too, run on the device of their device option, else of the net's, else on the host. Operands
+    that are always on the host are copied there. A value is copied to a device once, to the
     name ``<blob>_cpu`` or ``<blob>_gpu_<index>`` (with a number where that is taken), and again once the blob was
     overwritten. All blobs keep their names, on whichever device they are written. What a loop only reads is copied in
     front of it; what branches or iterations leave on different devices is brought to where it was before.
 
     Args:
         net: the net.
-        input_devices: where its external inputs are; those left out are where the net's device option says.
+        input_devices: where its external inputs are; those left out are on the device of the net's device option.
 
     Returns:
         A new net, and the device of each blob at its end as ``cpu`` or ``cuda:1``. Raises ConversionError where an
@@ -65,26 +66,12 @@ def insert_copies(
     return result, {name: str(cell.device) for name, cell in root.cells.items() if cell.device is not None}
 
 
-def copy_operator(source: str, target: str, origin: Device, to: Device, inherited: Device = HOST) -> OperatorDef:
-    """The operator that brings a blob from one device to another, or copies it where it is.
-
-    ``inherited`` is where operators run that say nothing.
-    """
-    kind, at = "Copy", to
-    if origin.is_gpu and not to.is_gpu:
-        kind, at = "CopyGPUToCPU", origin
-    elif to.is_gpu and not origin.is_gpu:
-        kind = "CopyCPUToGPU"
-    op = OperatorDef(type=kind, input=[source], output=[target])
-    if at.is_gpu or inherited.is_gpu:
-        op.device_option.CopyFrom(at.option())
-    return op
-
-
 class _Inserter:
+    """Walks a net and its bodies, and emits copies where operands are on other devices."""
+
     def __init__(self, used: set[str], net_option: DeviceOption) -> None:
-        self._used = used
         self._default = as_device(net_option)
+        self._copies = Copies(used, self._default)
 
     def net(self, effects: NetEffects, here: Residence) -> None:
         """Rewrite the operators of a net, in place."""
@@ -116,7 +103,7 @@ class _Inserter:
     def _inputs(
         self, proto: OperatorDef, sides: Iterable[Side], device: Device, here: Residence, held: Iterable[str] = ()
     ) -> dict[str, str]:
-        """Bring the inputs; the new names of those that have one. Those that are updated in place keep theirs."""
+        """Copy inputs to where the operator needs them; return the new names. Those in ``held`` keep their names."""
         renamed: dict[str, str] = {}
         new = list(proto.input)
         for position, (name, side) in enumerate(zip(proto.input, sides, strict=True)):
@@ -129,9 +116,9 @@ class _Inserter:
             elif proto.type == "Copy" and cell.device.is_gpu and to.is_gpu:
                 pass  # it copies from one GPU to another
             elif name in held:
-                self._move(name, to, here)
+                self._copies.move(name, to, here)
             else:
-                new[position] = self._bring(cell, to, here)
+                new[position] = self._copies.bring(cell, to, here)
                 if side is Side.SAME:
                     renamed[name] = new[position]
         if new != list(proto.input):
@@ -142,39 +129,6 @@ class _Inserter:
         where = {Side.SAME: device, Side.HOST: HOST, Side.GPU: device if device.is_gpu else Device("cuda")}
         for name, side in zip(proto.output, sides, strict=True):
             here.cells[name] = Cell(name, where.get(side))
-
-    def _bring(self, cell: Cell, to: Device, here: Residence) -> str:
-        """The name under which a value is on another device, copied there if need be."""
-        known = here.copy_of(cell, to)
-        if known is not None:
-            return known
-        assert cell.device is not None
-        name = self._new_name(cell.name, to)
-        scope = here.home_of(cell)
-        scope.ops.append(copy_operator(cell.name, name, cell.device, to, self._default))
-        scope.copies[cell, to] = name
-        return here.copy_of(cell, to) or name
-
-    def _new_name(self, name: str, to: Device) -> str:
-        wanted = base = f"{name}_gpu_{to.index}" if to.is_gpu else f"{name}_cpu"
-        number = 0
-        while wanted in self._used:
-            number += 1
-            wanted = f"{base}_{number}"
-        self._used.add(wanted)
-        return wanted
-
-    def _move(self, name: str, to: Device, here: Residence) -> None:
-        """Bring a value elsewhere under the same name."""
-        cell = here.find(name)
-        if cell.device is None or cell.device == to:
-            return
-        copied = here.copy_of(cell, to)
-        if copied is None:
-            copied = self._new_name(name, to)
-            here.ops.append(copy_operator(name, copied, cell.device, to, self._default))
-        here.ops.append(copy_operator(copied, name, to, to, self._default))
-        here.cells[name] = Cell(name, to)
 
     def _control(self, proto: OperatorDef, control: ControlOperator, does: OpEffects, here: Residence) -> None:
         device = self._device(proto) if control.computes else HOST
@@ -210,7 +164,7 @@ class _Inserter:
         cell = here.find(name)
         if cell.device is None or cell.device == device:
             return name
-        return self._bring(cell, device, here)
+        return self._copies.bring(cell, device, here)
 
     def _branches(self, does: OpEffects, here: Residence) -> None:
         parts = [(body, here.inner()) for body in does.bodies.values()]
@@ -227,10 +181,10 @@ class _Inserter:
             here.cells[name] = Cell(name, device)
 
     def _settle(self, body: NetEffects, inner: Residence, home: Mapping[str, Device | None]) -> None:
-        """At the end of a body, bring what it wrote to where the others have it."""
+        """At the end of a body, copy blobs that it wrote to the devices where the others have them."""
         for name, device in home.items():
             if device is not None and name in inner.cells:
-                self._move(name, device, inner)
+                self._copies.move(name, device, inner)
         body.net.op.extend(inner.ops)
         inner.ops.clear()
 
@@ -250,7 +204,7 @@ class _Inserter:
         self._declare(control.op.proto, inner)
 
     def _declare(self, proto: OperatorDef, inner: Residence) -> None:
-        """The copies that were made in front of a loop for its sake are its inputs."""
+        """Declare copies that were hoisted out of a loop as its inputs."""
         proto.input.extend(name for name in dict.fromkeys(inner.hoisted) if name not in set(proto.input))
 
     def _sealed(self, control: ControlOperator, does: OpEffects, here: Residence) -> None:
@@ -304,13 +258,13 @@ class _Inserter:
 
     def _learn(self, control: ControlOperator, past: Iterable[Body], device: Device, inner: Residence) -> None:
         """Learn where the forward operator's body left its blobs: a gradient operator carries that net along."""
-        scratch, used = NetDef(op=[control.op.proto]), set(self._used)
+        scratch, used = NetDef(op=[control.op.proto]), self._copies.names()
         effects = analyse(scratch, _PREDICT, []).ops[0]
         for body in past:
             places = self._formal_devices(body, device, inner)
             self._body(body, effects.bodies[body.argument], places, inner)
         inner.copies.clear()
-        self._used = used
+        self._copies.forget_all_but(used)
 
 
 def _home(formal: Formal | None, places: Mapping[str, Device | None]) -> Device | None:

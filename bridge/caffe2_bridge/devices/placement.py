@@ -24,7 +24,7 @@ Graph = Any  # networkx ships no types
 
 
 class CostModel(Protocol):
-    """What running and copying costs, in any one unit. Costs are not negative."""
+    """The costs of running operators and copying blobs, in one unit of any kind; costs must not be negative."""
 
     def operator(self, op: OperatorDef, device: Device, /) -> float | None:
         """The cost of an operator on a device; None where it cannot run there."""
@@ -35,7 +35,7 @@ class CostModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where operators run: ``net`` has their device options, ``cost`` is what the cost model says of it all.
+    """A placement: ``net`` has the device options of operators, ``cost`` is its cost in the cost model.
 
     ``devices`` holds every operator's device by its place, in net order, those of bodies included. Copies are not in
     the net yet: :func:`insert_copies` puts them in.
@@ -54,11 +54,11 @@ def place(
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
 ) -> Placement:
-    """The placement of a net's operators on the host and one GPU whose cost is the least that there is.
+    """Find a placement of the operators on the host and one GPU with minimum cost.
 
     It is a minimum cut: each operator is on one side, a value that is read on the side where it was not made costs one
-    transfer. Operands that live on the host, control operators, and copies between devices are held to their side; what
-    branches or iterations hand on is in one place.
+    transfer. Operands that are always on the host, operators that only run bodies, and copies between devices are on a
+    fixed side; what branches or iterations leave is on one device.
 
     Args:
         net: the net. Its own device options do not matter.
@@ -103,7 +103,7 @@ class _Cut:
         self._readers: dict[int, set[object]] = {}
 
     def solve(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[float, set[object]]:
-        """The least cost, and the nodes on the host's side."""
+        """The minimum cost, and the nodes on the host's side."""
         found = [self._add(number, step) for number, step in enumerate(self._flow.steps)]
         findings = [finding for finding in found if finding is not None]
         if findings:
@@ -165,7 +165,7 @@ class _Cut:
         return cost
 
     def _require_two_sides(self) -> None:
-        """Raise where something that cannot be cut leads from one side to the other."""
+        """Raise if a path that cannot be cut leads from one side to the other."""
         held: Graph = self._nx.DiGraph()
         held.add_nodes_from((_HOST, _GPU))
         held.add_edges_from((start, end) for start, end, data in self._graph.edges(data=True) if "capacity" not in data)

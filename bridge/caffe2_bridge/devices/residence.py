@@ -1,4 +1,4 @@
-"""Where the blobs of a workspace are while a net is gone through, and which copies of them there are."""
+"""The devices of the blobs of a workspace at a point of a net, and their copies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 @dataclass(slots=True, eq=False)
 class Cell:
-    """A value under the name of its blob; ``device`` is None where it is no tensor, or nobody read or wrote it yet."""
+    """A value of a blob; ``device`` is None if it is not a tensor, or was not read or written yet."""
 
     name: str
     device: Device | None
 
 
 class Residence:
-    """The values that names have in a net or body, the copies made of them there, and the operators put in so far."""
+    """The values of names in a net or body, their copies there, and the operators emitted so far."""
 
     def __init__(self, at_entry: Callable[[str], Cell], parent: Residence | None = None, *, loop: bool = False) -> None:
         self._at_entry = at_entry
@@ -30,18 +30,18 @@ class Residence:
         self.hoisted: list[str] = []
 
     def inner(self, *, loop: bool = False) -> Residence:
-        """A body that sees this one's blobs. What it writes stays its own until the operator says otherwise."""
+        """The residence of a body that sees these blobs; the operator decides which of its writes are seen outside."""
         return Residence(self._at_entry, self, loop=loop)
 
     def get(self, name: str) -> Cell | None:
-        """The value of a name, if something made it."""
+        """The value of a name, None if it is unknown."""
         found = self.cells.get(name)
         if found is None and self._parent is not None:
             return self._parent.get(name)
         return found
 
     def find(self, name: str) -> Cell:
-        """The value of a name; one that nothing made was there at entry."""
+        """The value of a name; an unknown one existed at entry."""
         found = self.get(name)
         if found is None:
             root = self
@@ -51,7 +51,7 @@ class Residence:
         return found
 
     def copy_of(self, cell: Cell, device: Device) -> str | None:
-        """The name of the copy of a value on a device, if there is one that can be seen here."""
+        """The name of the copy of a value on a device, None if no copy is visible here."""
         name = self.copies.get((cell, device))
         if name is None and self._parent is not None:
             name = self._parent.copy_of(cell, device)
@@ -60,7 +60,7 @@ class Residence:
         return name
 
     def home_of(self, cell: Cell) -> Residence:
-        """Where to copy a value for use here: in front of the outermost loop that only reads it."""
+        """Where to copy a value for use here: before the outermost loop that only reads it."""
         scope = target = self
         while scope._parent is not None and scope.cells.get(cell.name) is not cell:
             if scope._loop:

@@ -1,4 +1,4 @@
-"""Something that each value of a net has - a device, a layout, a type - carried along operators to a fixed point."""
+"""Propagate a status of values (a device, a layout, a type) along operators to a fixed point."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def propagate_status(
     status_updater: StatusUpdater[S],
     known_status: Mapping[VersionedBlob, S],
 ) -> dict[VersionedBlob, S]:
-    """What is known of each versioned blob of a net, once what operators say of their operands says no more.
+    """Propagate statuses of blobs along operators until a fixed point is reached.
 
-    Operators are asked again whenever more is known of an operand, so that it matters neither where in the net
-    something is known nor how often it must turn. Bodies take part: what a branch or loop hands on has one status.
+    An operator is updated again whenever the status of one of its operands becomes known, so the result does not depend
+    on where in the net statuses are known. Bodies take part: a blob that a branch or loop leaves has one status.
 
     Args:
         net: the net.
         status_updater: from an operator and the statuses of its inputs and outputs (None: unknown) to those it
             concludes. It must not depend on the order in which things become known.
-        known_status: what is known, by blob name and version as ``get_ssa`` counts; None as a value says nothing.
+        known_status: what is known, by blob name and version as ``get_ssa`` counts; a value of None is ignored.
 
     Returns:
         The status of each versioned blob of which one is known. Raises ConversionError with all conflicts: the
-        operators that say one thing and the other of a blob are both named.
+        both operators that determine the statuses of a blob are named.
     """
     flow = build_flow(as_net_def(net), Location("net"))
     known = known_values(flow, known_status)
@@ -76,7 +76,7 @@ _PLURAL: Final = {"device": "devices", "status": "statuses"}
 
 
 class FixedPoint(Generic[S]):
-    """The worklist: every step runs once, and again when an operand of it has become known."""
+    """The worklist: every step runs once, and again when the status of one of its operands becomes known."""
 
     def __init__(self, flow: Flow, update: Updater[S], known: Mapping[int, S], what: str) -> None:
         self._flow = flow
@@ -113,7 +113,7 @@ class FixedPoint(Generic[S]):
         return self.status
 
     def _step(self, number: int) -> list[int]:
-        """Run a step; the values of which it told something new."""
+        """Run a step; return the values whose status it determined."""
         step, status = self._flow.steps[number], self.status
         inputs, outputs = [status[value] for value in step.inputs], [status[value] for value in step.outputs]
         after = self._update(step, inputs, outputs)
@@ -132,7 +132,7 @@ class FixedPoint(Generic[S]):
         return changed
 
     def _source(self, step: Step, number: int, new: S) -> int:
-        """The step that first said what this one passes on: itself where no operand of it said so."""
+        """The step that first determined a status which this one passes on: itself if no operand has the status."""
         for value in (*step.inputs, *step.outputs):
             if self.status[value] == new:
                 return self._origin[value]

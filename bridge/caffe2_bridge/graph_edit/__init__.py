@@ -1,4 +1,4 @@
-"""Surgery on nets: names, dead ends, parts, parameters. Nothing that is given is changed; all results are new."""
+"""Edit nets: names, dead code, subgraphs, parameters. Arguments stay unchanged; results are new nets."""
 
 from caffe2_bridge.graph_edit.detection import group_norm_replace_aten_with_caffe2
 from caffe2_bridge.graph_edit.parameters import construct_init_net_from_params, export_mobile, get_params_from_init_net

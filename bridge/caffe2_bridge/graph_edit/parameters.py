@@ -1,4 +1,4 @@
-"""Parameters out of init nets and into them, and whole models as Caffe2's mobile exporter shapes them."""
+"""Read parameters from init nets, write them to init nets, and build models as Caffe2's mobile exporter does."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def get_params_from_init_net(
     Returns:
         Arrays by name (``object`` arrays of bytes for strings, Int8Tensor for quantized ones), and the device option of
         the operator that made each: an empty one, the CPU, for what ``CopyGPUToCPU`` makes. Raises ConversionError with
-        all findings where an operator is no fill, or a fill that Caffe2 would refuse.
+        all errors if an operator is not a fill, or is a fill that Caffe2 would refuse.
     """
     init = read_init(as_net_def(init_net, "init_net"), predict_net)
     findings = list(init.findings)

@@ -1,4 +1,4 @@
-"""Operators that nobody needs, and the borders of a part of a net."""
+"""Remove operators whose outputs are unused, and find the inputs and outputs of a subgraph."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def remove_dead_end_ops(net: Message | bytes) -> NetDef:
 
     An operator stays where any later operator that stays, or a body of one, reads what it writes. Operators without
     outputs (``Print``, ``Assert``, ``Save``) and those that act on queues, counters or other processes stay, as do
-    control operators with such a one in a body. Bodies are left as they are. Declared external inputs stay.
+    operators with such an operator in a body. Bodies stay unchanged, and so do declared external inputs.
     """
     proto = as_net_def(net)
     effects = effects_of(proto, proto.name or "net")
@@ -76,7 +76,7 @@ def get_sub_graph_external_input_output(
 
 
 def reads_of(effects: NetEffects) -> list[list[VersionedBlob]]:
-    """By operator the versioned blobs that it or its bodies read; updates of what bodies find count."""
+    """The versioned blobs that each operator or its bodies read; a blob that is updated in place is read."""
     versions: dict[str, int] = {}
     reads = []
     for op, does in zip(effects.net.op, effects.ops, strict=True):

@@ -1,4 +1,4 @@
-"""New names for single blobs, and the end of placeholders that only carry a name."""
+"""Rename single blobs, and remove placeholders that only carry a name."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rename_op_input(
 
     Returns:
         New nets. Raises ConversionError where other operators read the blob and ``from_producer`` is false, or where
-        the new name would change what some operator reads; BridgeError where there is no such operator or input.
+        the new name would change what an operator reads; BridgeError if the operator or input does not exist.
     """
     predict = as_net_def(predict_net, "predict_net")
     proto = _operator(predict, op_id)
@@ -75,10 +75,10 @@ def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, n
 def fuse_alias_placeholder(
     predict_net: Message | bytes, init_net: Message | bytes | None = None
 ) -> tuple[NetDef, NetDef | None]:
-    """Take out every ``AliasWithName``: what it reads and what it writes gets the name that its argument gives.
+    """Remove every ``AliasWithName``: its input and its output get the name in its argument.
 
-    ``is_backward`` says that others may read what it reads; all are renamed then. Without it they are refused, in one
-    ConversionError with all findings. The nets are new.
+    With ``is_backward`` other operators may read its input, and are renamed with it. Without it they are refused, in
+    one ConversionError with all errors. The nets are new.
     """
     predict = as_net_def(predict_net, "predict_net")
     aliases = frozenset(index for index, op in enumerate(predict.op) if op.type == _ALIAS)

@@ -128,7 +128,7 @@ class _Flow:
 
 
 def _keeps_rows(chain: list[OpView], params: Mapping[str, Any]) -> bool:
-    """Whether the new shape surely begins with the data's first dimension: 0 says so, or it comes from there."""
+    """Whether the new shape certainly begins with the first dim of the data: it is 0, or computed from it."""
     *makers, reshape = chain
     if len(reshape.inputs) < 2:
         return reshape.args.integers("shape", default=())[:1] == (0,)

@@ -1,4 +1,4 @@
-"""Which values the operators of a net read and write, and new names for them, bodies included."""
+"""Number the values that operators of a net and their bodies read and write, and rename them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Slots:
     """Value numbering of a net: a number for each value, which every operand that means this value has.
 
     Values that must have one name are ``tied``: an update in place, and what a body both finds and leaves. Operators in
-    ``identities`` hand on their first input as their first output.
+    ``identities`` give their first input as their first output.
 
     Attributes:
         reads: the values of the inputs, by operator and index.
@@ -100,7 +100,7 @@ class Slots:
         return self.last[name]
 
     def root(self, slot: int) -> int:
-        """The number that stands for all values tied to this one."""
+        """The number that represents all values tied to this one."""
         while self._parents[slot] != slot:
             self._parents[slot] = self._parents[self._parents[slot]]
             slot = self._parents[slot]
@@ -121,7 +121,7 @@ class Slots:
     def same_dataflow(self, other: Slots) -> int | None:
         """None where every operand means the same value in the other net, else the index of the first that does not.
 
-        What bodies find and leave without being declared counts too. An index behind the last operator stands for the
+        Values that bodies find and leave without a declaration count too. An index after the last operator means the
         external outputs.
         """
         for index in range(len(self.reads)):

@@ -1,4 +1,4 @@
-"""Versions of blobs: which write of a name an operator reads, and nets in which each name has one writer."""
+"""Versions of blobs: which write of a name an operator reads, and nets in SSA form."""
 
 from caffe2_bridge.ssa.dataflow import check_dataflow
 from caffe2_bridge.ssa.emit import forget_copies, numbered

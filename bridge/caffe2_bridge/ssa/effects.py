@@ -269,9 +269,10 @@ def names_of_bodies(control: ControlOperator, bodies: Mapping[str, NetEffects]) 
 
 
 def keep_live(net: NetEffects, live_out: Iterable[str]) -> None:
-    """Take from branches and loops what they write for themselves alone.
+    """Remove from the effects of branches and loops the writes that only their bodies see.
 
-    That is what they do not declare, nobody reads after them, no next iteration reads, and is not in ``live_out``.
+    These are the blobs that the operator does not declare, no later operator and no next iteration reads, and that are
+    not in ``live_out``.
     """
     live = {*live_out}
     for proto, op in zip(reversed(net.net.op), reversed(net.ops), strict=True):

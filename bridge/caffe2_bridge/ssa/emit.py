@@ -50,7 +50,7 @@ def _rewrite_shared(
     """Rewrite a net that runs in the workspace of its operator; ``tail`` are operators to add at its end."""
     keep_live(effects, finals)
     versions = NetVersions(effects, entry=lambda name, _: entries.get(name), final=finals.get, names=names)
-    # An update of a value that was perhaps not there stayed under its name; now it surely is there.
+    # An update of a value that may not have existed kept its name; here the value certainly exists.
     moved = {name: (versions.last[name].name, final) for name, final in finals.items() if name in versions.last}
     tail = [*tail, *(_copy(*pair, at=last) for pair, last in _moves(effects, moved))]
     emit(effects, versions, names, tail)
@@ -139,7 +139,7 @@ def _inputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str]
 
 
 def _outputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str]:
-    """The new names; what only passes through, and has a value, is no output."""
+    """The new names; a blob that only passes through, and has a value, is not an output."""
     dropped = {name for name in op.passes if name not in found.after}
     return [found.after[name].name if name in found.after else name for name in names if name not in dropped]
 
@@ -236,7 +236,7 @@ class _Control:
         self._bind_operands()
 
     def _bind_operands(self) -> None:
-        """Declare what bodies only perhaps write as an input, drop what only passes, and bind the operands anew."""
+        """Declare blobs that bodies may write as inputs, drop blobs that only pass, and bind the operands again."""
         op, stacks = self.effects, list(self.control.stacks)
         inputs, outputs = (list(names[: len(names) - len(stacks)]) for names in (self.proto.input, self.proto.output))
         also = [name for name in (*op.updates, *op.passes) if self._had_value(name)]

@@ -70,7 +70,7 @@ _IN_PLACE: Final[Mapping[str, _Pairs]] = {
     "rnn_internal_accumulate_gradient_input": _only((2, 0)),
     "rnn_internal_apply_link": _only((1, 1)),
 }  # fmt: skip
-# Outputs whose value before the operator is read although no input says so.
+# Outputs whose value before the operator is read although it is not among the inputs.
 _ACCUMULATES: Final[Mapping[str, tuple[int, ...]]] = {"Accumulate": (0,)}
 
 

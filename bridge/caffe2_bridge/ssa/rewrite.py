@@ -1,4 +1,4 @@
-"""Nets in which each name has one writer."""
+"""Convert nets to SSA form: each name has one writer."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def ssa_rewrite(
     init_net: Message | bytes | None = None,
     value_info: Mapping[str, Any] | None = None,
 ) -> tuple[NetDef, NetDef | None] | tuple[NetDef, NetDef | None, dict[str, Any]]:
-    """New nets that compute the same and in which each name has one writer. What is given is not changed.
+    """Convert nets to SSA form: new nets that compute the same and in which each name has one writer.
 
     Names that stay: external inputs, and those blobs of ``init_net`` that the predict net reads before it writes them;
     else the last version of each blob, external outputs above all. Where a blob is both, its input keeps the name and
-    the output gets a new one at the same place of ``external_output``. The init net's blobs keep their names at their
+    the output gets a new one at the same index of ``external_output``. The init net's blobs keep their names at their
     last version. New names (``<blob>_<number>``) occur nowhere in either net. A rewritten net is not changed again.
 
     Bodies see what they saw. An operator that lists a name in its inputs and outputs, and its bodies, share that name:
@@ -60,7 +60,7 @@ def ssa_rewrite(
     With ``value_info``, a mapping by blob name, a third result is the mapping for the new net: an entry of a name that
     stays with an input describes that input, any other the last version of its blob.
 
-    Raises ConversionError with all findings of ``check_dataflow`` in both nets.
+    Raises ConversionError with all diagnostics of ``check_dataflow`` in both nets.
     """
     predict, init = NetDef(), None
     predict.CopyFrom(as_net_def(predict_net, "predict_net"))
@@ -90,10 +90,10 @@ def ssa_rewrite(
 
 
 def rename_versions(predict_net: NetDef) -> NetDef:
-    """As :func:`ssa_rewrite`, for a predict net that may have faults: they stay where they are, for who reads it next.
+    """Convert a predict net to SSA form as :func:`ssa_rewrite` does, but keep its errors for later passes to report.
 
-    A blob that is read and has no value keeps its name there, and a body that cannot be read its names; an operator
-    that lists an output twice still does. :func:`numbered` tells where its operators stood before.
+    A blob that is read and has no value keeps its name there, and a body that cannot be parsed its names; an operator
+    that lists an output twice still does. :func:`numbered` gives the former indices of its operators.
     """
     predict = NetDef()
     predict.CopyFrom(predict_net)

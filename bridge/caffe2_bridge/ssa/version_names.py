@@ -1,4 +1,4 @@
-"""Which versions of blobs a net makes, and the one name of each."""
+"""Find the versions of blobs that a net makes, and give each a name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from caffe2_bridge.ssa.effects import NetEffects, OpEffects
 
 
 class Names:
-    """Names of one workspace, and new ones: ``<base>_<number>``, which no blob and no text of the nets has."""
+    """The names of one workspace, and new names ``<base>_<number>`` that no blob and no string of the nets has."""
 
     def __init__(self, used: Iterable[str]) -> None:
         self._used = set(used)
@@ -19,20 +19,20 @@ class Names:
         self._claimed: set[str] = set()
 
     def workspace(self) -> Names:
-        """The names of another workspace: the same new ones, other claims."""
+        """The names of another workspace, which shares new names and has claims of its own."""
         other = Names(())
         other._used, other._last = self._used, self._last
         return other
 
     def claim(self, name: str) -> bool:
-        """Take a name of the net for a version; false where another version of the workspace has it."""
+        """Reserve a name of the net for a version; false if another version of the workspace has it."""
         if name in self._claimed:
             return False
         self._claimed.add(name)
         return True
 
     def fresh(self, base: str) -> str:
-        """A new name. The name that Caffe2 derives for its gradient is free as well."""
+        """Return a new name. The name that Caffe2 derives for its gradient is free as well."""
         number = self._last.get(base, 0)
         while True:
             number += 1
@@ -44,7 +44,7 @@ class Names:
 
 
 class Maker(Enum):
-    """What made a version: it was there at entry, one operator wrote it, or one updated in place what was there."""
+    """The origin of a version: it existed at entry, an operator wrote it, or an operator updated it in place."""
 
     ENTRY = 0
     WRITE = 1
@@ -52,7 +52,7 @@ class Maker(Enum):
 
 
 class Entry(NamedTuple):
-    """A blob at the entry of a net: its name, and whether it surely holds a value then."""
+    """A blob at the entry of a net: its name, and whether it certainly holds a value."""
 
     name: str
     defined: bool
@@ -68,7 +68,7 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class Version:
-    """One version of a blob. ``defined``: it surely holds a value."""
+    """One version of a blob. ``defined``: it certainly holds a value."""
 
     group: _Group
     defined: bool
@@ -77,19 +77,19 @@ class Version:
 
     @property
     def name(self) -> str:
-        """The name of this version, once the net is named."""
+        """The name of this version; empty before NetVersions has named the net."""
         return self.group.name
 
 
 @dataclass(slots=True)
 class OpVersions:
-    """The versions that an operator finds and those that it leaves, by old name. None: no value was there."""
+    """The versions that an operator finds and those that it leaves, by old name. None: the blob had no value."""
 
     before: Mapping[str, Version | None]
     after: Mapping[str, Version]
 
     def copies(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
-        """By old name, (old version, new version) of the names whose value must be carried to another name."""
+        """Return, by old name, (old version, new version) for each name whose value must be copied to another name."""
         found = {}
         for name in names:
             before = self.before[name]
@@ -101,9 +101,9 @@ class OpVersions:
 class NetVersions:
     """The versions of a net's blobs.
 
-    ``entry`` says what a name means before the net writes it (the flag: an operator surely reads it), ``final`` which
-    name the last version of a blob must have. Where it must have none, it keeps its own if that is free. Blobs among
-    ``shared`` are seen under other names too: all their versions keep one name.
+    ``entry`` gives the blob of a name before the net writes it (the flag: an operator certainly reads it), ``final``
+    the name that the last version of a blob must have. Without one, it keeps its own name if that is free. Blobs in
+    ``shared`` have other names too: all their versions keep one name.
     """
 
     def __init__(
@@ -182,9 +182,9 @@ class NetVersions:
         return Version(group, defined, Maker.WRITE)
 
     def _update(self, name: str, prior: Version | None) -> Version:
-        """An update in place keeps the name where it alone reads what one operator wrote for it.
+        """Make the version after an update in place: it keeps the name if it is the only reader of a written version.
 
-        A value that is only perhaps there cannot be copied to another name: its name stays.
+        A value that may not exist cannot be copied to another name, so its name stays.
         """
         if prior is None:
             return self._new(name, defined=False)

@@ -1,4 +1,4 @@
-"""Blob versions of a net as Caffe2 counts them, and the maps that are made from them.
+"""Blob versions of a net as Caffe2 counts them, and maps between versions and operators.
 
 Sub-nets in arguments are opaque here: what counts is what an operator declares.
 """
@@ -23,7 +23,7 @@ def get_ssa(net: Message | bytes, blob_versions: BlobVersions | None = None) -> 
     """The versioned inputs and outputs of each operator, and the last version of each blob.
 
     Version 0 is what a blob holds before the net runs; each operator that writes a blob makes the next version, also
-    where it lists the blob twice (both places then show the higher version). In a net without declared inputs, every
+    where it lists the blob twice (both outputs then have the higher version). In a net without declared inputs, every
     blob read before it is written enters ``blob_versions`` at 0. ``blob_versions`` of an earlier net chains the two: it
     is updated in place and returned.
     """
@@ -110,5 +110,5 @@ def get_external_blob_names(
     outputs = dict.fromkeys(name for _, blobs in ssa for name, _ in blobs if name in scope)
     missing = [name for name in inputs if name not in scope]
     if missing:
-        raise BridgeError(f"{proto.name or 'net'} reads what its scope lacks: {', '.join(map(repr, missing))}")
+        raise BridgeError(f"{proto.name or 'net'} reads blobs that its scope lacks: {', '.join(map(repr, missing))}")
     return inputs.keys(), outputs.keys()

@@ -97,7 +97,7 @@ def zeros(like: str, output: str) -> OperatorDef:
 
 
 def gradient_net(net: NetDef, operators: Sequence[OperatorDef], suffix: str = "_grad") -> NetDef:
-    """A body for a gradient. Its name differs from the forward body's: in one workspace a name stands for one net."""
+    """A body for a gradient. Its name differs from that of the forward body: a workspace has one net of a name."""
     result = NetDef()
     result.CopyFrom(net)
     result.name += suffix

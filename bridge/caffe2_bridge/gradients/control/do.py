@@ -103,7 +103,7 @@ def differentiate_do(
 
 
 def _read_outside_what_stays(binding: DoBinding, operators: Iterable[OperatorDef]) -> dict[str, str]:
-    """Have operators read outer blobs that the body never writes in place of their copies, by names of their own.
+    """Make operators read outer blobs that the body never writes instead of their copies, under new names.
 
     When a net runs again, real Caffe2 removes the copies, and what read them reads freed memory. Of the blobs that the
     body writes, the copies alone hold what is needed, but for operands of which the device only matters.

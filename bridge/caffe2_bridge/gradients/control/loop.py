@@ -20,9 +20,9 @@ def while_gradient(op: Forward) -> None:
     value at the end of the iteration, and becomes that of the value before; of a blob that the body only reads it is
     the sum so far. An iteration computes ``<blob>_step_grad``.
 
-    The gradient can read what the body computes in local blobs, and outer blobs as they are at the iteration's end. To
-    run a net again and again, as training does, a body computes on local blobs and copies its results to the outer ones
-    at the end: real Caffe2 replaces its own copies of outer blobs from run to run.
+    The gradient can read what the body computes in local blobs, and the values of outer blobs at the end of the
+    iteration. To run a net again and again, as training does, a body computes on local blobs and copies its results to
+    the outer ones at the end: real Caffe2 replaces its own copies of outer blobs from run to run.
     """
     binding = _body(op)
     given: dict[str, str] = {}
@@ -67,7 +67,7 @@ def while_gradient(op: Forward) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Carriers:
-    """The names of what goes from iteration to iteration; none of those that come in."""
+    """The names of gradients that go from iteration to iteration; they differ from those of incoming gradients."""
 
     taken: frozenset[str]
 
@@ -88,7 +88,9 @@ def _body(op: Forward) -> DoBinding:
     if binding.reuses_workspace:
         raise op.error("the Do of its body has 'reuse_workspace' set, so iterations overwrite what its gradient needs")
     if not binding.copies_external_blobs:
-        raise op.error("the Do of its body lacks 'copy_external_blobs': what its gradient needs is gone after the loop")
+        raise op.error(
+            "the Do of its body lacks 'copy_external_blobs': blobs that its gradient needs are gone after the loop"
+        )
     return binding
 
 
