@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from caffe2_backend.picture.edges import Body, Flow, Operator
+from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
 from caffe2_backend.picture.shape_labels import Extents, Known, extents_of
 from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
 from caffe2_bridge.control import StepOperator, control_of, nets_run_by
@@ -21,13 +21,13 @@ from caffe2_bridge.ssa.outputs import net_outputs
 _DEVICES: Final = {0: "CPU", 1: "CUDA", 2: "MKLDNN", 3: "OpenGL", 4: "OpenCL", 5: "IDEEP", 6: "HIP", 7: "FPGA"}
 _ONE_OF_A_KIND: Final = {0, 2, 5}
 # Arguments worth their room in a picture.
-_TOLD: Final = (
+_SHOWN: Final = (
     "kernel", "kernels", "kernel_h", "kernel_w", "stride", "strides", "stride_h", "stride_w", "pad", "pads", "dilation",
     "dilations", "group", "axis", "axes", "shape", "dims", "to", "k",
 )  # fmt: skip
-_MOST_TOLD: Final = 4
+_MAX_ARGUMENTS: Final = 4
 _LONGEST_STATE: Final = 26
-_MOST_ITEMS: Final = 6
+_MAX_ITEMS: Final = 6
 
 
 def sketch_model(model: Model) -> Sketch:
@@ -43,7 +43,7 @@ def sketch_model(model: Model) -> Sketch:
     flow = Flow(_title(model, view), parameters, extents.given)
     inputs = [name for name in model.inputs if name not in parameters]
     outputs = net_outputs(model.predict_net)
-    flow.draw(Body(view.name, tuple(reader.operators(view, extents.operators, None)), inputs, outputs))
+    flow.draw(DrawnNet(view.name, tuple(reader.operators(view, extents.operators, None)), inputs, outputs))
     return flow.sketch
 
 
@@ -60,11 +60,11 @@ def _size(parameter: Parameter) -> str:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Reads nets as what is drawn of them: without ``objects``, and the operators that make those."""
+    """Converts nets to what is drawn of them: without ``objects`` and the operators that make those."""
 
     objects: frozenset[str]
 
-    def operators(self, net: NetView, extents: Extents, outer: DeviceOption | None) -> Iterator[Operator]:
+    def operators(self, net: NetView, extents: Extents, outer: DeviceOption | None) -> Iterator[DrawnOperator]:
         device = net.proto.device_option if net.proto.HasField("device_option") else outer
         for op in net.ops:
             if makes_object(op.proto):
@@ -72,7 +72,7 @@ class _Reader:
             own = op.proto.device_option if op.proto.HasField("device_option") else device
             known = extents.get(op.index, Known([""] * len(op.outputs)))
             outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.objects]
-            yield Operator(
+            yield DrawnOperator(
                 op.type,
                 self._without_objects(op.inputs),
                 [name for name, _ in outputs],
@@ -83,7 +83,7 @@ class _Reader:
                 tuple(self._bodies(op, known.bodies, own)),
             )
 
-    def _bodies(self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None) -> Iterator[Body]:
+    def _bodies(self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None) -> Iterator[DrawnNet]:
         for name, net in nets_run_by(op):
             if not net.op:
                 continue
@@ -91,7 +91,7 @@ class _Reader:
             results = self._without_objects(net_outputs(net))
             operators = tuple(self.operators(view, extents.get(name, {}), device))
             rows, result_rows = _links(op)
-            yield Body(name, operators, (), results, rows, result_rows)
+            yield DrawnNet(name, operators, (), results, rows, result_rows)
 
     def _without_objects(self, names: Iterable[str]) -> list[str]:
         return [name for name in names if name not in self.objects]
@@ -106,8 +106,8 @@ def _device(option: DeviceOption | None) -> str:
 def _arguments(op: OpView) -> tuple[str, ...]:
     """The arguments that say most, in one line."""
     by_name = {arg.name: arg for arg in op.proto.arg}
-    told = [f"{name} {text}" for name in _TOLD if name in by_name and (text := _value(by_name[name]))]
-    return (", ".join(told[:_MOST_TOLD]),) if told else ()
+    texts = [f"{name} {text}" for name in _SHOWN if name in by_name and (text := _value(by_name[name]))]
+    return (", ".join(texts[:_MAX_ARGUMENTS]),) if texts else ()
 
 
 def _value(arg: Argument) -> str:
@@ -115,7 +115,7 @@ def _value(arg: Argument) -> str:
         return str(arg.i)
     if arg.HasField("s"):
         return shortened(arg.s.decode("utf-8", "replace"), 12)
-    return str(list(arg.ints)) if 0 < len(arg.ints) <= _MOST_ITEMS else ""
+    return str(list(arg.ints)) if 0 < len(arg.ints) <= _MAX_ITEMS else ""
 
 
 def _links(op: OpView) -> tuple[dict[str, str], dict[str, str]]:

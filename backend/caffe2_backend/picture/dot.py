@@ -15,7 +15,7 @@ _ACCELERATORS: Final = ("#cfe8cf", "#fbe3b8", "#e5d6f2", "#f8d3cb", "#cdeaea", "
 _PAPER: Final = ("#ffffff", "#f6f6f2")  # bodies, in turns by depth
 _SMALL, _LARGE = 9, 11
 _MOST_LINES: Final = 8
-_BIG_PICTURE: Final = 400  # nodes, above which graphviz is told to hurry: curves and few crossings take long
+_BIG_PICTURE: Final = 400  # nodes; above, graphviz gets faster settings, as curves and few crossings take long
 _QUICK: Final = "splines=polyline, nslimit=2, mclimit=0.5"
 
 

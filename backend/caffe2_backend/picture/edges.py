@@ -1,4 +1,4 @@
-"""Drawing nets: what is the same for Caffe2's and ONNX's. A blob is followed by its name from its last writer."""
+"""Drawing of nets, for Caffe2 and ONNX alike: an edge for each blob, from its last writer to each reader."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _LONGEST_LINE: Final = 34  # characters
 
 
 @dataclass(frozen=True)
-class Body:
-    """A net inside of an operator.
+class DrawnNet:
+    """A net as it is drawn: the whole, or the body of an operator.
 
     Attributes:
-        name: what the operator calls it.
-        operators: what it does.
-        inputs: blobs that it is given, shown even where nothing reads them.
-        outputs: blobs that it gives.
-        notes: what an input is to the operator, by name: a state, a piece of a sequence.
+        name: of the net, or of the operator's argument.
+        operators: its operators.
+        inputs: its inputs, drawn even if no operator reads them.
+        outputs: its outputs.
+        notes: the roles of inputs by name, such as a state or a row of a sequence.
         result_notes: the same for outputs.
     """
 
     name: str
-    operators: Sequence[Operator]
+    operators: Sequence[DrawnOperator]
     inputs: Sequence[str] = ()
     outputs: Sequence[str] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Operator:
-    """An operator as it is drawn. ``extents`` are its outputs' shapes as text, empty where they are not known."""
+class DrawnOperator:
+    """An operator as it is drawn. ``extents`` are the shapes of its outputs as text, empty if unknown."""
 
     type: str
     inputs: Sequence[str]
@@ -44,12 +44,12 @@ class Operator:
     lines: tuple[str, ...] = ()
     name: str = ""
     device: str = ""
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[DrawnNet, ...] = ()
 
 
 @dataclass
 class _Origin:
-    """Where a blob comes from. Its label stands at the first edge that leaves, the others have it as a tooltip."""
+    """The node that a blob comes from. Its first edge is labelled, further ones have the label as a tooltip."""
 
     key: str
     extent: str = ""
@@ -58,9 +58,9 @@ class _Origin:
 
 @dataclass
 class _Frame:
-    """A net while it is drawn: its box, where its blobs come from, and the nodes that it begins with."""
+    """A net while it is drawn: its box, the origins of its blobs, and its first nodes."""
 
-    net: Body
+    net: DrawnNet
     box: Box
     parameters: set[str]  # blobs that are parameters here: not written, not given under the same name
     around: set[str] = field(default_factory=set)  # blobs of the nets around this one
@@ -68,11 +68,11 @@ class _Frame:
     begin: list[str] = field(default_factory=list)
 
     def flowing(self, names: Sequence[str]) -> list[str]:
-        """Those of the blobs that come along an edge."""
+        """The blobs that are drawn as edges."""
         return [name for name in dict.fromkeys(names) if name and name not in self.parameters]
 
-    def read_by(self, operator: Operator) -> list[str]:
-        """The blobs that come to an operator along edges: its inputs, and what its bodies take from around them."""
+    def read_by(self, operator: DrawnOperator) -> list[str]:
+        """The blobs with edges to an operator: its inputs, and those that its bodies capture."""
         known = self.around.union(self.origins, self.net.inputs)
         return self.flowing([*operator.inputs, *(name for name in _taken(operator.bodies) if name in known)])
 
@@ -81,9 +81,9 @@ class Flow:
     """Draws nets into a sketch.
 
     Args:
-        title: what stands above the picture.
-        parameters: blobs that are no nodes but lines of the operators that read them, with what is told of each.
-        given: what is told of the blobs that a net is given.
+        title: of the picture.
+        parameters: blobs that are drawn as lines of the operators that read them, with their shapes as text.
+        given: shapes of the net's inputs as text.
     """
 
     def __init__(self, title: str, parameters: Mapping[str, str], given: Mapping[str, str]) -> None:
@@ -92,12 +92,12 @@ class Flow:
         self._given = given
         self._keys = count()
 
-    def draw(self, net: Body) -> None:
+    def draw(self, net: DrawnNet) -> None:
         """Draw a net as the whole picture."""
         self._net(_Frame(net, self.sketch.whole, set(self._parameters)))
 
     def _net(self, frame: _Frame) -> tuple[list[str], list[str]]:
-        """Draw a net: the keys of the nodes that it begins with, and of those that it ends with."""
+        """Draw a net; return the keys of its first and last nodes."""
         net = frame.net
         for name in frame.flowing(net.inputs):
             self._origin(frame, name)
@@ -110,7 +110,7 @@ class Flow:
             self._edge(origin, ends[-1], name, origin.extent)
         return frame.begin, ends
 
-    def _step(self, frame: _Frame, operator: Operator) -> None:
+    def _step(self, frame: _Frame, operator: DrawnOperator) -> None:
         start, end = self._operator(frame, operator)
         names = frame.read_by(operator)
         for name in names:
@@ -118,20 +118,20 @@ class Flow:
             self._edge(origin, start, name, _label(name, origin.extent))
         if not names:
             frame.begin.append(start)
-        for name, told in zip(operator.outputs, operator.extents or [""] * len(operator.outputs), strict=True):
+        for name, extent in zip(operator.outputs, operator.extents or [""] * len(operator.outputs), strict=True):
             frame.parameters.discard(name)
-            frame.origins[name] = _Origin(end, told)
+            frame.origins[name] = _Origin(end, extent)
 
     def _origin(self, frame: _Frame, name: str) -> _Origin:
-        """Where a blob comes from: a blob that nothing has written yet, the net is given."""
+        """The origin of a blob; one that no operator has written yet is an input."""
         if name not in frame.origins:
             key = self._pill(frame.box, name, Kind.INPUT, frame.net.notes.get(name, ""))
             frame.begin.append(key)
             frame.origins[name] = _Origin(key, labelled=True)
         return frame.origins[name]
 
-    def _operator(self, frame: _Frame, operator: Operator) -> tuple[str, str]:
-        """Draw an operator: the keys of the nodes where its inputs go and where its outputs come from."""
+    def _operator(self, frame: _Frame, operator: DrawnOperator) -> tuple[str, str]:
+        """Draw an operator; return the keys of the nodes of its inputs and of its outputs."""
         shown_inside = set(_read_in(operator.bodies))
         weights = [n for n in dict.fromkeys(operator.inputs) if n in frame.parameters and n not in shown_inside]
         lines = (*operator.lines, *_parameter_lines({name: self._parameters[name] for name in weights}))
@@ -169,16 +169,16 @@ class Flow:
         return f"n{next(self._keys)}"
 
 
-def _read_in(bodies: Sequence[Body]) -> Iterator[str]:
-    """What operators of bodies read, at any depth."""
+def _read_in(bodies: Sequence[DrawnNet]) -> Iterator[str]:
+    """The blobs that operators of bodies read, at any depth."""
     for body in bodies:
         for operator in body.operators:
             yield from operator.inputs
             yield from _read_in(operator.bodies)
 
 
-def _taken(bodies: Sequence[Body]) -> Iterator[str]:
-    """What bodies read that they neither make nor are given."""
+def _taken(bodies: Sequence[DrawnNet]) -> Iterator[str]:
+    """The blobs that bodies capture: they read them, and neither write them nor have them as inputs."""
     for body in bodies:
         made = {*body.inputs, *body.notes}
         for operator in body.operators:
@@ -188,13 +188,13 @@ def _taken(bodies: Sequence[Body]) -> Iterator[str]:
 
 
 def _label(name: str, extent: str) -> str:
-    """What stands at an edge: on one line where that is short."""
+    """The label of an edge, on one line if it is short."""
     parts = [part for part in (shortened(name), extent) if part]
     return ("  " if sum(map(len, parts)) <= _LONGEST_LINE else "\n").join(parts)
 
 
 def _parameter_lines(extents: Mapping[str, str]) -> Iterator[str]:
-    """A line for each parameter; those that differ in the end of their names only share one: ``bn_{s,b}  64``."""
+    """A line for each parameter; those that differ only in the ends of their names share one: ``bn_{s,b}  64``."""
     alike: dict[str, list[str]] = {}
     for name, extent in extents.items():
         alike.setdefault(extent, []).append(name)
@@ -211,7 +211,7 @@ def _common_start(one: str, other: str) -> str:
     return one[: next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))]
 
 
-def _story(operator: Operator) -> str:
+def _story(operator: DrawnOperator) -> str:
     lines = [
         f"{operator.type} {operator.name}".rstrip(),
         f"inputs: {', '.join(operator.inputs) or 'none'}",

@@ -9,12 +9,12 @@ from typing import Final
 import onnx
 
 from caffe2_backend.admission import load_graph
-from caffe2_backend.picture.edges import Body, Flow, Operator
+from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
 from caffe2_backend.picture.sketch import Sketch, extent, shortened
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_frontend.interop.shape_inference import infer_shapes
 
-_TOLD: Final = (
+_SHOWN: Final = (
     "kernel_shape",
     "strides",
     "pads",
@@ -27,8 +27,8 @@ _TOLD: Final = (
     "hidden_size",
     "mode",
 )
-_MOST_TOLD: Final = 4
-_MOST_ITEMS: Final = 6
+_MAX_ATTRIBUTES: Final = 4
+_MAX_ITEMS: Final = 6
 _SHAPE_BYTES: Final = 1024  # larger tensors say nothing of shapes, and need not go through the inference
 
 
@@ -52,7 +52,9 @@ def sketch_onnx(path: Path) -> Sketch:
     inputs = [value.name for value in graph.input if value.name not in constants]
     extents = _extents(model)
     flow = Flow(title, constants, extents)
-    flow.draw(Body(graph.name, tuple(_operators(graph.node, extents)), inputs, [value.name for value in graph.output]))
+    flow.draw(
+        DrawnNet(graph.name, tuple(_operators(graph.node, extents)), inputs, [value.name for value in graph.output])
+    )
     return flow.sketch
 
 
@@ -112,7 +114,7 @@ def _extents(model: onnx.ModelProto) -> dict[str, str]:
     graph.initializer.extend(small)
     try:
         inferred = infer_shapes(model)
-    except onnx.shape_inference.InferenceError:  # a picture needs no shapes: what is wrong, a checker tells
+    except onnx.shape_inference.InferenceError:  # a picture needs no shapes: a checker reports the error
         inferred = model
     return {
         value.name: _extent(value.type.tensor_type)
@@ -132,10 +134,10 @@ def _dim(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     return dim.dim_value if dim.HasField("dim_value") else dim.dim_param
 
 
-def _operators(nodes: Sequence[onnx.NodeProto], extents: Mapping[str, str]) -> Iterator[Operator]:
+def _operators(nodes: Sequence[onnx.NodeProto], extents: Mapping[str, str]) -> Iterator[DrawnOperator]:
     for node in nodes:
         if not _is_constant(node):
-            yield Operator(
+            yield DrawnOperator(
                 node.op_type,
                 node.input,
                 node.output,
@@ -148,8 +150,8 @@ def _operators(nodes: Sequence[onnx.NodeProto], extents: Mapping[str, str]) -> I
 
 def _attributes(node: onnx.NodeProto) -> tuple[str, ...]:
     by_name = {attribute.name: attribute for attribute in node.attribute}
-    told = [f"{name} {text}" for name in _TOLD if name in by_name and (text := _text(by_name[name]))]
-    return (", ".join(told[:_MOST_TOLD]),) if told else ()
+    texts = [f"{name} {text}" for name in _SHOWN if name in by_name and (text := _text(by_name[name]))]
+    return (", ".join(texts[:_MAX_ATTRIBUTES]),) if texts else ()
 
 
 def _text(attribute: onnx.AttributeProto) -> str:
@@ -159,14 +161,14 @@ def _text(attribute: onnx.AttributeProto) -> str:
         return f"{attribute.f:g}"
     if attribute.type == onnx.AttributeProto.STRING:
         return shortened(attribute.s.decode("utf-8", "replace"), 12)
-    return str(list(attribute.ints)) if 0 < len(attribute.ints) <= _MOST_ITEMS else ""
+    return str(list(attribute.ints)) if 0 < len(attribute.ints) <= _MAX_ITEMS else ""
 
 
-def _bodies(node: onnx.NodeProto, extents: Mapping[str, str]) -> Iterator[Body]:
+def _bodies(node: onnx.NodeProto, extents: Mapping[str, str]) -> Iterator[DrawnNet]:
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             graph = attribute.g
             inputs = [value.name for value in graph.input]
-            yield Body(
+            yield DrawnNet(
                 attribute.name, tuple(_operators(graph.node, extents)), inputs, [value.name for value in graph.output]
             )

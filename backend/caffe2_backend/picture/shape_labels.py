@@ -29,14 +29,14 @@ Extents = dict[int, Known]
 
 @dataclass(frozen=True)
 class ModelExtents:
-    """The extents of what a net is given, by name, and of what its operators make."""
+    """The extents of a net's inputs, by name, and of its operators' outputs."""
 
     given: Mapping[str, str] = field(default_factory=dict)
     operators: Extents = field(default_factory=dict)
 
 
 def extents_of(model: Model) -> ModelExtents:
-    """What the export's inference knows; where it does not get through a net, what the init net says of its inputs."""
+    """The extents from the export's shape inference; if the export fails, those of inputs from the init net."""
     texts: dict[str, str] = {}
     renamed = None
     # As a loop, a recurrent net has a body, and so shapes in it; fused, more may be known of its results.
@@ -60,7 +60,7 @@ def _has_bodies(net: NetDef) -> bool:
 def _analyzed(model: Model, form: Recurrent) -> Export | None:
     try:
         return analyze(model, options=ExportOptions(recurrent=form))
-    except BridgeError:  # a picture needs no shapes: what is wrong with the net, the check tells
+    except BridgeError:  # a picture needs no shapes: the check reports the error
         return None
 
 

@@ -92,13 +92,13 @@ class Colouring:
 
 
 _LONGEST: Final = 30
-# Names that are made up for dims of which nothing is known: they say no more than "?".
+# Generated names of unknown dims, shown as "?".
 _NAMELESS: Final = re.compile(r".*_dim_\d+|unk__\d+")
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 
 
 def shortened(name: str, longest: int = _LONGEST) -> str:
-    """A name with its middle left out where it is long: its end tells names apart best."""
+    """Shorten a long name in the middle, as names differ most at their ends."""
     if len(name) <= longest:
         return name
     head = longest // 4

@@ -1,4 +1,4 @@
-"""Certificates: a fused recurrent operator run against the step net that it stands for, on inputs made to hurt.
+"""Certificates: fused recurrent operators run against the step nets that they replace, on extreme inputs.
 
 The matching of step nets is exact algebra; a certificate shows in numbers that it, and the runtime's operator, are
 right: the operator is cut out of the net with its parameters and its input projection, exported fused and as a Scan,
@@ -33,7 +33,7 @@ _SEED: Final = 2018
 
 @dataclass(frozen=True)
 class Certificate:
-    """What became of one RecurrentNetwork.
+    """The result for one RecurrentNetwork.
 
     ``fused``: whether it is exported as a fused operator; if not, ``reason`` says why. ``cases`` is how many inputs
     were tried, ``worst`` the largest absolute difference between the two forms, ``agrees`` whether all are within rtol
@@ -58,7 +58,7 @@ class Certificate:
 def certify(model: Model) -> list[Certificate]:
     """Certify every RecurrentNetwork of a model's predict net, in order.
 
-    Raises RunError where onnxruntime cannot run a form.
+    Raises RunError if onnxruntime cannot run a form.
     """
     net = NetView(model.predict_net)
     return [_certify(model, net, op) for op in net.ops if op.type == "RecurrentNetwork"]
@@ -87,7 +87,7 @@ def _certify(model: Model, net: NetView, op: OpView) -> Certificate:
 
 
 def _cut(model: Model, net: NetView, op: OpView) -> Model:
-    """The operator alone, with the fully connected layer that makes its input sequence, if one does."""
+    """The operator alone, with the fully connected layer that computes its input sequence, if there is one."""
     made = next((o for o in reversed(net.ops[: op.index]) if op.inputs[0] in o.outputs), None)
     ops = [made] if made is not None and made.type == "FC" else []
     small = NetDef(name=net.name, op=[o.proto for o in (*ops, op)])

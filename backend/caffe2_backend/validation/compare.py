@@ -1,4 +1,4 @@
-"""How far two values are apart, and how far they may be."""
+"""Differences of values, and tolerances."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Tolerance:
     atol: float
 
     def at_depth(self, depth: int) -> Tolerance:
-        """The tolerance after ``depth`` operators: rounding adds up as a random walk does, at most eightfold here."""
+        """The tolerance after ``depth`` operators: rounding errors grow as a random walk, here at most eightfold."""
         factor = min(math.sqrt(max(depth, 1)), _GROWS_UNTIL)
         return Tolerance(self.rtol * factor, self.atol * factor)
 
 
-# A hundred roundings or so; what a matrix product over some hundred elements loses.
+# About a hundred rounding errors: the loss of a matrix product over some hundred elements.
 TOLERANCES: Final[Mapping[str, Tolerance]] = {
     "float16": Tolerance(1e-2, 1e-3),
     "float32": Tolerance(1e-4, 1e-5),
@@ -43,14 +43,14 @@ class Difference:
 
     Attributes:
         agrees: the verdict.
-        reason: why not, in words; empty where it agrees.
+        reason: why not; empty if it agrees.
         dtype: the reference's dtype; shape: its shape.
-        rtol: the tolerance that was asked for, as atol.
+        rtol: the relative tolerance; atol: the absolute one.
         max_abs: largest absolute difference of elements that are finite on both sides.
         max_rel: largest of the same relative to the reference's element.
         max_ulp: largest of the same in units in the last place of the reference's element; 0 for other than floats.
         wrong: how many elements are beyond the tolerance, of ``size``.
-        nan_agrees: whether NaN is at the same places; inf_agrees: the same for infinities and their signs.
+        nan_agrees: whether NaN has the same positions; inf_agrees: the same for infinities and their signs.
         worst: the index of the element that is furthest off.
         histogram: counts of differences by power of ten, from 1e-20 (and less) to 1e3 (and more).
     """
@@ -86,7 +86,7 @@ def compare(
 ) -> Difference:
     """How ``actual`` differs from ``expected``.
 
-    Shapes and dtypes must be equal; so must integers, bools, texts, and the scales of Int8 tensors where both sides
+    Shapes and dtypes must be equal; so must integers, bools, strings, and the scales of Int8 tensors if both sides
     have one. NaN equals NaN, an infinity equals itself.
     """
     if isinstance(expected, Int8Tensor) and isinstance(actual, Int8Tensor):
@@ -106,7 +106,7 @@ def compare(
 
 
 def same_kind(expected: Array | Int8Tensor, actual: Array | Int8Tensor) -> Difference:
-    """Whether shape and dtype are equal: all that is to be compared of what is drawn at random."""
+    """Compare shape and dtype only, which is all that can be compared of random values."""
     a = expected.data if isinstance(expected, Int8Tensor) else np.asarray(expected)
     b = actual.data if isinstance(actual, Int8Tensor) else np.asarray(actual)
     reason = _kind(a, b)
@@ -146,7 +146,7 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
         off = np.where(finite, np.abs(x - y), 0.0)
         unit = np.abs(np.spacing(np.where(finite, a, 0).astype(a.dtype))).astype(np.float64)
         relative = np.where(off > 0, off / np.abs(x), 0.0)
-        relative[~np.isfinite(relative)] = 0.0  # beside a zero, nothing is relative
+        relative[~np.isfinite(relative)] = 0.0  # relative to zero the difference is undefined
         good = np.where(finite, off <= allowed.atol + allowed.rtol * np.abs(x), (x == y) | (np.isnan(x) & np.isnan(y)))
     wrong = int(a.size - np.count_nonzero(good))
     ranked = np.where(finite, off, np.where(good, 0.0, np.inf))
@@ -172,7 +172,7 @@ def _histogram(off: Array) -> tuple[int, ...]:
 
 
 def first_row(expected: Array | Int8Tensor, actual: Array | Int8Tensor, **options: Any) -> int | None:
-    """The first index along axis 0 whose rows disagree: the timestep, for sequences. None where there is none."""
+    """The first index along axis 0 whose rows disagree: the timestep, for sequences. None if all agree."""
     a = expected.data if isinstance(expected, Int8Tensor) else expected
     b = actual.data if isinstance(actual, Int8Tensor) else actual
     if a.shape != b.shape or a.dtype != b.dtype or not a.ndim:

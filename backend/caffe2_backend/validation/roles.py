@@ -14,7 +14,7 @@ from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 Kind = Literal["image info", "anchors", "boxes", "probabilities", "positive"]
-# The shape of a blob by its name, None where it is not known yet.
+# Returns the shape of a blob; None if it is unknown.
 Shapes: TypeAlias = Callable[[str], tuple[int, ...] | None]
 
 
@@ -144,8 +144,8 @@ def op_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[tuple
 
     Args:
         op: the operator.
-        names: what it reads, under the names that roles are wanted for.
-        shapes: of what is there already.
+        names: its inputs, under the names to which roles are assigned.
+        shapes: of blobs that exist.
     """
     yield from _lookup_roles(op, names, shapes)
     position = _SEQUENCES.get(op.type, len(names))
@@ -153,7 +153,7 @@ def op_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[tuple
         yield names[position], Role(steps=True)
     if op.type == "RecurrentNetwork":
         states = RecurrentNetwork(op).initial_ids
-        # Of what the loop reads beside its input and states, integers are lengths.
+        # Other integer operands than the input and the states are lengths.
         yield from ((name, Role(steps=True)) for i, name in enumerate(names[1:], 1) if i not in states)
     if op.type in ("LabelCrossEntropy", "SoftmaxWithLoss") and len(names) > 1:
         scores = shapes(names[0])

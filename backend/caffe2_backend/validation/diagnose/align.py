@@ -1,4 +1,11 @@
-"""Two ONNX models laid side by side: which value of one stands where which value of the other stands."""
+"""Alignment of two ONNX models: pairs of values that play the same role.
+
+The models compute almost the same, but names, order and some nodes differ. Seeds are the inputs and outputs, by name,
+and then values with equal digests: the digest of a value is a hash of everything it is computed from (a Merkle hash:
+operator type, attributes, digests of the operands), without or with the contents of constants. From these pairs the
+alignment grows until nothing changes: forwards, to the only node on either side whose operands are paired; backwards,
+to the operands of paired nodes, first those that come from nodes of one kind, and one other pair at a time.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +24,13 @@ _COMMUTATIVE: Final = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal", "Max
 
 @dataclass
 class Alignment:
-    """Pairs of values that are no constants: ``left`` by value of the left model, ``right`` the other way."""
+    """Pairs of values other than constants: ``left`` maps values of the first model, ``right`` those of the second."""
 
     left: dict[ir.Value, ir.Value] = field(default_factory=dict)
     right: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def add(self, one: ir.Value, other: ir.Value) -> bool:
-        """Pair two values; False where either has a partner, or is a constant."""
+        """Pair two values; return False if either has a partner, or is a constant."""
         if one in self.left or other in self.right or constant(one) is not None or constant(other) is not None:
             return False
         self.left[one], self.right[other] = other, one
@@ -31,10 +38,10 @@ class Alignment:
 
 
 def align_by_name(one: ir.Model, other: ir.Model) -> Alignment:
-    """Values of one name that come from a like node: right where both models are exports of one tool."""
+    """Pair values of equal names, first those from similar nodes: right for two exports of the same tool."""
     found = _interfaces(one, other)
     known = {value.name: value for value in every_value(one.graph)}
-    for like in (True, False):  # what has the same name and is made otherwise comes second
+    for like in (True, False):  # values of equal names from different nodes come second
         for value in every_value(other.graph):
             partner = known.get(value.name)
             if partner is not None and (_alike(partner, value) or not like):
@@ -43,15 +50,15 @@ def align_by_name(one: ir.Model, other: ir.Model) -> Alignment:
 
 
 def align_by_contents(one: ir.Model, other: ir.Model) -> Alignment:
-    """As :func:`align_by_structure`, but first those values of which everything before is the same, constants too."""
+    """As :func:`align_by_structure`, but first pair values whose digests are equal with the contents of constants."""
     return _align(one, other, (True, False))
 
 
 def align_by_structure(one: ir.Model, other: ir.Model) -> Alignment:
-    """Values that are computed alike, whatever they are called.
+    """Pair values that are computed in the same way, regardless of names.
 
-    First those of which everything before is the same but the constants' contents; then what follows from the pairs so
-    far, from operands to results and from results to operands.
+    First those with equal digests without the contents of constants; then what follows from the pairs so far, from
+    operands to results and from results to operands.
     """
     return _align(one, other, (False,))
 
@@ -76,7 +83,7 @@ def _align(one: ir.Model, other: ir.Model, passes: Sequence[bool]) -> Alignment:
 
 
 def _interfaces(one: ir.Model, other: ir.Model) -> Alignment:
-    """Inputs and outputs of the outer graphs, by name."""
+    """Pair inputs and outputs of the outer graphs, by name."""
     found = Alignment()
     for ours, theirs in ((one.graph.inputs, other.graph.inputs), (one.graph.outputs, other.graph.outputs)):
         known = {value.name: value for value in ours}
@@ -97,7 +104,7 @@ def _kind(node: ir.Node) -> tuple[str, str, int]:
     return node.domain, node.op_type, len(node.outputs)
 
 
-# What is computed alike has one digest.
+# Digests.
 
 
 def _by_digest(model: ir.Model, *, contents: bool) -> Mapping[str, list[ir.Value]]:
@@ -143,11 +150,11 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-# What follows from pairs.
+# Growth.
 
 
 def _forwards(one: ir.Model, other: ir.Model, found: Alignment) -> None:
-    """A node whose operands are paired with another's, and that is the only such one, is paired with it."""
+    """Pair nodes whose operands are paired, if each is the only such node of its model."""
     known = defaultdict(list)
     for node in ir.traversal.RecursiveGraphIterator(one.graph):
         known[_signature(node, found, left=True)].append(node)
@@ -174,7 +181,7 @@ def _signature(node: ir.Node, found: Alignment, *, left: bool) -> tuple[object, 
 
 
 def _backwards(found: Alignment, *, like: bool) -> None:
-    """Operands of paired nodes are paired where they come from ``like`` nodes; else the first that can be."""
+    """Pair operands of paired nodes: all that come from similar nodes if ``like``, else the first one possible."""
     waiting = list(found.left.items())
     while waiting:
         one, other = waiting.pop()
@@ -192,7 +199,7 @@ def _backwards(found: Alignment, *, like: bool) -> None:
 
 
 def _pair_nodes(one: ir.Node, other: ir.Node, found: Alignment) -> None:
-    """Their results, and of their bodies what goes in and what comes out."""
+    """Pair the results of two nodes, and the inputs and outputs of their bodies."""
     for a, b in zip(one.outputs, other.outputs, strict=True):
         found.add(a, b)
     for name, attribute in one.attributes.items():
@@ -210,7 +217,7 @@ def _pair_formals(one: ir.Node, other: ir.Node, ours: ir.Graph, theirs: ir.Graph
     if len(ours.inputs) == len(theirs.inputs):
         for a, b in zip(ours.inputs, theirs.inputs, strict=True):
             found.add(a, b)
-    elif one.op_type == "Scan":  # what is scanned may be more on one side
+    elif one.op_type == "Scan":  # the number of scanned inputs may differ
         known = dict(zip(other.inputs, theirs.inputs, strict=True))
         for outer, formal in zip(one.inputs, ours.inputs, strict=True):
             partner = known.get(found.left.get(outer)) if outer is not None else None
@@ -219,7 +226,7 @@ def _pair_formals(one: ir.Node, other: ir.Node, ours: ir.Graph, theirs: ir.Graph
 
 
 def _operands(one: ir.Node, other: ir.Node, found: Alignment) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Operands that may be partners: by position; of commutative nodes, what is left over."""
+    """Candidate pairs of operands: by position; of commutative nodes, among those that are not paired yet."""
     ours: Sequence[ir.Value | None] = one.inputs
     theirs: Sequence[ir.Value | None] = other.inputs
     if one.op_type in _COMMUTATIVE:
@@ -240,7 +247,7 @@ def _operands(one: ir.Node, other: ir.Node, found: Alignment) -> Iterator[tuple[
 
 
 def unpaired_nodes(model: ir.Model, pairs: Mapping[ir.Value, ir.Value]) -> int:
-    """Nodes of a model of which no result has a partner; ``pairs`` are that side's."""
+    """The number of nodes without a paired result; ``pairs`` are those of this model."""
     return sum(
         not any(value in pairs for value in node.outputs) for node in ir.traversal.RecursiveGraphIterator(model.graph)
     )

@@ -1,4 +1,4 @@
-"""ONNX models in one form, so that two of them can be laid side by side."""
+"""Canonical form of ONNX models, in which two of them can be aligned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caffe2_backend.validation.diagnose.expand_rnn import expand_recurrent
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.bodies import bodies
 
-# What one folded constant may hold: more is computed where it is used, as it was.
+# Maximum number of elements of a folded constant; larger ones are still computed by their node.
 _MOST_FOLDED: Final = 1 << 26
 _RANDOM: Final = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -22,12 +22,12 @@ _RANDOM: Final = frozenset(
 
 
 def canonical(model: onnx.ModelProto) -> ir.Model:
-    """A model that computes the same: functions inlined, LSTM, GRU and RNN written out, constants folded.
+    """An equivalent model in canonical form: functions inlined, LSTM, GRU and RNN expanded, constants folded.
 
-    Every constant is an initializer of the outer graph, and every value has a name of its own. Raises RunError where
-    the model is no valid one.
+    Every constant is an initializer of the outer graph, and every value has a unique name. Raises RunError if the model
+    is not valid.
     """
-    # What onnx_ir makes of a protobuf shares its tensors, and another name of one is written there.
+    # onnx_ir shares the tensors of the protobuf, and renaming an initializer would change them.
     own = onnx.ModelProto()
     own.CopyFrom(model)
     try:
@@ -40,20 +40,20 @@ def canonical(model: onnx.ModelProto) -> ir.Model:
         common.IdentityEliminationPass()(made)
         common.RemoveUnusedNodesPass()(made)
     except (ir.passes.PassError, ir.serde.SerdeError) as error:
-        raise RunError(f"the model cannot be brought into one form with another: {error}") from error
+        raise RunError(f"the model cannot be brought into canonical form: {error}") from error
     name_apart(made)
     return made
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """The tensor of an initializer that is no input as well."""
+    """The tensor of an initializer that is not an input as well; None for any other value."""
     if value is None or not value.is_initializer() or value.is_graph_input():
         return None
     return value.const_value
 
 
 def name_apart(model: ir.Model) -> None:
-    """Give every value a name of its own, also across bodies; those of the outer graph's inputs and outputs stay."""
+    """Rename values so that names are unique, also across bodies; inputs and outputs of the outer graph keep theirs."""
     taken = {str(value.name) for value in (*model.graph.inputs, *model.graph.outputs)}
     kept = {id(value) for value in (*model.graph.inputs, *model.graph.outputs)}
     for value in every_value(model.graph):
@@ -69,7 +69,7 @@ def name_apart(model: ir.Model) -> None:
 
 
 def rename(graph: ir.Graph, value: ir.Value, name: str) -> None:
-    """Another name; initializers are known by theirs."""
+    """Rename a value; initializers are registered by name."""
     if value.is_initializer():
         graph.initializers.pop(str(value.name))
         value.name = name
@@ -79,7 +79,7 @@ def rename(graph: ir.Graph, value: ir.Value, name: str) -> None:
 
 
 def every_value(graph: ir.Graph) -> list[ir.Value]:
-    """Initializers, formal inputs and what nodes write, of the graph and its bodies."""
+    """Initializers, formal inputs and outputs of nodes, of the graph and its bodies."""
     found = [*graph.initializers.values()]
     for inner in (graph, *graph.subgraphs()):
         found += [value for value in inner.inputs if not value.is_initializer()]
@@ -88,7 +88,7 @@ def every_value(graph: ir.Graph) -> list[ir.Value]:
 
 
 def _fold(model: ir.Model) -> None:
-    """Replace nodes of which every operand is a constant."""
+    """Replace nodes whose operands are all constants by their results."""
     opset = model.opset_imports.get("", model.opset_imports.get("ai.onnx", 1))
     for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
         if not _is_foldable(node):

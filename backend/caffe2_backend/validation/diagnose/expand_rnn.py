@@ -1,4 +1,4 @@
-"""ONNX's LSTM, GRU and RNN written out as a Scan, gate by gate, as ONNX's definition of them says."""
+"""Expansion of ONNX's LSTM, GRU and RNN to a Scan, gate by gate, following the equations of ONNX's specification."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-# The metadata of nodes that a recurrent operator was written out in: its type.
+# Metadata key of nodes of an expansion: the type of the recurrent operator.
 EXPANDED: Final = "expanded"
-# What stands there of a node that only picks an initial state.
+# Its value for nodes that only select an initial state.
 STATE: Final = "state"
 Emit = Callable[..., Any]
 
@@ -19,16 +19,16 @@ _STATES: Final[Mapping[str, int]] = {"LSTM": 2, "GRU": 1, "RNN": 1}
 _DEFAULTS: Final[Mapping[str, tuple[str, ...]]] = {
     "LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",),
 }  # fmt: skip
-# Those that need no alpha and beta.
+# Activations without alpha and beta.
 _PLAIN: Final = {name.lower(): name for name in ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")}
 _DIRECTIONS: Final = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 
 
 def expand_recurrent(model: ir.Model) -> int:
-    """Replace every LSTM, GRU and RNN that can be written out; how many were.
+    """Expand every LSTM, GRU and RNN for which it is possible, and return their number.
 
-    Values outside of the loop are the inputs' products, [T,N,H] for each gate; inside are the gates of one step, [N,H].
-    Batch-first layouts and activations with parameters of their own stay as they are.
+    Outside of the loop are the products of the inputs, [T,N,H] for each gate; inside, the gates of one step, [N,H].
+    Nodes with batch-first layout, or with activations that have parameters, are not changed.
     """
     nodes = [node for node in ir.traversal.RecursiveGraphIterator(model.graph) if can_expand(node)]
     for node in nodes:
@@ -37,7 +37,7 @@ def expand_recurrent(model: ir.Model) -> int:
 
 
 def can_expand(node: ir.Node) -> bool:
-    """Whether a node is an LSTM, GRU or RNN that :func:`expand_recurrent` writes out."""
+    """Whether a node is an LSTM, GRU or RNN that :func:`expand_recurrent` expands."""
     if node.domain not in ("", "ai.onnx") or node.op_type not in _GATES or node.attributes.get_int("layout"):
         return False
     names = node.attributes.get_strings("activations", ())
@@ -46,7 +46,7 @@ def can_expand(node: ir.Node) -> bool:
 
 
 class _Nodes:
-    """Nodes in order. Their values are named after ``prefix``, in order too: the same node gives the same names."""
+    """Nodes in order. Values are numbered after ``prefix``, so that equal nodes lead to equal names."""
 
     def __init__(self, prefix: str, metadata: Mapping[str, str]) -> None:
         self.prefix, self._metadata, self.nodes = prefix, metadata, list[ir.Node]()
@@ -83,7 +83,7 @@ class _Cell:
         return self._node.inputs[index] if index < len(self._node.inputs) else None
 
     def expand(self) -> None:
-        """Put the nodes in the place of the node."""
+        """Replace the node by its expansion."""
         found = [self._direction(d, back) for d, back in enumerate(self._directions)]
         emit, one = self._out.emit, self._out.const(np.array([1], np.int64))
         zero = self._out.const(np.array([0], np.int64))
@@ -101,7 +101,7 @@ class _Cell:
         ir.convenience.replace_nodes_and_values(graph, self._node, [self._node], self._out.nodes, outputs, new)
 
     def _direction(self, d: int, back: bool) -> tuple[ir.Value, list[ir.Value]]:
-        """The rows of all steps, [T,N,H], and the last states, [N,H]."""
+        """One direction: the outputs of all steps, [T,N,H], and the last states, [N,H]."""
         emit, const = self._out.emit, self._out.const
         x, lengths = self._node.inputs[0], self._input(4)
         index = const(np.array(d, np.int64))
@@ -166,7 +166,7 @@ class _Cell:
         return ir.Graph(formal, [*after, steps], nodes=inner.nodes, name=f"{self._kind}_{d}_step")
 
     def _gate(self, inner: _Nodes, name: str, *addends: Any, activation: str) -> Any:
-        """The activation of a sum."""
+        """The activation of a (clipped) sum."""
         total = None
         for addend in addends:
             if addend is not None:

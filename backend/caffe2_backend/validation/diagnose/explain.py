@@ -1,8 +1,13 @@
-"""The second stage of a lock step: which operator of the net it is, where a net and an ONNX model disagree.
+"""Explanation of a divergence between a net and an ONNX model: the operator of the net, and the cause.
 
-A fresh export of the net and the ONNX model are brought into one form and laid side by side; then they run in lock
-step, node against node. The node that is wrong differs from its counterpart in something that can be named, and the
-counterpart comes from an operator of the net.
+The second stage of a lockstep:
+
+1. Export the net afresh, in each form of recurrent nets, and bring the export and the model into canonical form.
+2. Align their values, by name, by structure or by contents, and run both in lockstep, node against node. Of all forms
+   and alignments the one with the fewest nodes that are unpaired or wrong is taken.
+3. The first wrong node differs from its counterpart in its type, an attribute, an operand or a constant. The
+   counterpart's recorded location is the operator of the net; a constant is traced back to parameters and arguments by
+   changing these in the net and exporting again (see parameter_origins).
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from caffe2_backend.validation.diagnose.align import (
 from caffe2_backend.validation.diagnose.canonical import canonical, constant, every_value, rename
 from caffe2_backend.validation.diagnose.expand_rnn import EXPANDED, STATE
 from caffe2_backend.validation.diagnose.node_origins import find_place, first_step, is_inside
-from caffe2_backend.validation.diagnose.parameter_origins import Origin, differing, find_origins
+from caffe2_backend.validation.diagnose.parameter_origins import ParameterOrigin, differing, find_origins
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.lockstep.reference_feeder import PointPair, ReferenceFeeder, points_of
 from caffe2_backend.validation.lockstep.steps import Points
@@ -45,12 +50,15 @@ _ALIGNERS: Final = (align_by_name, align_by_structure, align_by_contents)
 
 @dataclass(frozen=True)
 class Fresh:
-    """A fresh export of the net beside the candidate: one of the ways to lay them side by side.
+    """A fresh export of the net, aligned with the candidate.
 
     Attributes:
-        export: of the net, canonical; candidate: the same, its values called as their counterparts.
-        pairs: what the lock step saw; wrong: those that disagree, in the export's order.
-        score: how many nodes have no counterpart, or do not compute the same; the fewest is the best.
+        form: of recurrent nets in the export.
+        export: the export, in canonical form.
+        candidate: the model in canonical form, its values renamed to those of their counterparts.
+        points: all values of the export.
+        wrong: the pairs that disagree, in the export's order.
+        score: how many nodes have no counterpart, or compute something else; the alignment with the lowest is used.
         missing: how many of the export's nodes have no counterpart.
     """
 
@@ -63,29 +71,29 @@ class Fresh:
     missing: int
 
     @property
-    def tells(self) -> bool:
-        """Whether the models are alike at all: whether most of the export's nodes have a counterpart."""
+    def is_conclusive(self) -> bool:
+        """Whether the models are similar: at least half of the export's nodes have a counterpart."""
         return 2 * self.missing <= sum(1 for _ in _nodes(self.export))
 
 
 def explain(
     net: Side, model: Side, case: Case, expected: Points, found: Divergence, tolerances: Mapping[str, Tolerance]
 ) -> tuple[Divergence, PointPair | None]:
-    """A divergence with the operator, the step and the cause as sharp as can be told.
+    """Find the operator, the step and the cause of a divergence.
 
     Args:
         net: the side that is a net.
         model: the side that is an ONNX model.
-        case: what they ran on.
+        case: the inputs.
         expected: the values of the net.
-        found: what the first stage found.
+        found: the divergence from the first stage.
         tolerances: by dtype.
 
-    Returns the divergence, and the nodes that differ; ``found`` as it was, and None, where nothing sharper can be told.
+    Returns the divergence, and the nodes that differ; ``found`` and None if nothing more precise is found.
     """
     assert isinstance(net.model, Model)
     fresh = _best(net.model, model, case, tolerances)
-    if fresh is None or not fresh.tells:
+    if fresh is None or not fresh.is_conclusive:
         return found, None
     if not fresh.wrong:
         if fresh.score:
@@ -112,7 +120,7 @@ def explain(
     ), pair  # fmt: skip
 
 
-# Side by side.
+# Alignment.
 
 
 def _best(net: Model, model: Side, case: Case, tolerances: Mapping[str, Tolerance]) -> Fresh | None:
@@ -139,7 +147,7 @@ def _best(net: Model, model: Side, case: Case, tolerances: Mapping[str, Toleranc
 
 
 def _export(net: Model, like: onnx.ModelProto, form: Recurrent) -> onnx.ModelProto | None:
-    """The export of a net with the inputs, outputs and opset that a model has; None where there is none."""
+    """Export a net with the inputs, outputs and opset of a model; None if it cannot be exported."""
     weights = {tensor.name for tensor in like.graph.initializer}
     described = {v.name: _described(v) for v in like.graph.input if v.name not in weights and v.name in net.inputs}
     opset = next((known.version for known in like.opset_import if known.domain in ("", "ai.onnx")), None)
@@ -183,19 +191,19 @@ def _lock_step(
     feeder = ReferenceFeeder(points, one.model, tolerances)
     try:
         points_of(other, case.inputs, feeder)
-    except RunError:  # what was seen before it counts
+    except RunError:  # the values before the error count
         alone += 1
     wrong = feeder.wrong()
     score = missing + alone + len({pair.expected.name for pair in wrong})
     return Fresh(form, export, candidate, points, tuple(wrong), score, missing)
 
 
-# What differs.
+# Differences of the wrong node.
 
 
 @dataclass
 class NodeDifference:
-    """What a node has otherwise than its counterpart: constants (name in the export, right, wrong), and the rest."""
+    """How a node differs from its counterpart: constants (name in the export, right, wrong), and the rest in words."""
 
     constants: list[tuple[str, Array, Array]] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
@@ -224,7 +232,7 @@ def _compare_nodes(fresh: Fresh, pair: PointPair) -> NodeDifference:
 
 
 def _operands(ours: ir.Node, theirs: ir.Node) -> list[tuple[ir.Value | None, ir.Value | None]]:
-    """By position; of two operands that may change places, in the order that fits."""
+    """Operands by position; of commutative operators in the order in which more names are equal."""
     one, other = list(ours.inputs), list(theirs.inputs)
     count = max(len(one), len(other))
     one += [None] * (count - len(one))
@@ -259,7 +267,7 @@ def _producer(model: ir.Model, name: str) -> ir.Node | None:
 
 def _name(value: ir.Value | None) -> str:
     if value is None:
-        return "absent"
+        return "missing"
     return "a constant" if constant(value) is not None else repr(value.name)
 
 
@@ -267,10 +275,10 @@ def _short(array: Array) -> str:
     return np.array2string(array, threshold=8, separator=", ").replace("\n", "")
 
 
-# Back to the net.
+# The operators of the net.
 
 
-def _origins(net: Model, model: Side, fresh: Fresh, name: str, right: Array, wrong: Array) -> list[Origin]:
+def _origins(net: Model, model: Side, fresh: Fresh, name: str, right: Array, wrong: Array) -> list[ParameterOrigin]:
     def build(changed: Model) -> Array | None:
         assert isinstance(model.model, onnx.ModelProto)
         export = _export(changed, model.model, fresh.form)
@@ -281,9 +289,9 @@ def _origins(net: Model, model: Side, fresh: Fresh, name: str, right: Array, wro
 
 
 def _places(
-    net: Model, model: Side, expected: Points, fresh: Fresh, pair: PointPair, origins: list[Origin]
+    net: Model, model: Side, expected: Points, fresh: Fresh, pair: PointPair, origins: list[ParameterOrigin]
 ) -> list[str]:  # fmt: skip
-    """The operators of the net that are equally right, most likely one."""
+    """The operators of the net that explain the difference, most likely one."""
     here = pair.expected.place
     whole = [origin for origin in origins if origin.whole] or origins
     found: dict[str, None] = {}
@@ -294,7 +302,7 @@ def _places(
     if found:
         return list(found)
     node = _producer(fresh.export, pair.expected.name)
-    before = _reads_something_new(fresh, pair)
+    before = _replaced_operand(fresh, pair)
     if node is not None and before is not None and is_inside(before, here):
         return [before]
     if node is None or pair.expected.walked or pair.expected.op_type not in _LOOPS:
@@ -308,8 +316,8 @@ def _places(
     return [find_place(expected, fresh.points, pair.expected)]
 
 
-def _reads_something_new(fresh: Fresh, pair: PointPair) -> str | None:
-    """Where the node reads a value that has no counterpart: the place of what it should read. That has been changed."""
+def _replaced_operand(fresh: Fresh, pair: PointPair) -> str | None:
+    """If the node reads a value without counterpart: the location of the operator that computes what it should read."""
     ours, theirs = (_producer(model, pair.expected.name) for model in (fresh.export, fresh.candidate))
     if ours is None or theirs is None or ours.op_type != theirs.op_type:
         return None
@@ -322,7 +330,7 @@ def _reads_something_new(fresh: Fresh, pair: PointPair) -> str | None:
 
 
 def _operators_of_constants(net: Model, model: Side, fresh: Fresh, node: ir.Node) -> list[str]:
-    """The operators whose parameters a node reads: of a product, the FC; of products that were joined, all of them."""
+    """The operators whose parameters a node reads: the FC of a product, or all those whose products were merged."""
     found = dict[str, None]()
     for value in node.inputs:
         tensor = constant(value)
@@ -338,7 +346,7 @@ def _step(
     model: Side, case: Case, expected: Points, operator: str, fresh: Fresh, found: Divergence,
     tolerances: Mapping[str, Tolerance],
 ) -> int | None:  # fmt: skip
-    """The step in which the operator is wrong first; None for one outside of loops."""
+    """The first step in which the operator is wrong; None for one outside of loops."""
     outside = all(not point.iterations for point in expected if point.place == operator)
     if outside and _type_of(operator) not in _LOOPS:
         return None

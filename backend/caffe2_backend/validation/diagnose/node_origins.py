@@ -1,4 +1,4 @@
-"""Where in a net a node of its export comes from, by what it computes."""
+"""Origins of an export's nodes in the net, by the values that they compute."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from caffe2_backend.validation.lockstep.steps import Point, Points
 
 
 def is_inside(place: str, outer: str) -> bool:
-    """Whether a place is in a body of another."""
+    """Whether a location is within a body of another."""
     return place.startswith(f"{outer} > ")
 
 
 def find_place(expected: Points, points: Points, node: Point) -> str:
-    """The operator that a node stands for.
+    """The operator that a node originates from.
 
-    Nodes say the operator that they come from. What was made of a whole RecurrentNetwork says only that one: then it is
-    the operator in it that writes the first value which is the node's, or is computed from it.
+    Nodes record the location of their operator; those of a fused RecurrentNetwork only that of the whole. Then it is
+    the operator in its body that writes the first value equal to the node's, or to one computed from the node's.
 
     Args:
         expected: every value of the net.
@@ -53,11 +53,11 @@ def find_place(expected: Points, points: Points, node: Point) -> str:
 def first_step(
     expected: Points, place: str, pairs: Iterable[tuple[Any, Any]], tolerances: Mapping[str, Tolerance]
 ) -> int | None:
-    """The first step in which values differ that hold a row of every step.
+    """The first step in which values with a row for each step differ.
 
     Args:
-        expected: every value of the net: they tell how many steps there are.
-        place: of the operator with the loop, or of one in it.
+        expected: every value of the net, from which the number of steps follows.
+        place: location of the operator with the loop, or of one in its body.
         pairs: right and wrong values.
         tolerances: by dtype.
     """
@@ -72,26 +72,26 @@ def first_step(
 
 
 def _values_inside(expected: Points, place: str) -> dict[Any, list[tuple[str, Any]]]:
-    """What the operators in a body write, as flat arrays: at each step, and the steps one after the other."""
+    """The values of the operators in a body, as flat arrays: of each step, and of all steps stacked."""
     found = defaultdict(list)
     steps = defaultdict(list)
     for point in expected:
         if isinstance(point.value, Int8Tensor) or point.walked or not is_inside(point.place, place):
             continue
-        if _tells(point.value):
+        if _is_significant(point.value):
             found[_key(point.value, point.iterations)].append((point.place, point.value.reshape(-1)))
         if point.iterations:
             steps[point.place, point.name, point.iterations[:-1]].append(point.value)
     for (inner, _, outer), values in steps.items():
-        if _tells(values[-1]):
+        if _is_significant(values[-1]):
             found[_key(values[-1], outer)].append((inner, values[-1].reshape(-1)))
-        if len({value.shape for value in values}) == 1 and _tells(whole := np.stack(values)):
+        if len({value.shape for value in values}) == 1 and _is_significant(whole := np.stack(values)):
             found[_key(whole, outer)].append((inner, whole.reshape(-1)))
     return found
 
 
-def _tells(value: Any) -> bool:
-    """Whether equality with a value means something: floats that are not all one number."""
+def _is_significant(value: Any) -> bool:
+    """Whether equality with a value is significant: floats that are not all equal."""
     return bool(value.dtype.kind == "f" and value.size > 1 and np.ptp(value))
 
 

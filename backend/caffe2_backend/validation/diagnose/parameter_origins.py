@@ -1,4 +1,10 @@
-"""What of a net a constant of its export is made of, found by changing the net and exporting it again."""
+"""Origins of an export's constant: the parameters and arguments of the net that it is computed from.
+
+They are found by experiment, as an export may transpose, merge and fold parameters in any way: change parameters,
+export again, and see whether the elements of the constant that are wrong change. Groups of parameters are tested and
+halved (binary search), so that the number of exports grows with the logarithm of their number. For a float argument,
+the constant is assumed to be linear in it: one changed export yields the slope, and so the value that explains it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ from caffe2_bridge.netdef.parameters import Array, Parameter
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-# The constant in the export of a net; None where that net has no export, or the export no such constant.
+# The constant in the export of a net; None if the net cannot be exported, or the export has no such constant.
 Build = Callable[[Model], Array | None]
 # Arguments with a default that exports add to constants.
 _ADDED: Final = {"LSTMUnit": ("forget_bias",)}
@@ -25,13 +31,13 @@ _EXACT: Final[Mapping[str, int]] = {"float32": 1 << 24, "float64": 1 << 53, "flo
 
 
 @dataclass(frozen=True)
-class Origin:
+class ParameterOrigin:
     """A parameter, or an argument of an operator.
 
     Attributes:
-        what: in words.
+        what: a description.
         name: of the parameter; empty for an argument.
-        places: of the operators that read it.
+        places: locations of the operators that read it.
         whole: whether a change of it alone explains every element that differs.
     """
 
@@ -41,17 +47,17 @@ class Origin:
     whole: bool
 
 
-def find_origins(net: Model, build: Build, right: Array, wrong: Array) -> list[Origin]:
-    """What explains that a constant is ``wrong`` where it should be ``right``.
+def find_origins(net: Model, build: Build, right: Array, wrong: Array) -> list[ParameterOrigin]:
+    """Find the parameters and arguments that explain why a constant is ``wrong`` and not ``right``.
 
     Args:
         net: the net.
-        build: gives the constant of the same export of a net of other values.
+        build: returns the constant in the export of a changed net.
         right: the constant in the net's own export.
-        wrong: the constant that is there instead; of any shape.
+        wrong: the constant to explain; of any shape.
 
-    Arguments come first: that one number explains all elements is the stronger statement. Then parameters in the order
-    of the net. A sum of two parameters has both: either explains it.
+    Arguments come first, as one number that explains all elements is stronger evidence; then parameters in the order of
+    the net. For a sum of two parameters both are returned, as either explains it.
     """
     same = right.shape == wrong.shape
     differs = differing(right, wrong) if same else np.ones(right.shape, bool)
@@ -62,12 +68,12 @@ def find_origins(net: Model, build: Build, right: Array, wrong: Array) -> list[O
     for name, changed in sorted(touching.items(), key=lambda item: order.get(item[0], len(order))):
         whole = bool((differing(right, changed) | ~differs).all())
         places = tuple(dict.fromkeys(place for read, place in _reads(net) if read == name))
-        found.append(Origin(_in_words(net, build, name, right, wrong, differs), name, places, whole))
+        found.append(ParameterOrigin(_describe(net, build, name, right, wrong, differs), name, places, whole))
     return found
 
 
 def differing(one: Array, other: Array) -> Array:
-    """Where two arrays of one shape differ; NaN is NaN."""
+    """Where two arrays of one shape differ; NaN equals NaN."""
     same: Array = one == other
     if one.dtype.kind == "f" and other.dtype.kind == "f":
         same = same | (np.isnan(one) & np.isnan(other))
@@ -75,7 +81,7 @@ def differing(one: Array, other: Array) -> Array:
 
 
 def _touching(net: Model, build: Build, right: Array, differs: Array, names: Sequence[str]) -> dict[str, Array]:
-    """The parameters of which one of the elements that differ is made, by halving; the constant with each changed."""
+    """The parameters that affect an element that differs, by binary search, and the constant with each one changed."""
     if not names:
         return {}
     changed = build(_changed(net, names, _grown))
@@ -88,8 +94,8 @@ def _touching(net: Model, build: Build, right: Array, differs: Array, names: Seq
     return _touching(net, build, right, differs, first) | _touching(net, build, right, differs, second)
 
 
-def _arguments(net: Model, build: Build, right: Array, wrong: Array) -> Iterator[Origin]:
-    """Float arguments of which another value gives just what is there."""
+def _arguments(net: Model, build: Build, right: Array, wrong: Array) -> Iterator[ParameterOrigin]:
+    """Float arguments of which another value yields exactly the wrong constant."""
     differs = differing(right, wrong)
     for path, place, op, name in _float_arguments(net.predict_net, Location(NetView(net.predict_net).name), ()):
         value = op.args.number(name, default=0.0)
@@ -102,7 +108,7 @@ def _arguments(net: Model, build: Build, right: Array, wrong: Array) -> Iterator
         step = float(steps.mean())
         again = build(_with_argument(net, path, name, value + step))
         if again is not None and np.allclose(again, wrong, rtol=1e-5, atol=1e-6, equal_nan=True):
-            yield Origin(
+            yield ParameterOrigin(
                 f"argument {name!r} is {_number(value + step)}, not {_number(value)}", "", (str(place),), whole=True
             )
 
@@ -132,14 +138,14 @@ def _with_argument(net: Model, path: tuple[Any, ...], name: str, value: float) -
 
 
 def _ops(net: NetDef, place: Location) -> Iterator[tuple[OpView, Location, list[tuple[str, NetDef]]]]:
-    """Operators with their places and bodies."""
+    """Operators with their locations and bodies."""
     for op in NetView(net).ops:
         here = Location(place.net, op.index, op.type, op.name, place.path)
         yield op, here, [(arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n")]
 
 
 def _reads(net: Model) -> list[tuple[str, str]]:
-    """Blobs and places of the operators that read them, those that have bodies left out, in the order of the net."""
+    """Blobs and locations of the operators that read them, without operators with bodies, in the order of the net."""
     found: list[tuple[str, str]] = []
 
     def walk(inner: NetDef, place: Location) -> None:
@@ -164,7 +170,7 @@ def _changed(net: Model, names: Sequence[str], change: Callable[[Array], Array])
 
 
 def _grown(array: Array) -> Array:
-    """Every element another one, and none of another sign: variances stay variances."""
+    """Change every element and keep its sign, so that variances remain valid."""
     grown: Array = (array + np.where(array < 0, -1, 1) * (1 + np.abs(array))).astype(array.dtype)
     return grown
 
@@ -173,11 +179,11 @@ def _numbered(array: Array) -> Array:
     return np.arange(1, array.size + 1, dtype=array.dtype).reshape(array.shape)
 
 
-def _in_words(net: Model, build: Build, name: str, right: Array, wrong: Array, differs: Array) -> str:
-    """How many elements differ, and which the first is: of the parameter, where the constant is its elements moved."""
+def _describe(net: Model, build: Build, name: str, right: Array, wrong: Array, differs: Array) -> str:
+    """How many elements differ, and the first: its index in the parameter, if the constant is a permutation of it."""
     parameter = net.init.parameters[name]
     if right.shape != wrong.shape:
-        return f"parameter {name!r}: of shape {list(wrong.shape)}, not {list(right.shape)}"
+        return f"parameter {name!r} has shape {list(wrong.shape)}, not {list(right.shape)}"
     many = f"{int(differs.sum())} of {differs.size} elements differ"
     if parameter.size >= _EXACT.get(parameter.dtype.name, 0) or not differs.any():
         return f"parameter {name!r}: {many}"

@@ -20,7 +20,7 @@ _MARKS: Final = {"agree": "agree", "disagree": "disagree", "could not run": "cou
 
 
 def write_page(report: ValidationReport, path: str | Path, picture: str = "") -> None:
-    """Write the report, with the ``picture`` of the model where there is one.
+    """Write the report, with the ``picture`` of the model if there is one.
 
     An existing file is replaced once the new one is complete. Raises OSError.
     """
@@ -77,7 +77,7 @@ def _divergence(found: Divergence) -> str:
 
 
 def _optimization(fault: OptimizationFault) -> str:
-    head = "<b class='disagree'>No operator differs by itself</b>"
+    head = "<b class='disagree'>No single operator differs</b>"
     return f"<div class='card divergence'>{head}<br>{escape(str(fault))}</div>"
 
 
@@ -127,7 +127,7 @@ def _point_title(result: BlobResult) -> str:
 
 
 def _plot(points: Sequence[tuple[str, int, float, str]], what: str) -> str:
-    """Points by (colour, x, error, title); the error in powers of ten, what is equal on the lowest line."""
+    """Points by (colour, x, error, title); the error in powers of ten, equal values on the lowest line."""
     last = max((x for _, x, _, _ in points), default=0) or 1
 
     def across(x: float) -> float:

@@ -1,4 +1,4 @@
-"""What a runtime is to the validation."""
+"""The interface of runtimes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Loaded(Protocol):
         """Run once.
 
         Args:
-            inputs: values by name; names that the model lacks are not used.
-            outputs: what to give; None for the model's own outputs. Blobs that are no tensors are left out.
+            inputs: values by name; names that are not inputs of the model are ignored.
+            outputs: names; None for the model's own outputs. Blobs that are not tensors are left out.
 
-        Raises RunError where the run fails or an input is missing.
+        Raises RunError if the run fails or an input is missing.
         """
         ...
 
@@ -35,22 +35,22 @@ class Runtime(Protocol):
 
     Attributes:
         name: as users write it.
-        form: ``onnx`` where :meth:`load` takes a ModelProto, ``caffe2`` where it takes a Model.
+        form: ``onnx`` if :meth:`load` takes a ModelProto, ``caffe2`` if it takes a Model.
     """
 
     name: str
     form: Form
 
     def missing(self) -> str:
-        """Why it cannot be used here; empty where it can."""
+        """Why the runtime cannot be used; empty if it can."""
         ...
 
     def versions(self) -> dict[str, str]:
-        """Versions of what it is made of, by name."""
+        """Versions of its parts, by name."""
         ...
 
     def load(self, model: AnyModel) -> Loaded:
-        """Make a model ready to run. Raises RunError where the runtime cannot take it."""
+        """Prepare a model to run. Raises RunError if the runtime refuses it."""
         ...
 
 

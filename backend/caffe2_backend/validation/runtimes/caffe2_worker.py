@@ -146,16 +146,16 @@ class Server:
             self.workspace.FeedBlob(name, value)
 
     def fetch(self, name: str) -> Any:
-        """The value of a blob; None where it is no tensor."""
+        """The value of a blob; None if it is not a tensor."""
         try:
             value = self.workspace.FetchBlob(name)
-        except Exception:  # noqa: BLE001 - Caffe2 says in no other way that a blob is no tensor
+        except Exception:  # noqa: BLE001 - Caffe2's only way to report that a blob is not a tensor
             value = None
         if isinstance(value, np.ndarray):
             return value
         try:
             quantized = self.workspace.FetchInt8Blob(name)
-        except Exception:  # noqa: BLE001 - nor that it is no Int8 tensor
+        except Exception:  # noqa: BLE001 - nor an Int8 tensor
             return None
         return quantized.data, quantized.scale, quantized.zero_point
 
@@ -200,5 +200,5 @@ def main(memory: int) -> None:
 
 
 if __name__ == "__main__":
-    del sys.path[0]  # this file's folder: what lies beside it is not for this Python
+    del sys.path[0]  # this file's folder, whose other modules are for another version of Python
     main(int(sys.argv[1]))

@@ -28,7 +28,7 @@ def install_oracle(folder: Path | None = None, python: str | None = None) -> Pat
         folder: where to; None takes ``CAFFE2_ORACLE_DIR``, else ``~/.cache/caffe2-oracle``.
         python: a CPython 3.8; None takes ``PYTHON38``, else one on PATH or one that pyenv has.
 
-    Raises RunError where there is no CPython 3.8, or the installation fails.
+    Raises RunError if CPython 3.8 is not installed, or the installation fails.
     """
     target = cache_folder() if folder is None else folder
     oracle = target / "bin" / "python"

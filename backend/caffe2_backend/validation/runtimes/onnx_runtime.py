@@ -37,7 +37,7 @@ class OnnxRuntime:
             real_device(self.device, SessionOptions())
         except RunError as error:
             return str(error)
-        return "" if self.device == "cpu" or cuda_devices() else "there is no CUDA device"
+        return "" if self.device == "cpu" or cuda_devices() else "no CUDA device is available"
 
     def versions(self) -> dict[str, str]:
         """See Runtime."""

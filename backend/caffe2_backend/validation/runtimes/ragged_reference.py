@@ -1,6 +1,6 @@
 """LSTM, GRU and RNN of the reference evaluator with ``sequence_lens``, which its own ignore.
 
-Each row of the batch runs by itself, cut to its length; what is beyond the length is zero, as ONNX says.
+Each row of the batch runs separately, cut to its length; outputs beyond the length are zero, as ONNX specifies.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def cache_folder() -> Path:
 
 
 def find_python() -> Path | None:
-    """The Python that has real Caffe2: $CAFFE2_PYTHON, else that of the cache folder; None where there is none."""
+    """The Python that has real Caffe2: $CAFFE2_PYTHON, else that of the cache folder; None if it is not installed."""
     named = os.environ.get("CAFFE2_PYTHON")
     if named:
         return Path(named)
@@ -69,7 +69,7 @@ class Caffe2:
         """See Runtime."""
         if self._python is None:
             return f"real Caffe2 is not installed: {HINT}"
-        return "" if self._python.is_file() else f"there is no Python at {self._python}"
+        return "" if self._python.is_file() else f"Python {self._python} does not exist"
 
     def versions(self) -> dict[str, str]:
         """See Runtime. Starts the process."""
