@@ -1,4 +1,4 @@
-"""Control flow: If, While, Do and ONNXWhile as ONNX's If and Loop.
+"""Control flow: If, AsyncIf, While, Do and ONNXWhile as ONNX's If and Loop.
 
 The bodies of If and While run in the workspace around them: they see every blob, and every blob that they write can be
 read after them. The net of a Do sees the blobs that are bound to names of its own, and nothing else.
@@ -29,7 +29,11 @@ _CONDITION = {0: TensorInfo(ir.DataType.BOOL, (1,))}
 
 @family.converts("CreateScope")
 def create_scope(op: Op) -> tuple[None]:
-    """A stack of workspaces is no tensor: the operators that use it are inlined. A new stack holds no locals."""
+    """CreateScope() -> scope.
+
+    The scope is a stack of workspaces, not a tensor; the Do operators that use it are inlined. A new stack is empty:
+    blobs that an earlier one of this name kept are forgotten.
+    """
     for name in op.view.outputs:
         for blob in [blob for blob in op.scope.blobs if blob.startswith(_local(name, ""))]:
             del op.scope.blobs[blob]
@@ -38,7 +42,10 @@ def create_scope(op: Op) -> tuple[None]:
 
 @family.converts("If", "AsyncIf", expects=_CONDITION)
 def conditional(op: Op) -> tuple[Value | None, ...]:
-    """What one branch leaves alone has the value it had before."""
+    """If | AsyncIf(condition, *inputs; then_net[, else_net]) -> outputs.
+
+    Blobs that only one branch writes keep their previous value in the other.
+    """
     condition = op.input(0)
     control = If(op.view)
     nets = [body.net for body in control.bodies.values()]
@@ -69,7 +76,11 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
 
 @family.converts("While", expects=_CONDITION)
 def while_loop(op: Op) -> tuple[Value | None, ...]:
-    """The condition net runs before each iteration, the first one too; without one, the body changes the condition."""
+    """While(condition, *inputs; loop_net[, cond_net]) -> outputs.
+
+    cond_net computes the condition before each iteration, including the first; without it loop_net does. All blobs that
+    either net writes and that exist before the loop are carried.
+    """
     *tests, body = While(op.view).bodies.values()
     nets = [body.net, *(test.net for test in tests)]
     for test in tests:
@@ -94,9 +105,10 @@ def while_loop(op: Op) -> tuple[Value | None, ...]:
 
 @family.converts("Do")
 def do(op: Op) -> tuple[Value | None, ...]:
-    """The last input and output are the stack of workspaces; the others are bound to inner names by index.
+    """Do(*inputs, scope; net, inner_blobs, outer_blobs_idx, reuse_workspace=0) -> *outputs, scope.
 
-    With ``reuse_workspace`` the blobs of the net that are not bound stay in the workspace for the next Do that uses it.
+    inner_blobs are bound to the outer blobs at outer_blobs_idx in the concatenation of inputs and outputs. With
+    reuse_workspace the other blobs of the net are kept for the next Do on the same scope.
     """
     op.args.ignore("copy_external_blobs", "saved_fwd_blobs")
     control = Do(op.view)
@@ -119,7 +131,7 @@ def do(op: Op) -> tuple[Value | None, ...]:
 
 
 def _local(workspace: str, blob: str) -> str:
-    """The name under which a blob of a workspace that is used again is kept outside of it."""
+    """The outer name of a blob that is kept in a reused workspace."""
     return f"{workspace}/{blob}"
 
 
@@ -129,10 +141,12 @@ def _locals(control: Do) -> dict[str, str]:
 
 @family.converts("ONNXWhile")
 def onnx_while(op: Op) -> tuple[Value, ...]:
-    """ONNX's Loop in Caffe2's clothes: trip count, condition and carried values come in by position.
+    """ONNXWhile(trip_count, condition, *initial; body, has_trip_count=0, has_cond=0, num_loop_carried_deps=-1, ...).
 
-    What is stacked must have one row an iteration: Caffe2 puts those behind one another, and makes no new dim. Where
-    the loop does not run, Caffe2 leaves int32 there, whatever the type; here it has the type that it has otherwise.
+    The outputs are the final carried values and the stacked ones; the remaining arguments are save_scopes and
+    disable_scopes=0. The operands correspond to those of ONNX's Loop. Stacked values must have one row per iteration,
+    as Caffe2 concatenates them without a new dim. For a loop of no iterations Caffe2 leaves int32 there; here the
+    element type is that of the body.
     """
     op.args.ignore("save_scopes")
     control = OnnxWhile(op.view)
@@ -163,7 +177,7 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
 
 
 def _refuse_outer_changes(op: Op, body: NetDef, carried: Sequence[str]) -> None:
-    """A body without scopes writes into the net around it, in every iteration; here only what is carried does."""
+    """Refuse a body without scopes that writes outer blobs which the loop does not carry."""
     for name in written_blobs(body):
         if name not in carried and op.scope.is_known(name):
             op.unsupported(
@@ -180,7 +194,7 @@ def _one_row(op: Op, value: Value) -> Value:
 
 
 def written_blobs(net: NetDef) -> list[str]:
-    """Blobs that a net writes into the workspace it runs in: those of branches and loops in it too, and kept locals."""
+    """The blobs that a net writes in its workspace, including those of its branches and loops, and kept locals."""
     names: list[str] = []
     for op in NetView(net).ops:
         names += op.outputs
@@ -195,7 +209,10 @@ def written_blobs(net: NetDef) -> list[str]:
 def _settled_loop(
     op: Op, trips: Value | None, go: Value | None, names: Sequence[str], initial: Sequence[Value], step: Step
 ) -> list[Value]:
-    """A Loop whose states have the shapes that hold in every iteration: dims that change are unknown."""
+    """Emit a Loop whose states have the shapes that hold in every iteration; dims that change are unknown.
+
+    The body is emitted again, with the shapes that the previous attempt yielded, until these no longer change.
+    """
     shapes = [value.shape for value in initial]
     seen: list[Value] = []
 
@@ -224,7 +241,7 @@ def _found(op: Op, name: str) -> Value:
 
 
 def _bound(op: Op) -> tuple[Value | None, ...]:
-    """The operator's outputs as its bodies left them."""
+    """The values of the operator's outputs after its bodies."""
     return tuple(op.scope.find(name) for name in op.view.outputs)
 
 
@@ -235,7 +252,7 @@ def _require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
 
 
 def _require_defined(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> None:
-    """What only the loop writes must not be read after it: the loop may not run at all."""
+    """Refuse blobs that only the loop writes and that are read after it, as the loop may run no iterations."""
     for name in names:
         if _is_read_outside(op, name, nets) and not op.scope.is_opaque(name):
             op.unsupported(f"{name!r} has no value if the loop does not run", code="undefined-blob")

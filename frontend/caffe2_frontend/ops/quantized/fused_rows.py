@@ -1,4 +1,7 @@
-"""Rows of small codes with their scale and bias behind them, as Caffe2's quantized embedding tables hold them."""
+"""Fused rows of quantized embedding tables: the codes of a row, followed by its scale and bias, as bytes.
+
+A code stands for the float ``scale * code + bias``.
+"""
 
 from __future__ import annotations
 
@@ -9,49 +12,54 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.float_bytes import LAYOUTS, floats_from_bytes, floats_to_bytes
 from caffe2_frontend.emit.segments import take_rows
-from caffe2_frontend.emit.shapes import cast, product, reshape, sizes, slice_axis, unsqueeze
+from caffe2_frontend.emit.shapes import END, cast, product, reshape, sizes, slice_axis, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
-
-_END = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
 class FusedRows:
-    """A format: codes of ``bits`` bits, a byte's first in its lowest bits; then scale and bias, floats or halves."""
+    """A format of fused rows.
+
+    Attributes:
+        bits: the bits of a code; the first code of a byte is in its lowest bits.
+        scale_bias_type: the element type of scale and bias, FLOAT or FLOAT16.
+    """
 
     bits: int
-    numbers: ir.DataType
+    scale_bias_type: ir.DataType
 
     @property
     def tail(self) -> int:
-        """How many bytes scale and bias take."""
-        return 2 * LAYOUTS[self.numbers].width
+        """The number of bytes of scale and bias."""
+        return 2 * LAYOUTS[self.scale_bias_type].width
 
     @property
     def per_byte(self) -> int:
-        """How many codes a byte holds."""
+        """The number of codes in a byte."""
         return 8 // self.bits
 
 
 def decode(op: Op, x: Value, rows: FusedRows) -> Value:
-    """The floats of fused rows [..., C]: ``scale * code + bias``."""
+    """Dequantize fused rows, bytes [..., C], to floats."""
     last = op.rank(x) - 1
-    numbers = floats_from_bytes(op, slice_axis(op, x, last, -rows.tail, _END), 2, rows.numbers)
-    scale, bias = op.emit("Split", numbers, axis=-1, num_outputs=2, outputs=2)
+    scale_bias = floats_from_bytes(op, slice_axis(op, x, last, -rows.tail, END), 2, rows.scale_bias_type)
+    scale, bias = op.emit("Split", scale_bias, axis=-1, num_outputs=2, outputs=2)
     codes = unpack(op, slice_axis(op, x, last, 0, -rows.tail), rows)
     return op.emit("Add", op.emit("Mul", codes, scale), bias)
 
 
 def look_up(op: Op, table: Value, indices: Value, rows: FusedRows) -> Value:
-    """The floats of the rows of a table [R, C] that ``indices`` name; only those are decoded."""
+    """Gather the rows of a table [R, C] of fused rows at ``indices``, and dequantize them alone."""
     width = op.static_dim(table, 1)
     if width is not None and width <= rows.tail:
-        op.unsupported(f"rows of {width} bytes hold no codes before scale and bias", code="invalid-operands")
+        op.unsupported(
+            f"rows must have more than the {rows.tail} bytes of scale and bias, not {width}", code="invalid-operands"
+        )
     return decode(op, take_rows(op, table, indices), rows)
 
 
 def unpack(op: Op, data: Value, rows: FusedRows) -> Value:
-    """The codes in bytes [..., B], as floats [..., B * per_byte]."""
+    """Unpack the codes in bytes [..., B] to floats [..., B * per_byte]."""
     if rows.per_byte > 1:
         shifts = op.const(np.arange(0, 8, rows.bits), np.uint8)
         codes = op.emit("BitShift", unsqueeze(op, data, [op.rank(data)]), shifts, direction="RIGHT")
@@ -62,18 +70,19 @@ def unpack(op: Op, data: Value, rows: FusedRows) -> Value:
 
 
 def encode(op: Op, codes: Value, scale: Value, bias: Value, rows: FusedRows) -> Value:
-    """Fused rows of whole numbers [..., C] below ``2 ** bits`` with a scale and a bias a row, [..., 1]."""
-    numbers = floats_to_bytes(op, op.emit("Concat", scale, bias, axis=-1), rows.numbers)
-    return op.emit("Concat", _pack(op, codes, rows), numbers, axis=-1)
+    """Pack integer codes [..., C] below ``2 ** bits``, with scale and bias [..., 1], into fused rows."""
+    tail = floats_to_bytes(op, op.emit("Concat", scale, bias, axis=-1), rows.scale_bias_type)
+    return op.emit("Concat", _pack(op, codes, rows), tail, axis=-1)
 
 
 def _pack(op: Op, codes: Value, rows: FusedRows) -> Value:
+    """Pack codes [..., C] into bytes [..., C / per_byte]: every per_byte-th code, shifted to its bits, is added up."""
     codes = cast(op, codes, ir.DataType.INT32)
     axis = op.const([op.rank(codes) - 1], np.int64)
     packed = None
-    for place in range(rows.per_byte):
-        start, end, step = (op.const([v], np.int64) for v in (place, _END, rows.per_byte))
+    for slot in range(rows.per_byte):
+        start, end, step = (op.const([v], np.int64) for v in (slot, END, rows.per_byte))
         part = codes if rows.per_byte == 1 else op.emit("Slice", codes, start, end, axis, step)
-        part = op.emit("Mul", part, op.const(2 ** (place * rows.bits), np.int32)) if place else part
+        part = op.emit("Mul", part, op.const(2 ** (slot * rows.bits), np.int32)) if slot else part
         packed = part if packed is None else op.emit("Add", packed, part)
     return cast(op, packed, ir.DataType.UINT8) if packed is not None else codes

@@ -1,4 +1,7 @@
-"""Int8 tensors: to and from floats, and operators that move bytes and compute nothing."""
+"""Int8 tensors: quantization, dequantization, constants, and operators that move bytes.
+
+The arguments Y_scale (1.0) and Y_zero_point (0) of all of these are the quantization of the output.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,14 @@ _RANGES: Final = TensorInfo(ir.DataType.INT64, (None,))
 
 @family.converts("Int8Quantize", expects={0: TensorInfo(ir.DataType.FLOAT)})
 def quantize(op: Op) -> Value:
+    """Int8Quantize(X; Y_scale=1.0, Y_zero_point=0) -> Y."""
     x = op.input(0)
-    require_dtype(op, x, (ir.DataType.FLOAT,), "the input")
+    require_dtype(op, x, (ir.DataType.FLOAT,), "X")
     if uses_dnnlowp(op) and "Y_scale" not in op.args:
-        op.unsupported("without Y_scale the scale follows from the data when the net runs")
+        op.unsupported(
+            "Int8Quantize with engine DNNLOWP must have Y_scale: without it the scale depends on the data",
+            hint="set Y_scale and Y_zero_point",
+        )
     how = output_quantization(op, dnnlowp=True)
     if uses_dnnlowp(op):
         return quantize_dnnlowp(op, x, how)
@@ -51,20 +58,26 @@ def quantize(op: Op) -> Value:
 
 @family.converts("Int8Dequantize", expects=_BYTES)
 def dequantize(op: Op) -> Value:
-    x = require_bytes(op, op.input(0), "the input")
+    """Int8Dequantize(qX) -> Y.
+
+    Emitted as arithmetic: onnxruntime 1.31 crashes on a DequantizeLinear whose result a body reads.
+    """
+    x = require_bytes(op, op.input(0), "X")
     how = quantization(op, x)
-    # DequantizeLinear would say the same, but onnxruntime (1.31) dies of one whose result a body reads.
     steps = sub(op, cast(op, x, ir.DataType.FLOAT), how.zero_point)
     return mul(op, steps, how.scale)
 
 
 @family.converts("Int8GivenTensorFill", "Int8GivenIntTensorFill")
 def given(op: Op) -> Outputs:
-    """Bytes, or the int32 of a bias."""
+    """Int8GivenTensorFill | Int8GivenIntTensorFill(; values, shape, Y_scale=1.0, Y_zero_point=0) -> Y.
+
+    The elements are uint8, or int32 (of a bias).
+    """
     return _mark_first(fill.given_tensor(op), stated_quantization(op, dnnlowp=True))
 
 
-# What moves the bytes of an Int8 tensor as those of any other tensor are moved.
+# Operators on Int8 tensors that move elements as their counterparts for other tensors do.
 _MOVES: Final[dict[str, Callable[[Op], Outputs]]] = {
     "Int8ChannelShuffle": image.channel_shuffle,
     "Int8Flatten": shape.flatten_to_matrix,
@@ -75,19 +88,27 @@ _MOVES: Final[dict[str, Callable[[Op], Outputs]]] = {
 
 @family.converts(*_MOVES, expects={0: TensorInfo(BYTE), 1: _RANGES, 2: _RANGES})
 def move(op: Op) -> Outputs:
-    x = require_bytes(op, op.input(0), "the input")
+    """Move elements, with the arguments of the counterpart, and Y_scale and Y_zero_point of the input.
+
+    Int8ChannelShuffle(X; group, order="NHWC") | Int8Flatten(X; axis=1) | Int8Transpose(X; axes) -> Y.
+    Int8Reshape(data[, new_shape]; shape) -> reshaped, old_shape.
+    """
+    x = require_bytes(op, op.input(0), "X")
     how = preserved_quantization(op, x)
     if op.type == "Int8ChannelShuffle":
-        require_rank(op, x, 4, "the image")
+        require_rank(op, x, 4, "X")
         if not channels_last(op):
-            op.unsupported("Int8 tensors are computed in the order NHWC alone", code="invalid-argument")
+            op.unsupported("order must be NHWC for Int8 tensors", hint='set order="NHWC"', code="invalid-argument")
     return _mark_first(_MOVES[op.type](op), how)
 
 
 @family.converts("Int8Slice", expects={0: TensorInfo(BYTE), 1: _RANGES, 2: _RANGES})
 def cut(op: Op) -> Outputs:
-    """The range may also be given for one axis alone, ``dim``."""
-    x = require_bytes(op, op.input(0), "the input")
+    """Int8Slice(data[, starts, ends]; starts, ends | dim, start_idx, end_idx) -> output.
+
+    The last three arguments give the range along one axis.
+    """
+    x = require_bytes(op, op.input(0), "X")
     how = preserved_quantization(op, x)
     if op.has_input(1) or not {"dim", "start_idx", "end_idx"} <= set(op.args):
         return _mark_first(concat_split.slice_ranges(op), how)
@@ -100,14 +121,17 @@ def cut(op: Op) -> Outputs:
 
 @family.converts("Int8ResizeNearest", expects={0: IMAGE})
 def resize_nearest(op: Op) -> Value:
-    """The order is not heeded: channels are last."""
+    """Int8ResizeNearest(X; width_scale=1.0, height_scale=1.0) -> Y, of images [N, H, W, C].
+
+    Caffe2 ignores the argument ``order``.
+    """
     op.args.ignore("order")
-    x = require_bytes(op, op.input(0), "the image")
-    require_rank(op, x, 4, "the image")
+    x = require_bytes(op, op.input(0), "X")
+    require_rank(op, x, 4, "X")
     how = preserved_quantization(op, x)
     scales = [op.args.number(name, default=1.0) for name in ("height_scale", "width_scale")]
     if min(scales) <= 0:
-        op.unsupported("scales must be positive", code="invalid-argument")
+        op.unsupported("width_scale and height_scale must be positive", code="invalid-argument")
     by = op.const([1.0, *scales, 1.0], np.float32)
     y = op.emit(
         "Resize",
@@ -123,19 +147,23 @@ def resize_nearest(op: Op) -> Value:
 
 @family.converts("Int8Concat", expects=lambda _, __: TensorInfo(BYTE))
 def concat(op: Op) -> tuple[Value, None]:
-    """All operands are read as the first one is, whatever their own scales. The second output is never written."""
+    """Int8Concat(*inputs; axis, order) -> concat_result, split_info.
+
+    The default of axis is the channels of order, if that is given, or 0. Caffe2 takes the scale of the first input for
+    all of them, and never writes split_info.
+    """
     parts = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
     how = preserved_quantization(op, parts[0])
     order = op.args.text("order", default="")
     axis = op.args.integer("axis", default={"NHWC": 3, "NCHW": 1}.get(order, 0))
     if not 0 <= axis < (4 if order in ("NHWC", "NCHW") else op.rank(parts[0])):
-        op.unsupported(f"axis {axis} is out of range", code="invalid-argument")
+        op.unsupported(f"axis ({axis}) must be a dim of the inputs", code="invalid-argument")
     if order == "NHWC":
-        require_rank(op, parts[0], 4, "the image")
+        require_rank(op, parts[0], 4, "X")
     return mark_quantized(op.emit("Concat", *parts, axis=axis), how), None
 
 
 def _mark_first(outputs: Outputs, how: Quantization) -> Outputs:
-    """What an operator gives, the first of it an Int8 tensor."""
+    """Record the quantization of an operator's first output."""
     y, *others = outputs if isinstance(outputs, tuple) else (outputs,)
     return (None if y is None else mark_quantized(y, how), *others)

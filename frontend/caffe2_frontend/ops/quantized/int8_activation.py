@@ -1,4 +1,8 @@
-"""Functions of Int8 tensors, element by element: tables of what each byte becomes; sums, and softmax."""
+"""Activations, sums and softmax of Int8 tensors.
+
+A function of one element is a table of the 256 bytes. The arguments Y_scale (1.0) and Y_zero_point (0) of all operators
+are the quantization of the output.
+"""
 
 from __future__ import annotations
 
@@ -34,25 +38,27 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("int8_activation")
 
 _BYTES: Final = {0: TensorInfo(BYTE), 1: TensorInfo(BYTE)}
-# The one quantization that Caffe2 gives results between 0 and 1.
+# The quantization that Caffe2 requires of results between 0 and 1.
 _UNIT: Final = Quantization(1 / 256, 0)
-# The bits of the larger factor of a sum, less one.
+# The larger factor of a sum is at least 2**21, and below 2**22.
 _SUM_BITS: Final = 21
-# The largest exponential, and the largest sum of them.
-_LARGEST: Final = 8388607.0
-_LARGEST_SUM: Final = 4294967295.0
+# The maximum of an exponential of Int8Softmax (2**23 - 1), and of their sum (2**32 - 1).
+_MAX_EXPONENTIAL: Final = 8388607.0
+_MAX_SUM: Final = 4294967295.0
 
 
 @family.converts("Int8Relu", expects=_BYTES)
 def relu(op: Op) -> Value:
-    x = require_bytes(op, op.input(0), "the input")
+    """Int8Relu(X) -> Y, with the quantization of X."""
+    x = require_bytes(op, op.input(0), "X")
     how = preserved_quantization(op, x)
     return mark_quantized(op.emit("Clip", x, op.const(how.zero_point, np.uint8)), how)
 
 
 @family.converts("Int8Sigmoid", expects=_BYTES)
 def sigmoid(op: Op) -> Value:
-    x = require_bytes(op, op.input(0), "the input")
+    """Int8Sigmoid(X; Y_scale=1/256, Y_zero_point=0) -> Y."""
+    x = require_bytes(op, op.input(0), "X")
     _require_unit(op)
     reals = _reals(quantization(op, x))
     values = np.float32(256) / (np.float32(1) + np.exp(-reals))
@@ -61,10 +67,11 @@ def sigmoid(op: Op) -> Value:
 
 @family.converts("Int8LeakyRelu", expects=_BYTES)
 def leaky_relu(op: Op) -> Value:
-    x = require_bytes(op, op.input(0), "the input")
+    """Int8LeakyRelu(X; alpha=0.01) -> Y."""
+    x = require_bytes(op, op.input(0), "X")
     alpha = np.float32(op.args.number("alpha", default=0.01))
     if not 0 < alpha < 1:
-        op.unsupported(f"alpha is {alpha}, not between 0 and 1", code="invalid-argument")
+        op.unsupported(f"alpha must be between 0 and 1, not {alpha}", code="invalid-argument")
     from_, to = quantization(op, x), output_quantization(op)
     steps = np.float32(from_.scale) / np.float32(to.scale) * (np.arange(256) - from_.zero_point).astype(np.float32)
     steps = np.where(steps < 0, steps * alpha, steps)
@@ -73,9 +80,13 @@ def leaky_relu(op: Op) -> Value:
 
 @family.converts("Int8Softmax", expects=_BYTES)
 def softmax(op: Op) -> Value:
-    """Over all dims but the first together. Exponentials are whole numbers, and so are the quotients by their sum."""
-    x = require_bytes(op, op.input(0), "the input")
-    require_min_rank(op, x, 1, "the input")
+    """Int8Softmax(X; Y_scale=1/256, Y_zero_point=0) -> Y, over all dims but the first; Caffe2 ignores ``axis``.
+
+    As in QNNPACK the exponentials are integers from a table, and their quotients by the sum are rounded integers of
+    1/256.
+    """
+    x = require_bytes(op, op.input(0), "X")
+    require_min_rank(op, x, 1, "X")
     _require_unit(op)
     op.args.ignore("axis")
     rows = cast(op, flatten(op, x, 1), INT32)
@@ -88,35 +99,39 @@ def softmax(op: Op) -> Value:
 
 
 def _exponentials(op: Op, x: Value) -> Value:
-    """Of the 256 steps up to the largest byte of a row, scaled so that the sum of a row fits 32 bits."""
+    """The table of ``exp(-scale * (255 - i))``, int64 [256], scaled so that the sum of a row fits into 32 bits."""
     powers = np.exp((np.arange(256) - 255) * np.float64(np.float32(quantization(op, x).scale)))
     channels = product(op, sizes(op, x, 1))
     if isinstance(channels, int):
-        return op.const(np.rint(min(_LARGEST_SUM / max(channels, 1), _LARGEST) * powers), np.int64)
+        return op.const(np.rint(min(_MAX_SUM / max(channels, 1), _MAX_EXPONENTIAL) * powers), np.int64)
     count = cast(op, squeeze(op, vector(op, [channels]), [0]), ir.DataType.DOUBLE)
-    most = op.emit("Min", div(op, _LARGEST_SUM, count), op.const(_LARGEST, np.float64))
-    return cast(op, op.emit("Round", mul(op, op.const(powers, np.float64), most)), ir.DataType.INT64)
+    largest = op.emit("Min", div(op, _MAX_SUM, count), op.const(_MAX_EXPONENTIAL, np.float64))
+    return cast(op, op.emit("Round", mul(op, op.const(powers, np.float64), largest)), ir.DataType.INT64)
 
 
 @family.converts("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu", expects=_BYTES)
 def plus(op: Op) -> Value:
-    """Each operand times a whole number, and their sum divided by a power of two, halves rounded away from zero."""
+    """Int8Add | Int8AddRelu | Int8Sum | Int8SumRelu(A, B) -> C.
+
+    As in QNNPACK each operand is multiplied by its relative scale, as an integer of 22 bits, and the sum is divided by
+    a power of two, rounded half away from zero. With engine DNNLOWP the reals are added in float32.
+    """
     op.args.ignore("order")
     if len(op.view.inputs) != 2:
-        op.unsupported(f"two operands are summed, not {len(op.view.inputs)}", code="invalid-operands")
+        op.unsupported(f"{op.type} must have two operands, not {len(op.view.inputs)}", code="invalid-operands")
     operands = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
     require_same_shape(op, operands)
-    # Of an AddRelu there is no other implementation.
-    server = uses_dnnlowp(op) and op.type != "Int8AddRelu"
+    # Int8AddRelu has no DNNLOWP implementation.
+    dnnlowp = uses_dnnlowp(op) and op.type != "Int8AddRelu"
     how = output_quantization(op, dnnlowp=True)
     kinds = [quantization(op, x) for x in operands]
-    if server:
+    if dnnlowp:
         return _added(op, operands, kinds, how)
     scales = [np.float32(kind.scale) / np.float32(how.scale) for kind in kinds]
     if min(scales) < 2**-14 or not 2**-10 <= max(scales) < 2**8:
         op.unsupported(
-            f"the operands' scales are {scales[0]:.4g} and {scales[1]:.4g} times that of the result: "
-            "between 2**-14 and 2**8, one of them at least 2**-10, is computed",
+            "the operands' scales must be between 2**-14 and 2**8 times Y_scale, one of them at least 2**-10 times, "
+            f"not {scales[0]:.4g} and {scales[1]:.4g} times",
             code="invalid-argument",
         )
     shift = _SUM_BITS - (int(np.frexp(max(scales))[1]) - 1)
@@ -127,10 +142,10 @@ def plus(op: Op) -> Value:
 
 
 def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quantization) -> Value:
-    """The sum of reals, in float32, in steps of the result."""
+    """Add the operands' reals in float32, as DNNLOWP does, and quantize the sum."""
     if op.type.endswith("Relu"):
         how = relu_quantization(how)
-    # Each real is rounded once, its zero point before that.
+    # The table rounds each real to float32 once, and the product of scale and zero point before that.
     reals = []
     for x, kind in zip(operands, kinds, strict=True):
         scale = np.float32(kind.scale)
@@ -140,12 +155,17 @@ def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quanti
 
 
 def _reals(how: Quantization) -> Array:
-    """What the 256 bytes stand for, in float32."""
+    """The reals of the 256 bytes, float32."""
     reals: Array = np.float32(how.scale) * (np.arange(256) - how.zero_point).astype(np.float32)
     return reals
 
 
 def _require_unit(op: Op) -> None:
+    """Refuse any quantization but that of results between 0 and 1."""
     if stated_quantization(op) != _UNIT:
-        op.unsupported("the result has scale 1/256 and zero point 0, and no other", code="invalid-argument")
+        op.unsupported(
+            "Y_scale must be 1/256 and Y_zero_point 0",
+            hint="set Y_scale=0.00390625 and Y_zero_point=0",
+            code="invalid-argument",
+        )
     op.args.ignore("order")

@@ -1,4 +1,4 @@
-"""The range of each row that few codes fit best, as Caffe2's engine GREEDY searches for it."""
+"""The greedy search of Caffe2's engine GREEDY for the range of each row that a few codes approximate best."""
 
 from __future__ import annotations
 
@@ -12,58 +12,61 @@ from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.lowering.op import Op, Value
 
-# The range is cut into steps; the search takes one away after the other, until so many are left.
+# The range is divided into steps, of which the search gives up one per iteration until this many are left.
 _STEPS: Final = 200
-_LEFT: Final = 168
+_STEPS_LEFT: Final = 168
 
 
 def as_half(op: Op, x: Value) -> Value:
-    """Floats rounded to what a half can hold."""
+    """Round floats to float16 precision."""
     return cast(op, cast(op, x, ir.DataType.FLOAT16), ir.DataType.FLOAT)
 
 
-def narrowed_range(op: Op, x: Value, least: Value, greatest: Value, most: int) -> tuple[Value, Value]:
-    """The best range that the search meets from ``least`` to ``greatest`` on, both [..., 1], for codes 0 to ``most``.
+def narrowed_range(op: Op, x: Value, minimum: Value, maximum: Value, largest_code: int) -> tuple[Value, Value]:
+    """The best range that the search finds within [``minimum``, ``maximum``], both [..., 1].
 
-    Each turn gives up the step at the end of the range where the codes then fit better. What counts is a range that
-    fits better than both that follow it, and than all such before it.
+    Each iteration shrinks the range by one step at the end where the loss of codes 0 to ``largest_code`` is then lower.
+    The result is the local minimum of the loss (below both of its successors) of the lowest loss.
     """
-    step = div(op, sub(op, greatest, least), float(_STEPS))
-    shortest = mul(op, step, float(_LEFT))
-    loss = _loss(op, x, least, greatest, most)
+    step = div(op, sub(op, maximum, minimum), float(_STEPS))
+    shortest = mul(op, step, float(_STEPS_LEFT))
+    loss = _loss(op, x, minimum, maximum, largest_code)
 
-    def turn(inside: Op, states: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+    def shrink(inside: Op, states: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         low, high, here, best, best_low, best_high = states
-        goes_on = inside.emit("Less", add(inside, low, shortest), high)
+        active = inside.emit("Less", add(inside, low, shortest), high)
         raised, lowered = add(inside, low, step), sub(inside, high, step)
-        loss_raised, loss_lowered = _loss(inside, x, raised, high, most), _loss(inside, x, low, lowered, most)
-        fits = goes_on
+        loss_raised, loss_lowered = (
+            _loss(inside, x, raised, high, largest_code),
+            _loss(inside, x, low, lowered, largest_code),
+        )
+        improves = active
         for other in (loss_raised, loss_lowered, best):
-            fits = inside.emit("And", fits, inside.emit("Less", here, other))
-        raise_low = inside.emit("And", goes_on, inside.emit("Less", loss_raised, loss_lowered))
-        lower_high = inside.emit("And", goes_on, inside.emit("Not", raise_low))
+            improves = inside.emit("And", improves, inside.emit("Less", here, other))
+        raise_low = inside.emit("And", active, inside.emit("Less", loss_raised, loss_lowered))
+        lower_high = inside.emit("And", active, inside.emit("Not", raise_low))
         after = inside.emit("Where", raise_low, loss_raised, inside.emit("Where", lower_high, loss_lowered, here))
         return [
             inside.emit("Where", raise_low, raised, low),
             inside.emit("Where", lower_high, lowered, high),
             after,
-            *(inside.emit("Where", fits, a, b) for a, b in ((here, best), (low, best_low), (high, best_high))),
+            *(inside.emit("Where", improves, a, b) for a, b in ((here, best), (low, best_low), (high, best_high))),
         ], []
 
-    # One more turn than steps given up, for what rounding makes of the steps.
-    turns = _STEPS - _LEFT + 1
-    finals, _ = loop(op, turns, None, [least, greatest, loss, loss, least, greatest], turn)
+    # One more iteration than steps to give up, as the steps are rounded.
+    iterations = _STEPS - _STEPS_LEFT + 1
+    finals, _ = loop(op, iterations, None, [minimum, maximum, loss, loss, minimum, maximum], shrink)
     return finals[4], finals[5]
 
 
-def _loss(op: Op, x: Value, least: Value, greatest: Value, most: int) -> Value:
-    """How far rows are from what their codes stand for, [..., 1]."""
-    least = as_half(op, least)
-    spread = sub(op, greatest, least)
+def _loss(op: Op, x: Value, minimum: Value, maximum: Value, largest_code: int) -> Value:
+    """The Euclidean distance between rows and their dequantized codes, [..., 1]."""
+    minimum = as_half(op, minimum)
+    spread = sub(op, maximum, minimum)
     flat = op.emit("Equal", spread, op.const(0.0, x))
-    scale = op.emit("Where", flat, op.const(1.0, x), as_half(op, div(op, spread, float(most))))
-    codes = op.emit("Round", mul(op, sub(op, x, least), op.emit("Reciprocal", scale)))
-    codes = op.emit("Clip", codes, op.const(0.0, x), op.const(float(most), x))
-    error = sub(op, x, add(op, mul(op, codes, scale), least))
+    scale = op.emit("Where", flat, op.const(1.0, x), as_half(op, div(op, spread, float(largest_code))))
+    codes = op.emit("Round", mul(op, sub(op, x, minimum), op.emit("Reciprocal", scale)))
+    codes = op.emit("Clip", codes, op.const(0.0, x), op.const(float(largest_code), x))
+    error = sub(op, x, add(op, mul(op, codes, scale), minimum))
     axis = op.const([op.rank(x) - 1], np.int64)
     return op.emit("Sqrt", op.emit("ReduceSum", square(op, error), axis, keepdims=1))

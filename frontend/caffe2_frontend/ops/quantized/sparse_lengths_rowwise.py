@@ -1,4 +1,4 @@
-"""Rows looked up in quantized embedding tables and reduced by segment."""
+"""Embedding lookups: rows of quantized tables, gathered by indices and reduced by segment."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_rank
+from caffe2_frontend.emit.operand_checks import INDICES, require_dim, require_dtype, require_equal, require_rank
 from caffe2_frontend.emit.segments import row_segments, scatter_rows, take_rows, vector_operand
 from caffe2_frontend.emit.shapes import cast, size
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.quantized.fused_rows import FusedRows, look_up
-from caffe2_frontend.ops.quantized.rowwise import EIGHT_BITS, scaled
+from caffe2_frontend.ops.quantized.rowwise import EIGHT_BITS, dequantize_rows
 from caffe2_frontend.ops.sequence.segment_reduction import Reduction, Segments, reduce_rows, segments_by_lengths, weigh
 
 family = Family("sparse_lengths_rowwise")
@@ -26,9 +26,13 @@ _FLOAT, _INT32, _INT64, _UINT8 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataTy
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """One of the operators: its operands are the table, a weight a row, the rows' indices, the lengths, and one more.
+    """The form of an operator, whose operands are DATA[, WEIGHTS], INDICES, LENGTHS, and possibly one more.
 
-    The last is scale and bias of a table without them in its rows (``rows`` is None), or the mapping of a pruned table.
+    Attributes:
+        reduction: the reduction of a segment.
+        weighted: whether each row is multiplied by a weight.
+        rows: the format of fused rows; None if the last operand is (scale, bias) per row.
+        pruned: whether the last operand maps the indices to those of a table without its pruned rows.
     """
 
     reduction: Reduction
@@ -38,11 +42,12 @@ class Lookup:
 
     @property
     def indices(self) -> int:
-        """The position of the indices; the lengths follow, and then what is special."""
+        """The index of the operand INDICES, which LENGTHS and the last operand follow."""
         return 1 + self.weighted
 
 
 def _lookups() -> dict[str, Lookup]:
+    """The form of each operator type."""
     lookups: dict[str, Lookup] = {}
     kinds: tuple[tuple[str, Reduction, bool], ...] = (
         ("Sum", "Sum", False),
@@ -65,6 +70,7 @@ LOOKUPS: Final = _lookups()
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
+    """Describe the operands by the form of the operator."""
     lookup = LOOKUPS[op.type]
     if index == 0:
         return TensorInfo(_UINT8, None if lookup.rows is None else (None, None))
@@ -79,7 +85,14 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 
 @family.converts(*LOOKUPS, expects=_operand)
 def reduce_looked_up(op: Op) -> Value:
-    """A mean divides by the length, pruned rows among it."""
+    """Look up rows and reduce them. <R> is Sum, Mean, WeightedSum or, for 8BitsRowwise alone, WeightedMean.
+
+    SparseLengths<R>8BitsRowwise(DATA[, WEIGHTS], INDICES, LENGTHS, scale_bias) -> output.
+    SparseLengths<R>Fused{2,4,8}BitRowwise(DATA[, WEIGHTS], INDICES, LENGTHS) -> output.
+    SparseLengths<R>{2,4,8}BitRowwiseSparse(DATA[, WEIGHTS], INDICES, LENGTHS, COMPRESSED_INDICES_MAPPING) -> output.
+
+    Pruned rows contribute nothing, but count in the divisor of a mean.
+    """
     lookup = LOOKUPS[op.type]
     table, indices = op.input(0), op.input(lookup.indices)
     require_dtype(op, table, (_UINT8,), "data")
@@ -88,33 +101,34 @@ def reduce_looked_up(op: Op) -> Value:
     weights = op.input(1) if lookup.weighted else None
     segments = segments_by_lengths(op, vector_operand(op, lookup.indices + 1), indices)
     if lookup.pruned:
-        indices, weights, segments = _without_pruned(op, op.input(lookup.indices + 2), indices, weights, segments)
+        indices, weights, segments = _drop_pruned(op, op.input(lookup.indices + 2), indices, weights, segments)
     if lookup.rows is not None:
         require_rank(op, table, 2, "data")
         rows = look_up(op, table, indices, lookup.rows)
     else:
         scale_bias = op.input(lookup.indices + 2)
-        require_rank(op, scale_bias, 2, "scale and bias")
-        require_equal(op, op.static_dim(scale_bias, 1), 2, "columns of scale and bias")
-        require_equal(
-            op, op.static_dim(scale_bias, 0), op.static_dim(table, 0), "rows of the table and of scale and bias"
-        )
-        rows = scaled(op, take_rows(op, table, indices), take_rows(op, scale_bias, indices))
+        require_rank(op, scale_bias, 2, "scale_bias")
+        require_dim(op, scale_bias, 1, 2, "scale_bias")
+        require_equal(op, op.static_dim(scale_bias, 0), op.static_dim(table, 0), "rows of DATA and scale_bias")
+        rows = dequantize_rows(op, take_rows(op, table, indices), take_rows(op, scale_bias, indices))
     return reduce_rows(op, rows if weights is None else weigh(op, rows, weights), segments, lookup.reduction)
 
 
-def _without_pruned(
+def _drop_pruned(
     op: Op, mapping: Value, indices: Value, weights: Value | None, segments: Segments
 ) -> tuple[Value, Value | None, Segments]:
-    """Indices into a pruned table, mapped from those into the whole one; a mapping [0] is that nothing is pruned."""
+    """Map indices of the full table to those of the pruned one, and drop those that map to -1.
+
+    The mapping [0], one element, means that nothing is pruned.
+    """
     mapping, indices = cast(op, mapping, _INT64), cast(op, indices, _INT64)
-    whole = op.emit(
+    unpruned = op.emit(
         "And",
         op.emit("Equal", op.emit("Shape", mapping), op.const([1], np.int64)),
         op.emit("Equal", op.emit("Slice", mapping, *(op.const([v], np.int64) for v in (0, 1))), op.const(0, np.int64)),
     )
-    mapped = take_rows(op, mapping, op.emit("Where", whole, op.const(0, np.int64), indices))
-    rows = op.emit("Where", whole, indices, mapped)
+    mapped = take_rows(op, mapping, op.emit("Where", unpruned, op.const(0, np.int64), indices))
+    rows = op.emit("Where", unpruned, indices, mapped)
     kept = op.emit("GreaterOrEqual", rows, op.const(0, np.int64))
     rows, ids = (op.emit("Compress", v, kept, axis=0) for v in (rows, segments.ids))
     if weights is not None:
@@ -132,7 +146,10 @@ def _without_pruned(
     },
 )
 def look_up_mapping(op: Op) -> tuple[Value, ...]:
-    """Indices through a mapping, without those that it maps to -1; lengths and weights follow."""
+    """SparseLengthsSumSparseLookup(INDICES, LENGTHS, COMPRESSED_INDICES_MAPPING[, WEIGHTS]) -> (outputs).
+
+    The outputs are the mapped indices without those that map to -1, and the lengths and weights of what is left.
+    """
     indices, lengths, mapping = op.input(0), vector_operand(op, 1), op.input(2)
     require_dtype(op, indices, INDICES, "indices")
     require_rank(op, indices, 1, "indices")

@@ -60,7 +60,7 @@ def test_a_zero_point_is_a_byte() -> None:
 
 def test_scales_that_are_no_fraction_are_refused() -> None:
     convolution = operator("Int8Conv", ["X", "W", "B"], ["Y"], kernel=3, order="NHWC", **q(0.0005))
-    assert "not less than 1" in reason(convolution, X=BYTES, W=WEIGHT, B=BIAS)
+    assert "must be less than Y_scale" in reason(convolution, X=BYTES, W=WEIGHT, B=BIAS)
 
 
 def test_channels_first_is_refused() -> None:
