@@ -8,7 +8,7 @@ import pytest
 from conformance.recording import operator
 from support.paths import CHAR_RNN
 
-from caffe2_backend import Predictor
+from caffe2_backend import NetFormatError, Predictor
 from caffe2_backend.runtime import DeviceTensor, Int8Tensor, SessionOptions
 from caffe2_backend.runtime.values import NoBlobError
 from caffe2_bridge import RunError
@@ -109,3 +109,11 @@ def test_torch_tensors() -> None:
     on_device = Predictor(Model.of(NET, INIT), "cuda", options=SessionOptions(stand_in={"cuda:0": "cpu"}))
     result = on_device.run({"x": given}, on_device=True)["y"]
     assert torch.from_dlpack(result).tolist() == [[2, 3]] * 3
+
+
+def test_an_onnx_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"none\.onnx"):
+        Predictor(tmp_path / "none.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"\xff\xff\xff")
+    with pytest.raises(NetFormatError, match="not an ONNX model"):
+        Predictor(str(tmp_path / "bad.onnx"))
