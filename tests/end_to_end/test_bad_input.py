@@ -70,9 +70,9 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>404</title></head></html>"
     ("content", "reason"),
     [
         (b"", "the file is empty"),
-        (b" \n", "the file is blank"),
+        (b" \n", "the file holds only white space"),
         (HTML, "this is a web page, not a net"),
-        (WHOLE[:-5], "cut off or damaged"),
+        (WHOLE[:-5], "truncated or damaged"),
         (b"\x00\xff" * 40, "neither a net"),
         (b'op { type: "Relu" inpt: "x" }', 'no field named "inpt"'),
     ],
@@ -94,7 +94,7 @@ def test_missing_files(tmp_path: Path) -> None:
     path = written(tmp_path, WHOLE)
     assert "none.pb: cannot be read" in refused(tmp_path, path, "--init", tmp_path / "none.pb")
     (tmp_path / "empty").mkdir()
-    assert "no net is in the folder" in refused(tmp_path, tmp_path / "empty")
+    assert "the folder has no net" in refused(tmp_path, tmp_path / "empty")
 
 
 def test_a_damaged_init_net(tmp_path: Path) -> None:

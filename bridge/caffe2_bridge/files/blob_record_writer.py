@@ -1,4 +1,4 @@
-"""Parameters and strings as the records of a database: the other half of :mod:`caffe2_bridge.files.blob_records`."""
+"""Encode parameters and strings as the records of a database; :mod:`caffe2_bridge.files.blob_records` decodes them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from caffe2_bridge.wire import write as wire_write
 
 Record = tuple[str, bytes]
 
-CHUNK_SIZE: Final = 1_000_000  # elements, as Caffe2 writes by default
+CHUNK_SIZE: Final = 1_000_000  # elements, Caffe2's default
 
 
 def text_record(name: str, content: bytes) -> Record:
-    """The key and value of a string blob."""
+    """Return the key and value of a string blob."""
     return name, BlobProto(name=name, type="std::string", content=content).SerializeToString()
 
 
 def tensor_records(parameter: Parameter) -> Iterator[Record]:
-    """The keys and values of a tensor, in chunks. Its values are decoded here."""
+    """Yield the keys and values of a tensor in chunks; its values are decoded here."""
     values = parameter.load().reshape(-1)
     name = parameter.name
     if parameter.scale is not None:
@@ -47,7 +47,7 @@ def tensor_records(parameter: Parameter) -> Iterator[Record]:
 
 
 def _data(values: Array) -> bytes:
-    """The data field of a TensorProto."""
+    """Encode the data field of a TensorProto."""
     kind = values.dtype.kind
     if kind == "O":
         return b"".join(wire_write.encode_len(TensorProto.STRING_DATA_FIELD_NUMBER, bytes(text)) for text in values)

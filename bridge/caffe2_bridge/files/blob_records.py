@@ -1,7 +1,8 @@
-"""The tensors and strings that a database's records hold, whichever database it is.
+"""Decode the tensors and strings in the records of a database, of any of the database formats.
 
-The value of a record is a BlobProto. A tensor comes in chunks with keys ``name#%0``, ``name#%1`` ... in any order; a
-string, and an Int8 tensor, has its name as its key.
+The value of a record is a BlobProto. A tensor is stored in chunks with the keys ``name#%0``, ``name#%1``, ... in any
+order; each chunk has the shape of the whole tensor and, as its segment, the range ``begin:end`` of its elements. The
+key of a string or an Int8 tensor is its name.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
+from caffe2_bridge.netdef.parameters import DTYPES, MAX_RANK, Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
 from caffe2_bridge.wire import read as wire
 
 M = TypeVar("M", bound=Message)
 
-# A way to a record's value. It is taken when it is needed, and let go of: not every database is a mapped file.
+# Returns a record's value. Called on demand, and the result is not kept: not every database is a mapped file.
 Fetch = Callable[[], wire.Span]
 
 SEPARATOR: Final = "#%"
-_MOST_DIMENSIONS: Final = 32  # what every numpy holds
 
 _DATA: Final = {
     TensorProto.FLOAT_DATA_FIELD_NUMBER,
@@ -42,12 +42,12 @@ _CONTENT: Final = (
     BlobProto.QTENSOR_FIELD_NUMBER,
 )
 _BFLOAT16: Final = TensorProto.FMT_BFLOAT16
-# The types that are stored with fixed width: in which field, and how.
+# The types that are stored with a fixed width: the field, and the dtype of its elements.
 _FIXED: Final = {
     np.dtype(np.float32): (TensorProto.FLOAT_DATA_FIELD_NUMBER, "<f4"),
     np.dtype(np.float64): (TensorProto.DOUBLE_DATA_FIELD_NUMBER, "<f8"),
 }
-# The element types of an Int8 tensor: of biases, and of all others.
+# The element types of an Int8 tensor: int32 for biases, uint8 for all others.
 _INT8_TYPES: Final[dict[int, np.dtype[Any]]] = {
     TensorProto.INT32: np.dtype(np.int32),
     TensorProto.UINT8: np.dtype(np.uint8),
@@ -62,16 +62,16 @@ class Blob:
     chunks: list[Fetch] = field(default_factory=list)
 
     def text(self) -> bytes:
-        """The content of a string blob; its chunks in their order."""
+        """Return the content of a string blob: its chunks in order."""
         spans = sorted((fetch() for fetch in self.chunks), key=lambda span: self._header(span).content_chunk_id)
         return b"".join(p.tobytes() for span in spans for p in wire.payloads(span, BlobProto.CONTENT_FIELD_NUMBER))
 
     def _header(self, span: wire.Span) -> BlobProto:
-        """The BlobProto of a chunk without its content."""
+        """Decode the BlobProto of a chunk without its content."""
         return _parsed(BlobProto, wire.split(span, _CONTENT)[0], self.name)
 
     def parameter(self) -> Parameter:
-        """The tensor. Raises NetFormatError where its chunks do not make a whole."""
+        """Return the tensor. Raises NetFormatError if its chunks overlap or do not cover it."""
         if wire.payloads(self.chunks[0](), BlobProto.QTENSOR_FIELD_NUMBER):
             return _quantized(self.name, self.chunks)
         return _tensor(self.name, [self._chunk(fetch) for fetch in self.chunks])
@@ -82,14 +82,22 @@ class Blob:
             found = wire.payloads(span, BlobProto.TENSOR_FIELD_NUMBER)
             if len(found) != 1:
                 kind = self._header(span).type
-                raise NetFormatError(f"blob {self.name!r} is no tensor" + (f" but of type {kind!r}" if kind else ""))
+                raise NetFormatError(f"blob {self.name!r} is not a tensor" + (f" but of type {kind!r}" if kind else ""))
             return found[0]
 
         return _Chunk.of(self.name, tensor)
 
 
+def decode_key(key: bytes) -> str:
+    """Decode the key of a record. Raises NetFormatError if it is not UTF-8 text."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        raise NetFormatError(f"key {key[:40]!r} is not UTF-8 text") from None
+
+
 def gather(records: Iterable[tuple[str, Fetch]]) -> Mapping[str, Blob]:
-    """The blobs of a database, by name, out of the keys and values of its records."""
+    """Group the records of a database into blobs, by name."""
     found: dict[str, Blob] = {}
     for key, fetch in records:
         name = key.partition(SEPARATOR)[0]
@@ -99,7 +107,7 @@ def gather(records: Iterable[tuple[str, Fetch]]) -> Mapping[str, Blob]:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """A part of a tensor: the elements ``begin:end`` of it."""
+    """The elements ``begin:end`` of a tensor."""
 
     light: TensorProto
     begin: int
@@ -113,19 +121,17 @@ class _Chunk:
         light = _parsed(TensorProto, wire.split(span, _DATA)[0], name)
         dtype = DTYPES.get(light.data_type)
         if dtype is None:
-            raise NetFormatError(
-                f"tensor {name!r} has data type {light.data_type}, which is no type of Caffe2's tensors"
-            )
+            raise NetFormatError(f"tensor {name!r} has data type {light.data_type}, which Caffe2's tensors cannot have")
         size = math.prod(light.dims)
         begin, end = (light.segment.begin, light.segment.end) if light.HasField("segment") else (0, size)
         if any(dim < 0 for dim in light.dims) or not 0 <= begin <= end <= size:
-            raise NetFormatError(f"tensor {name!r} of shape {list(light.dims)} has a chunk {begin}:{end}")
-        if end - begin > len(span) or len(light.dims) > _MOST_DIMENSIONS:  # no element takes less than a byte
-            raise NetFormatError(f"the chunk {begin}:{end} of tensor {name!r} is larger than its record")
+            raise NetFormatError(f"tensor {name!r} of shape {list(light.dims)} has an invalid chunk {begin}:{end}")
+        if end - begin > len(span) or len(light.dims) > MAX_RANK:  # an element takes at least a byte
+            raise NetFormatError(f"chunk {begin}:{end} of tensor {name!r} is larger than its record")
         return cls(light, begin, end, dtype, fetch)
 
     def values(self) -> Array:
-        """The elements: as raw bytes, or in the field meant for their type."""
+        """Decode the elements, from raw bytes or from the field of their type."""
         span = self.fetch()
         for number in (TensorProto.RAW_DATA_FIELD_NUMBER, TensorProto.BYTE_DATA_FIELD_NUMBER):
             stored = wire.payloads(span, number)
@@ -146,7 +152,9 @@ class _Chunk:
     def _from_bytes(self, span: wire.Span) -> Array:
         stored = np.dtype(np.uint16) if self.light.data_format == _BFLOAT16 else self.dtype
         if stored.kind == "O" or len(span) % stored.itemsize:
-            raise NetFormatError(f"{len(span)} bytes are no whole number of {stored.name} elements")
+            raise NetFormatError(
+                f"the size of the raw data, {len(span)} bytes, is not a multiple of the size of {stored.name}"
+            )
         out = np.frombuffer(span.view, stored.newbyteorder("<")).astype(stored)
         span.release()
         if self.light.data_format == _BFLOAT16:
@@ -155,6 +163,7 @@ class _Chunk:
 
 
 def _tensor(name: str, chunks: list[_Chunk]) -> Parameter:
+    """Join the chunks of a tensor."""
     first = chunks[0]
     shape = tuple(first.light.dims)
     if any(tuple(c.light.dims) != shape or c.dtype != first.dtype for c in chunks):
@@ -164,21 +173,20 @@ def _tensor(name: str, chunks: list[_Chunk]) -> Parameter:
     at = 0
     for chunk in chunks:
         if chunk.begin != at:
-            what = "twice" if chunk.begin < at else "nowhere"
-            place = f"{chunk.begin}:{min(at, chunk.end)}" if chunk.begin < at else f"{at}:{chunk.begin}"
-            raise NetFormatError(f"the elements {place} of tensor {name!r} are stored {what}")
+            overlaps = chunk.begin < at
+            part = f"{chunk.begin}:{min(at, chunk.end)}" if overlaps else f"{at}:{chunk.begin}"
+            problem = "stored twice" if overlaps else "missing"
+            raise NetFormatError(f"elements {part} of tensor {name!r} are {problem}")
         at = chunk.end
     if at != size:
-        raise NetFormatError(f"tensor {name!r} of shape {list(shape)} has {size} elements, but {at} are stored")
+        raise NetFormatError(f"tensor {name!r} of shape {list(shape)} has {size} elements, but only {at} are stored")
 
     def make() -> Array:
         out = np.empty(size, first.dtype)
         for chunk in chunks:
             values = chunk.values()
             if values.size != chunk.end - chunk.begin:
-                raise NetFormatError(
-                    f"the chunk {chunk.begin}:{chunk.end} of tensor {name!r} holds {values.size} elements"
-                )
+                raise NetFormatError(f"chunk {chunk.begin}:{chunk.end} of tensor {name!r} holds {values.size} elements")
             out[chunk.begin : chunk.end] = values
         return out.reshape(shape)
 
@@ -187,9 +195,9 @@ def _tensor(name: str, chunks: list[_Chunk]) -> Parameter:
 
 
 def _quantized(name: str, stored: list[Fetch]) -> Parameter:
-    """An Int8 tensor: ``bias`` holds its zero point."""
+    """Decode an Int8 tensor; its field ``bias`` holds the zero point."""
     if len(stored) > 1:
-        raise NetFormatError(f"the quantized tensor {name!r} is stored {len(stored)} times")
+        raise NetFormatError(f"quantized tensor {name!r} is stored {len(stored)} times")
 
     def tensor() -> wire.Span:
         return wire.payloads(stored[0](), BlobProto.QTENSOR_FIELD_NUMBER)[-1]
@@ -198,13 +206,13 @@ def _quantized(name: str, stored: list[Fetch]) -> Parameter:
     light = _parsed(QTensorProto, wire.split(span, (QTensorProto.DATA_FIELD_NUMBER,))[0], name)
     if light.is_multiparam:
         raise NetFormatError(
-            f"the quantized tensor {name!r} has a scale for each slice, which Caffe2's Int8 tensors have not"
+            f"quantized tensor {name!r} has a scale per slice, which Caffe2's Int8 tensors do not support"
         )
     dtype = _INT8_TYPES.get(light.data_type)
     shape = tuple(light.dims)
-    if dtype is None or any(dim < 0 for dim in shape) or math.prod(shape) > len(span) or len(shape) > _MOST_DIMENSIONS:
+    if dtype is None or any(dim < 0 for dim in shape) or math.prod(shape) > len(span) or len(shape) > MAX_RANK:
         raise NetFormatError(
-            f"the quantized tensor {name!r} of type {light.data_type}, shape {list(shape)} is no Int8 tensor"
+            f"quantized tensor {name!r} of type {light.data_type}, shape {list(shape)} is not a valid Int8 tensor"
         )
 
     def make() -> Array:

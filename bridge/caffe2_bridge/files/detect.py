@@ -1,4 +1,4 @@
-"""What a file is, by its content."""
+"""Detect the format of a file by its content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from caffe2_bridge.wire import read as wire
 
 
 class Format(StrEnum):
-    """The formats that are told apart. The values read in messages."""
+    """The formats that are distinguished. The values are used in messages."""
 
     NET = "a NetDef"
     NET_TEXT = "a NetDef in text"
@@ -28,14 +28,14 @@ class Format(StrEnum):
     LEVELDB = "a LevelDB database"
 
 
-# First bytes of files that people take for nets. Offset, bytes, what it is.
+# Formats that are easily mistaken for nets: offset, magic bytes, description.
 _MAGIC: Final = (
     (0, b"PK\x03\x04", "a zip archive (or an .npz, or a TorchScript file)"),
     (0, b"\x1f\x8b", "a gzip file: unpack it first"),
     (0, b"\x89HDF", "an HDF5 file"),
     (0, b"\x89PNG", "a picture"),
     (0, b"\x93NUMPY", "a numpy array"),
-    (0, b"\x80\x02", "a Python pickle, which is never opened here"),
+    (0, b"\x80\x02", "a Python pickle, which is not read because loading it runs code"),
     (0, b"\x80\x03", "a Python pickle, which is never opened here"),
     (0, b"\x80\x04", "a Python pickle, which is never opened here"),
     (0, b"\x80\x05", "a Python pickle, which is never opened here"),
@@ -50,17 +50,17 @@ _NET_KINDS: Final = dict.fromkeys(range(1, 10), wire.LEN) | {NetDef.NUM_WORKERS_
 
 
 def detect(span: wire.Span) -> Format:
-    """The format of a file's content. Raises NetFormatError, without a source, where it is none that is read."""
+    """Detect the format of a file's content. Raises NetFormatError, without a source, if it is not supported."""
     head = span.view[:_HEAD].tobytes()
     if not head.strip():
-        raise NetFormatError("the file is empty" if not head else "the file is blank")
+        raise NetFormatError("the file is empty" if not head else "the file holds only white space")
     for offset, magic, what in _MAGIC:
         if head[offset:].startswith(magic):
             raise NetFormatError(f"this is {what}")
     if head[_LMDB[0] :].startswith(_LMDB[1]):
         return Format.LMDB
     if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
-        raise NetFormatError("this is a web page, not a net: a download that went wrong?")
+        raise NetFormatError("this is a web page, not a net; download the file again")
     if minidb.looks_like_minidb(head, len(span)):
         return Format.MINIDB
     if text.looks_like_text(head):
@@ -77,7 +77,7 @@ _TOKEN: Final = re.compile(
 
 
 def _outermost_names(content: str) -> set[str]:
-    """The names of the text's fields that are within no other."""
+    """Return the names of the outermost fields of protobuf text."""
     depth = 0
     names = set()
     for token in _TOKEN.finditer(content):
@@ -89,7 +89,7 @@ def _outermost_names(content: str) -> set[str]:
 
 
 def _text_format(content: str) -> Format | None:
-    """The message that the text's outermost field names belong to; None where they belong to none."""
+    """Return the format whose message has all of the text's outermost fields; None if none has."""
     names = _outermost_names(content)
     if names <= set(NetDef.DESCRIPTOR.fields_by_name):
         return Format.NET_TEXT
@@ -99,7 +99,7 @@ def _text_format(content: str) -> Format | None:
         if names <= set(message.DESCRIPTOR.fields_by_name):
             raise NetFormatError(f"this is the text of a {message.DESCRIPTOR.name}, not of a net")
     if names & {"op", "external_input", "external_output"}:
-        return Format.NET_TEXT  # with a slip: the parser says in which line
+        return Format.NET_TEXT  # with an error, of which the parser reports the line
     if names & {"ir_version", "graph"}:
         raise NetFormatError("this is the text of an ONNX model")
     return None
@@ -109,14 +109,19 @@ _OTHERS: Final[tuple[type[Message], ...]] = (MetaNetDef, OperatorDef, TensorProt
 
 
 def _binary_format(span: wire.Span) -> Format:
+    """Detect the message type of a serialized protobuf by the numbers and wire types of its fields.
+
+    NetDef, PlanDef and MetaNetDef share the number of their main field, 2. What it holds decides: an operator has a
+    type, a net has operators, and a MetaNetDef's entry has a key and a net.
+    """
     found: list[wire.Field] = []
     try:
         found.extend(wire.fields(span))  # up to where it is damaged
     except wire.WireError as error:
-        whole = [f for f in found if _NET_KINDS.get(f.number) == f.kind]
-        if error.reason.startswith("truncated") and (whole or _starts_as_net(span)):
-            raise NetFormatError(f"the file is cut off or damaged: {error.reason}") from None
-        raise NetFormatError("neither a net (binary or text) nor a minidb or LMDB database") from None
+        complete = [f for f in found if _NET_KINDS.get(f.number) == f.kind]
+        if error.reason.startswith("truncated") and (complete or _starts_as_net(span)):
+            raise NetFormatError(f"the file is truncated or damaged: {error.reason}") from None
+        raise NetFormatError("the file is neither a net (binary or text) nor a minidb or LMDB database") from None
     inner = next((span.within(f.start, f.end) for f in found if f.number == 2 and f.kind == wire.LEN), None)
     if all(_NET_KINDS.get(f.number, f.kind) == f.kind for f in found):
         if inner is None and _is_named(span, found):
@@ -124,7 +129,7 @@ def _binary_format(span: wire.Span) -> Format:
         for is_kind, result in _INNER:
             if inner is not None and is_kind(inner):
                 return _accepted(result)
-    raise NetFormatError(f"a protobuf, but no net: {_guess(span, found)}")
+    raise NetFormatError(f"the file is a protobuf, but not a net: {_guess(span, found)}")
 
 
 def _accepted(result: Format | str) -> Format:
@@ -134,13 +139,13 @@ def _accepted(result: Format | str) -> Format:
 
 
 def _starts_as_net(span: wire.Span) -> bool:
-    """Whether a file that is cut off within its first field began as a net does: a name, or an operator."""
+    """Return whether a file that is truncated within its first field starts like a net: with a name or an operator."""
     first = span.view[0]
     return first in (NetDef.NAME_FIELD_NUMBER << 3 | wire.LEN, NetDef.OP_FIELD_NUMBER << 3 | wire.LEN)
 
 
 def _is_named(span: wire.Span, found: list[wire.Field]) -> bool:
-    """Whether fields that hold no operator are those of an empty net: name and type are printable, and there once."""
+    """Return whether fields without operators are those of an empty net: one printable name and type at most."""
     for number in (NetDef.NAME_FIELD_NUMBER, NetDef.TYPE_FIELD_NUMBER):
         texts = [span.within(f.start, f.end).tobytes() for f in found if f.number == number]
         if len(texts) > 1 or not all(text.decode("utf-8", "replace").isprintable() for text in texts):
@@ -156,21 +161,21 @@ def _inner_fields(span: wire.Span) -> list[wire.Field]:
 
 
 def _is_operator(span: wire.Span) -> bool:
-    """Field 2 of a NetDef: an operator has a type."""
+    """Return whether field 2 is that of a NetDef: an operator, which has a type."""
     number = OperatorDef.TYPE_FIELD_NUMBER
     found = _inner_fields(span)
     return any(f.number == number and f.kind == wire.LEN for f in found)
 
 
 def _is_net(span: wire.Span) -> bool:
-    """Field 2 of a PlanDef: a net has operators."""
+    """Return whether field 2 is that of a PlanDef: a net, which has operators."""
     return any(
         f.number == 2 and f.kind == wire.LEN and _is_operator(span.within(f.start, f.end)) for f in _inner_fields(span)
     )
 
 
 def _is_named_net(span: wire.Span) -> bool:
-    """Field 2 of a MetaNetDef: a key and a net."""
+    """Return whether field 2 is that of a MetaNetDef: a key and a net."""
     found = _inner_fields(span)
     return [f.number for f in found] == [1, 2] and _is_net(span.within(found[1].start, found[1].end))
 
@@ -183,17 +188,18 @@ _INNER: Final[tuple[tuple[Callable[[wire.Span], bool], Format | str], ...]] = (
 
 
 def _guess(span: wire.Span, found: list[wire.Field]) -> str:
+    """Describe what message a protobuf that is not a net may be."""
     kinds = {(f.number, f.kind) for f in found}
     if (1, wire.VARINT) in kinds and (7, wire.LEN) in kinds:
-        return "an ONNX model?"
+        return "it may be an ONNX model"
     if (1, wire.VARINT) in kinds and (2, wire.VARINT) in kinds:
-        return "a TensorProto?"
+        return "it may be a TensorProto"
     if kinds == {(1, wire.LEN)}:
         inner = {(f.number, f.kind) for f in _inner_fields(span.within(found[0].start, found[0].end))}
         if (2, wire.VARINT) in inner:
-            return "TensorProtos?"
+            return "it may be TensorProtos"
     if (4, wire.LEN) in kinds:
-        return "an OperatorDef?"
+        return "it may be an OperatorDef"
     if (2, wire.LEN) in kinds and kinds & {(3, wire.LEN), (4, wire.LEN), (5, wire.LEN)}:
-        return "a BlobProto?"
+        return "it may be a BlobProto"
     return f"its fields are {sorted({f.number for f in found})}"

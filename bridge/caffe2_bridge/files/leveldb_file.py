@@ -1,4 +1,4 @@
-"""LevelDB databases: a folder of tables. Needs the package plyvel (extra ``db``)."""
+"""Read and write LevelDB databases: folders of tables. Requires the package plyvel (extra ``db``)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any, Final
 
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files.blob_record_writer import Record
-from caffe2_bridge.files.blob_records import Blob, Fetch, gather
+from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.wire import read as wire
 
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
 _LOG: Final = re.compile(r"MANIFEST-\d+|CURRENT|\d+\.log")
 _OTHER: Final = re.compile(r"LOCK|LOG|LOG\.old|\d+\.dbtmp")
-_BUFFER: Final = 1 << 25  # bytes that are sorted in memory before they become a table
+_BUFFER: Final = 1 << 25  # bytes that are sorted in memory before they are written as a table
 
 
 def is_leveldb(folder: Path) -> bool:
-    """Whether a folder holds a LevelDB database."""
+    """Return whether a folder holds a LevelDB database."""
     return (folder / "CURRENT").is_file() and any(folder.glob("MANIFEST-*"))
 
 
-def holds_nothing_else(folder: Path) -> bool:
-    """Whether every file of a folder is one of a LevelDB database."""
+def holds_leveldb_files_only(folder: Path) -> bool:
+    """Return whether every file of a folder belongs to a LevelDB database."""
     patterns = (_TABLE, _LOG, _OTHER)
     return all(any(pattern.fullmatch(entry.name) for pattern in patterns) for entry in folder.iterdir())
 
@@ -38,14 +38,14 @@ def holds_nothing_else(folder: Path) -> bool:
 class _Database:
     """An open database.
 
-    LevelDB locks a database that it opens, and tidies it up, even to read it. So what is opened is a folder of our own
-    with links to the tables, which never change, and copies of the small rest; it goes with this object.
+    LevelDB locks and compacts a database that it opens, even for reading. So this opens a temporary folder with links
+    to the tables, which never change, and copies of the other files, which are small. It is removed with this object.
     """
 
     def __init__(self, plyvel: ModuleType, folder: Path) -> None:
         view = tempfile.mkdtemp(prefix="caffe2-bridge-leveldb-")
         try:
-            _show(folder, Path(view))
+            _link_database(folder, Path(view))
             self._database = plyvel.DB(view, create_if_missing=False)
         except BaseException:
             shutil.rmtree(view, ignore_errors=True)
@@ -64,8 +64,8 @@ def _close(database: Any, view: str) -> None:
     shutil.rmtree(view, ignore_errors=True)
 
 
-def _show(folder: Path, view: Path) -> None:
-    """Make a database appear in another folder."""
+def _link_database(folder: Path, view: Path) -> None:
+    """Link the tables of a database into another folder, and copy its other files."""
     for entry in folder.iterdir():
         if _TABLE.fullmatch(entry.name):
             _link(entry.resolve(), view / entry.name)
@@ -74,8 +74,8 @@ def _show(folder: Path, view: Path) -> None:
 
 
 def _link(target: Path, link: Path) -> None:
-    """Make a table appear in another folder: by reference where the system allows it."""
-    for make in (os.link, os.symlink):  # a hard link outlives a save over the database
+    """Link a file; copy it if the system does not support links."""
+    for make in (os.link, os.symlink):  # a hard link survives a save that replaces the database
         try:
             make(target, link)
         except OSError:
@@ -85,9 +85,9 @@ def _link(target: Path, link: Path) -> None:
 
 
 def blobs(folder: Path) -> Mapping[str, Blob]:
-    """The blobs of a database, by name, in the order of their keys; a value is read whenever it is asked for.
+    """Return the blobs of a database, by name, in the order of their keys; values are read on demand.
 
-    Raises NetFormatError where it is damaged, BridgeError where the package plyvel is not installed.
+    Raises NetFormatError if it is damaged, BridgeError if the package plyvel is not installed.
     """
     plyvel = required("plyvel", "LevelDB databases")
     try:
@@ -98,10 +98,7 @@ def blobs(folder: Path) -> Mapping[str, Blob]:
 
 def _records(database: _Database, plyvel: ModuleType, source: str) -> Iterator[tuple[str, Fetch]]:
     for key in database:
-        try:
-            name = key.decode()
-        except UnicodeDecodeError:
-            raise NetFormatError(f"the key {key[:40]!r} is not UTF-8 text") from None
+        name = decode_key(key)
 
         def fetch(key: bytes = key) -> wire.Span:
             try:
@@ -115,7 +112,7 @@ def _records(database: _Database, plyvel: ModuleType, source: str) -> Iterator[t
 def write(folder: Path, records: Iterable[Record]) -> None:
     """Write a database into an empty folder. Raises BridgeError with LevelDB's reason.
 
-    It is not compressed: weights hardly shrink, and not every Caffe2 was built to read it.
+    It is not compressed: weights hardly compress, and not every build of Caffe2 reads compressed tables.
     """
     plyvel = required("plyvel", "LevelDB databases")
     try:
@@ -130,6 +127,6 @@ def write(folder: Path, records: Iterable[Record]) -> None:
 
 
 def _text(error: Exception) -> str:
-    """LevelDB's messages come as bytes."""
+    """Return the message of a LevelDB error, which may be bytes."""
     first = error.args[0] if error.args else ""
     return first.decode("utf-8", "replace") if isinstance(first, bytes) else str(error)

@@ -1,4 +1,7 @@
-"""LMDB databases: a folder with ``data.mdb``, or that file under any name. Needs the package lmdb (extra ``db``)."""
+"""Read and write LMDB databases: a folder with ``data.mdb``, or that file under any name.
+
+Requires the package lmdb (extra ``db``).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ from weakref import WeakValueDictionary
 
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files.blob_record_writer import Record
-from caffe2_bridge.files.blob_records import Blob, gather
+from caffe2_bridge.files.blob_records import Blob, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.wire import read as wire
 
 DATA: Final = "data.mdb"
-_FIRST_MAP: Final = 1 << 24  # bytes; doubled where it is too small
+_FIRST_MAP: Final = 1 << 24  # bytes; doubled while it is too small
 
 
 class _Environment:
-    """An open database and a snapshot of it, which lasts as long as something holds this object."""
+    """An open database and a snapshot of it, which lives as long as this object."""
 
     def __init__(self, lmdb: ModuleType, path: Path) -> None:
         self._environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, create=False)
@@ -28,30 +31,30 @@ class _Environment:
 
 
 class _Mapped(wire.Buffer):
-    """A value of a database where it lies in the mapped file. Holds the map."""
+    """A value of a database in the mapped file; keeps the map open."""
 
     __slots__ = ("_environment",)
 
     def __init__(self, view: memoryview, environment: _Environment) -> None:
-        self._map = None  # the database's, not ours: no pages of it are dropped
+        self._map = None  # LMDB owns the map: its pages are not dropped
         self.view = view
         self._environment = environment
 
 
-# LMDB lets a process open a file once. A file that was replaced is another one, whatever its name.
+# A process may open an LMDB file only once. The key is the inode: a file that replaced another is a different file.
 _open: Final = WeakValueDictionary[tuple[int, int], _Environment]()
 _opening: Final = threading.Lock()
 
 
 def blobs(path: Path) -> Mapping[str, Blob]:
-    """The blobs of a database, by name, in the order of their keys; values stay where they are in the mapped file.
+    """Return the blobs of a database, by name, in the order of their keys; values stay in the mapped file.
 
-    Raises NetFormatError where it is damaged, BridgeError where the package lmdb is not installed.
+    Raises NetFormatError if it is damaged, BridgeError if the package lmdb is not installed.
     """
     lmdb = required("lmdb", "LMDB databases")
     file = path / DATA if path.is_dir() else path
     try:
-        _require_sound(file)
+        _verify(file)
         status = file.stat()
         with _opening:
             environment = _open.get((status.st_dev, status.st_ino))
@@ -62,8 +65,8 @@ def blobs(path: Path) -> Mapping[str, Blob]:
         raise NetFormatError(f"the LMDB database cannot be read: {error}", str(path)) from None
 
 
-def _require_sound(file: Path) -> None:
-    """Raise NetFormatError where the pages of a file do not fit together: LMDB itself believes them, and crashes."""
+def _verify(file: Path) -> None:
+    """Raise NetFormatError if the pages of a file are inconsistent: LMDB does not check them, and would crash."""
     verify = required("lmdb.verify", "LMDB databases")
     try:
         problems = verify.verify(str(file), subdir=False)
@@ -71,21 +74,18 @@ def _require_sound(file: Path) -> None:
         problems = [str(error)]
     if problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-        raise NetFormatError(f"the LMDB database is cut off or damaged: {problems[0]}{more}", str(file))
+        raise NetFormatError(f"the LMDB database is truncated or damaged: {problems[0]}{more}", str(file))
 
 
 def _records(environment: _Environment) -> Iterator[tuple[str, Any]]:
     for key, value in environment.snapshot.cursor():
-        try:
-            name = bytes(key).decode()
-        except UnicodeDecodeError:
-            raise NetFormatError(f"the key {bytes(key)[:40]!r} is not UTF-8 text") from None
+        name = decode_key(bytes(key))
         span = _Mapped(value, environment).span()
         yield name, lambda span=span: span
 
 
 def write(path: Path, records: Iterable[Record]) -> None:
-    """Write a database into an empty file. Raises BridgeError for what LMDB cannot hold."""
+    """Write a database into an empty file. Raises BridgeError for a name that is too long for LMDB."""
     lmdb = required("lmdb", "LMDB databases")
     size = _FIRST_MAP
     environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=size)
@@ -94,7 +94,7 @@ def write(path: Path, records: Iterable[Record]) -> None:
         for key, value in records:
             name = key.encode()
             if len(name) > longest:
-                raise BridgeError(f"the name {key!r} has {len(name)} bytes; in an LMDB database {longest} are allowed")
+                raise BridgeError(f"name {key!r} has {len(name)} bytes, but LMDB allows at most {longest}")
             while not _put(lmdb, environment, name, value):
                 size *= 2
                 environment.set_mapsize(size)
@@ -106,7 +106,7 @@ def write(path: Path, records: Iterable[Record]) -> None:
 
 
 def _put(lmdb: ModuleType, environment: Any, key: bytes, value: bytes) -> bool:
-    """Whether a record found room."""
+    """Write a record; return whether the map had room for it."""
     try:
         with environment.begin(write=True) as transaction:
             transaction.put(key, value)

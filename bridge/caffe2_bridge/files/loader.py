@@ -1,4 +1,4 @@
-"""Models from files."""
+"""Load models from files."""
 
 from __future__ import annotations
 
@@ -27,30 +27,32 @@ from caffe2_bridge.wire import read as wire
 def load(
     path: str | os.PathLike[str], init: str | os.PathLike[str] | None = None, *, predictor: str | None = None
 ) -> Model:
-    """The model in a folder or file, whatever it is called: what it is, its content says.
+    """Load the model in a folder or file. The format is detected by content, not by name.
 
     Args:
         path: a folder with a predict net and an init net (``predict_net`` and ``init_net``, ``X_predict`` and
             ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, a plan,
             or a predictor database: minidb, LMDB or LevelDB.
-        init: the init net that belongs to the predict net. Without it, it is looked for beside that, by name.
-        predictor: which predictor of a database that holds several.
+        init: the init net of the predict net. By default it is searched by name in the folder of the predict net.
+        predictor: the name of the predictor, for a database that holds several.
 
-    Large files are mapped, and parameters are decoded when they are asked for: a file is not to be changed in place
-    while its model is in use (to replace it, as :func:`save` does, is harmless).
+    Large files are mapped, and parameters are decoded on demand: do not change a file in place while its model is in
+    use. Replacing the file, as :func:`save` does, is safe.
 
     Raises:
-        NetFormatError: a file cannot be read, or is not what it should be; names it and says why.
-        BridgeError: a database needs a package that is not installed.
+        NetFormatError: a file cannot be read or has an unsupported or invalid content; the message names the file.
+        BridgeError: a database requires a package that is not installed.
     """
     where, kind = _locate(Path(path))
     if kind in _DATABASES:
         if init is not None:
-            raise NetFormatError("a predictor database holds its parameters: no init net can be given", str(where))
+            raise NetFormatError("a predictor database holds its own parameters: omit the init net", str(where))
         with _naming(where):
             return read_predictor(_DATABASES[kind](where), str(where), predictor)
     if predictor is not None:
-        raise NetFormatError(f"this is {kind}: only of a predictor database's predictors one is named", str(where))
+        raise NetFormatError(
+            f"this is {kind}, and only predictor databases have named predictors: omit the predictor", str(where)
+        )
     if kind in _PLANS:
         return _model_of_plan(where, init)
     beside = Path(init) if init is not None else pairing.init_net_beside(where)
@@ -58,7 +60,7 @@ def load(
 
 
 def load_init_net(path: str | os.PathLike[str]) -> InitNet:
-    """The init net in a file, binary or text. Raises NetFormatError where it holds none."""
+    """Load the init net in a file, binary or text. Raises NetFormatError if the file is not a net."""
     where = Path(path)
     span, found = _open(where)
     with _naming(where):
@@ -66,15 +68,15 @@ def load_init_net(path: str | os.PathLike[str]) -> InitNet:
             return read_init_net(span)
         if found is Format.NET_TEXT:
             return read_init_net(_net_text(where))
-    raise NetFormatError(f"an init net is expected, and this is {found}", str(where))
+    raise NetFormatError(f"the init net must be a net, but this is {found}", str(where))
 
 
 def load_plan(path: str | os.PathLike[str]) -> PlanDef:
-    """The plan in a file, binary or text, with its steps as they are. Raises NetFormatError where it holds none."""
+    """Load the plan in a file, binary or text, unchanged. Raises NetFormatError if the file is not a plan."""
     where = Path(path)
     _, found = _open(where)
     if found not in _PLANS:
-        raise NetFormatError(f"a plan is expected, and this is {found}", str(where))
+        raise NetFormatError(f"the file must be a plan, but this is {found}", str(where))
     return _PLANS[found](where)
 
 
@@ -86,7 +88,7 @@ def _model_of_plan(path: Path, init: str | os.PathLike[str] | None) -> Model:
             beside = Path(init) if init is not None else pairing.init_net_beside(path)
             return Model.of(planned.predict, None if beside is None else load_init_net(beside), str(path))
         if init is not None:
-            raise NetFormatError(f"the plan's net {planned.init.name!r} makes its parameters: no init net can be given")
+            raise NetFormatError(f"the plan's net {planned.init.name!r} writes its parameters: omit the init net")
         return Model.of(planned.predict, planned.init, str(path))
 
 
@@ -105,7 +107,7 @@ def _plan(path: Path) -> PlanDef:
     try:
         plan = PlanDef.FromString(_read(path).tobytes())
     except DecodeError as error:
-        raise NetFormatError(f"damaged PlanDef: {error}", str(path)) from None
+        raise NetFormatError(f"the PlanDef is damaged: {error}", str(path)) from None
     with _naming(path):
         for net in plan.network:
             require_text_in_net(net)
@@ -128,7 +130,7 @@ _DATABASES: Final = MappingProxyType[Format, Callable[[Path], Mapping[str, Blob]
 
 
 def _read(path: Path) -> wire.Span:
-    """The content of a file, mapped where it is large."""
+    """Open a file; large files are mapped. Raises NetFormatError if it cannot be read."""
     try:
         return wire.Buffer.of_file(os.fspath(path)).span()
     except OSError as error:
@@ -142,7 +144,7 @@ def _open(path: Path) -> tuple[wire.Span, Format]:
 
 
 class _naming:  # noqa: N801 - a context manager, used as a verb
-    """Puts the file's name into errors that do not have one."""
+    """Add the path to the NetFormatErrors that have none."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)
@@ -156,7 +158,7 @@ class _naming:  # noqa: N801 - a context manager, used as a verb
 
 
 def _locate(path: Path) -> tuple[Path, Format]:
-    """The file, or folder of a database, that holds the model or its predict net, and what it is."""
+    """Return the file, or the folder of a database, that holds the model or its predict net, and its format."""
     if not path.is_dir():
         return path, _open(path)[1]
     try:
@@ -171,8 +173,11 @@ def _locate(path: Path) -> tuple[Path, Format]:
     if len(models) == 1:
         return models[0]
     if models:
-        raise NetFormatError(f"several nets are in the folder: {', '.join(file.name for file, _ in models)}", str(path))
-    raise NetFormatError("no net is in the folder", str(path))
+        raise NetFormatError(
+            f"the folder has several nets: {', '.join(file.name for file, _ in models)}; give the path of one",
+            str(path),
+        )
+    raise NetFormatError("the folder has no net", str(path))
 
 
 def _kind(path: Path) -> Format | None:

@@ -1,6 +1,6 @@
-"""Minidb databases: the records, one after another.
+"""Read and write minidb databases: records without a header or an index.
 
-A record is two little-endian 32-bit lengths, a key and a value; there is no header and no index.
+A record is the length of the key and of the value, each a little-endian int32, then the key and the value.
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files.blob_records import Blob, gather
+from caffe2_bridge.files.blob_records import Blob, decode_key, gather
 from caffe2_bridge.wire import read as wire
 
 _LENGTHS: Final = struct.Struct("<ii")
-_LONGEST_KEY: Final = 4095
+_MAX_KEY_LENGTH: Final = 4095
 
 
 def looks_like_minidb(head: bytes, size: int) -> bool:
-    """Whether a file of ``size`` bytes that begins so may be a minidb database."""
+    """Return whether a file of ``size`` bytes with these first bytes may be a minidb database."""
     if len(head) < _LENGTHS.size:
         return False
     key_length, value_length = _LENGTHS.unpack_from(head)
-    if not 0 < key_length <= min(_LONGEST_KEY, size - _LENGTHS.size) or value_length <= 0:
+    if not 0 < key_length <= min(_MAX_KEY_LENGTH, size - _LENGTHS.size) or value_length <= 0:
         return False
     return head[_LENGTHS.size : _LENGTHS.size + key_length].decode("utf-8", "replace").isprintable()
 
 
 def records(span: wire.Span) -> Iterator[tuple[str, wire.Span]]:
-    """The keys and values of a database in the order in which they stand. Raises NetFormatError where it is cut off."""
+    """Yield the keys and values of a database in file order. Raises NetFormatError if it is truncated."""
     at = span.start
     while span.end - at >= 4:
         head = span.buffer.view[at : at + _LENGTHS.size]
@@ -36,21 +36,17 @@ def records(span: wire.Span) -> Iterator[tuple[str, wire.Span]]:
         start = at + _LENGTHS.size + key_length
         end = start + value_length
         if key_length <= 0 or value_length <= 0 or end > span.end:
-            raise NetFormatError(f"the minidb database is cut off or damaged: no whole record at byte {at}")
-        key = span.within(at + _LENGTHS.size, start).tobytes()
-        try:
-            yield key.decode(), span.within(start, end)
-        except UnicodeDecodeError:
-            raise NetFormatError(f"the key {key[:40]!r} of the record at byte {at} is not UTF-8 text") from None
+            raise NetFormatError(f"the minidb database is truncated or damaged: the record at byte {at} is incomplete")
+        yield decode_key(span.within(at + _LENGTHS.size, start).tobytes()), span.within(start, end)
         at = end
 
 
 def blobs(span: wire.Span) -> Mapping[str, Blob]:
-    """The blobs of a database, by name."""
-    return gather((key, lambda value=value: value) for key, value in records(span))  # type: ignore[misc] # bound here and now
+    """Return the blobs of a database, by name."""
+    return gather((key, lambda value=value: value) for key, value in records(span))  # type: ignore[misc] # a default binds the current value
 
 
 def record(key: str, value: bytes) -> bytes:
-    """A record as it stands in the file."""
+    """Encode a record."""
     name = key.encode()
     return _LENGTHS.pack(len(name), len(value)) + name + value

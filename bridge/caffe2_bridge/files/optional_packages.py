@@ -1,4 +1,4 @@
-"""Packages that not everyone needs."""
+"""Import optional packages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from caffe2_bridge.diagnostics import BridgeError
 
 
 def required(package: str, what: str) -> ModuleType:
-    """An optional package. Raises BridgeError, which says how to get it, where it is not installed."""
+    """Import an optional package. Raises BridgeError with the command that installs it if it is missing."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
         raise BridgeError(
-            f"{what} need the package {package.partition('.')[0]}: pip install 'caffe2-bridge[db]' ({error}); "
-            "a minidb database needs none"
+            f"{what} require the package {package.partition('.')[0]}: pip install 'caffe2-bridge[db]' ({error}); "
+            "a minidb database requires no package"
         ) from None

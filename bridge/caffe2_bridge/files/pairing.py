@@ -1,4 +1,4 @@
-"""Which files of a folder belong together, by their names."""
+"""Pair the predict nets and init nets of a folder by their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from caffe2_bridge.diagnostics import NetFormatError
 
-# What a predict net's name ends with, and what its init net's name ends with instead. In order: the closest first.
+# The ending of a predict net's name, and the endings of its init net's name, the closest first.
 _ENDINGS: Final = (
     ("predict_net", ("init_net", "init")),
     ("pred_net", ("init_net", "init")),
@@ -19,19 +19,19 @@ _ENDINGS: Final = (
 )
 _INIT: Final = re.compile(r"(^|[_.-])init([_.-]?net)?$")
 _PREDICT: Final = re.compile(r"(^|[_.-])(predict|pred)([_.-]?net)?$")
-_SUFFIXES: Final = (".pb", ".pbtxt")  # a net that is there in both forms is read in the first
+_SUFFIXES: Final = (".pb", ".pbtxt")  # the first is preferred if a net is stored in both
 
 
 def is_init_net(path: Path) -> bool:
-    """Whether a file's name says that it holds an init net."""
+    """Return whether a file is named like an init net."""
     return _INIT.search(path.stem) is not None
 
 
 def init_net_beside(predict: Path) -> Path | None:
-    """The init net that belongs to a predict net by its name, None where there is none.
+    """Find the init net of a predict net by its name; None if there is none.
 
     Names are matched as ``predict_net``/``init_net``, ``X_predict_net``/``X_init_net``, ``X_predict``/``X_init``,
-    ``X_net``/``X_init_net`` and ``model``/``model_init``. Raises NetFormatError where several files claim to be it.
+    ``X_net``/``X_init_net`` and ``model``/``model_init``. Raises NetFormatError if several files match.
     """
     if is_init_net(predict):
         return None
@@ -39,11 +39,12 @@ def init_net_beside(predict: Path) -> Path | None:
     for stem in _init_stems(predict.stem):
         found = [file for file in files if file.stem == stem and file != predict]
         if found:
-            return _one_of(found, predict.suffix, f"several init nets belong to {predict.name}")
+            return _one_of(found, predict.suffix, f"several init nets match {predict.name}")
     return None
 
 
 def _init_stems(stem: str) -> list[str]:
+    """Return the possible names of the init net of a predict net, without suffixes, the closest first."""
     stems = []
     for ending, others in _ENDINGS:
         if stem == ending or (stem.endswith(ending) and stem[-len(ending) - 1] in "_.-"):
@@ -52,10 +53,10 @@ def _init_stems(stem: str) -> list[str]:
 
 
 def predict_net_in(folder: Path) -> Path | None:
-    """The predict net of a folder, None where no name says which it is.
+    """Find the predict net of a folder by name; None if no name identifies it.
 
-    In order: a file called ``predict_net``, one called ``model``, one that is named as a predict net, one that has an
-    init net beside it. Raises NetFormatError where several are as good.
+    In order of preference: a file named ``predict_net``, one named ``model``, one whose name ends like a predict net's,
+    and one that has an init net. Raises NetFormatError if several match equally.
     """
     files = [file for file in _files(folder) if not _INIT.search(file.stem)]
     tiers = (
@@ -66,7 +67,7 @@ def predict_net_in(folder: Path) -> Path | None:
     )
     for tier in tiers:
         if tier:
-            return _one_of(tier, "", f"several predict nets are in the folder {folder.name}")
+            return _one_of(tier, "", f"folder {folder.name} has several predict nets")
     return None
 
 
@@ -75,7 +76,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _one_of(files: Sequence[Path], preferred: str, problem: str) -> Path:
-    """The one file; of several with one stem, that with the preferred suffix, else the binary one."""
+    """Return the only file; of several with one stem, that with the preferred suffix, else the binary one."""
     if len(files) == 1:
         return files[0]
     if len({file.stem for file in files}) == 1:

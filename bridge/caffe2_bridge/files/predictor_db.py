@@ -1,4 +1,4 @@
-"""Predictor exports: a database that holds nets, the roles of their blobs, and the parameters."""
+"""Predictor databases, as Caffe2's predictor exporter writes them: nets, roles of their blobs, and parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from caffe2_bridge.netdef.parameters import NUMBERS, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap
 
-# Caffe2's names for what is stored: PredictorConsts.
+# Caffe2's keys of the stored items (PredictorConsts).
 META_NET_DEF: Final = "!!META_NET_DEF"
 DB_READER: Final = "!!PREDICTOR_DBREADER"
 PARAMETERS: Final = "PARAMETERS_BLOB_TYPE"
@@ -32,24 +32,26 @@ PREDICT_NET: Final = "PREDICT_NET_TYPE"
 
 
 def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | None = None) -> Model:
-    """The model in a predictor database, given as its blobs.
+    """Read the model in a predictor database.
 
     Args:
         stored: the blobs of the database, by name.
-        source: where they are from.
-        predictor: which of several predictors; the empty string is the one without a name.
+        source: the path of the database.
+        predictor: the name of the predictor, if there are several; the empty string for the one without a name.
 
     Raises:
-        NetFormatError: without a source: the database holds no such predictor, or several and none is named, or is
+        NetFormatError: (without a source) the database lacks the predictor, or has several and none is named, or is
             damaged.
     """
     if META_NET_DEF not in stored:
         names = ", ".join(list(stored)[:5]) or "none"
-        raise NetFormatError(f"this is a database of blobs ({names} ...) without a net: {META_NET_DEF!r} is missing")
+        raise NetFormatError(
+            f"this is a database of blobs ({names} ...) without a net: key {META_NET_DEF!r} is missing"
+        )
     try:
         meta = MetaNetDef.FromString(stored[META_NET_DEF].text())
     except DecodeError as error:
-        raise NetFormatError(f"{META_NET_DEF!r} does not hold a MetaNetDef: {error}") from None
+        raise NetFormatError(f"the value of {META_NET_DEF!r} is not a MetaNetDef: {error}") from None
     require_text((item.key for item in meta.nets), META_NET_DEF)
     require_text((item.key for item in meta.plans), META_NET_DEF)
     require_text((name for item in meta.blobs for name in (item.key, *item.value)), META_NET_DEF)
@@ -84,29 +86,29 @@ def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | Non
 
 
 def _predictor_suffix(keys: list[str], predictor: str | None) -> str:
-    """What is appended to the keys of a predictor: nothing, or ``_`` and its name."""
+    """Return the suffix of the keys of a predictor: empty, or ``_`` and its name."""
     suffixes = [
         key.removeprefix(PREDICT_NET) for key in keys if key == PREDICT_NET or key.startswith(f"{PREDICT_NET}_")
     ]
     names = ", ".join(repr(suffix[1:]) for suffix in suffixes)
     if not suffixes:
-        raise NetFormatError(f"the database holds no predict net; its nets are {', '.join(keys) or 'none'}")
+        raise NetFormatError(f"the database has no predict net; its nets are {', '.join(keys) or 'none'}")
     if predictor is not None:
-        wanted = f"_{predictor}" if predictor else ""
-        if wanted not in suffixes:
-            raise NetFormatError(f"the database holds no predictor {predictor!r}; it holds {names}")
-        return wanted
+        suffix = f"_{predictor}" if predictor else ""
+        if suffix not in suffixes:
+            raise NetFormatError(f"the database does not have predictor {predictor!r}; it has {names}")
+        return suffix
     if "" in suffixes:
         return ""
     if len(suffixes) > 1:
-        raise NetFormatError(f"the database holds several predictors: {names}; name one (predictor=...)")
+        raise NetFormatError(f"the database has several predictors: {names}; name one (predictor=...)")
     return suffixes[0]
 
 
 def _stored_parameters(
     nets: Mapping[str, NetDef], roles: Mapping[str, list[str]], suffix: str, stored: Mapping[str, Blob]
 ) -> dict[str, Parameter]:
-    """The parameters that the global init net loads; without one, those that have the role."""
+    """Return the parameters that the global init net loads; without such a net, those with the role of parameters."""
     net = nets.get(GLOBAL_INIT_NET + suffix)
     loaded = [name for op in net.op if _is_load(op) for name in op.output] if net is not None else []
     names = loaded or roles.get(PARAMETERS + suffix, [])
@@ -117,7 +119,7 @@ def _stored_parameters(
 
 
 def _placeholder(name: str, known: Parameter | None) -> OperatorDef:
-    """Zeros for an input or output; of shape [0] where its shape is not known."""
+    """Make a fill with zeros for an input or output, of shape [0] if its shape is not known."""
     op = OperatorDef(type="ConstantFill", output=[name])
     op.arg.add(name="shape", ints=(0,) if known is None else known.shape)
     if known is not None and known.dtype.kind in "iub":
@@ -129,7 +131,7 @@ def _placeholder(name: str, known: Parameter | None) -> OperatorDef:
 
 
 def _is_load(op: OperatorDef) -> bool:
-    """Whether an operator loads from the database that it came in."""
+    """Return whether an operator loads from the database that holds its net."""
     return op.type == "Load" and list(op.input) == [DB_READER]
 
 
@@ -143,15 +145,15 @@ def _without_loads(net: NetDef | None) -> NetDef:
 
 
 def _followed_by(first: InitNet, net: NetDef) -> InitNet:
-    """What two init nets make that run one after the other."""
+    """Combine an init net with a second one that runs after it."""
     second = read_init_net(net, first.parameters)
     return dataclasses.replace(second, rest=first.rest + second.rest, findings=first.findings + second.findings)
 
 
 def predictor_records(model: Model) -> Iterator[Record]:
-    """The records of a predictor database: what Caffe2's predictor exporter writes, so that Caffe2 can load it.
+    """Yield the records of a predictor database as Caffe2's predictor exporter writes them, so that Caffe2 loads it.
 
-    They come in the order of their blobs' names, as a database that sorts them wants; the nets are first in it.
+    They are sorted by key, so that a database that sorts its records receives them in order; the nets are the first.
     """
     parameters = model.init.parameters
     meta = MetaNetDef()
@@ -162,7 +164,7 @@ def predictor_records(model: Model) -> Iterator[Record]:
     load.op.extend(op.proto for op in model.init.rest)
     blobs = [*model.inputs, *model.outputs]
     placeholders = NetDef(name="predict-init", external_input=blobs)
-    # Caffe2 creates the predict net before anything is fed: its inputs must exist.
+    # Caffe2 creates the predict net before any input is fed: its inputs must exist.
     placeholders.op.extend(_placeholder(name, model.init.placeholders.get(name)) for name in blobs)
     for key, net in ((PREDICT_INIT_NET, placeholders), (GLOBAL_INIT_NET, load), (PREDICT_NET, model.predict_net)):
         meta.nets.append(NetsMap(key=key, value=net))

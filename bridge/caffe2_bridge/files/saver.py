@@ -1,4 +1,4 @@
-"""Models to files. A failed save leaves what was there."""
+"""Save models to files, atomically: a failed save leaves the previous files in place."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from caffe2_bridge.files import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.predictor_db import predictor_records
 from caffe2_bridge.model import Model
 
-_TEXT_LIMIT: Final = 2**31 - 1  # protobuf's own: text is written of a whole message
+_TEXT_LIMIT: Final = 2**31 - 1  # protobuf's limit of a message, all of which is written at once
 
-# Fills an empty file, or an empty folder, of that name.
+# Writes the content of an empty file or folder.
 Writer = Callable[[Path], None]
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str = "pb") -> None:  # noqa: A002 - the public name
-    """Write a model.
+    """Save a model.
 
     Args:
-        model: the model; read from a file, its init net is written byte for byte as it was.
-        path: the folder for ``pb``, ``pbtxt``, ``lmdb`` and ``leveldb``, made where it is missing; the file for
-            ``minidb``.
+        model: the model. The init net of a model that was read from a file is written byte for byte as it was.
+        path: the folder for ``pb``, ``pbtxt``, ``lmdb`` and ``leveldb``, which is created if it is missing; the file
+            for ``minidb``.
         format: ``pb`` (predict_net.pb and init_net.pb), ``pbtxt`` (the same in text), or a predictor database, which
-            Caffe2 loads too: ``minidb``, ``lmdb`` or ``leveldb`` (these two need the extra ``db``).
+            Caffe2 loads too: ``minidb``, ``lmdb`` or ``leveldb`` (the last two require the extra ``db``).
 
-    Everything is written beside its place first, and put there when it is complete. Parameters are read and written
-    one at a time.
+    Files are written under temporary names in the target folder and renamed when all are complete. Parameters are read
+    and written one at a time.
 
     Raises:
-        BridgeError: an unknown format, a parameter that the format cannot hold, a package that is not installed, a
-            folder with other files where a LevelDB database is to go, or the system's reason.
+        BridgeError: the format is unknown or cannot hold a parameter, a package is not installed, the target of a
+            LevelDB database is a folder with other files, or a file cannot be written.
     """
     saver = _SAVERS.get(format)
     if saver is None:
-        raise BridgeError(f"unknown format {format!r}: it must be one of {', '.join(FORMATS)}")
+        raise BridgeError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
     try:
         saver(model, Path(path))
     except OSError as error:
@@ -62,7 +62,9 @@ def _pb(model: Model, folder: Path) -> None:
 def _pbtxt(model: Model, folder: Path) -> None:
     size = sum(parameter.size * parameter.dtype.itemsize for parameter in model.init.parameters.values())
     if size > _TEXT_LIMIT:
-        raise BridgeError(f"{folder}: {size:,} bytes of parameters are too many for protobuf text: at most 2 GB")
+        raise BridgeError(
+            f"{folder}: protobuf text is limited to 2 GB, and the parameters have {size:,} bytes; use the format pb"
+        )
     _replace_files(
         [
             (folder / "init_net.pbtxt", _streamed(lambda: _text(model.init_net))),
@@ -92,7 +94,7 @@ FORMATS: Final = tuple(_SAVERS)
 
 
 def _streamed(content: Callable[[], Iterable[bytes | memoryview]]) -> Writer:
-    """Writes content that is made while it is written."""
+    """Make a writer of content that is generated while it is written."""
 
     def write(path: Path) -> None:
         with path.open("wb") as file:
@@ -106,7 +108,7 @@ def _text(net: Message) -> Iterator[bytes]:
 
 
 def _replace_files(files: list[tuple[Path, Writer]]) -> None:
-    """Write all files under other names, then give each its own."""
+    """Write all files under temporary names, then rename them."""
     written: list[tuple[Path, Path]] = []
     try:
         for target, write in files:
@@ -128,10 +130,12 @@ def _replace_files(files: list[tuple[Path, Writer]]) -> None:
 
 
 def _replace_folder(target: Path, write: Writer) -> None:
-    """Write a database's folder under another name, then swap it for the one that is there."""
+    """Write a database's folder under a temporary name, then swap it with the existing one."""
     target = target.absolute()
-    if target.exists() and not (target.is_dir() and leveldb_file.holds_nothing_else(target)):
-        raise BridgeError(f"{target}: has other files than those of a LevelDB database, and is not replaced")
+    if target.exists() and not (target.is_dir() and leveldb_file.holds_leveldb_files_only(target)):
+        raise BridgeError(
+            f"{target}: the folder has files that are not part of a LevelDB database, so it is not replaced"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
         new, old = Path(name, "new"), Path(name, "old")
@@ -153,7 +157,7 @@ def _replace_folder(target: Path, write: Writer) -> None:
 
 
 def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those that a new file gets."""
+    """Return the permissions of the file to be replaced, or those of a new file."""
     if target.exists():
         return target.stat().st_mode & 0o777
     mask = os.umask(0)
@@ -170,7 +174,7 @@ def _sync(file: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make renames last through a crash, where the system can."""
+    """Make renames durable, if the system supports it."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

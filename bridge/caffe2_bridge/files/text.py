@@ -1,4 +1,4 @@
-"""Protobuf text: nets as people read and write them."""
+"""Read protobuf text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from caffe2_bridge.diagnostics import NetFormatError
 
 M = TypeVar("M", bound=Message)
 
-# Field names that Caffe2 has since changed; the numbers stayed.
+# Field names that Caffe2 has since renamed; the field numbers are unchanged.
 _RENAMED: Final = {"cuda_gpu_id": "device_id"}
 _TOKEN: Final = re.compile(
     rf""" "(?:\\.|[^"\\\n])*" | '(?:\\.|[^'\\\n])*' | \#[^\n]* | \b(?P<name>{"|".join(_RENAMED)})\b """,
@@ -24,14 +24,14 @@ _CONTROL: Final = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Whether these first bytes of a file may be protobuf text."""
+    """Return whether the first bytes of a file may be protobuf text."""
     if _CONTROL.search(head):
         return False
     return _START.match(head.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")) is not None
 
 
 def decode(data: bytes, source: str) -> str:
-    """The bytes of a text file as text, with old field names made new. Raises NetFormatError where it is not UTF-8."""
+    """Decode a text file and replace old field names. Raises NetFormatError if it is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -41,13 +41,15 @@ def decode(data: bytes, source: str) -> str:
 
 
 def parse(text: str, message: M, source: str) -> M:
-    """The message with the text merged in. Raises NetFormatError with the line."""
+    """Merge protobuf text into a message and return it. Raises NetFormatError with the line."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # protobuf's own reader of escapes gives them
+            warnings.simplefilter("ignore", DeprecationWarning)  # protobuf's decoder of escapes raises them
             return text_format.Merge(text, message)
     except text_format.ParseError as error:
-        raise NetFormatError(f"not the text of a {message.DESCRIPTOR.name}: {_reason(error)}", source) from None
+        raise NetFormatError(
+            f"the file is not the text of a {message.DESCRIPTOR.name}: {_reason(error)}", source
+        ) from None
 
 
 def _reason(error: text_format.ParseError) -> str:

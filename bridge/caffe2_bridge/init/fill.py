@@ -1,4 +1,4 @@
-"""What fills have in common: the operator they see, what they answer, its shape and type."""
+"""Types and helpers that all fills share: operator, result, shape and dtype."""
 
 from __future__ import annotations
 
@@ -10,28 +10,27 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
+from caffe2_bridge.netdef.parameters import DTYPES, MAX_RANK, Array, Parameter
 from caffe2_bridge.netdef.views import Args
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 from caffe2_bridge.wire import read as wire
 
 _TYPE_NAMES: Final[dict[int, str]] = {number: name for name, number in TensorProto.DataType.items()}
-_MOST_ELEMENTS: Final = 1 << 47
-_MOST_DIMENSIONS: Final = 32  # what every numpy holds
+_MAX_ELEMENTS: Final = 1 << 47
 
 
 class FillError(BridgeError):
-    """A fill operator does not say what it should. Says why, not where."""
+    """A fill operator is invalid. The message gives the reason, not the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The ``values`` argument of an operator, not decoded: ``message`` gives the bytes of the Argument."""
+    """The ``values`` argument of an operator, decoded on demand; ``message`` returns the bytes of the Argument."""
 
     message: Callable[[], wire.Span]
 
     def __call__(self, kind: int, dtype: np.dtype[Any]) -> Array:
-        """All values of one kind (wire.FLOATS, INTS or STRINGS), flat, as ``dtype``."""
+        """Decode all values of one field (wire.FLOATS, INTS or STRINGS) into a flat array of ``dtype``."""
         span = self.message()
         if kind == wire.FLOATS:
             return wire.fixed(span, kind, "<f4").astype(dtype, copy=False)
@@ -43,7 +42,7 @@ class Values:
         return out
 
     def count(self, kind: int) -> int:
-        """How many values of one kind there are."""
+        """Count the values of one field."""
         span = self.message()
         if kind == wire.FLOATS:
             return wire.count_fixed(span, kind, 4)
@@ -54,7 +53,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class FillOp:
-    """A fill operator: its arguments without ``values``, those, its inputs, and the seed of its random numbers."""
+    """A fill operator: its arguments except ``values``, its values, its inputs, and its random seed."""
 
     args: Args
     values: Values | None
@@ -62,13 +61,13 @@ class FillOp:
     seed: tuple[int, ...]
 
     def generator(self) -> np.random.Generator:
-        """A fresh generator: the same numbers every time."""
+        """Make a random generator from the seed: each has the same sequence."""
         return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What an operator makes. ``make`` gives ``shape`` elements of ``dtype``, in any shape of that size."""
+    """The output of a fill. ``make`` computes its elements, in any shape with as many elements as ``shape``."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -81,48 +80,54 @@ Fill = Callable[[FillOp], Filled]
 
 
 def fill_shape(op: FillOp) -> tuple[int, ...]:
-    """The shape that Caffe2's FillerOp finds: given, that of the first input, or that which the first input holds."""
+    """Return the output shape as Caffe2's FillerOp determines it.
+
+    It is the argument ``shape``; or the shape of the first input; or, with ``input_as_shape``, the contents of the
+    first input. ``extra_shape`` is appended. Raises FillError if the arguments contradict each other.
+    """
     shape = op.args.integers("shape", default=())
     extra = op.args.integers("extra_shape", default=())
     as_shape = bool(op.args.integer("input_as_shape", default=0))
     if not op.inputs:
         if extra:
-            raise FillError("'extra_shape' needs an input, but the operator has none")
+            raise FillError("argument 'extra_shape' requires an input, but the operator has none")
         if as_shape:
-            raise FillError("'input_as_shape' needs an input, but the operator has none")
+            raise FillError("argument 'input_as_shape' requires an input, but the operator has none")
         return checked_shape(shape)
     if shape:
-        raise FillError("'shape' and an input are given at the same time")
+        raise FillError("the operator must not have both an input and the argument 'shape'")
     first = op.inputs[0]
     if not as_shape:
         return checked_shape((*first.shape, *extra))
     if first.dtype != np.int64 or len(first.shape) != 1 or not first.size:
-        raise FillError(f"input {first.name!r} is the shape, and must be a vector of int64 with at least one element")
+        raise FillError(f"input {first.name!r}, the shape, must be a vector of int64 with at least one element")
     return checked_shape((*map(int, first.load()), *extra))
 
 
 def checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape. Raises FillError where a dimension is negative, or no machine could hold the tensor."""
+    """Return ``shape``. Raises FillError if a dim is negative, or the tensor is too large for any machine."""
     if any(dim < 0 for dim in shape):
-        raise FillError(f"the shape {list(shape)} has a negative dimension")
-    if math.prod(shape) > _MOST_ELEMENTS or len(shape) > _MOST_DIMENSIONS:
-        raise FillError(f"the shape {list(shape)} is too large for a tensor: it has {math.prod(shape)} elements")
+        raise FillError(f"shape {list(shape)} must not have negative dims")
+    if math.prod(shape) > _MAX_ELEMENTS or len(shape) > MAX_RANK:
+        raise FillError(
+            f"shape {list(shape)} is too large for a tensor: it has {math.prod(shape)} elements and rank {len(shape)}"
+        )
     return shape
 
 
 def fill_dtype(op: FillOp, allowed: tuple[str, ...], default: int) -> np.dtype[Any]:
-    """The type that the ``dtype`` argument names by number. Raises FillError where it is not one of ``allowed``."""
+    """Return the type of a numeric ``dtype`` argument. Raises FillError if it is not one of ``allowed``."""
     number = op.args.integer("dtype", default=default)
     name = _TYPE_NAMES.get(number, str(number))
     if name not in allowed:
-        raise FillError(f"'dtype' is {name}, which this operator cannot write")
+        raise FillError(f"'dtype' must be one of {', '.join(allowed)}, not {name}")
     return DTYPES[number]
 
 
 def require_range(values: Array, dtype: np.dtype[Any]) -> None:
-    """Raise FillError where integers do not fit their type."""
+    """Raise FillError if integers are out of the range of their type."""
     if dtype.kind in "iu" and values.size:
         info = np.iinfo(dtype)
         for value in (values.min(), values.max()):
             if not info.min <= value <= info.max:
-                raise FillError(f"the value {value} does not fit {dtype.name}")
+                raise FillError(f"value {value} is out of the range of {dtype.name}")

@@ -1,4 +1,4 @@
-"""Init nets written: a fill operator for each parameter."""
+"""Write init nets: a fill operator for each parameter."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, Tensor
 from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire import write as wire_write
 
-# The operator that gives values of each type, and the field of its argument that they stand in.
+# The operator that fills a tensor of each type, and the field of its argument that holds the values.
 _FILLS: Final = {
     np.dtype(np.float32): ("GivenTensorFill", wire.FLOATS),
     np.dtype(np.float64): ("GivenTensorDoubleFill", wire.FLOATS),
@@ -24,8 +24,8 @@ _FILLS: Final = {
     np.dtype(object): ("GivenTensorStringFill", wire.STRINGS),
     np.dtype(np.uint8): ("GivenTensorByteStringToUInt8Fill", wire.STRINGS),
 }
-# Types that no fill gives: the type they are filled as, and the operator that makes them of it.
-_MADE: Final = {
+# Types without a fill: the type to fill instead, and the operator that converts it.
+_CONVERTED: Final = {
     np.dtype(np.float16): (np.dtype(np.float32), OperatorDef(type="FloatToHalf")),
     np.dtype(np.int8): (
         np.dtype(np.int32),
@@ -39,9 +39,9 @@ _MADE: Final = {
 
 
 def fill_net(parameters: Iterable[Parameter], rest: Iterable[OperatorDef], name: str = "init") -> Iterator[bytes]:
-    """A serialized init net, piece by piece: a fill for each parameter, then the operators of ``rest``.
+    """Yield a serialized init net in pieces: a fill for each parameter, then the operators of ``rest``.
 
-    Raises BridgeError for a parameter that no operator of Caffe2 can give without loss.
+    Raises BridgeError for a parameter that no Caffe2 operator fills exactly.
     """
     yield NetDef(name=name).SerializeToString()
     for parameter in parameters:
@@ -52,16 +52,19 @@ def fill_net(parameters: Iterable[Parameter], rest: Iterable[OperatorDef], name:
 
 
 def fill_operators(parameter: Parameter) -> Iterator[bytes]:
-    """The serialized operators that make a parameter: one, or for rare types a fill and a cast."""
+    """Yield the serialized operators that fill a parameter: one, or for rare types a fill and a conversion.
+
+    Raises BridgeError as :func:`fill_net` does.
+    """
     values = parameter.load()
     if parameter.scale is not None:
         yield _int8_fill(parameter, values)
         return
-    made = _MADE.get(parameter.dtype)
-    if made is None:
+    converted = _CONVERTED.get(parameter.dtype)
+    if converted is None:
         yield _fill(parameter, parameter.name, values)
         return
-    filled, operator = made
+    filled, operator = converted
     inner = f"{parameter.name}__{filled.name}"
     yield _fill(parameter, inner, values.astype(filled))
     outer = OperatorDef()
@@ -86,8 +89,8 @@ def _fill(parameter: Parameter, output: str, values: Array) -> bytes:
             floats = values.astype(np.float32)
         if not np.array_equal(floats, values, equal_nan=True):
             raise BridgeError(
-                f"parameter {parameter.name!r} is float64, and init nets hold float32 only: "
-                "its values would be rounded; a minidb database keeps them"
+                f"parameter {parameter.name!r} has float64 values that are not float32 numbers, which init nets cannot "
+                "store; save the model as a minidb database, or cast the parameter to float32"
             )
         payload = wire_write.encode_fixed(number, floats)
     return _operator(parameter, kind, output, (), payload)

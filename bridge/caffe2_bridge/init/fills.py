@@ -1,7 +1,7 @@
-"""What the operators of init nets make: one function a type, from its arguments to a tensor that is decoded later.
+"""The fills of init nets: a function for each operator type, from its arguments to a tensor that is decoded later.
 
-All of them answer exactly as Caffe2 does, dtype and shape included; random ones draw from the same distribution with
-numpy's generator, the same values each time.
+Values, dtypes and shapes are exactly Caffe2's. Random fills draw from the same distribution as Caffe2, with numpy's
+generator: the same values each time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FILLS: Final = MappingProxyType[str, Fill](
         "Int8GivenTensorFill": constant_fills.int8_given,
         "LengthsRangeFill": constant_fills.lengths_range,
         "MSRAFill": random_fills.msra,
-        "RangeFill": constant_fills.counting,
+        "RangeFill": constant_fills.range_fill,
         "UniformFill": random_fills.uniform,
         "UniformIntFill": random_fills.uniform_int,
         "UniqueUniformFill": random_fills.unique_uniform,

@@ -1,4 +1,4 @@
-"""Init nets read as parameters: which operators are constants, and which must be run or converted."""
+"""Read init nets as parameters: fold the constant operators, and keep those that must be run or converted."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
 from caffe2_bridge.init.fills import FILLS, Filled, FillError, FillOp, Values
+from caffe2_bridge.netdef.data_type import data_type
 from caffe2_bridge.netdef.names import require_text, require_text_in_operator
 from caffe2_bridge.netdef.parameters import DTYPES, Parameter
 from caffe2_bridge.netdef.views import Args, ArgumentError, OpView, as_net_def
-from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef, TensorProto
+from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.wire import read as wire
 
 Chunks = Iterator[bytes | memoryview]
@@ -33,15 +34,18 @@ _EMPTY: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
 @dataclass(frozen=True, eq=False)
 class InitNet:
-    """An init net.
+    """An init net: constant parameters and other operators.
 
     Attributes:
-        parameters: the constants, by blob name. To run the net is to take these and then to run ``rest`` in order.
-        rest: operators that are no constants, each with its index in the net: loads from databases, computations, and
-            fills of a blob that one of those has used before.
-        findings: what is wrong: ``bad-fill`` for a fill that Caffe2 would refuse, ``not-an-init-net`` where operators
-            read blobs that nothing in the net makes.
-        placeholders: fills of blobs that are really inputs of the predict net; they say shapes, no values.
+        parameters: the constants, by blob name. Running the net is equivalent to setting these and then running
+            ``rest`` in order.
+        rest: the operators that are not constant, each with its index in the net: loads from databases, computations,
+            and fills of a blob that one of these has used before.
+        findings: diagnostics: ``bad-fill`` for a fill that Caffe2 would reject, ``not-an-init-net`` for operators that
+            read blobs that nothing in the net writes.
+        placeholders: fills of blobs that are inputs of the predict net: their shapes are informative, their values are
+            not.
+        serialized: yields the net's protobuf bytes in pieces.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=lambda: _EMPTY)
@@ -54,27 +58,33 @@ class InitNet:
 
     @cached_property
     def net(self) -> NetDef:
-        """The net as a protobuf; parsed on first use. Raises NetFormatError beyond protobuf's limit of 2 GB."""
+        """The net as a protobuf, parsed on first use. Raises NetFormatError beyond protobuf's limit of 2 GB."""
         return as_net_def(b"".join(self.serialized()), "init net")
 
     def with_inputs(self, names: Iterable[str]) -> InitNet:
-        """The same with the fills of these blobs, which are inputs, as placeholders."""
+        """Return the init net with the fills of these blobs, which are inputs, as placeholders."""
         names = dict.fromkeys(name for name in names if name in self.parameters)
         if not names:
             return self
         kept = {name: p for name, p in self.parameters.items() if name not in names}
-        # A fill of no elements says nothing: it is only there so that the blob exists.
+        # A fill without elements carries no shape: it only makes the blob exist.
         known = {name: self.parameters[name] for name in names if self.parameters[name].shape != (0,)}
         placeholders = {**self.placeholders, **known}
         return dataclasses.replace(self, parameters=MappingProxyType(kept), placeholders=MappingProxyType(placeholders))
 
 
 def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Parameter] = _EMPTY) -> InitNet:
-    """Interpret an init net: a NetDef of this project or of Caffe2, its serialized bytes, or a span of a (mapped) file.
+    """Read an init net; values are decoded on demand from ``net``, which must not change meanwhile.
 
-    ``known`` are parameters that exist before it runs. Values are not decoded: they are read from ``net`` when asked
-    for, which is not to be changed meanwhile. Raises NetFormatError where ``net`` is no NetDef; what is wrong with its
-    operators are findings.
+    Args:
+        net: a NetDef of this project or of Caffe2, a serialized one, or a span of a (mapped) file.
+        known: parameters that exist before the net runs.
+
+    Returns:
+        The init net; errors in its operators are in its ``findings``.
+
+    Raises:
+        NetFormatError: ``net`` is not a NetDef.
     """
     if isinstance(net, wire.Span | bytes):
         span = net if isinstance(net, wire.Span) else wire.Span.of(net)
@@ -95,7 +105,7 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """An operator without its ``values``, those, and a way to the whole of it."""
+    """An operator without its ``values`` argument, the values, and a function that returns the complete operator."""
 
     light: OperatorDef
     values: Values | None
@@ -120,7 +130,7 @@ class _Operator:
         for arg in args:
             payload = span.within(arg.start, arg.end)
             if _argument_name(payload) == _VALUES.encode():
-                values = Values(lambda payload=payload: payload)  # type: ignore[misc] # bound here and now
+                values = Values(lambda payload=payload: payload)  # type: ignore[misc] # a default binds the current payload
             else:
                 parts.append(span.buffer.view[arg.tag_at : arg.end].tobytes())
         return cls(_parse(b"".join(parts)), values, lambda: _parse(span.tobytes()))
@@ -146,7 +156,11 @@ def _from_span(span: wire.Span) -> tuple[NetDef, Iterator[_Operator]]:
 
 
 class _Reader:
-    """Goes through an init net once and sorts its operators."""
+    """Read an init net in one pass: fold each operator into a constant, or keep it.
+
+    An operator is folded if it only computes constants of constants, and no operator that is kept has read or written
+    its output: the constants are set before the kept operators run.
+    """
 
     def __init__(self, header: NetDef, known: dict[str, Parameter]) -> None:
         require_text((header.name, *header.external_input, *header.external_output), "net")
@@ -154,9 +168,9 @@ class _Reader:
         self.device = header.device_option if header.HasField("device_option") else None
         self.parameters = known
         self.rest: list[OpView] = []
-        self._findings: list[Diagnostic] = []
-        self._strange: list[Diagnostic] = []  # operators that read what nothing makes
-        self._made = set(known)
+        self._diagnostics: list[Diagnostic] = []
+        self._undefined: list[Diagnostic] = []  # of operators that read blobs that nothing writes
+        self._defined = set(known)
         self._failed: set[str] = set()
         self._read_by_rest: set[str] = set()
         self._written_by_rest: set[str] = set()
@@ -164,18 +178,18 @@ class _Reader:
     def add(self, index: int, operator: _Operator) -> None:
         op = operator.light
         require_text_in_operator(op, index)
-        if not self._failed.isdisjoint(op.input):  # its cause is reported already
+        if not self._failed.isdisjoint(op.input):  # the cause is reported already
             self._failed.update(op.output)
-            self._made.update(op.output)
+            self._defined.update(op.output)
             return
         if self._is_constant(op):
             self._fold(index, operator)
         else:
             self._keep(index, operator)
-        self._made.update(op.output)
+        self._defined.update(op.output)
 
     def _is_constant(self, op: OperatorDef) -> bool:
-        """Whether the operator may be taken out in front of ``rest``."""
+        """Return whether the operator can be folded: computed before ``rest``."""
         return (
             op.type in FOLDED
             and len(op.output) == 1
@@ -186,43 +200,43 @@ class _Reader:
     def _fold(self, index: int, operator: _Operator) -> None:
         op = operator.light
         name = op.output[0]
-        place = Location(self.name, index, op.type, op.name)
+        location = Location(self.name, index, op.type, op.name)
         inputs = tuple(self.parameters[n] for n in op.input)
         device = op.device_option if op.HasField("device_option") else self.device
         try:
             filled = _filled(operator, index, inputs, device)
         except (FillError, ArgumentError, NetFormatError) as error:
-            self._findings.append(Diagnostic("bad-fill", str(error), place))
+            self._diagnostics.append(Diagnostic("bad-fill", str(error), location))
             self._failed.add(name)
             self.parameters.pop(name, None)
             return
         self._failed.discard(name)
         if op.type in _TO_HOST:
             device = None
-        make = _checked_make(filled, name, place)
+        make = _checked_make(filled, name, location)
         self.parameters[name] = Parameter(
             name, filled.dtype, filled.shape, make, filled.scale, filled.zero_point, device
         )
 
     def _keep(self, index: int, operator: _Operator) -> None:
         op = operator.light
-        missing = [name for name in op.input if name not in self._made]
+        missing = [name for name in op.input if name not in self._defined]
         if missing and op.type != "Load":
             reason = f"the operator reads {missing[0]!r}, which no operator of the init net writes"
-            self._strange.append(Diagnostic("not-an-init-net", reason, Location(self.name, index, op.type, op.name)))
+            self._undefined.append(Diagnostic("not-an-init-net", reason, Location(self.name, index, op.type, op.name)))
         self.rest.append(OpView(operator.whole(), index))
         self._read_by_rest.update(op.input)
         self._written_by_rest.update(op.output)
 
     def all_findings(self) -> tuple[Diagnostic, ...]:
-        """In net order; of the operators that read what nothing makes, the first."""
-        found = list(self._findings)
-        if self._strange:
-            first = self._strange[0]
-            more = f" ({len(self._strange) - 1} more operators do the same)" if len(self._strange) > 1 else ""
+        """Return all diagnostics in net order; of the operators that read undefined blobs, the first only."""
+        found = list(self._diagnostics)
+        if self._undefined:
+            first = self._undefined[0]
+            more = f" ({len(self._undefined) - 1} more operators do the same)" if len(self._undefined) > 1 else ""
             hint = "an init net only writes parameters: exchange the files if this is a predict net"
             found.append(dataclasses.replace(first, reason=first.reason + more, hint=hint))
-        return tuple(sorted(found, key=lambda finding: finding.location.index or 0))
+        return tuple(sorted(found, key=lambda diagnostic: diagnostic.location.index or 0))
 
 
 def _filled(operator: _Operator, index: int, inputs: tuple[Parameter, ...], device: DeviceOption | None) -> Filled:
@@ -232,43 +246,39 @@ def _filled(operator: _Operator, index: int, inputs: tuple[Parameter, ...], devi
         seed = (device.random_seed,) if seeded and device is not None else (_DEFAULT_SEED, index)
         return FILLS[op.type](FillOp(Args(op.arg), operator.values, inputs, seed))
     if len(inputs) != 1:
-        raise FillError(f"one input is expected, not {len(inputs)}")
+        raise FillError(f"the operator must have one input, not {len(inputs)}")
     source = inputs[0]
     if op.type in _COPIES:
         return Filled(source.dtype, source.shape, source.load, source.scale, source.zero_point)
     return _CASTS[op.type](Args(op.arg), source)
 
 
-def _checked_make(filled: Filled, name: str, place: Location) -> Callable[[], Any]:
-    """Values in their shape; decoding is where damage inside of a large payload shows."""
+def _checked_make(filled: Filled, name: str, location: Location) -> Callable[[], Any]:
+    """Decode the values, check their number and reshape them; damage in a large payload is found only here."""
 
     def make() -> Any:
         try:
             values = filled.make()
         except NetFormatError as error:
-            raise NetFormatError(f"{place}: {error.reason}", error.source) from None
+            raise NetFormatError(f"{location}: {error.reason}", error.source) from None
         if values.size != int(np.prod(filled.shape, dtype=object)):
-            raise NetFormatError(f"{place}: {name!r} has {values.size} values for the shape {list(filled.shape)}")
+            raise NetFormatError(f"{location}: blob {name!r} has {values.size} values for shape {list(filled.shape)}")
         return values.reshape(filled.shape)
 
     return make
 
 
 def _cast(args: Args, source: Parameter) -> Filled:
-    raw = args.raw("to")
-    if raw is not None and raw.HasField("s"):
-        name = args.text("to").upper()
-        number = TensorProto.DataType.Value(name) if name in TensorProto.DataType.keys() else -1  # noqa: SIM118 - no dict
-    else:
-        number = args.integer("to")
+    number = data_type(args, "to")
     dtype = DTYPES.get(number)
     if dtype is None or source.dtype.kind == "O" or source.scale is not None:
-        raise FillError(f"cannot cast {source.dtype.name} to type {number}")
+        kind = "a quantized tensor" if source.scale is not None else source.dtype.name
+        raise FillError(f"input {source.name!r} is {kind}, which cannot be cast to data type {number}")
     return _as_text(source) if dtype.kind == "O" else _as(source, dtype)
 
 
 def _as_text(source: Parameter) -> Filled:
-    """Numbers as C's to_string writes them: floats with six decimals."""
+    """Convert numbers to strings as C++'s to_string does: floats with six decimals."""
     pattern = "%f" if source.dtype.kind == "f" else "%d"
 
     def make() -> Any:
@@ -304,11 +314,11 @@ def _as(source: Parameter, dtype: np.dtype[Any]) -> Filled:
         with np.errstate(invalid="ignore", over="ignore"):
             values = source.load()
             if values.dtype.kind == "f" and dtype.kind in "iu":
-                values = values.astype(np.int64)  # cut off first, then wrapped, as C does
+                values = values.astype(np.int64)  # truncate, then wrap around, as C does
             return values.astype(dtype)
 
     return Filled(dtype, source.shape, make)
 
 
 _CASTS: Final = MappingProxyType({"Cast": _cast, "FloatToHalf": _float_to_half, "HalfToFloat": _half_to_float})
-FOLDED: Final = frozenset({*FILLS, *_COPIES, *_CASTS})  # the types that make constants of constants
+FOLDED: Final = frozenset({*FILLS, *_COPIES, *_CASTS})  # the operator types that compute constants of constants

@@ -16,11 +16,13 @@ _HALF: Final = np.dtype(np.float16)
 
 
 def _bounds(op: FillOp, kind: type[float | int]) -> tuple[Any, Any]:
-    """The range of a uniform fill, from arguments, or from the second and third input."""
+    """Return the range of a uniform fill, from the arguments or from the second and third input."""
     given = {name for name in ("min", "max") if name in op.args}
     if len(op.inputs) == 3:
         if given:
-            raise FillError(f"{sorted(given)} are given both as arguments and as inputs")
+            raise FillError(
+                f"min and max must be arguments or inputs, not both: the arguments {sorted(given)} are given"
+            )
         if any(blob.size != 1 for blob in op.inputs[1:]):
             raise FillError("the inputs for min and max must have one element each")
         low, high = (blob.load().item() for blob in op.inputs[1:])
@@ -33,28 +35,31 @@ def _bounds(op: FillOp, kind: type[float | int]) -> tuple[Any, Any]:
 
 
 def uniform(op: FillOp) -> Filled:
-    """Floats in [min, max). Bounds that are inputs may be the wrong way round: then nothing is drawn."""
+    """``UniformFill([shape], [min, max]; min=0, max=1) -> Y``: floats in [min, max).
+
+    If min and max are inputs and min exceeds max, the output has no elements, as in Caffe2.
+    """
     low, high = _bounds(op, float)
     shape = fill_shape(op)
     if low > high:
         return Filled(_FLOAT, (0, *shape[1:]), lambda: np.empty(0, _FLOAT))
-    return Filled(_FLOAT, shape, lambda: _spread(op, shape, low, high))
+    return Filled(_FLOAT, shape, lambda: _draw_uniform(op, shape, low, high))
 
 
-def _spread(op: FillOp, shape: tuple[int, ...], low: float, high: float) -> Array:
+def _draw_uniform(op: FillOp, shape: tuple[int, ...], low: float, high: float) -> Array:
     out = op.generator().random(shape, dtype=np.float32)
     return out * np.float32(high - low) + np.float32(low)
 
 
 def half_uniform(op: FillOp) -> Filled:
-    """The same as float16."""
+    """``Float16UniformFill(; shape, min=0, max=1) -> Y``."""
     low, high = _bounds(op, float)
     shape = checked_shape(op.args.integers("shape", default=()))
-    return Filled(_HALF, shape, lambda: _spread(op, shape, low, high).astype(_HALF))
+    return Filled(_HALF, shape, lambda: _draw_uniform(op, shape, low, high).astype(_HALF))
 
 
 def uniform_int(op: FillOp) -> Filled:
-    """Integers in min..max, both included."""
+    """``UniformIntFill([shape], [min, max]; min=0, max=1) -> Y``: integers in [min, max]."""
     low, high = _bounds(op, int)
     shape = fill_shape(op)
     dtype = np.dtype(np.int32)
@@ -65,7 +70,10 @@ def uniform_int(op: FillOp) -> Filled:
 
 
 def unique_uniform(op: FillOp) -> Filled:
-    """Different integers in min..max, both included, none of them in the second input."""
+    """``UniqueUniformFill([shape], [avoid]; min, max, dtype=INT32) -> Y``: distinct integers in [min, max].
+
+    None of them is in ``avoid``.
+    """
     dtype = fill_dtype(op, ("INT32", "INT64"), TensorProto.INT32)
     low, high = op.args.integer("min"), op.args.integer("max")
     if low >= high:
@@ -76,10 +84,10 @@ def unique_uniform(op: FillOp) -> Filled:
     avoid = np.unique(avoid[(avoid >= low) & (avoid <= high)])
     size = math.prod(shape)
     if size > high - low + 1 - avoid.size:
-        raise FillError(f"{low}..{high} holds no {size} different values besides those to avoid")
+        raise FillError(f"the range [{low}, {high}] must hold at least {size} values that are not to be avoided")
 
     def make() -> Array:
-        # Draws among the values that are left, then counts past those to be avoided.
+        # Draw among as many values as are left, then shift each past the avoided values below it, in ascending order.
         drawn = op.generator().choice(high - low + 1 - avoid.size, size, replace=False) + low
         for value in avoid:
             drawn += drawn >= value
@@ -90,7 +98,7 @@ def unique_uniform(op: FillOp) -> Filled:
 
 def _normal(op: FillOp, shape: tuple[int, ...], mean: float, std: float) -> Filled:
     if std < 0:
-        raise FillError(f"the standard deviation {std} is negative")
+        raise FillError(f"std ({std}) must not be negative")
 
     def make() -> Array:
         return op.generator().standard_normal(shape, dtype=np.float32) * np.float32(std) + np.float32(mean)
@@ -99,25 +107,31 @@ def _normal(op: FillOp, shape: tuple[int, ...], mean: float, std: float) -> Fill
 
 
 def gaussian(op: FillOp) -> Filled:
-    """Floats around ``mean`` with the deviation ``std``."""
+    """``GaussianFill([shape]; mean=0, std=1) -> Y``."""
     return _normal(op, fill_shape(op), op.args.number("mean", default=0.0), op.args.number("std", default=1.0))
 
 
 def _fan(shape: tuple[int, ...], axis: int) -> int:
-    """Elements for each index of an axis. An axis without elements has none to spread."""
+    """Return the number of elements per index of an axis, at least 1."""
     if len(shape) <= axis:
-        raise FillError(f"the shape {list(shape)} must have at least {axis + 1} dimensions")
+        raise FillError(f"shape {list(shape)} must have at least {axis + 1} dims")
     return max(1, math.prod(shape) // max(1, shape[axis]))
 
 
 def xavier(op: FillOp) -> Filled:
-    """Floats within the square root of 3 / fan-in; Caffe2 counts the elements for each index of the first axis."""
+    """``XavierFill([shape]) -> Y``: uniform in [-b, b) with b = sqrt(3 / fan_in).
+
+    fan_in is the number of elements per index of the first axis.
+    """
     shape = fill_shape(op)
     bound = math.sqrt(3 / _fan(shape, 0))
-    return Filled(_FLOAT, shape, lambda: _spread(op, shape, -bound, bound))
+    return Filled(_FLOAT, shape, lambda: _draw_uniform(op, shape, -bound, bound))
 
 
 def msra(op: FillOp) -> Filled:
-    """Floats around 0 with the deviation sqrt(2 / fan-out): the elements for each index of the second axis."""
+    """``MSRAFill([shape]) -> Y``: normal with mean 0 and std sqrt(2 / fan_out).
+
+    fan_out is the number of elements per index of the second axis.
+    """
     shape = fill_shape(op)
     return _normal(op, shape, 0.0, math.sqrt(2 / _fan(shape, 1)))

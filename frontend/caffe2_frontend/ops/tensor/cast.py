@@ -6,7 +6,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_bridge.netdef.views import ArgumentError
+from caffe2_bridge.netdef.data_type import data_type
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.interop.types import CAFFE2_TO_ONNX, TensorInfo
@@ -64,11 +64,7 @@ def half_to_float(op: Op) -> Value:
 
 def _target(op: Op) -> ir.DataType:
     """Return the element type named by the argument ``to``: a TensorProto number, or a name in any case."""
-    try:
-        number = op.args.integer("to", default=TensorProto.FLOAT)
-    except ArgumentError:
-        name = op.args.text("to").upper()
-        number = TensorProto.DataType.Value(name) if name in TensorProto.DataType.keys() else -1  # noqa: SIM118 - not a dict
+    number = data_type(op.args, "to", default=TensorProto.FLOAT)
     if number not in _TARGETS:
         op.unsupported(
             f"argument 'to' must be an element type that Cast supports, not {number}", code="invalid-argument"

@@ -68,7 +68,7 @@ META = MetaNetDef(nets=[NetsMap(key="PREDICT_NET_TYPE", value=NET)], blobs=[Blob
     ("data", "reason"),
     [
         (b"", "the file is empty"),
-        (b" \n\n", "the file is blank"),
+        (b" \n\n", "the file holds only white space"),
         (b"\n<!DOCTYPE html><html>", "a web page"),
         (b"<html><body>404", "a web page"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "Git LFS pointer"),
@@ -77,10 +77,10 @@ META = MetaNetDef(nets=[NetsMap(key="PREDICT_NET_TYPE", value=NET)], blobs=[Blob
         (b"\x01\x02\x03", "neither a net"),
         (b"just some words", "neither a net"),
         (b'{"json": 1}', "neither a net"),
-        (NET.SerializeToString()[:-2], "cut off or damaged"),
-        (NetDef(op=[OP]).SerializeToString()[:9], "cut off or damaged"),
+        (NET.SerializeToString()[:-2], "truncated or damaged"),
+        (NetDef(op=[OP]).SerializeToString()[:9], "truncated or damaged"),
         (META.SerializeToString(), "a MetaNetDef without the database"),
-        (NetDef(op=[OP]).SerializeToString() + b"\x1d\x00\x00\x00\x00", "a protobuf, but no net"),
+        (NetDef(op=[OP]).SerializeToString() + b"\x1d\x00\x00\x00\x00", "a protobuf, but not a net"),
         (TensorProto(dims=[2], data_type=TensorProto.FLOAT, float_data=[1, 2]).SerializeToString(), "a TensorProto"),
         (TensorProtos(protos=[TensorProto(dims=[2], data_type=1)] * 2).SerializeToString(), "TensorProtos"),
         (BlobProto(name="b", type="Tensor", tensor=TensorProto(dims=[2])).SerializeToString(), "a BlobProto"),
@@ -109,7 +109,7 @@ def test_every_cut_of_a_net_is_refused_or_a_shorter_net() -> None:
             assert found(data[:length]) is Format.NET
             NetDef.FromString(data[:length])
         except NetFormatError as error:
-            assert "cut off" in error.reason  # noqa: PT017 - either way is right
+            assert "truncated" in error.reason  # noqa: PT017 - either way is right
 
 
 def test_a_plan_of_steps_only_is_no_net() -> None:

@@ -101,11 +101,11 @@ def test_a_net_without_parameters(tmp_path: Path) -> None:
     [
         (
             ("a_predict_net__pb", "b_predict_net__pb"),
-            r"several predict nets are in the folder .*: a_predict_net.pb, b_",
+            r"folder .* has several predict nets: a_predict_net.pb, b_",
         ),
-        (("one__bin", "two__bin"), "several nets are in the folder: one.bin, two.bin"),
-        ((), "no net is in the folder"),
-        (("predict_net__pb", "init_net__txt", "init_net__prototxt"), "several init nets belong to predict_net.pb: "),
+        (("one__bin", "two__bin"), "the folder has several nets: one.bin, two.bin"),
+        ((), "the folder has no net"),
+        (("predict_net__pb", "init_net__txt", "init_net__prototxt"), "several init nets match predict_net.pb: "),
     ],
 )
 def test_ambiguous_folders(tmp_path: Path, names: tuple[str, ...], reason: str) -> None:
@@ -126,13 +126,13 @@ def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(c2.NetFormatError, match=f"^{page}: this is a web page"):
         c2.load(tmp_path)
     page.write_text("op {\n  type: 'Relu'\n  colour: 3\n}\n")
-    with pytest.raises(c2.NetFormatError, match=r"init_net.pb: not the text of a NetDef: line 3: .*colour"):
+    with pytest.raises(c2.NetFormatError, match=r"init_net.pb: the file is not the text of a NetDef: line 3: .*colour"):
         c2.load(tmp_path)
     page.write_bytes(b'name: "\xff"')
     with pytest.raises(c2.NetFormatError, match=r"init_net\.pb: line 1 is not UTF-8"):
         c2.load(tmp_path)
     page.write_bytes(INIT.SerializeToString()[:-3])
-    with pytest.raises(c2.NetFormatError, match=r"init_net\.pb: the file is cut off"):
+    with pytest.raises(c2.NetFormatError, match=r"init_net\.pb: the file is truncated"):
         c2.load(tmp_path)
 
 

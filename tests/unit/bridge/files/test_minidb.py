@@ -77,21 +77,24 @@ def test_int8_tensors_as_caffe2_stores_them() -> None:
     assert (found.dtype, found.scale, found.zero_point) == (np.uint8, 0.5, 3)
     assert found.load().tolist() == [1, 255]
     assert read([stored(TensorProto.INT32, [-7, 2**30])]).load().tolist() == [-7, 2**30]
-    with pytest.raises(NetFormatError, match="no Int8 tensor"):
+    with pytest.raises(NetFormatError, match="not a valid Int8 tensor"):
         read([stored(TensorProto.INT8, [1, 2])])
 
 
 @pytest.mark.parametrize(
     ("records", "reason"),
     [
-        ([chunk("w#%0", [4], 0, [0, 1])], "has 4 elements, but 2 are stored"),
-        ([chunk("w#%0", [4], 0, [0, 1]), chunk("w#%1", [4], 3, [3])], "elements 2:3 of tensor 'w' are stored nowhere"),
+        ([chunk("w#%0", [4], 0, [0, 1])], "has 4 elements, but only 2 are stored"),
+        ([chunk("w#%0", [4], 0, [0, 1]), chunk("w#%1", [4], 3, [3])], "elements 2:3 of tensor 'w' are missing"),
         ([chunk("w#%0", [3], 0, [0, 1]), chunk("w#%1", [3], 1, [1, 2])], "elements 1:2 of tensor 'w' are stored twice"),
-        ([chunk("w#%0", [2], 0, [0, 1, 2])], "has a chunk 0:3"),
+        ([chunk("w#%0", [2], 0, [0, 1, 2])], "has an invalid chunk 0:3"),
         ([chunk("w#%0", [2], 0, [0]), chunk("w#%1", [1, 2], 1, [1])], "differ in shape or type"),
         ([tensor("w#%0", dims=[2**40], data_type=1)], "larger than its record"),
         ([tensor("w#%0", dims=[2], data_type=0)], "has data type 0"),
-        ([minidb.record(*blob_record_writer.text_record("w", b"text"))], "'w' is no tensor but of type 'std::string'"),
+        (
+            [minidb.record(*blob_record_writer.text_record("w", b"text"))],
+            "'w' is not a tensor but of type 'std::string'",
+        ),
         ([minidb.record("w", b"\x1a\x7f")], "truncated"),
     ],
 )
@@ -115,7 +118,7 @@ def test_cut_off_databases() -> None:
         if rest < 4:  # Caffe2, too, takes a key length that it cannot read for the end
             assert len(list(minidb.records(span))) == full
         else:
-            with pytest.raises(NetFormatError, match="cut off or damaged"):
+            with pytest.raises(NetFormatError, match="truncated or damaged"):
                 list(minidb.records(span))
 
 
@@ -169,7 +172,7 @@ def test_predictors_that_are_not_whole() -> None:
     with pytest.raises(NetFormatError, match="several predictors: 'a', 'b'"):
         predictor_db.read_predictor(database(two, stored), "")
     broken = text(predictor_db.META_NET_DEF, b"\x12\x7f")
-    with pytest.raises(NetFormatError, match="does not hold a MetaNetDef"):
+    with pytest.raises(NetFormatError, match="is not a MetaNetDef"):
         predictor_db.read_predictor(blobs(broken), "")
 
 

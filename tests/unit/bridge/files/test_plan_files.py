@@ -122,10 +122,10 @@ def test_what_stops_a_loop_stays_with_it() -> None:
             "the step runs its substeps concurrently",
         ),
         (plan_of(FIRST, substep=[ExecutionStep(network=["first"])]), "the step has both nets and substeps"),
-        (plan_of(FIRST, network=["other"]), "the plan has no net 'other'"),
-        (plan_of(FIRST, network=[]), "its steps run no net"),
-        (PlanDef(network=[INIT, FIRST]), "its steps run no net"),
-        (plan_of(FIRST, FIRST), "several of its nets are called 'first'"),
+        (plan_of(FIRST, network=["other"]), "net 'other', which the plan lacks"),
+        (plan_of(FIRST, network=[]), "its steps do not run any net"),
+        (PlanDef(network=[INIT, FIRST]), "its steps do not run any net"),
+        (plan_of(FIRST, FIRST), "several of its nets are named 'first'"),
     ],
 )
 def test_plans_that_do_what_a_net_cannot_are_refused(tmp_path: Path, plan: PlanDef, reason: str) -> None:
@@ -143,15 +143,15 @@ def test_an_init_net_beside_a_plan(tmp_path: Path) -> None:
     (tmp_path / "init_net.pb").write_bytes(INIT.SerializeToString())
     assert c2.load(tmp_path).params["w"].tolist() == [2]
     (tmp_path / "full").write_bytes(plan_of(INIT, FIRST, LAST).SerializeToString())
-    with pytest.raises(c2.NetFormatError, match="the plan's net 'init' makes its parameters: no init net can be given"):
+    with pytest.raises(c2.NetFormatError, match="the plan's net 'init' writes its parameters: omit the init net"):
         c2.load(tmp_path / "full", tmp_path / "init_net.pb")
 
 
 def test_what_is_no_plan(tmp_path: Path) -> None:
     (tmp_path / "net").write_bytes(FIRST.SerializeToString())
-    with pytest.raises(c2.NetFormatError, match="a plan is expected, and this is a NetDef"):
+    with pytest.raises(c2.NetFormatError, match="the file must be a plan, but this is a NetDef"):
         load_plan(tmp_path / "net")
-    with pytest.raises(c2.NetFormatError, match="only of a predictor database's predictors one is named"):
+    with pytest.raises(c2.NetFormatError, match="only predictor databases have named predictors"):
         c2.load(tmp_path / "net", predictor="a")
 
 

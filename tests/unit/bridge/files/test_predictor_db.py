@@ -159,9 +159,9 @@ def test_several_predictors_are_named(exported: Path) -> None:
     with pytest.raises(c2.NetFormatError, match="several predictors: 'wide', 'narrow'; name one") as caught:
         c2.load(exported / "several")
     assert caught.value.source == str(exported / "several")
-    with pytest.raises(c2.NetFormatError, match="no predictor 'deep'; it holds 'wide', 'narrow'"):
+    with pytest.raises(c2.NetFormatError, match="not have predictor 'deep'; it has 'wide', 'narrow'"):
         c2.load(exported / "several", predictor="deep")
-    with pytest.raises(c2.NetFormatError, match="no predictor 'wide'; it holds ''"):
+    with pytest.raises(c2.NetFormatError, match="not have predictor 'wide'; it has ''"):
         c2.load(exported / "single", predictor="wide")
 
 

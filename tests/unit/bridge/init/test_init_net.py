@@ -121,7 +121,7 @@ def test_damage_inside_of_values_is_found_when_they_are_decoded() -> None:
     if init.findings:  # the probes may grow denser one day
         assert init.findings[0].code == "bad-fill"
     else:
-        with pytest.raises(NetFormatError, match=r"init\[0\] GivenTensorFill: 'w' has 999 values"):
+        with pytest.raises(NetFormatError, match=r"init\[0\] GivenTensorFill: blob 'w' has 999 values"):
             init.parameters["w"].load()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from caffe2_bridge.gradients.family import Family
 from caffe2_bridge.gradients.forward import Forward, SparseGradient
-from caffe2_bridge.netdef.views import Args
+from caffe2_bridge.netdef.data_type import data_type
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 
 family = Family("copy")
@@ -59,15 +59,5 @@ def cast(op: Forward) -> None:
     """Back to the type before, which the operator must have written down; the type after is float by default."""
     if "from_type" not in op.args:
         raise op.error("argument 'from_type' is missing: the gradient is cast back to it")
-    before, after = (_data_type(op, op.args, name) for name in ("from_type", "to"))
+    before, after = (data_type(op.args, name, default=TensorProto.FLOAT) for name in ("from_type", "to"))
     op.emit("Cast", [op.dy(0)], [op.dx(0)], to=before, from_type=after)
-
-
-def _data_type(op: Forward, args: Args, name: str) -> int:
-    raw = args.raw(name)
-    if raw is None or not raw.HasField("s"):
-        return args.integer(name, default=TensorProto.FLOAT)
-    text = args.text(name).upper()
-    if text not in TensorProto.DataType.keys():  # noqa: SIM118 - an enum's wrapper, no dictionary
-        raise op.error(f"argument {name!r} is {text!r}, no data type")
-    return TensorProto.DataType.Value(text)
