@@ -185,18 +185,20 @@ class _Builder:
 
     def _shared(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
         """Branches leave their own values or those before; iterations find what the one before left."""
-        parts = [_Scope(self.flow, scope)]
+        branches = control.runs is Runs.BRANCH
+        inner = _Scope(self.flow, scope)
+        parts: list[dict[str, int]] = []
         for body in control.bodies.values():
-            if control.runs is Runs.BRANCH:
-                parts.append(_Scope(self.flow, scope))
-            self.net(body.net, parts[-1], place.enter(body.argument))
-        if control.runs is Runs.BRANCH:  # the first part is that no branch runs
-            parts = parts[1:] if len(control.bodies) == len(control.arguments) else [*parts[1:], parts[0]]
-        names = dict.fromkeys(name for part in parts for name in part.written)
+            if branches:
+                inner = _Scope(self.flow, scope)
+            self.net(body.net, inner, place.enter(body.argument))
+            parts.append(inner.written)
+        if not branches or len(control.bodies) < len(control.arguments):
+            parts.append({})  # it may be that no body runs
+        names = dict.fromkeys(name for part in parts for name in part)
         for name in names:
             prior = scope.get(name)
-            values = [part.written.get(name, prior) for part in parts]
-            self._leave(name, values if control.runs is Runs.BRANCH else [prior, *values], scope, place)
+            self._leave(name, [part.get(name, prior) for part in parts], scope, place)
         return names
 
     def _sealed(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
