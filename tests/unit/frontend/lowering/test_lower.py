@@ -145,5 +145,8 @@ def test_nodes_say_where_they_come_from() -> None:
 
 def test_reads_are_counted_in_bodies_and_arguments_too() -> None:
     inner = NetDef(op=[operator("Sum", ["a", "b"], ["c"])])
-    ops = [operator("If", ["a"], ["c"], then_net=inner), operator("Op", [], [], blobs=["b", "z"], alias_dst=["c"])]
+    ops = [
+        operator("If", ["a"], ["c"], then_net=inner),
+        operator("RecurrentNetwork", [], [], blobs=["b", "z"], alias_dst=["c"]),
+    ]
     assert count_reads(NetDef(op=ops)) == {"a": 2, "b": 2, "z": 1}
