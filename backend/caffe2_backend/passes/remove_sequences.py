@@ -69,6 +69,12 @@ def _rank_loops(model: ir.Model) -> bool:
 
 
 class _Remover:
+    """One walk over all graphs, in the order of the nodes.
+
+    ``_known`` maps each sequence to its replacement. Nodes that make sequences are collected, and removed at the end if
+    nothing reads them. Without ``loops`` the states of loops and the outputs of branches stay sequences.
+    """
+
     def __init__(self, main: ir.Graph, names: Names, *, loops: bool) -> None:
         self._main = main
         self._loops = loops
@@ -144,6 +150,7 @@ class _Remover:
             self._done.append(node)
 
     def _branch(self, node: ir.Node) -> None:
+        """Replace a sequence that both branches of an If output by a tensor with the items along its first axis."""
         branches = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
         for graph in branches:
             self._graph(graph)
@@ -162,6 +169,13 @@ class _Remover:
             self._known[output] = Rows(output, 0)
 
     def _loop(self, node: ir.Node) -> None:
+        """Replace the states of a Loop that are sequences.
+
+        There are three kinds. A state to which an iteration only appends items becomes a scan output, joined after the
+        loop with the items before it. A state that does not change is removed: the body reads the outer sequence. Any
+        other state becomes a tensor with the items along its first axis, if its first value is not empty, and if the
+        body computes it as such a tensor; otherwise it stays.
+        """
         body = node.attributes["body"].as_graph()
         before = self._emitter.at(node)
         held = len(node.inputs) - 2

@@ -39,7 +39,7 @@ def restored_operators(node: ir.Node) -> list[OperatorDef]:
 
 
 def reserved_names(graph: ir.Graph) -> Iterator[str]:
-    """Names in the definitions of restored operators that are no values of the graph, such as stacks of workspaces."""
+    """Names in the definitions of restored operators that are not values of the graph, such as workspace stacks."""
     for node in graph:
         if is_restored(node):
             definitions = _definitions(node)
@@ -47,10 +47,10 @@ def reserved_names(graph: ir.Graph) -> Iterator[str]:
 
 
 def own_names(definitions: Sequence[OperatorDef], bound: Sequence[bool]) -> set[str]:
-    """The names that stay as they are in a restored operator, and that no other blob may have.
+    """The names that a restored operator keeps, and that no other blob may have.
 
-    What its bodies write into the workspace around them is among the blobs that it writes. ``bound`` says which of the
-    blobs that it reads are values of the graph.
+    These are the blobs that it reads and that are not values of the graph (``bound``), and all blobs of the operators
+    that make them. Blobs that its bodies write into the workspace around them are outputs of it.
     """
     *makers, op = definitions
     reads, _ = blobs_of(op)
@@ -62,10 +62,12 @@ def own_names(definitions: Sequence[OperatorDef], bound: Sequence[bool]) -> set[
 def renamed_operators(
     definitions: Sequence[OperatorDef], inputs: Sequence[str | None], outputs: Sequence[str]
 ) -> list[OperatorDef]:
-    """The definitions with other names for the blobs that the last of them reads and writes (:func:`blobs_of`).
+    """The definitions with new names for the blobs that the last of them reads and writes (:func:`blobs_of`).
 
-    A blob that it reads and writes under one name is copied to the name of the output first; None keeps a name. Raises
-    ConversionError where a body cannot have a name.
+    None keeps a name. A blob that the operator reads and overwrites is first copied to the name of the output.
+
+    Raises:
+        ConversionError: a body cannot use one of the names.
     """
     *makers, definition = definitions
     reads, writes = blobs_of(definition)
