@@ -8,25 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from conformance.recording import operator
 from support.cells import fills
+from support.commands import call
 from support.paths import ROOT
 
-from caffe2_backend.cli.commands import main
 from caffe2_bridge import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check, to_onnx
 
 OLD = b"what was there"
 CHAR_RNN = ROOT / "models" / "char_rnn"
-
-
-def call(*words: object) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 def refused(tmp_path: Path, model: Path, *words: object) -> str:

@@ -12,20 +12,18 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from conformance.recording import operator
+from support import commands
 from support.cells import fills
 from support.paths import CHAR_RNN
 
 import caffe2_bridge as c2
-from caffe2_backend.cli.commands import main
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def call(*words: object, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
+    result = commands.call(*words)
     assert result.exit_code == code, result.output
     return result
 

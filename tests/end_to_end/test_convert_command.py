@@ -8,21 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from support.commands import call
 from support.paths import CHAR_RNN
 
 import caffe2_bridge as c2
-from caffe2_backend.cli.commands import main
 
 needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")
 FORMATS = ["pb", "pbtxt", "minidb", "lmdb", pytest.param("leveldb", marks=needs_plyvel)]
-
-
-def call(*words: object) -> Result:
-    result = CliRunner().invoke(main, [str(word) for word in words])
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 @pytest.mark.parametrize("layout", FORMATS)
@@ -49,7 +41,7 @@ def test_what_is_wrong_is_said_and_nothing_is_written(tmp_path: Path) -> None:
     assert unknown.exit_code == 2
     assert "leveldb" in unknown.stderr
     named = call("convert", CHAR_RNN, out, "--predictor", "a")
-    assert (named.exit_code, "only of a predictor database's predictors" in named.stderr) == (1, True)
+    assert (named.exit_code, "only predictor databases have named predictors" in named.stderr) == (1, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -83,4 +75,4 @@ def test_show_takes_onnx_files(tmp_path: Path) -> None:
     assert call("show", model, "--predictor", "a").exit_code == 2
     (tmp_path / "broken.onnx").write_bytes(b"\xff\xff")
     broken = call("show", tmp_path / "broken.onnx")
-    assert (broken.exit_code, "broken.onnx: no ONNX model" in broken.stderr) == (1, True)
+    assert (broken.exit_code, "broken.onnx: not an ONNX model" in broken.stderr) == (1, True)

@@ -8,13 +8,13 @@ what it binds, a step net in a child workspace with views of the linked rows.
 from __future__ import annotations
 
 import copy
-import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
+from support.devices.device_runs import mix
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -28,10 +28,6 @@ POOL = (*INPUTS, "a", "b", "d", "e")
 
 class Undefined(Exception):  # noqa: N818  # a state of the net that is run, not an error of the test
     pass
-
-
-def mix(*parts: object) -> int:
-    return zlib.crc32(repr(parts).encode())
 
 
 class Workspace(Protocol):

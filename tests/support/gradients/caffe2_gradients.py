@@ -14,7 +14,7 @@ from conformance.oracle import OracleError, find_oracle
 from google.protobuf import text_format
 
 from caffe2_bridge.gradients import BlobGradient, SparseGradient
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 DATA: Final = Path(__file__).with_name("data")
 Case = dict[str, Any]
@@ -50,11 +50,6 @@ def write_cases(name: str, cases: Iterable[Case]) -> None:
 def operator(text: str) -> OperatorDef:
     """An operator from protobuf text."""
     return text_format.Parse(text, OperatorDef())
-
-
-def net(text: str) -> NetDef:
-    """A net from protobuf text."""
-    return text_format.Parse(text, NetDef())
 
 
 def gradient(plain: Any) -> BlobGradient:

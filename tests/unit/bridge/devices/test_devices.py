@@ -6,6 +6,7 @@ import types
 
 import numpy as np
 import pytest
+from support.nets import lines, net, op
 
 from caffe2_bridge import BridgeError, ConversionError
 from caffe2_bridge.devices import (
@@ -23,37 +24,6 @@ from caffe2_bridge.devices import (
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
 GPU = Device("cuda", 1)
-
-
-def op(kind: str, inputs: str, outputs: str, device: Device | None = None, **args: object) -> OperatorDef:
-    proto = OperatorDef(type=kind, input=inputs.split(), output=outputs.split())
-    if device is not None:
-        proto.device_option.CopyFrom(device.option())
-    for name, value in args.items():
-        if isinstance(value, NetDef):
-            proto.arg.add(name=name).n.CopyFrom(value)
-        elif isinstance(value, str):
-            proto.arg.add(name=name, s=value.encode())
-        elif isinstance(value, list) and value and isinstance(value[0], str):
-            proto.arg.add(name=name, strings=[text.encode() for text in value])
-        elif isinstance(value, list):
-            proto.arg.add(name=name, ints=value)
-        elif isinstance(value, int):
-            proto.arg.add(name=name, i=value)
-    return proto
-
-
-def net(*ops: OperatorDef, inputs: str = "x", outputs: str = "y") -> NetDef:
-    return NetDef(name="n", op=ops, external_input=inputs.split(), external_output=outputs.split())
-
-
-def lines(proto: NetDef) -> list[str]:
-    found = []
-    for each in proto.op:
-        device = as_device(each.device_option)
-        place = f" @{device}" if device.is_gpu else ""
-        found.append(f"{each.type}({', '.join(each.input)}) -> {', '.join(each.output)}{place}")
-    return found
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from support.nets import op
 
 from caffe2_bridge.devices import HOST, Device, as_device, follow_inputs, has_cuda_version, insert_copies
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 GPU = Device("cuda", 1)
-
-
-def op(kind: str, inputs: str, outputs: str, **bodies: NetDef) -> OperatorDef:
-    made = OperatorDef(type=kind, input=inputs.split(), output=outputs.split())
-    made.arg.extend(Argument(name=name, n=body) for name, body in bodies.items())
-    return made
 
 
 def net(inputs: str, *ops: OperatorDef) -> NetDef:

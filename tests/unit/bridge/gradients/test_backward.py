@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gradients.caffe2_gradients import gradient, net, operator, read_cases
+from support.gradients.caffe2_gradients import gradient, operator, read_cases
+from support.nets import parse
 
 from caffe2_bridge.gradients import GradientError, SparseGradient, add_gradient_operators, get_backward_pass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -34,7 +35,7 @@ def test_recorded_nets() -> None:
     equal = refused = copies = repaired = 0
     only_ours = []
     for case in read_cases("nets.jsonl.xz"):
-        source = net(case["net"])
+        source = parse(case["net"])
         before = source.SerializeToString(deterministic=True)
         try:
             found = add_gradient_operators(source, case["ys"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.nets import lines, net, op
 
 from caffe2_bridge import BridgeError, ConversionError
 from caffe2_bridge.graph_edit import (
@@ -17,32 +18,6 @@ from caffe2_bridge.graph_edit import (
     rename_op_output,
 )
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
-
-
-def op(kind: str, inputs: str, outputs: str, **args: object) -> OperatorDef:
-    proto = OperatorDef(type=kind, input=inputs.split(), output=outputs.split())
-    for name, value in args.items():
-        if isinstance(value, NetDef):
-            proto.arg.add(name=name).n.CopyFrom(value)
-        elif isinstance(value, str):
-            proto.arg.add(name=name, s=value.encode())
-        elif isinstance(value, float):
-            proto.arg.add(name=name, f=value)
-        elif isinstance(value, int):
-            proto.arg.add(name=name, i=value)
-        elif isinstance(value, list) and value and isinstance(value[0], str):
-            proto.arg.add(name=name, strings=[text.encode() for text in value])
-        elif isinstance(value, list):
-            proto.arg.add(name=name, ints=value)
-    return proto
-
-
-def net(*ops: OperatorDef, inputs: str = "x", outputs: str = "y") -> NetDef:
-    return NetDef(name="n", op=ops, external_input=inputs.split(), external_output=outputs.split())
-
-
-def lines(proto: NetDef) -> list[str]:
-    return [f"{o.type}({', '.join(o.input)}) -> {', '.join(o.output)}" for o in proto.op]
 
 
 def test_renaming_an_input_reaches_external_lists_and_the_init_net() -> None:

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from google.protobuf import text_format
+from support.nets import parse
 
 from caffe2_bridge.diagnostics import ConversionError, Location
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import check_dataflow, ssa_rewrite
-
-
-def parse(text: str) -> NetDef:
-    return text_format.Parse(text, NetDef())
 
 
 def found(text: str, *known: str) -> list[tuple[str, str]]:

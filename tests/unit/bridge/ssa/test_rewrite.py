@@ -4,13 +4,10 @@ import time
 
 import pytest
 from google.protobuf import text_format
+from support.nets import arrows, body, parse
 
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa import ssa_rewrite
-
-
-def parse(text: str) -> NetDef:
-    return text_format.Parse(text, NetDef())
 
 
 def net(ops: str, inputs: str = "", outputs: str = "") -> NetDef:
@@ -23,15 +20,6 @@ def net(ops: str, inputs: str = "", outputs: str = "") -> NetDef:
     return result
 
 
-def lines(result: NetDef) -> list[str]:
-    return [f"{op.type}: {' '.join(op.input)} -> {' '.join(op.output)}" for op in result.op]
-
-
-def body(op: OperatorDef, name: str) -> NetDef:
-    (arg,) = [arg for arg in op.arg if arg.name == name]
-    return arg.n
-
-
 def strings(op: OperatorDef, name: str) -> list[str]:
     (arg,) = [arg for arg in op.arg if arg.name == name]
     return [value.decode() for value in arg.strings]
@@ -40,13 +28,13 @@ def strings(op: OperatorDef, name: str) -> list[str]:
 def test_the_last_write_keeps_the_name() -> None:
     result, init = ssa_rewrite(net("Relu: x -> y\nSum: y x -> y\nTanh: y -> z", "x", "y z"))
     assert init is None
-    assert lines(result) == ["Relu: x -> y_1", "Sum: y_1 x -> y", "Tanh: y -> z"]
+    assert arrows(result) == ["Relu: x -> y_1", "Sum: y_1 x -> y", "Tanh: y -> z"]
     assert list(result.external_output) == ["y", "z"]
 
 
 def test_an_input_keeps_its_name_and_outputs_their_order() -> None:
     result, _ = ssa_rewrite(net("Relu: x -> x\nRelu: x -> y", "x", "y x"))
-    assert lines(result) == ["Relu: x -> x_1", "Relu: x_1 -> y"]
+    assert arrows(result) == ["Relu: x -> x_1", "Relu: x_1 -> y"]
     assert list(result.external_input) == ["x"]
     assert list(result.external_output) == ["y", "x_1"]
 
@@ -57,7 +45,7 @@ def test_new_names_occur_nowhere() -> None:
     given.op[1].arg.add(name="blobs", strings=[b"x_3"])
     inner = given.op[1].arg.add(name="some_net").n
     inner.op.add(type="Relu", input=["x_4"], output=["x_5"])
-    assert lines(ssa_rewrite(given)[0])[0] == "Relu: x -> x_6"
+    assert arrows(ssa_rewrite(given)[0])[0] == "Relu: x -> x_6"
 
 
 def test_given_nets_stay_as_they_are_and_results_are_not_changed_again() -> None:
@@ -71,18 +59,18 @@ def test_given_nets_stay_as_they_are_and_results_are_not_changed_again() -> None
 def test_init_net_blobs_are_inputs_of_the_predict_net() -> None:
     predict, init = ssa_rewrite(net("Sum: x w -> w\nRelu: w -> y", "x w", "y w"), net("Fill: -> w\nScale: w -> w"))
     assert init is not None
-    assert lines(init) == ["Fill:  -> w_1", "Scale: w_1 -> w"]
-    assert lines(predict) == ["Sum: x w -> w_2", "Relu: w_2 -> y"]
+    assert arrows(init) == ["Fill:  -> w_1", "Scale: w_1 -> w"]
+    assert arrows(predict) == ["Sum: x w -> w_2", "Relu: w_2 -> y"]
     assert list(predict.external_output) == ["y", "w_2"]
 
 
 def test_an_output_that_the_init_net_only_fills_keeps_its_name() -> None:
     predict, _ = ssa_rewrite(net("Relu: x -> y", "x", "y"), net("Fill: -> y"))
-    assert lines(predict) == ["Relu: x -> y"]
+    assert arrows(predict) == ["Relu: x -> y"]
 
 
 def test_a_net_without_declared_inputs() -> None:
-    assert lines(ssa_rewrite(net("Relu: x -> x\nRelu: x -> x"))[0]) == ["Relu: x -> x_1", "Relu: x_1 -> x_2"]
+    assert arrows(ssa_rewrite(net("Relu: x -> x\nRelu: x -> x"))[0]) == ["Relu: x -> x_1", "Relu: x_1 -> x_2"]
 
 
 def test_value_info_is_returned_for_the_new_net() -> None:
@@ -97,7 +85,7 @@ def test_an_update_in_place_gets_a_copy_of_what_others_read() -> None:
     given = net("ScatterAssign: x i v -> x\nRelu: x -> y\nScatterAssign: x i v -> x", "x i v", "y x")
     given.op[2].device_option.device_type = 1
     result, _ = ssa_rewrite(given)
-    assert lines(result) == [
+    assert arrows(result) == [
         "Copy: x -> x_1",
         "ScatterAssign: x_1 i v -> x_1",
         "Relu: x_1 -> y",
@@ -115,7 +103,7 @@ def test_an_update_of_what_nobody_else_reads_stays_in_place() -> None:
 
 def test_the_value_before_is_kept_for_an_operator_that_reads_its_output() -> None:
     result, _ = ssa_rewrite(net("Fill: -> y\nRelu: y -> z\nAccumulate: x -> y", "x", "y z"))
-    assert lines(result) == ["Fill:  -> y_1", "Relu: y_1 -> z", "Copy: y_1 -> y", "Accumulate: x -> y"]
+    assert arrows(result) == ["Fill:  -> y_1", "Relu: y_1 -> z", "Copy: y_1 -> y", "Accumulate: x -> y"]
 
 
 def test_objects_keep_their_name() -> None:
@@ -151,7 +139,7 @@ def test_step_nets_keep_their_links_and_follow_the_names_around_them() -> None:
     assert strings(op, "link_internal") == ["h_prev", "h", "x"]
     assert strings(op, "link_external") == ["states", "states", "x_1"]
     step = body(op, "step_net")
-    assert lines(step) == ["FC: h_prev w_1 -> h_1", "Sum: h_1 x -> h_2", "LSTMUnit: h_2 t -> h"]
+    assert arrows(step) == ["FC: h_prev w_1 -> h_1", "Sum: h_1 x -> h_2", "LSTMUnit: h_2 t -> h"]
     assert list(step.external_input) == ["h_prev", "x", "w_1", "t"]
     assert list(step.external_output) == ["h"]
 
@@ -179,7 +167,7 @@ def test_text_step_nets_are_rewritten_as_text() -> None:
     result, _ = ssa_rewrite(given)
     (arg,) = [arg for arg in result.op[2].arg if arg.name == "step_net"]
     assert not arg.HasField("n")
-    assert lines(parse(arg.s.decode())) == ["FC: h_prev w_1 -> h_1", "Sum: h_1 x -> h_2", "LSTMUnit: h_2 t -> h"]
+    assert arrows(parse(arg.s.decode())) == ["FC: h_prev w_1 -> h_1", "Sum: h_1 x -> h_2", "LSTMUnit: h_2 t -> h"]
 
 
 @pytest.mark.parametrize("kind", ["chain", "in place"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from google.protobuf import text_format
+from support.nets import arrows, body
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import ssa_rewrite
@@ -14,15 +15,6 @@ def rewrite(text: str) -> NetDef:
     return result
 
 
-def lines(result: NetDef) -> list[str]:
-    return [f"{op.type}: {' '.join(op.input)} -> {' '.join(op.output)}" for op in result.op]
-
-
-def body(op: OperatorDef, name: str) -> NetDef:
-    (arg,) = [arg for arg in op.arg if arg.name == name]
-    return arg.n
-
-
 def test_both_branches_write_the_same_names() -> None:
     result = rewrite("""
         external_input: "c" external_input: "x" external_output: "z"
@@ -32,9 +24,9 @@ def test_both_branches_write_the_same_names() -> None:
                                         op { type: "Sum" input: "z" input: "x" output: "z" } } }
              arg { name: "else_net" n { op { type: "Relu" input: "x" output: "u" } } } }
     """)
-    assert lines(result) == ["Relu: x -> z_1", "If: c z_1 x -> z"]
-    assert lines(body(result.op[1], "then_net")) == ["Tanh: z_1 -> z_2", "Sum: z_2 x -> z"]
-    assert lines(body(result.op[1], "else_net")) == ["Relu: x -> u", "Copy: z_1 -> z"]
+    assert arrows(result) == ["Relu: x -> z_1", "If: c z_1 x -> z"]
+    assert arrows(body(result.op[1], "then_net")) == ["Tanh: z_1 -> z_2", "Sum: z_2 x -> z"]
+    assert arrows(body(result.op[1], "else_net")) == ["Relu: x -> u", "Copy: z_1 -> z"]
     assert list(body(result.op[1], "else_net").external_output) == ["z"]
 
 
@@ -44,10 +36,10 @@ def test_an_else_net_is_made_where_a_value_passes_through() -> None:
         op { type: "If" input: "c" device_option { device_type: 1 }
              arg { name: "then_net" n { name: "yes" op { type: "Tanh" input: "x" output: "x" } } } }
     """)
-    assert lines(result) == ["If: c x -> x_1"]
+    assert arrows(result) == ["If: c x -> x_1"]
     other = body(result.op[0], "else_net")
     assert other.name == "yes_else"
-    assert lines(other) == ["Copy: x -> x_1"]
+    assert arrows(other) == ["Copy: x -> x_1"]
     assert list(other.external_input) == ["x"]
     assert list(result.external_output) == ["x_1"]
 
@@ -57,7 +49,7 @@ def test_a_branch_without_a_value_to_pass_on_stays_without() -> None:
         external_input: "c" external_output: "y"
         op { type: "AsyncIf" input: "c" arg { name: "then_net" n { op { type: "Relu" input: "c" output: "y" } } } }
     """)
-    assert lines(result) == ["AsyncIf: c -> y"]
+    assert arrows(result) == ["AsyncIf: c -> y"]
     assert [arg.name for arg in result.op[0].arg] == ["then_net"]
 
 
@@ -70,8 +62,8 @@ def test_what_a_branch_writes_for_itself_is_no_output() -> None:
              arg { name: "else_net" n { op { type: "Relu" input: "c" output: "y" } } } }
     """)
     assert list(result.op[0].output) == ["y"]
-    assert lines(body(result.op[0], "then_net")) == ["Relu: c -> t_1", "Relu: t_1 -> y"]
-    assert lines(body(result.op[0], "else_net")) == ["Relu: c -> y"]
+    assert arrows(body(result.op[0], "then_net")) == ["Relu: c -> t_1", "Relu: t_1 -> y"]
+    assert arrows(body(result.op[0], "else_net")) == ["Relu: c -> y"]
 
 
 WHILE = """
@@ -90,7 +82,7 @@ WHILE = """
 
 def test_a_loop_carries_blobs_under_one_name() -> None:
     result = rewrite(WHILE.format(extra=""))
-    assert lines(result) == [
+    assert arrows(result) == [
         "Fill:  -> i_1",
         "LT: i_1 n -> go",
         "Copy: x -> x_1",
@@ -100,15 +92,15 @@ def test_a_loop_carries_blobs_under_one_name() -> None:
     ]
     assert list(result.external_output) == ["x_1", "y"]
     loop = result.op[4]
-    assert lines(body(loop, "loop_net")) == ["Sum: x_1 i -> x_2", "Relu: x_2 -> x_1", "Next: i -> i"]
-    assert lines(body(loop, "cond_net")) == ["LT: i n -> go"]
+    assert arrows(body(loop, "loop_net")) == ["Sum: x_1 i -> x_2", "Relu: x_2 -> x_1", "Next: i -> i"]
+    assert arrows(body(loop, "cond_net")) == ["LT: i n -> go"]
 
 
 def test_a_loop_gets_a_copy_of_what_others_read() -> None:
     result = rewrite(WHILE.format(extra='op { type: "Relu" input: "go" output: "z" }'))
     copies = {op.input[0]: op.output[0] for op in result.op if op.type == "Copy"}
     assert copies == {"go_1": "go", "i_1": "i", "x": "x_1"}
-    assert lines(result)[:2] == ["Fill:  -> i_1", "LT: i_1 n -> go_1"]
+    assert arrows(result)[:2] == ["Fill:  -> i_1", "LT: i_1 n -> go_1"]
 
 
 DO = """
@@ -131,27 +123,27 @@ def positions(op: OperatorDef) -> list[int]:
 
 def test_a_do_that_overwrites_is_one_writer() -> None:
     result = rewrite(DO.format(inputs='input: "x"', outputs='output: "z"', second="a", extra=""))
-    assert lines(result) == ["Relu: x -> z_1", "CreateScope:  -> s", "Do: x s -> z s"]
-    assert lines(body(result.op[2], "net")) == ["Sum: a a -> b_1", "Relu: b_1 -> b"]
+    assert arrows(result) == ["Relu: x -> z_1", "CreateScope:  -> s", "Do: x s -> z s"]
+    assert arrows(body(result.op[2], "net")) == ["Sum: a a -> b_1", "Relu: b_1 -> b"]
 
 
 def test_a_do_that_reads_what_it_writes_works_in_place() -> None:
     result = rewrite(DO.format(inputs='input: "x" input: "z"', outputs='output: "z"', second="b", extra=""))
-    assert lines(result) == ["Relu: x -> z", "CreateScope:  -> s", "Do: x z s -> z s"]
-    assert lines(body(result.op[2], "net")) == ["Sum: a b -> b_1", "Relu: b_1 -> b"]
+    assert arrows(result) == ["Relu: x -> z", "CreateScope:  -> s", "Do: x z s -> z s"]
+    assert arrows(body(result.op[2], "net")) == ["Sum: a b -> b_1", "Relu: b_1 -> b"]
     extra = 'op { type: "Tanh" input: "z" output: "y" }'
     result = rewrite(DO.format(inputs='input: "x" input: "z"', outputs='output: "z"', second="b", extra=extra))
-    assert lines(result) == [
+    assert arrows(result) == [
         "Relu: x -> z_1", "CreateScope:  -> s", "Tanh: z_1 -> y", "Copy: z_1 -> z", "Do: x z s -> z s",
     ]  # fmt: skip
 
 
 def test_a_do_declares_what_it_reads_and_writes() -> None:
     read = rewrite(DO.format(inputs='input: "x"', outputs='output: "z"', second="b", extra=""))
-    assert lines(read)[2] == "Do: x z s -> z s"
+    assert arrows(read)[2] == "Do: x z s -> z s"
     assert positions(read.op[2]) == [0, 1]
     written = rewrite(DO.format(inputs='input: "x" input: "z"', outputs="", second="a", extra=""))
-    assert lines(written)[2] == "Do: x z s -> z s"
+    assert arrows(written)[2] == "Do: x z s -> z s"
 
 
 def test_an_output_that_a_do_never_writes_becomes_an_input() -> None:
@@ -162,7 +154,7 @@ def test_an_output_that_a_do_never_writes_becomes_an_input() -> None:
              arg { name: "net" n { op { type: "Relu" input: "a" output: "b" } } }
              arg { name: "inner_blobs" strings: "b" strings: "a" } arg { name: "outer_blobs_idx" ints: 1 ints: 0 } }
     """)
-    assert lines(result)[1] == "Do: x s -> y s"
+    assert arrows(result)[1] == "Do: x s -> y s"
     assert positions(result.op[1]) == [1, 0]
 
 
@@ -178,8 +170,8 @@ def test_a_loop_of_onnx_has_parameters() -> None:
                                     external_output: "c" external_output: "k" } } }
     """.replace('"w"', '"i"')
     )
-    assert lines(result)[1] == "ONNXWhile: m c v -> v_1"
-    assert lines(body(result.op[1], "body")) == ["Sum: k i -> k_2", "Relu: k_2 -> k"]
+    assert arrows(result)[1] == "ONNXWhile: m c v -> v_1"
+    assert arrows(body(result.op[1], "body")) == ["Sum: k i -> k_2", "Relu: k_2 -> k"]
     assert list(body(result.op[1], "body").external_input) == ["i", "c", "k"]
 
 
@@ -192,7 +184,7 @@ def test_captures_of_an_onnx_loop_follow() -> None:
                                     op { type: "Sum" input: "a" input: "k" output: "b" }
                                     external_output: "go" external_output: "b" } } }
     """)
-    assert lines(body(result.op[1], "body")) == ["Sum: a k_1 -> b"]
+    assert arrows(body(result.op[1], "body")) == ["Sum: a k_1 -> b"]
     assert list(body(result.op[1], "body").external_input) == ["i", "go", "a", "k_1"]
 
 
@@ -209,7 +201,7 @@ def test_what_a_do_perhaps_reads_is_an_output_of_the_branch_that_writes_it() -> 
              arg { name: "inner_blobs" strings: "c" strings: "a" strings: "y" }
              arg { name: "outer_blobs_idx" ints: 0 ints: 1 ints: 2 } }
     """)
-    assert lines(result) == ["If: c -> a", "CreateScope:  -> s", "Do: c s -> a y s"]
+    assert arrows(result) == ["If: c -> a", "CreateScope:  -> s", "Do: c s -> a y s"]
 
 
 def test_an_update_of_what_is_perhaps_there_gets_a_copy_where_it_is_read() -> None:
@@ -220,5 +212,5 @@ def test_an_update_of_what_is_perhaps_there_gets_a_copy_where_it_is_read() -> No
              arg { name: "then_net" n { op { type: "ScatterAssign" input: "a" input: "c" input: "c" output: "a" } } }
              arg { name: "else_net" n { op { type: "Tanh" input: "c" output: "a" } } } }
     """)
-    assert lines(body(result.op[1], "then_net")) == ["Copy: a_1 -> a", "ScatterAssign: a c c -> a"]
-    assert lines(body(result.op[1], "else_net")) == ["Tanh: c -> a"]
+    assert arrows(body(result.op[1], "then_net")) == ["Copy: a_1 -> a", "ScatterAssign: a c c -> a"]
+    assert arrows(body(result.op[1], "else_net")) == ["Tanh: c -> a"]

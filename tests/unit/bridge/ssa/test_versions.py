@@ -90,5 +90,5 @@ def test_external_blob_names() -> None:
 def test_external_blob_that_the_scope_lacks_is_named() -> None:
     body = net(("x q", "a"), ("r", "b"))
     body.name = "body"
-    with pytest.raises(BridgeError, match=r"body reads what its scope lacks: 'q', 'r'"):
+    with pytest.raises(BridgeError, match=r"body reads blobs that its scope lacks: 'q', 'r'"):
         get_external_blob_names(body, ["x", "a"])
