@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx
@@ -41,7 +41,7 @@ def random_values(rng: np.random.Generator, dtype: Any, dims: Sequence[int]) -> 
 
 
 F = np.float32
-X = {"x": (F, ("T", 3))}
+X: Final[dict[str, tuple[Any, tuple[int | str, ...]]]] = {"x": (F, ("T", 3))}
 
 CASES = {
     # States: how many, their ranks, what is known of their dims.

@@ -40,7 +40,7 @@ class Comparison:
         """Run all, and compare."""
         for run, result, (what, values) in zip(self.runs, run_oracle(self.runs), self.expected, strict=True):
             assert result.error == "", what
-            for name, expected in zip(run.outputs, values, strict=True):
+            for name, expected in zip(run.outputs or (), values, strict=True):
                 actual = result.outputs[name]
                 assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape), what
                 np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-6, err_msg=what)

@@ -40,7 +40,7 @@ __asm__(".globl %(symbol)s\n.type %(symbol)s,@function\n%(symbol)s:\n"
 """
 
 
-def _output(*command: str, text: str = "") -> list:
+def _output(*command: str, text: str = "") -> list[str]:
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout.splitlines()
 
 

@@ -8,6 +8,8 @@ Each operator is constructed alone, then run on every recorded case of its type,
 that it was seen to read, since some arguments are read only where another is given, until nothing new is read. All of
 that happens in child processes, because operators that are constructed carelessly end the process.
 """
+# The interpreter that runs this has Caffe2, and is older.
+# mypy: ignore-errors
 
 import collections
 import ctypes

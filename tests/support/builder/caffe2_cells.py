@@ -6,6 +6,8 @@ gradient), ``trains``.
 The response has ``<name>/forward`` and ``<name>/train``, serialized nets, and ``meta``: by ``<name>/forward`` and
 ``<name>/train`` the output, the results, the parameters, and the gradients by blob.
 """
+# The interpreter that runs this has Caffe2 and another NumPy.
+# mypy: ignore-errors
 # ruff: noqa: UP006, UP035 - Python 3.8 subscribes neither dict nor tuple
 
 import json

@@ -194,7 +194,8 @@ def cell_of(spec: Spec, *, forward_only: bool) -> Cell:
             decoder = cell_of(options.pop("decoder"), forward_only=forward_only)
             attention_type = AttentionType(options.pop("attention_type"))
             return AttentionCell(decoder=decoder, attention_type=attention_type, forward_only=forward_only, **options)
-    return CELLS[kind](forward_only=forward_only, **options)
+    made: Cell = CELLS[kind](forward_only=forward_only, **options)
+    return made
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ KINDS: Mapping[str, Callable[[Args, Any], tuple[Tensor, ...]]] = {
     "Softmax": one(lambda args, x: torch.softmax(x[0], dim=args.integer("axis"))),
     "Split": split,
     "Squeeze": one(lambda args, x: x[0].squeeze(*args.integers("dims"))),
-    "Sum": one(lambda _, x: sum(x)),
+    "Sum": one(lambda _, x: sum(x[1:], x[0])),
     "SumElements": one(lambda _, x: x[0].sum()),
     "Tanh": one(lambda _, x: torch.tanh(x[0])),
     "Tile": one(lambda _, x: x[0].repeat(int(x[1]), 1)),

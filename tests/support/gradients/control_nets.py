@@ -106,7 +106,11 @@ class Loop:
 
     def net(self) -> NetDef:
         """The net, up to its loss ``l``."""
-        ops = [*while_ops(f"w {self.carried}", self.body), *self.after, ("SumElements", "z", "l")]
+        ops: list[Op | OperatorDef] = [
+            *while_ops(f"w {self.carried}", self.body),
+            *self.after,
+            ("SumElements", "z", "l"),
+        ]
         return net_of("net", ops)
 
 

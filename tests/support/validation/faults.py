@@ -135,14 +135,14 @@ def _arguments() -> Iterator[Fault]:
         ("PadImage", ["h"], {"pad": 1, "mode": "reflect"}, {"pad": 1, "mode": "edge"}),
     ]  # fmt: skip
     for i, (kind, inputs, right, wrong) in enumerate(pairs):
-        models = [
+        good, damaged = (
             chain(
                 operator("Tanh", ["x"], ["h"]), operator(kind, inputs, ["z"], **arguments),
                 operator("Tanh", ["z"], ["y"]), values={k: v for k, v in w.items() if k in inputs},
             )
             for arguments in (right, wrong)
-        ]  # fmt: skip
-        yield Fault(f"argument {i} {kind}", *models, image, place=f"net[1] {kind}")
+        )  # fmt: skip
+        yield Fault(f"argument {i} {kind}", good, damaged, image, place=f"net[1] {kind}")
     model = load(MODELS / "layer_norm_lstm")
     bad = NetDef()
     bad.CopyFrom(model.predict_net)
