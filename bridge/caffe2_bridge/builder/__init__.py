@@ -1,4 +1,7 @@
-"""Building Caffe2 nets, without Caffe2: nets, recurrent nets and their cells, control flow."""
+"""Build Caffe2 nets without Caffe2: nets, recurrent nets and their cells, control flow.
+
+Errors are ``BuildError``, a ``caffe2_bridge.BridgeError``.
+"""
 
 from caffe2_bridge.builder.cells import (
     AttentionCell,

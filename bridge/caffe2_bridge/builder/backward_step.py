@@ -1,4 +1,9 @@
-"""The backward step net of a recurrent net, and the arguments that put it into place."""
+"""Build the backward step net of a RecurrentNetwork, and the arguments that link it.
+
+The backward step computes, from the gradients of a step's outputs, those of its inputs. The gradients of the states are
+rows of blobs ``<states>_grad``: a step reads row t + 1 and adds its contribution to row t. So where the cell's gradient
+writes a blob that also gets a gradient from outside, it writes ``<blob>_accum`` instead, and a Sum adds the two.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +31,34 @@ _GRAD: Final = "_grad"
 def backward_arguments(
     recurrence: Recurrence, outputs_with_grads: tuple[int, ...], recomputed: Collection[str]
 ) -> dict[str, Any]:
-    """What a RecurrentNetwork operator says about its gradient. Raises BuildError."""
+    """Return the arguments of a RecurrentNetwork that define its gradient.
+
+    Args:
+        recurrence: the cell net and its links.
+        outputs_with_grads: indices of the outputs that receive a gradient.
+        recomputed: blobs of the cell that the backward pass recomputes instead of storing them.
+
+    Raises:
+        BuildError: the cell cannot be differentiated.
+    """
     cell = recurrence.cell
     made = _backward_pass(recurrence)
     names = _dense(cell, made.gradients)
-    step = [*_recomputing(cell, frozenset(recomputed)), *made.operators]
+    step = [*_recomputed_operators(cell, frozenset(recomputed)), *made.operators]
     written = {name for op in step for name in op.output}
 
     links: list[Link] = []
     for state in recurrence.states:
         rows = state.rows + _GRAD
         own = state.cell_input + _GRAD
-        # Where nothing writes a gradient of the cell input's own, the blob that is its gradient is a view of the
-        # states' gradient: no copy of it a step.
+        # If no operator writes the gradient under its own name, link the blob that holds it instead: this avoids a
+        # copy per step.
         carrier = own if own in written else _gradient(cell, names, state.cell_input)
         links += [Link(state.cell_output + _GRAD, rows, 1), Link(carrier, rows, 0)]
     links += [Link(_gradient(cell, names, row), sequence + _GRAD, 0) for row, sequence in recurrence.inputs]
 
     external = (
-        *_kept(cell, step),
+        *_saved_blobs(cell, step),
         *(state.cell_output + _GRAD for state in recurrence.states),
         *cell.external_input,
         *cell.external_output,
@@ -53,7 +67,7 @@ def backward_arguments(
     operands = recurrence.operands
     net = None
     if step:
-        accumulated = list(_accumulated(step, frozenset(external)))
+        accumulated = list(_accumulate(step, frozenset(external)))
         net = NetDef(name=_NET_NAME, type="simple", op=accumulated, external_input=dict.fromkeys(external))
     return control.backward_arguments(
         net,
@@ -66,12 +80,12 @@ def backward_arguments(
 
 
 def _backward_pass(recurrence: Recurrence) -> GradientOperators:
-    """The gradient of the cell, from gradients ``<output>_grad`` that are there.
+    """Differentiate the cell, given the gradients ``<output>_grad``.
 
-    Operators that read an output contribute to its gradient; what they write is added to what is there later on. Where
-    nothing writes the contribution (a Sum hands its own gradient on), it would take the place of what is there: then
-    the two are added up before they are used. Real Caffe2 loses the gradient of the next step in that case, as where a
-    layer's output is added to that of its neighbour.
+    Operators of the cell that read an output contribute to its gradient. As in Caffe2, their contribution replaces the
+    given gradient, and ``_accumulate`` adds the given one to it later. This fails if no operator writes the
+    contribution because a Sum passes its own gradient through, such as in a residual connection between layers: real
+    Caffe2 loses the gradient of the next step. In that case, the two are summed before they are read.
     """
     cell = recurrence.cell
     try:
@@ -81,49 +95,49 @@ def _backward_pass(recurrence: Recurrence) -> GradientOperators:
             return made
         net, gradients = add_gradient_operators(NetDef(op=cell.op), {name: name + _GRAD for name in outputs})
     except GradientError as error:
-        reason = f"{cell.name or 'cell net'} has no backward step: {error}; forward_only builds the net without one"
+        reason = f"{cell.name or 'cell net'} cannot be differentiated: {error}; pass forward_only to omit its gradient"
         raise BuildError(reason) from error
     return GradientOperators(list(net.op[len(cell.op) :]), gradients)
 
 
 def _dense(cell: NetDef, gradients: Mapping[str, str | SparseGradient | None]) -> dict[str, str]:
-    """Gradients by blob. A step adds up dense gradients only."""
+    """Return the gradient of each blob. Raises BuildError for a sparse one, which a step cannot sum."""
     for name, gradient in gradients.items():
         if isinstance(gradient, SparseGradient):
-            raise BuildError(f"{cell.name or 'cell net'}: the gradient of {name!r} is sparse, which no step can add up")
+            raise BuildError(f"{cell.name or 'cell net'}: the gradient of {name!r} must be dense, not sparse")
     return {name: str(gradient) for name, gradient in gradients.items() if gradient is not None}
 
 
 def _gradient(cell: NetDef, gradients: Mapping[str, str], name: str) -> str:
     if name not in gradients:
-        raise BuildError(f"{cell.name or 'cell net'}: {name!r} gets no gradient; build the net with forward_only")
+        raise BuildError(f"{cell.name or 'cell net'}: {name!r} has no gradient; pass forward_only to build without one")
     return gradients[name]
 
 
-def _recomputing(cell: NetDef, recomputed: frozenset[str]) -> Iterable[OperatorDef]:
-    """The operators that write what is to be computed again, in forward order."""
+def _recomputed_operators(cell: NetDef, recomputed: frozenset[str]) -> Iterable[OperatorDef]:
+    """Yield the operators that write the blobs to recompute, in forward order."""
     for index, op in enumerate(cell.op):
         if recomputed.isdisjoint(op.output):
             continue
         others = [name for name in op.output if name not in recomputed]
         if others:
-            place = f"{cell.name or 'cell net'}[{index}] {op.type}"
-            raise BuildError(f"{place} writes {', '.join(map(repr, others))} too, which is not to be recomputed")
+            location = f"{cell.name or 'cell net'}[{index}] {op.type}"
+            raise BuildError(f"{location} also writes {', '.join(map(repr, others))}, which must be recomputed too")
         yield op
 
 
-def _kept(cell: NetDef, step: Iterable[OperatorDef]) -> list[str]:
-    """Blobs of the forward step that the backward step reads, beside the cell's outputs."""
+def _saved_blobs(cell: NetDef, step: Iterable[OperatorDef]) -> list[str]:
+    """Return the blobs of the forward step that the backward step reads, other than the cell's outputs."""
     undefined = get_undefined_blobs(get_ssa(NetDef(op=step))[0])
     _, versions = get_ssa(cell)
     outputs = set(cell.external_output)
     return [name for name, version in versions.items() if version and name in undefined and name not in outputs]
 
 
-def _accumulated(step: Iterable[OperatorDef], external: frozenset[str]) -> Iterable[OperatorDef]:
-    """The operators, each of whose outputs that also gets a gradient from outside is added to that one.
+def _accumulate(step: Iterable[OperatorDef], external: frozenset[str]) -> Iterable[OperatorDef]:
+    """Add each output that also gets a gradient from outside to that gradient.
 
-    An operator that works in place on such a blob has added to it already.
+    An operator that works in place on such a blob has included it already.
     """
     for op in step:
         shared = [index for index, name in enumerate(op.output) if name in external and name not in op.input]

@@ -1,4 +1,4 @@
-"""How a cell net is put into its surroundings."""
+"""Describe how a cell net is linked to the blobs of a RecurrentNetwork."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A recurrent state: a blob of T + 1 rows, of which a step reads one and writes the next.
+    """A recurrent state: a blob of T + 1 rows; step t reads row t and writes row t + 1.
 
     Attributes:
-        initial: the blob that gives row 0.
-        cell_input: the cell's name of the row that a step reads.
-        cell_output: the cell's name of the row that it writes.
-        rows: the name of the blob.
+        initial: the blob with the initial value, row 0.
+        cell_input: the cell's name for the row that a step reads.
+        cell_output: the cell's name for the row that a step writes.
+        rows: the name of the blob of all rows.
     """
 
     initial: str
@@ -26,10 +26,13 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """How a cell net is put into its surroundings.
+    """A cell net and its links.
 
-    ``inputs`` are pairs of the cell's name of a row and the sequence that has it; ``references`` the blobs that the
-    cell reads from outside and that are the same in every step; ``operands`` the inputs of the operator.
+    Attributes:
+        cell: the net of one step.
+        inputs: for each input sequence, the cell's name for a row, and the sequence.
+        states: the recurrent states.
+        references: the outer blobs that the cell reads in every step.
     """
 
     cell: NetDef
@@ -39,5 +42,5 @@ class Recurrence:
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Sequences, then initial states, then references."""
+        """The inputs of the operator: sequences, initial states, references."""
         return (*(blob for _, blob in self.inputs), *(state.initial for state in self.states), *self.references)

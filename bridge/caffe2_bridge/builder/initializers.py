@@ -1,4 +1,4 @@
-"""What parameters start from: the operators that fill them."""
+"""Initializers of parameters: the operators that fill them."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef
 
 @dataclass(frozen=True)
 class Initializer:
-    """A fill operator: its type, and its arguments beside ``shape``."""
+    """A fill operator: its type, and its arguments except ``shape``."""
 
     type: str
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def operators(self, name: str, shape: Sequence[int], seed: int, device: DeviceOption | None) -> list[OperatorDef]:
-        """The operators that make the parameter ``name``. Random ones draw from a seed of ``seed`` and the name."""
+        """Make the operators that fill a parameter; random ones are seeded by ``seed`` and the name."""
         option = DeviceOption()
         if device is not None:
             option.CopyFrom(device)
@@ -37,40 +37,45 @@ class Initializer:
 
 @dataclass(frozen=True, eq=False)
 class Given(Initializer):
-    """Values given as an array, of a dtype that an init net can hold."""
+    """Given values, of a dtype that an init net can store."""
 
     type: str = "GivenTensorFill"
     values: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.float32), repr=False)
 
     def operators(self, name: str, shape: Sequence[int], seed: int, device: DeviceOption | None) -> list[OperatorDef]:
-        """See Initializer; the seed plays no part."""
+        """Make the operators that fill the parameter with the values; the seed is ignored.
+
+        Raises BuildError if the shape differs from that of the values, or Caffe2 cannot fill their dtype.
+        """
         del seed
         values = self.values
         if values.shape != tuple(shape):
-            raise BuildError(f"parameter {name!r} has the shape {list(shape)}, its values {list(values.shape)}")
+            raise BuildError(
+                f"the values of parameter {name!r} must have shape {list(shape)}, not {list(values.shape)}"
+            )
         if values.dtype not in NUMBERS:
-            raise BuildError(f"parameter {name!r}: no operator of Caffe2 fills {values.dtype.name}")
+            raise BuildError(f"parameter {name!r} is {values.dtype.name}, an element type that Caffe2 does not have")
         parameter = Parameter(name, values.dtype, values.shape, lambda: values, None, None, device)
         return [OperatorDef.FromString(op) for op in fill_operators(parameter)]
 
 
 def constant(value: float, dtype: int | None = None) -> Initializer:
-    """One value everywhere; ``dtype`` is a number of TensorProto.DataType, float32 where it is None."""
+    """Return an initializer with one value; ``dtype`` is a TensorProto.DataType, float32 by default."""
     return Initializer("ConstantFill", MappingProxyType({"value": value, "dtype": dtype}))
 
 
 def uniform(low: float, high: float) -> Initializer:
-    """Uniform between ``low`` and ``high``."""
+    """Return an initializer with uniform values in [low, high)."""
     return Initializer("UniformFill", MappingProxyType({"min": float(low), "max": float(high)}))
 
 
 def gaussian(std: float = 1.0, mean: float = 0.0) -> Initializer:
-    """Normally distributed."""
+    """Return an initializer with normally distributed values."""
     return Initializer("GaussianFill", MappingProxyType({"mean": float(mean), "std": float(std)}))
 
 
 def given(values: npt.ArrayLike) -> Given:
-    """These values. Floats that come in no array are float32."""
+    """Return an initializer with given values; floats that are not in an array become float32."""
     array = np.asarray(values)
     return Given(
         values=array if isinstance(values, np.ndarray) or array.dtype.kind != "f" else array.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Nets under construction."""
+"""Build nets operator by operator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FIRST_SUFFIX: Final = 2  # the second blob of one name is NAME_2, as in Caffe2
 
 @dataclass(slots=True)
 class _Family:
-    """What a net shares with its children: the scope they are in, and the parameters."""
+    """The state that a net shares with its children: the current scope, and the parameters."""
 
     seed: int
     scope: Scope = field(default_factory=Scope)
@@ -34,15 +34,15 @@ class _Family:
 
 
 class Net:
-    """A net that grows by one operator at a time, and the parameters that it reads.
+    """A net to which operators are appended, and the parameters that it reads.
 
-    Operators are added by their type as a method, ``net.FC([x, w, b], "y", axis=2)``, or by ``net.op("FC", ...)``. Text
-    names a blob within the current name scope; a ``Blob``, which is what every method returns, is a whole name. A blob
-    that is read before the net makes it becomes an external input.
+    Operators are added by a method named like their type, ``net.FC([x, w, b], "y", axis=2)``, or by
+    ``net.op("FC", ...)``. A str names a blob relative to the current name scope; a ``Blob``, which every method
+    returns, is a full name. A blob that is read before it is written becomes an external input.
 
     Args:
         name: the net's name.
-        seed: what the random initial values of parameters depend on, together with their names.
+        seed: the seed of random initial values of parameters, combined with their names.
     """
 
     def __init__(self, name: str = "net", *, seed: int = 0) -> None:
@@ -51,7 +51,7 @@ class Net:
         self._parent: Net | None = None
         self._defined: dict[str, None] = {}
         self._taken: set[str] = set()
-        self._numbers: dict[str, int] = {}  # the next to try, by the name before it
+        self._numbers: dict[str, int] = {}  # the next suffix to try for each name
 
     @property
     def name(self) -> str:
@@ -60,16 +60,16 @@ class Net:
 
     @property
     def proto(self) -> NetDef:
-        """The net itself. It goes on growing, and is not to be changed but through this object."""
+        """The net under construction. Change it only through this object."""
         return self._proto
 
     @property
     def init_net(self) -> NetDef:
-        """The net that fills the parameters, those of children included: one seeded fill operator each."""
+        """The net that fills the parameters of the net and its children: a fill operator with a seed for each."""
         return self._family.init
 
     def model(self) -> Model:
-        """The net as it is now, with its parameters: drawn here and written out, so that every runtime has the same."""
+        """Return the net with its parameters; random ones are drawn here, so that every runtime has the same values."""
         init = read_init_net(self._family.init)
         rest = (op.proto for op in init.rest)
         return Model.of(
@@ -77,7 +77,7 @@ class Net:
         )
 
     def child(self, name: str) -> Net:
-        """A new net for a body or a step of this one: the same scopes and parameters, no operators."""
+        """Make an empty net for a body or step of this net, with the same scopes and parameters."""
         net = Net(name)
         net._family = self._family
         net._parent = self
@@ -90,9 +90,9 @@ class Net:
 
     @contextmanager
     def name_scope(self, name: str, *, shares_parameters: bool = False) -> Iterator[None]:
-        """Within the block, blobs of this net, its parents and children are named ``name/...``; nests.
+        """Prefix the names of blobs of this net, its parents and its children with ``name/``; scopes nest.
 
-        With ``shares_parameters`` parameters are named as outside of the block. An empty name changes nothing.
+        With ``shares_parameters``, parameters do not get the prefix. An empty name has no effect.
         """
         before = self._family.scope
         self._family.scope = before.enter(name, shares_parameters=shares_parameters)
@@ -112,26 +112,26 @@ class Net:
             self._family.scope = before
 
     def blob(self, name: str) -> Blob:
-        """The whole name that ``name`` stands for in the current scope."""
+        """Return the full name of ``name`` in the current scope."""
         return self._family.scope.blob(name)
 
     def defines(self, name: str) -> bool:
-        """Whether ``name`` (in the current scope) is an external input or is written by an operator."""
+        """Return whether ``name`` (in the current scope) is an external input or written by an operator."""
         return self.blob(name) in self._defined
 
     @property
     def lexical_scope(self) -> tuple[str, ...]:
-        """Every blob that a body of this net sees: those of the net, and of the nets it is a child of."""
+        """The blobs that a body of this net can access: those of the net and of its parents."""
         outer = () if self._parent is None else self._parent.lexical_scope
         return tuple(dict.fromkeys((*outer, *self._family.shapes, *self._defined)))
 
     def unique_name(self, name: str) -> Blob:
-        """``name`` in the current scope, or ``name_auto_0``, ``name_auto_1``, ... where a blob has it already."""
+        """Return ``name`` in the current scope, with a suffix ``_auto_0``, ``_auto_1``, ... if it is in use."""
         base = self.blob(name)
         return self._first_free(base, 0, lambda number: base + f"_auto_{number}")
 
     def next_name(self, prefix: str, suffix: str = "") -> Blob:
-        """``<net>/<prefix>`` in the current scope, or the same with ``_2``, ``_3``, ...: no blob has it yet."""
+        """Return ``<net>/<prefix><suffix>`` in the current scope; ``_2``, ``_3``, ... follow a prefix in use."""
         base = self.blob(f"{self.name}/{prefix}")
         return self._first_free(base + suffix, _FIRST_SUFFIX, lambda number: base + f"_{number}{suffix}")
 
@@ -146,27 +146,29 @@ class Net:
         return candidate
 
     def add_external_input(self, *names: str) -> tuple[Blob, ...]:
-        """Declare blobs that are there before the net runs. One that an operator makes already is a BuildError."""
+        """Declare external inputs. Raises BuildError for a blob that an operator of the net has written."""
         blobs = tuple(map(self.blob, names))
         for blob in blobs:
             if blob not in self._defined:
                 self._defined[blob] = None
                 self._proto.external_input.append(blob)
             elif blob not in self._proto.external_input:
-                raise BuildError(f"net {self.name!r} makes {str(blob)!r} itself: it cannot be an external input")
+                raise BuildError(
+                    f"blob {str(blob)!r} cannot be an external input of net {self.name!r}, which writes it"
+                )
         return blobs
 
     def add_external_output(self, *names: str) -> tuple[Blob, ...]:
-        """Declare results of the net; each once."""
+        """Declare external outputs; duplicates are ignored."""
         blobs = tuple(map(self.blob, names))
         known = set(self._proto.external_output)
         self._proto.external_output.extend(blob for blob in dict.fromkeys(blobs) if blob not in known)
         return blobs
 
     def param(self, name: str, shape: Sequence[int], initializer: Initializer = XAVIER) -> Blob:
-        """A parameter: filled by the init net when it is first asked for, shared when it is asked for again.
+        """Return a parameter; the first call for a name adds its fill to the init net, later calls share it.
 
-        Raises BuildError where it exists with another shape.
+        Raises BuildError if it exists with another shape.
         """
         blob = self._family.scope.parameter(name)
         sizes = tuple(int(size) for size in shape)
@@ -176,7 +178,7 @@ class Net:
             self._family.init.external_output.append(blob)
             self._family.shapes[blob] = sizes
         elif known != sizes:
-            raise BuildError(f"parameter {str(blob)!r} has the shape {list(known)}, not {list(sizes)}")
+            raise BuildError(f"parameter {str(blob)!r} exists with shape {list(known)}, not {list(sizes)}")
         return blob
 
     @overload
@@ -199,17 +201,17 @@ class Net:
         Args:
             type: the operator type, such as ``FC``.
             inputs: one blob or several.
-            outputs: one blob, several, how many to name here, or None: one, named here.
-            engine: the implementation asked for.
-            op_name: the operator's own name.
-            device_option: its device; that of the device scope where it is None.
-            args: its arguments; those that are None are left out.
+            outputs: one blob, several, or how many to create under generated names; None for one such.
+            engine: the requested engine.
+            op_name: the name of the operator.
+            device_option: its device; by default that of the device scope.
+            args: its arguments; those that are None are omitted.
 
         Returns:
-            The output where ``outputs`` is one name or None; a tuple of them otherwise.
+            The output if ``outputs`` is one name or None, otherwise a tuple of outputs.
 
         Raises:
-            BuildError: an argument's value is of no kind that an argument can hold.
+            BuildError: the value of an argument has a type that arguments cannot hold.
         """
         read = (inputs,) if isinstance(inputs, str) else tuple(inputs)
         written = self._outputs(type, outputs)
@@ -226,14 +228,14 @@ class Net:
         return written[0] if outputs is None or isinstance(outputs, str) else written
 
     def extend(self, operators: Iterable[OperatorDef]) -> None:
-        """Add copies of whole operators, such as those of another net: their names are whole names."""
+        """Append copies of operators, such as those of another net; their blobs have full names."""
         for operator in operators:
             copy = OperatorDef()
             copy.CopyFrom(operator)
             self._append(copy)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """``net.FC(...)`` is ``net.op("FC", ...)``: every name in upper case first is an operator type."""
+        """Return a function that adds an operator: ``net.FC(...)`` is ``net.op("FC", ...)``."""
         if not name[:1].isupper():
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -256,7 +258,7 @@ class Net:
 
 
 def copy_net(net: Net | Message | bytes, what: str) -> NetDef:
-    """A copy of a net, which an argument or a model may hold. Raises NetFormatError."""
+    """Copy a net, so that the builder's net can grow further. Raises NetFormatError if it is not a NetDef."""
     copy = NetDef()
     copy.CopyFrom(net.proto if isinstance(net, Net) else as_net_def(net, what))
     return copy

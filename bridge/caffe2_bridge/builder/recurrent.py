@@ -1,4 +1,4 @@
-"""RecurrentNetwork operators: a cell net run once a step."""
+"""Add RecurrentNetwork operators, which run a cell net once per step."""
 
 from __future__ import annotations
 
@@ -35,30 +35,32 @@ def recurrent_net(
 ) -> tuple[Blob, ...]:
     """Add an operator that runs ``cell_net`` once for each row of a sequence.
 
-    All names are whole names, in no scope.
+    All names are full names; the name scope is not applied.
 
     Args:
         net: the net that the operator is added to.
-        cell_net: what one step computes; not changed. Its external outputs are what it hands on.
-        inputs: one pair of the cell's name of a row, [1, N, D...], and the sequence, [T, N, D...].
-        initial_cell_inputs: for each state the cell's name of the row that it reads, [1, N, D], and the blob with its
-            first value, [1, N, D], [N, D] or [D].
+        cell_net: the net of one step, which is not changed; its external outputs are the outputs of a step.
+        inputs: one pair of the cell's name for a row, [1, N, D...], and the sequence, [T, N, D...].
+        initial_cell_inputs: for each state the cell's name for the row that it reads, [1, N, D], and the blob with its
+            initial value, [1, N, D], [N, D] or [D].
         links: for each of these cell inputs, the cell output that is its value in the next step.
-        timestep: the cell's name of the step's number (int32, [1], on the CPU); ``timestep`` where it is None.
-        scope: what is put in front of the names of states and step workspaces; one of its own where it is None.
-        outputs_with_grads: indices of the results that receive a gradient from outside.
-        recompute_blobs_on_backward: blobs of the cell that the backward pass computes again rather than keeps.
-        forward_only: leave the backward step net out: a runtime then keeps no step's blobs.
-        step_net_as_text: write the step nets as protobuf text in a string, the form that older runtimes read.
+        timestep: the cell's name for the step index (int32, [1], on the CPU); by default ``timestep``.
+        scope: the prefix of the names of states and step workspaces; by default a unique one.
+        outputs_with_grads: indices of the results that receive a gradient.
+        recompute_blobs_on_backward: blobs of the cell that the backward pass recomputes instead of storing them.
+        forward_only: omit the backward step net, so that a runtime does not store the blobs of each step.
+        step_net_as_text: store the step nets as protobuf text in a string argument, for older runtimes.
 
     Returns:
-        For each state its rows after the first, [T, N, D], then its last row, [1, N, D].
+        For each state its rows after each step, [T, N, D], then its last row, [1, N, D].
 
     Raises:
-        BuildError: the names do not fit together, or the cell has no gradient.
+        BuildError: there is not exactly one sequence, a link is missing or names a blob that the cell does not write,
+            or the cell cannot be differentiated.
+        NetFormatError: ``cell_net`` is not a NetDef.
     """
     if len(inputs) != 1:
-        raise BuildError(f"a recurrent net reads one sequence, not {len(inputs)}")
+        raise BuildError(f"a recurrent net must have one input sequence, not {len(inputs)}")
     prefix = net.next_name("recurrent") if scope is None else scope
     cell = copy_net(cell_net, "cell net")
     recurrence = Recurrence(
@@ -89,11 +91,13 @@ def recurrent_net(
 
 def _state(cell: NetDef, row: str, initial: str, links: Mapping[str, str], prefix: str) -> State:
     if row not in links:
-        raise BuildError(f"{cell.name or 'cell net'}: no link says which output is {str(row)!r} in the next step")
+        raise BuildError(
+            f"{cell.name or 'cell net'}: links must map {str(row)!r} to the output that is its value in the next step"
+        )
     written = {name for op in cell.op for name in op.output}
     output = str(links[row])
     if output not in written:
-        raise BuildError(f"{cell.name or 'cell net'}: nothing writes {output!r}, which {str(row)!r} is linked with")
+        raise BuildError(f"{cell.name or 'cell net'} must write {output!r}, to which {str(row)!r} is linked")
     return State(str(initial), str(row), output, f"{prefix}/{row}_states")
 
 
@@ -103,7 +107,7 @@ def _references(
     initial_cell_inputs: Sequence[tuple[str, str]],
     timestep: str | None,
 ) -> tuple[str, ...]:
-    # As in Caffe2, rows of sequences are named here and sequences are not: a cell may read a whole one.
+    # As in Caffe2, the rows of sequences are excluded but the sequences are not: a cell may read a whole sequence.
     known = {str(name) for name, _ in inputs}
     known.update(str(name) for pair in initial_cell_inputs for name in pair)
     known.add(_DEFAULT_TIMESTEP if timestep is None else str(timestep))

@@ -1,4 +1,4 @@
-"""Names of blobs and the scopes they are made in."""
+"""Names of blobs, and the scopes in which they are created."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
 
 
 class Blob(str):
-    """The whole name of a blob: no name scope is put in front of it. Any other text is named within the scope."""
+    """The full name of a blob, to which the name scope is not applied; it is applied to any other str."""
 
     __slots__ = ()
 
     def __add__(self, suffix: str) -> Blob:
-        """The name with a suffix, whole as well."""
+        """Return the name with a suffix, also a full name."""
         return Blob(super().__add__(suffix))
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a net is being extended.
+    """The scope of new operators.
 
     Attributes:
-        names: what is put in front of blob names, ending in ``/`` where it is not empty.
-        parameters: the same for names of parameters. It lacks those parts of ``names`` that share parameters.
+        names: the prefix of the names of blobs; empty or ending in ``/``.
+        parameters: the prefix of the names of parameters: ``names`` without the parts that share parameters.
         device: the device of new operators.
     """
 
@@ -32,18 +32,18 @@ class Scope:
     device: DeviceOption | None = None
 
     def enter(self, name: str, *, shares_parameters: bool) -> Scope:
-        """The scope ``name`` within this one; the same where ``name`` is empty."""
+        """Return the scope ``name`` within this scope; this scope if ``name`` is empty."""
         part = f"{name}/" if name else ""
         return Scope(self.names + part, self.parameters + ("" if shares_parameters else part), self.device)
 
     def on(self, device: DeviceOption | None) -> Scope:
-        """The same scope on a device."""
+        """Return this scope with another device."""
         return Scope(self.names, self.parameters, device)
 
     def blob(self, name: str) -> Blob:
-        """The whole name of a blob."""
+        """Return the full name of a blob."""
         return name if isinstance(name, Blob) else Blob(self.names + name)
 
     def parameter(self, name: str) -> Blob:
-        """The whole name of a parameter."""
+        """Return the full name of a parameter."""
         return name if isinstance(name, Blob) else Blob(self.parameters + name)

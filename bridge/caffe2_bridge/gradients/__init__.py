@@ -1,4 +1,9 @@
-"""Gradients of Caffe2 operators and nets, as Caffe2 makes them, without Caffe2."""
+"""Generate the gradient operators of Caffe2 operators and nets, as Caffe2 does, without Caffe2.
+
+``registry`` differentiates one operator with the rules in ``ops``; ``net`` and ``backward`` run the forward pass in
+reverse, check that the blobs that gradients need were not overwritten (``versions``), and sum the gradients of a blob
+that several operators read (``accumulate``). Errors are ``GradientError``, a ``caffe2_bridge.BridgeError``.
+"""
 
 from caffe2_bridge.gradients.control.bindings import dedupe_g_output
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, OpGradient, SparseGradient

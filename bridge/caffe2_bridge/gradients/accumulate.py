@@ -1,4 +1,12 @@
-"""Sums of the gradients of a blob that several operators read."""
+"""Sum the gradients of a blob that several operators read.
+
+Each operator that reads a blob contributes one term: a dense gradient, or a sparse one of indices and values. By
+Caffe2's conventions all terms of blob ``x`` are first named ``x_grad``. To sum them, each term is renamed where it is
+computed::
+
+    dense    x_grad, _x_grad_autosplit_0, ...  ->  Sum     ->  x_grad
+    sparse   _x_grad_indices_autosplit_0, ...  ->  Concat  ->  x_grad_indices_concat, and likewise the values
+"""
 
 from __future__ import annotations
 
@@ -17,10 +25,14 @@ _ONLY_TAG: Final = "only_keep_is_auto_gen_sum_ops_tag:1"
 
 @dataclass(slots=True)
 class Source:
-    """One blob that operators of a gradient compute; none of them where the blob comes as it is.
+    """A blob that is a gradient or a part of one, and where it is computed.
 
-    ``group`` are the operators of the gradient of one forward operator, and the last that writes the blob is
-    ``group[at]``, as its output ``output``. ``plain`` is the name that it has in the end, where nothing speaks against.
+    Attributes:
+        name: its current name.
+        plain: the name that it gets if no other term has it: ``name`` without marks.
+        group: the operators of the gradient of one forward operator; empty for a blob that is passed through.
+        at: the index in ``group`` of the last operator that writes the blob; -1 for a blob that is passed through.
+        output: the index of the blob among the outputs of that operator.
     """
 
     name: str
@@ -30,17 +42,17 @@ class Source:
     output: int = 0
 
     @property
-    def made(self) -> bool:
-        """Whether operators of the gradient compute the blob."""
+    def computed(self) -> bool:
+        """Whether an operator of the group computes the blob; otherwise it is passed through."""
         return self.at >= 0
 
     def split_off(self, count: int) -> None:
-        """Rename the blob where it is written, so that another can have its name."""
+        """Rename the blob to the ``count``-th autosplit name, so that the sum or another term gets its name."""
         self._rename(f"_{self.plain}_autosplit_{count}")
 
     def settle(self) -> None:
-        """Give the blob its name."""
-        if self.made and self.name != self.plain:
+        """Rename the blob to its plain name."""
+        if self.computed and self.name != self.plain:
             self._rename(self.plain)
 
     def _rename(self, new: str) -> None:
@@ -50,7 +62,7 @@ class Source:
 
 @dataclass(slots=True)
 class DenseTerm:
-    """One dense gradient of a blob; it has no device where the caller gives it."""
+    """A dense gradient of a blob. ``device`` is None for a gradient that the caller gives."""
 
     source: Source
     device: DeviceOption | None
@@ -63,7 +75,7 @@ class DenseTerm:
 
 @dataclass(slots=True)
 class SparseTerm:
-    """One sparse gradient of a blob."""
+    """A sparse gradient of a blob. ``device`` is None for a gradient that the caller gives."""
 
     indices: Source
     values: Source
@@ -79,7 +91,7 @@ Term = DenseTerm | SparseTerm
 
 
 def term_of(parts: Sequence[Source], device: DeviceOption | None) -> Term:
-    """A dense gradient of one part, or a sparse one of two."""
+    """Make a dense term from one part, or a sparse term from two."""
     if len(parts) == 1:
         return DenseTerm(parts[0], device)
     indices, values = parts
@@ -87,25 +99,25 @@ def term_of(parts: Sequence[Source], device: DeviceOption | None) -> Term:
 
 
 def needs_sum(blob: str, terms: Sequence[Term]) -> bool:
-    """Whether a blob has more than one gradient. Raises GradientError where they cannot be added up."""
+    """Return whether a blob has several gradients. Raises GradientError if they cannot be summed."""
     if len({type(term) for term in terms}) > 1:
-        raise GradientError(f"blob {blob!r} has both dense and sparse gradients, which cannot be added up")
+        raise GradientError(f"blob {blob!r} has both dense and sparse gradients, which cannot be summed")
     if len(terms) < 2:
         return False
     devices = _devices(terms)
     if not all(_same_device(device, devices[0]) for device in devices[1:]):
-        raise GradientError(f"the gradients of blob {blob!r} are on different devices and cannot be added up")
+        raise GradientError(f"the gradients of blob {blob!r} are on different devices and cannot be summed")
     return True
 
 
-def add_up(blob: str, terms: Sequence[Term]) -> tuple[list[OperatorDef], BlobGradient]:
-    """The operators that add up the gradients of a blob, and the sum's name.
+def sum_terms(blob: str, terms: Sequence[Term]) -> tuple[list[OperatorDef], BlobGradient]:
+    """Return the operators that sum the gradients of a blob, and the name of the sum.
 
-    The gradients are renamed where they are computed. Sparse ones are put behind one another.
+    The terms are renamed where they are computed. Sparse terms are concatenated: an index may occur several times.
     """
     dense = [term for term in terms if isinstance(term, DenseTerm)]
     sparse = [term for term in terms if isinstance(term, SparseTerm)]
-    operators, gradient = _add_dense(blob, dense) if dense else _add_sparse(blob, sparse)
+    operators, gradient = _sum_dense(blob, dense) if dense else _concat_sparse(blob, sparse)
     devices = _devices(terms)
     only_tag = any(_ONLY_TAG in device.extra_info for device in devices)
     for op in operators:
@@ -119,34 +131,34 @@ def _devices(terms: Sequence[Term]) -> list[DeviceOption]:
     return [term.device for term in terms if term.device is not None]
 
 
-def _add_dense(blob: str, terms: Sequence[DenseTerm]) -> tuple[list[OperatorDef], BlobGradient]:
-    total = next((term.source.plain for term in terms if term.source.made), f"{blob}_grad")
-    # What was given keeps its name and its value, also where the name is the one that the sum would get.
+def _sum_dense(blob: str, terms: Sequence[DenseTerm]) -> tuple[list[OperatorDef], BlobGradient]:
+    total = next((term.source.plain for term in terms if term.source.computed), f"{blob}_grad")
+    # A given gradient keeps its name and value, even if the name is that of the sum; the sum is then named TOTAL_total.
     conflict = False
     for term in terms:
-        if not term.source.made and term.source.name == total:
+        if not term.source.computed and term.source.name == total:
             if term.device is not None:
                 raise _conflict(blob, total)
             conflict = True
-    made = [term.source for term in terms if term.source.made]
-    for count, source in enumerate(made if conflict else made[1:]):
+    computed = [term.source for term in terms if term.source.computed]
+    for count, source in enumerate(computed if conflict else computed[1:]):
         source.split_off(count)
-    for source in made:
+    for source in computed:
         source.settle()
     if conflict:
         total = f"{total}_total"
     names = [term.source.name for term in terms]
-    if total in names:  # the sum may work in place on its first operand only
-        place = names.index(total)
-        names[0], names[place] = names[place], names[0]
+    if total in names:  # Sum may work in place on its first operand only
+        index = names.index(total)
+        names[0], names[index] = names[index], names[0]
     return [make_operator("Sum", names, [total])], total
 
 
-def _add_sparse(blob: str, terms: Sequence[SparseTerm]) -> tuple[list[OperatorDef], BlobGradient]:
+def _concat_sparse(blob: str, terms: Sequence[SparseTerm]) -> tuple[list[OperatorDef], BlobGradient]:
     base = f"{blob}_grad"
     for term in terms:
-        if term.indices.made or term.values.made:
-            source, suffix = (term.indices, "_indices") if term.indices.made else (term.values, "_values")
+        if term.indices.computed or term.values.computed:
+            source, suffix = (term.indices, "_indices") if term.indices.computed else (term.values, "_values")
             base = source.plain.removesuffix(suffix)
             break
     operators = []
@@ -155,7 +167,7 @@ def _add_sparse(blob: str, terms: Sequence[SparseTerm]) -> tuple[list[OperatorDe
         names = []
         for term in terms:
             source = pick(term)
-            if source.made:
+            if source.computed:
                 source.split_off(count)
                 count += 1
             elif source.name == base:
@@ -174,13 +186,13 @@ _PARTS: Final[tuple[tuple[str, Callable[[SparseTerm], Source]], ...]] = (
 
 def _conflict(blob: str, name: str) -> GradientError:
     return GradientError(
-        f"blob {blob!r} has a gradient that an operator hands on as {name!r}, the name of another of its gradients; "
-        "rename the blob where it is written in place"
+        f"blob {blob!r} has two gradients named {name!r}, one of which an operator passes through; "
+        "give the output of the operator that works in place on the blob another name"
     )
 
 
 def _same_device(one: DeviceOption, other: DeviceOption) -> bool:
-    """Of a CPU only the type counts."""
+    """Return whether two device options are one device; the device id is ignored for the CPU."""
     if not one.device_type or not other.device_type:
         return one.device_type == other.device_type
     return one.device_id == other.device_id

@@ -1,4 +1,4 @@
-"""Families of gradient makers, and the short form in which most of them are written."""
+"""Families of gradient makers, and the patterns by which most of them are defined."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ Maker = Callable[[Forward], None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How the gradient of an operator type is made.
+    """How to differentiate an operator type.
 
-    Arguments, engine and device option of the forward operator are copied to every operator of its gradient, the
-    arguments behind the maker's own; ``copies_arguments`` and ``copies_all`` say otherwise.
+    Attributes:
+        make: emits the gradient operators.
+        copies_arguments: whether the arguments of the forward operator are appended to those of each gradient operator.
+        copies_all: whether its engine and device option are copied to each gradient operator.
     """
 
     make: Maker
@@ -30,12 +32,12 @@ class Rule:
 
 
 class Family(registry.Family[Rule]):
-    """A named set of gradient makers, one file each."""
+    """A named set of gradient makers, in a file of its own."""
 
     def differentiates(
         self, *op_types: str, copies_arguments: bool = True, copies_all: bool = True
     ) -> Callable[[Maker], Maker]:
-        """Register a maker for operator types."""
+        """Register a gradient maker for operator types; see :class:`Rule` for the options."""
 
         def register(make: Maker) -> Maker:
             self.add(Rule(make, copies_arguments, copies_all), *op_types)
@@ -46,9 +48,12 @@ class Family(registry.Family[Rule]):
     def pattern(self, pattern: str, *types: str, **others: str) -> None:
         """Register operator types whose gradient is one operator.
 
-        The pattern lists its inputs and outputs: ``X0`` and ``Y0`` are the first input and output of the forward
-        operator, ``dX0`` and ``dY0`` their gradients, ``X*`` all inputs, ``X1*`` all from the second on, and ``X1?``
-        the second where there is one. The gradient operator of ``types`` is ``<type>Gradient``; ``others`` name it.
+        Args:
+            pattern: the signature of the gradient operator, such as ``X0 dY0 -> dX0``. ``X0`` and ``Y0`` are the first
+                input and output of the forward operator, ``dX0`` and ``dY0`` their gradients, ``X*`` all inputs,
+                ``X1*`` all inputs from the second on, and ``X1?`` the second input if it exists.
+            types: operator types whose gradient operator is ``<type>Gradient``.
+            others: gradient operator by operator type.
         """
         inputs, outputs = ([_Operand.parse(text) for text in side.split()] for side in pattern.split("->"))
         for op_type, gradient in (*((name, f"{name}Gradient") for name in types), *others.items()):
@@ -60,7 +65,7 @@ class Family(registry.Family[Rule]):
 
 
 def _no_gradient(_: Forward) -> None:
-    """Make nothing."""
+    """Emit nothing."""
 
 
 _OPERAND: Final = re.compile(r"(d?)([XY])(\d*)([*?]?)")
@@ -80,7 +85,7 @@ class _Operand:
     def parse(cls, text: str) -> _Operand:
         found = _OPERAND.fullmatch(text)
         if not found:
-            raise ValueError(f"{text!r} is not an operand of a pattern")
+            raise ValueError(f"operand {text!r} of the pattern is not like dX0, Y1, X* or X1?")
         gradient, kind, index, how = found.groups()
         return cls(bool(gradient), kind == "X", int(index or 0), how == "*", how == "?")
 
@@ -96,14 +101,14 @@ class _Operand:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The maker that a pattern stands for."""
+    """The gradient maker of a pattern."""
 
     type: str
     inputs: list[_Operand]
     outputs: list[_Operand]
 
     def __str__(self) -> str:
-        return f"a pattern of {self.type}"
+        return f"the pattern of {self.type}"
 
     def __call__(self, op: Forward) -> None:
         inputs, outputs = (

@@ -1,4 +1,4 @@
-"""What a gradient maker sees: a forward operator and the gradients of its outputs."""
+"""The interface of gradient makers: a forward operator and the gradients of its outputs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from caffe2_bridge.gradients.operators import Value, make_operator
 from caffe2_bridge.netdef.views import Args, ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
-# While a gradient is made, names of operands may carry a mark, so that two operands of one name can be told apart: the
-# second reading of a blob, and the output of an operator that works in place. No blob's name has it.
+# While an operator is differentiated, the names of operands may have a mark as suffix. It distinguishes two operands of
+# one name: the second occurrence of an input, and the output of an operator that works in place. NUL cannot occur in
+# the name of a blob.
 MARK: Final = "\0"
 _MARKED: Final = re.compile(f"{MARK}[0-9a-z]+")
 
 
 def plain(name: str) -> str:
-    """A name without marks."""
+    """Remove the marks from a name."""
     return _MARKED.sub("", name) if MARK in name else name
 
 
 class GradientError(BridgeError):
-    """A gradient cannot be made. Names the operator, and says why."""
+    """An operator or net cannot be differentiated. The message names the operator and the reason."""
 
 
 class SparseGradient(NamedTuple):
-    """A sparse gradient: the names of two blobs, the rows that have a gradient and their gradients."""
+    """A sparse gradient: the names of the blobs with the indices of rows and with the gradients of these rows."""
 
     indices: str
     values: str
@@ -37,7 +38,7 @@ BlobGradient: TypeAlias = str | SparseGradient | None
 
 
 class OpGradient(NamedTuple):
-    """The gradient of one operator: operators, and by input its gradient (a name, a slice, or none)."""
+    """The gradient of one operator: its operators, and the gradient of each input (dense, sparse or None)."""
 
     operators: list[OperatorDef]
     g_input: list[BlobGradient]
@@ -47,10 +48,14 @@ Differentiate: TypeAlias = Callable[[OperatorDef, Sequence[BlobGradient]], OpGra
 
 
 class Forward:
-    """An operator whose gradient is made. ``x`` are its inputs, ``y`` its outputs, ``dx`` and ``dy`` their gradients.
+    """A forward operator to differentiate: inputs ``x``, outputs ``y``, and their gradients ``dx`` and ``dy``.
 
-    ``differentiate`` makes the gradients of operators inside of its bodies. What a maker emits is in ``operators``,
-    what it says of the inputs in ``g_input``.
+    Attributes:
+        proto: the operator.
+        g_output: the gradient of each output.
+        differentiate: differentiates the operators of its bodies.
+        operators: the gradient operators emitted so far.
+        g_input: the gradient of each input, as set so far.
     """
 
     def __init__(self, op: OperatorDef, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> None:
@@ -83,58 +88,58 @@ class Forward:
         return list(self.proto.output)
 
     def error(self, reason: str) -> GradientError:
-        """The error to raise where the gradient cannot be made."""
+        """Return the error to raise if the operator cannot be differentiated."""
         name = f" ({self.proto.name})" if self.proto.name else ""
         return GradientError(f"gradient of {self.type}{name}: {reason}")
 
     def x(self, index: int) -> str:
-        """The name of an input; an error where the operator has none there."""
+        """Return the name of an input. Raises GradientError if the operator does not have it."""
         if index >= len(self.proto.input):
-            raise self.error(f"there is no input {index}, which the gradient needs")
+            raise self.error(f"the gradient needs input {index}, which the operator does not have")
         return self.proto.input[index]
 
     def y(self, index: int) -> str:
-        """The name of an output; an error where the operator has none there."""
+        """Return the name of an output. Raises GradientError if the operator does not have it."""
         if index >= len(self.proto.output):
-            raise self.error(f"there is no output {index}, which the gradient needs")
+            raise self.error(f"the gradient needs output {index}, which the operator does not have")
         return self.proto.output[index]
 
     def in_place(self, x: int, y: int) -> bool:
-        """Whether an input and an output are one blob."""
+        """Return whether an input and an output are the same blob."""
         return plain(self.x(x)) == plain(self.y(y))
 
     def has_dy(self, index: int) -> bool:
-        """Whether an output has a gradient, dense or sparse."""
+        """Return whether an output has a gradient, dense or sparse."""
         return self.g_output[index] is not None
 
     def dy(self, index: int) -> str:
-        """The name of the dense gradient of an output; an error where it has none."""
+        """Return the name of the dense gradient of an output. Raises GradientError if it has none."""
         name = self.y(index)
         gradient = self.g_output[index]
         if isinstance(gradient, SparseGradient):
-            raise self.error(f"the gradient of output {plain(name)!r} is sparse; a dense one is needed")
+            raise self.error(f"the gradient of output {plain(name)!r} must be dense, not sparse")
         if gradient is None:
-            raise self.error(f"the gradient of output {plain(name)!r} is not given")
+            raise self.error(f"the gradient of output {plain(name)!r} is missing")
         return gradient
 
     def dx(self, index: int) -> str:
-        """The name for the dense gradient of an input, which from now on has it."""
+        """Give an input a dense gradient with the default name, which is returned."""
         return self.set_dense(index, f"{self.x(index)}_grad")
 
     def set_dense(self, index: int, name: str) -> str:
-        """Say that ``name`` is the gradient of an input."""
+        """Give an input the dense gradient ``name``, which is returned."""
         self.x(index)
         self.g_input[index] = name
         return name
 
     def set_sparse(self, index: int, indices: str, values: str) -> str:
-        """Say that an input has a sparse gradient; the name of its values."""
+        """Give an input a sparse gradient. Returns the name of its values."""
         self.x(index)
         self.g_input[index] = SparseGradient(indices, values)
         return values
 
     def emit(self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Value) -> None:
-        """Add an operator to the gradient."""
+        """Emit a gradient operator."""
         op = make_operator(op_type, inputs, outputs, **arguments)
         op.is_gradient_op = True
         self.operators.append(op)

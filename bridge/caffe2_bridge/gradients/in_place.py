@@ -1,4 +1,4 @@
-"""Gradient operators that may write over a gradient that they read."""
+"""Which gradient operators may overwrite a gradient that they read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _FIRST: Final = ((0, 0),)
 _SECOND: Final = ((1, 0),)
 _EITHER_OUTPUT: Final = ((0, 0), (0, 1))
 
-# (input, output) operands that real Caffe2's schemas let be one blob.
+# The (input, output) pairs that real Caffe2's schemas allow to be one blob.
 _ALLOWED: Final = {
     **dict.fromkeys(
         (
@@ -35,7 +35,7 @@ _ALLOWED: Final = {
 
 
 def may_write_over(op: OperatorDef, name: str) -> bool:
-    """Whether an operator may have a blob as input and as output, where it has."""
+    """Return whether an operator may have ``name`` both as input and as output; true if it is not both."""
     inputs = [i for i, blob in enumerate(op.input) if blob == name]
     outputs = [i for i, blob in enumerate(op.output) if blob == name]
     allowed = _ALLOWED.get(op.type, ())

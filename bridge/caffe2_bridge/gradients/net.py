@@ -1,4 +1,4 @@
-"""Gradients of whole nets."""
+"""Differentiate nets."""
 
 from __future__ import annotations
 
@@ -18,49 +18,51 @@ Losses: TypeAlias = Mapping[str, BlobGradient] | Iterable[str]
 
 
 class GradientNet(NamedTuple):
-    """A net with its gradient operators, and by blob the name of its gradient."""
+    """A net with its gradient operators, and the gradient of each blob."""
 
     net: NetDef
     gradients: dict[str, str | SparseGradient]
 
 
 class GradientOperators(NamedTuple):
-    """The gradient operators of a forward pass, and by blob the name of its gradient."""
+    """The gradient operators of a forward pass, and the gradient of each blob."""
 
     operators: list[OperatorDef]
     gradients: dict[str, str | SparseGradient]
 
 
 def add_gradient_operators(net: Message | bytes, losses: Losses, *, skip: int = 0) -> GradientNet:
-    """A net with the operators behind it that compute the gradients of losses.
+    """Append the operators to a net that compute the gradients of losses.
 
-    Operators are added only where a loss depends on them. The gradients of a blob that several operators read are
-    summed: dense ones by a Sum, sparse ones by putting them behind one another. The names are those of real Caffe2;
-    where its own gradients would be wrong (a blob whose given gradient is not the only one; a gradient in several steps
-    that is split for a sum; a gradient that two blobs share and one operator changes) the operators differ from its.
+    Only operators on which a loss depends are differentiated. The gradients of a blob that several operators read are
+    summed: dense ones by Sum, sparse ones by Concat. The names are those of real Caffe2. The operators differ from
+    Caffe2's where its gradients would be wrong: a blob that has a given gradient and others, a gradient of several
+    operators that is renamed for a sum, and a gradient that two blobs share and one operator overwrites.
 
     Args:
-        net: the net, which is left as it is: a NetDef of this project or of Caffe2, or a serialized one.
-        losses: names of blobs, for gradients of ones, or by name the blob that holds the gradient, a
-            ``SparseGradient``, or None for ones.
-        skip: so many operators at the start get no gradient.
+        net: the net, which is not changed: a NetDef of this project or of Caffe2, or a serialized one.
+        losses: names of blobs, whose gradients are ones; or a mapping from blobs to their gradients: the name of a
+            blob, a ``SparseGradient``, or None for ones.
+        skip: the number of operators at the start that are not differentiated.
 
     Returns:
-        The new net, and for each blob that a loss depends on its gradient: that of the blob's value at the end of the
-        net, or where the operators that read it came before it was overwritten, of the value that they read.
+        The new net, and the gradient of each blob on which a loss depends: that of its last value in the net, or, if
+        the blob was overwritten after all operators that a loss depends on read it, of the value that they read.
 
-    Raises GradientError where a loss is no blob of the net, an operator has no gradient, or its gradient needs a blob
-    that was overwritten; the text names the operators.
+    Raises:
+        NetFormatError: ``net`` is not a NetDef.
+        GradientError: the net lacks a loss, an operator has no gradient, or its gradient needs a blob that was
+            overwritten; the message names the operators.
     """
     source = as_net_def(net)
     require_text_in_net(source)
     if skip < 0:
-        raise GradientError(f"skip is {skip}, not a number of operators")
+        raise GradientError(f"skip ({skip}) must not be negative")
     ys = _by_name(losses)
     known = {*source.external_input, *(name for op in source.op for name in (*op.input, *op.output))}
     for name in ys:
         if name not in known:
-            raise GradientError(f"{source.name or 'net'}: {name!r}, whose gradient is asked for, is no blob of the net")
+            raise GradientError(f"{source.name or 'net'}: loss {name!r} is not a blob of the net")
     found = backward_pass(source.op[skip:], ys, get_gradient_for_op, net=source.name or "net")
     result = NetDef()
     result.CopyFrom(source)
@@ -69,13 +71,14 @@ def add_gradient_operators(net: Message | bytes, losses: Losses, *, skip: int = 
 
 
 def get_backward_pass(operators: Iterable[OperatorDef], ys: Losses) -> GradientOperators:
-    """The gradient operators of a list of operators, exactly as real Caffe2's ``GradientRegistry`` chooses them.
+    """Return the gradient operators of a list of operators, exactly as real Caffe2's ``GradientRegistry`` does.
 
-    Differs from ``add_gradient_operators`` in one thing: where a blob has a given gradient and operators that read it
-    contribute too, theirs takes the place of what is given. The step nets of recurrent networks rely on it: they add
-    the two themselves.
+    This differs from ``add_gradient_operators`` in one respect: the gradients from the operators that read a blob
+    replace a gradient that is given for it. The step nets of recurrent networks rely on this: they add the two
+    themselves.
 
-    Raises GradientError as ``add_gradient_operators`` does.
+    Raises:
+        GradientError: as for ``add_gradient_operators``.
     """
     found = backward_pass(operators, _by_name(ys), get_gradient_for_op, sums_given=False)
     return GradientOperators(found.operators, found.gradients)
@@ -86,8 +89,8 @@ def _by_name(losses: Losses) -> dict[str, BlobGradient]:
         losses = [losses]
     if not isinstance(losses, Mapping):
         losses = dict.fromkeys(losses)
-    return {str(name): _plain(gradient) for name, gradient in losses.items()}
+    return {str(name): _as_text(gradient) for name, gradient in losses.items()}
 
 
-def _plain(gradient: BlobGradient) -> BlobGradient:
+def _as_text(gradient: BlobGradient) -> BlobGradient:
     return gradient if gradient is None or isinstance(gradient, SparseGradient) else str(gradient)

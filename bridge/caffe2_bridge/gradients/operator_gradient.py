@@ -1,4 +1,10 @@
-"""The gradient of one operator, with where each part of it is written."""
+"""Differentiate one operator, and locate where its gradient writes the gradient of each input.
+
+Two operands of one name have different gradients, and an output that overwrites an input hides it. So the operator is
+differentiated with marked names: the i-th input, if it occurred before, gets the suffix NUL i, and an output that is
+also an input the suffix NUL y. The marks are removed from the gradient operators afterwards, except from gradients of
+inputs, which keep them until their terms are summed.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +23,21 @@ _OUTPUT_MARK: Final = f"{MARK}y"
 
 
 def names_of(gradient: BlobGradient) -> tuple[str, ...]:
-    """The blobs that a gradient consists of."""
+    """Return the names of the blobs of a gradient: none, one or two."""
     if gradient is None:
         return ()
     return (gradient,) if isinstance(gradient, str) else tuple(gradient)
 
 
 @dataclass(slots=True)
-class Made:
-    """Operators, the gradient of each input, and by its name where the group writes each of these gradients last.
+class LocatedGradient:
+    """The gradient of one operator, and where it is computed.
 
-    ``stale`` are the (operator, operand) that read an input over which the forward operator has written its output.
+    Attributes:
+        operators: the gradient operators.
+        g_input: the gradient of each input.
+        sources: by name, where each gradient of an input is written last.
+        stale: the (operator, operand) indices that read an input that the forward operator has overwritten.
     """
 
     operators: list[OperatorDef]
@@ -36,10 +46,10 @@ class Made:
     stale: set[tuple[int, int]]
 
     @classmethod
-    def of(cls, step: Step, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> Made:
-        """Make the gradient of an operator."""
+    def of(cls, step: Step, g_output: Sequence[BlobGradient], differentiate: Differentiate) -> LocatedGradient:
+        """Differentiate an operator."""
         operator = control_class(step.op)
-        # Bodies that use the operands' names have them too, and are checked on their own.
+        # The bodies of these operators refer to operands by name, and are checked on their own.
         dispatches = operator is not None and not operator.computes
         op = step.op if dispatches else _with_marks(step)
         operators, g_input = differentiate(op, g_output)
@@ -68,7 +78,7 @@ class Made:
         return cls(operators, g_input, sources, stale)
 
     def rename(self, name: str, new: str) -> None:
-        """Rename a blob where the group has written it, and behind that."""
+        """Rename a blob at its last write in the group and in all later reads."""
         at, output = max((at, i) for at, op in enumerate(self.operators) for i, n in enumerate(op.output) if n == name)
         rename_output(self.operators, at, output, new)
         if name in self.sources:
@@ -78,26 +88,26 @@ class Made:
             self.g_input = [_rename(gradient, {name: new}) for gradient in self.g_input]
 
     def terms(self, step: Step) -> Iterator[tuple[str, Term]]:
-        """The gradients of blobs in the order in which they are computed, behind them those handed on."""
+        """Yield the terms of the inputs in the order in which they are computed; those passed through are last."""
         found = []
         for position, gradient in enumerate(self.g_input):
             if gradient is None:
                 continue
             parts = [self.sources.get(name) or Source(name, plain(name)) for name in names_of(gradient)]
-            made = [part for part in parts if part.made]
-            if made:
-                device = self.operators[made[0].at].device_option
-                order = (0, min((part.at, part.output) for part in made))
+            computed = [part for part in parts if part.computed]
+            if computed:
+                device = self.operators[computed[0].at].device_option
+                order = (0, min((part.at, part.output) for part in computed))
             else:
                 device = step.op.device_option
                 order = (1, (position, 0))
             found.append((order, step.inputs[position], term_of(parts, device)))
-        for _, blob, term in sorted(found, key=lambda entry: entry[0]):
+        for _, blob, term in sorted(found, key=lambda item: item[0]):
             yield blob, term
 
 
 def _with_marks(step: Step) -> OperatorDef:
-    """The operator with marks on inputs that occur again, and on outputs that are inputs; itself if none does."""
+    """Return the operator with marked names; itself if no operand needs a mark."""
     first = {name: i for i, name in reversed(list(enumerate(step.inputs)))}
     inputs = [name if first[name] == i else f"{name}{MARK}{i}" for i, name in enumerate(step.inputs)]
     outputs = [f"{n}{_OUTPUT_MARK}" if n in step.reads else n for n in step.outputs]

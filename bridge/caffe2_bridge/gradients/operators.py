@@ -1,4 +1,4 @@
-"""New operators, as Caffe2 writes them."""
+"""Make operators with the fields that Caffe2's gradient makers set."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Value: TypeAlias = int | float | str | NetDef | Sequence[int] | Sequence[str]
 
 
 def make_operator(op_type: str, inputs: Sequence[str], outputs: Sequence[str], **arguments: Value) -> OperatorDef:
-    """An operator; the kind of each argument is the type of its value, and booleans are integers."""
-    # Caffe2 writes the empty name too.
+    """Make an operator; the field of each argument follows from the type of its value."""
+    # Caffe2 sets the name even if it is empty.
     op = OperatorDef(type=op_type, name="", input=inputs, output=outputs)
     op.arg.extend(make_argument(name, value) for name, value in arguments.items())
     return op
@@ -25,5 +25,5 @@ def add_arguments(op: OperatorDef, arguments: Mapping[str, Any]) -> None:
 
 
 def copy_operator(source: str, target: str) -> OperatorDef:
-    """A Copy without a name, as Caffe2 writes it in gradients of control flow."""
+    """Make a Copy without the field ``name``, as Caffe2 writes it in gradients of control flow."""
     return OperatorDef(type="Copy", input=[source], output=[target])

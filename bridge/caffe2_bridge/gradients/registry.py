@@ -1,4 +1,4 @@
-"""The gradient of one operator."""
+"""Differentiate one operator with the rule of its type."""
 
 from __future__ import annotations
 
@@ -11,23 +11,26 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 def get_gradient_for_op(op: OperatorDef, g_output: Sequence[BlobGradient]) -> OpGradient:
-    """The operators that compute the gradients of an operator's inputs, as real Caffe2's gradient registry gives them.
+    """Return the operators that compute the gradients of an operator's inputs, as real Caffe2's gradient registry does.
 
     Args:
-        op: the operator, which is left as it is.
-        g_output: for each output the name of its gradient, a ``SparseGradient``, or None.
+        op: the operator, which is not changed.
+        g_output: the gradient of each output: a name, a ``SparseGradient``, or None.
 
     Returns:
-        The gradient operators, and for each input the name of its gradient, a ``SparseGradient``, or None.
+        The gradient operators, and the gradient of each input: a name, a ``SparseGradient``, or None.
 
-    Raises GradientError where the type has no gradient, the operator lacks what its gradient needs, or a gradient that
-    it needs is not in ``g_output``.
+    Raises:
+        GradientError: the type has no gradient, the operator lacks an argument or operand that its gradient needs, or
+            ``g_output`` lacks a gradient that it needs.
     """
     rule = rules().get(op.type)
     if rule is None:
         raise GradientError(f"operator {op.type} has no gradient")
     if len(g_output) != len(op.output):
-        raise GradientError(f"operator {op.type} has {len(op.output)} outputs, but {len(g_output)} gradients are given")
+        raise GradientError(
+            f"g_output must hold {len(op.output)} gradients, one for each output of {op.type}, not {len(g_output)}"
+        )
     forward = Forward(op, g_output, get_gradient_for_op)
     try:
         rule.make(forward)
@@ -45,21 +48,21 @@ def get_gradient_for_op(op: OperatorDef, g_output: Sequence[BlobGradient]) -> Op
 
 
 def gen_do_gradient(op: OperatorDef, g_output: Sequence[BlobGradient]) -> OpGradient:
-    """The gradient of a Do operator. Raises GradientError where it is none, or as ``get_gradient_for_op`` does."""
+    """Differentiate a Do operator. Raises GradientError for another type, and as ``get_gradient_for_op`` does."""
     return _gradient_of("Do", op, g_output)
 
 
 def gen_if_gradient(op: OperatorDef, g_output: Sequence[BlobGradient]) -> OpGradient:
-    """The gradient of an If operator. Raises GradientError where it is none, or as ``get_gradient_for_op`` does."""
+    """Differentiate an If operator. Raises GradientError for another type, and as ``get_gradient_for_op`` does."""
     return _gradient_of("If", op, g_output)
 
 
 def gen_while_gradient(op: OperatorDef, g_output: Sequence[BlobGradient]) -> OpGradient:
-    """The gradient of a While operator. Raises GradientError where it is none, or as ``get_gradient_for_op`` does."""
+    """Differentiate a While operator. Raises GradientError for another type, and as ``get_gradient_for_op`` does."""
     return _gradient_of("While", op, g_output)
 
 
 def _gradient_of(op_type: str, op: OperatorDef, g_output: Sequence[BlobGradient]) -> OpGradient:
     if op.type != op_type:
-        raise GradientError(f"expected the operator {op_type}, got {op.type or 'one without a type'}")
+        raise GradientError(f"the operator must be {op_type}, not {op.type or 'one without a type'}")
     return get_gradient_for_op(op, g_output)

@@ -1,4 +1,4 @@
-"""Renames of what gradient operators write."""
+"""Rename the outputs of gradient operators."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 def rename_output(group: Sequence[OperatorDef], at: int, output: int, new: str) -> None:
-    """Rename the blob that ``group[at]`` writes as its output ``output``. The operators are changed in place.
+    """Rename the output ``output`` of ``group[at]``. The operators are changed in place.
 
-    ``group`` are the operators of one gradient. Those before ``at`` may have written earlier states of the blob, which
-    are renamed as well; what the group reads before it writes the blob is another blob of that name.
+    ``group`` are the operators of one gradient. Earlier operators of the group may write the same blob, and are renamed
+    too; a read before the first write in the group refers to another blob of that name, and is not renamed.
     """
     name = group[at].output[output]
     written = False
@@ -30,14 +30,15 @@ def rename_output(group: Sequence[OperatorDef], at: int, output: int, new: str) 
 
 
 def disambiguate_grad_if_op_output(grad_op: OperatorDef, idx: int, new_grad_output: str) -> None:
-    """Rename an output of the gradient of an If, in its branches too. ``grad_op`` is changed in place.
+    """Rename an output of the gradient of an If, including in its branches. ``grad_op`` is changed in place.
 
-    Raises GradientError where the operator is no If, or has no such output.
+    Raises:
+        GradientError: the operator is not an If, or does not have output ``idx``.
     """
     if grad_op.type != "If":
-        raise GradientError(f"expected the gradient of an If, got {grad_op.type}")
+        raise GradientError(f"the operator must be the gradient of an If, not {grad_op.type}")
     if not 0 <= idx < len(grad_op.output):
-        raise GradientError(f"the gradient of the If has {len(grad_op.output)} outputs and no output {idx}")
+        raise GradientError(f"the gradient of the If has {len(grad_op.output)} outputs: output {idx} does not exist")
     _rename_one(grad_op, idx, new_grad_output)
 
 
@@ -54,7 +55,7 @@ def _rename_one(op: OperatorDef, index: int, new: str) -> None:
     if control is None or control.scope is not Scope.SHARED:
         return
     loop = control.runs is Runs.LOOP
-    if loop:  # an iteration goes on from what the one before has written
+    if loop:  # an iteration reads what the previous one has written
         _replace(op.input, old, new)
     for body in (body.net for body in control.bodies.values()):
         written = loop

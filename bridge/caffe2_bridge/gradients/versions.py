@@ -1,4 +1,4 @@
-"""The forward pass as it runs: which version of each blob an operator reads and writes."""
+"""Track the versions of blobs in a forward pass: which one each operator reads and writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 @dataclass(slots=True)
 class Step:
-    """One operator of the forward pass; ``reads`` and ``writes`` give the version of each blob."""
+    """An operator of the forward pass; ``reads`` and ``writes`` are the versions of the blobs it reads and writes."""
 
     op: OperatorDef
     inputs: list[str]
@@ -23,7 +23,7 @@ class Step:
 
 @dataclass(slots=True)
 class Uses:
-    """Who reads one version of a blob: the first reader, and how many times it is read."""
+    """The reads of one version of a blob: the index of the first reader, and the number of reads."""
 
     first: int
     count: int = 0
@@ -31,9 +31,14 @@ class Uses:
 
 @dataclass(slots=True)
 class ForwardPass:
-    """All steps. The first version of a blob is 0, whether it comes from outside or an operator writes it.
+    """The operators of a forward pass. The first version of a blob is 0, be it an external input or written.
 
-    ``latest`` is the version of each blob at the end; ``uses`` and ``writers`` go by (blob, version).
+    Attributes:
+        net: the name of the net.
+        steps: the operators.
+        latest: the last version of each blob.
+        uses: the reads of each (blob, version).
+        writers: the index of the operator that writes each (blob, version).
     """
 
     net: str
@@ -44,20 +49,20 @@ class ForwardPass:
 
     @classmethod
     def of(cls, operators: Iterable[OperatorDef], net: str) -> ForwardPass:
-        """Play the operators. Raises GradientError where the output of a StopGradient is read by nobody."""
-        played = cls(net)
+        """Track the operators in order. Raises GradientError if no operator reads the output of a StopGradient."""
+        forward = cls(net)
         for op in operators:
-            played._play(op)
-        read = {name for name, _ in played.uses}
-        for index, step in enumerate(played.steps):
+            forward._append(op)
+        read = {name for name, _ in forward.uses}
+        for index, step in enumerate(forward.steps):
             if step.op.type == "StopGradient" and step.outputs[0] not in read:
                 raise GradientError(
-                    f"{played.place(index)}: nothing reads its output {step.outputs[0]!r}, so it stops no gradient; "
-                    "it is meant to write its input, or to be read"
+                    f"{forward.location(index)}: no operator reads its output {step.outputs[0]!r}: it has no effect; "
+                    "let it write its input, or let the following operators read its output"
                 )
-        return played
+        return forward
 
-    def _play(self, op: OperatorDef) -> None:
+    def _append(self, op: OperatorDef) -> None:
         index = len(self.steps)
         step = Step(op, list(op.input), list(op.output), {}, {})
         for name in step.inputs:
@@ -71,15 +76,15 @@ class ForwardPass:
         self.steps.append(step)
 
     def use(self, name: str, index: int) -> None:
-        """Count a use of the latest version of a blob."""
+        """Count a read of the latest version of a blob by the operator ``index``."""
         self.uses.setdefault((name, self.latest.setdefault(name, 0)), Uses(index)).count += 1
 
-    def place(self, index: int) -> Location:
-        """Where an operator stands."""
+    def location(self, index: int) -> Location:
+        """Return the location of an operator."""
         op = self.steps[index].op
         return Location(self.net, index, op.type, op.name)
 
     def overwriter(self, name: str, version: int) -> str:
-        """The operator that overwrote a version of a blob, in words."""
+        """Describe the operator that overwrote a version of a blob."""
         index = self.writers.get((name, version + 1))
-        return "an operator" if index is None else str(self.place(index))
+        return "an operator" if index is None else str(self.location(index))

@@ -1,4 +1,4 @@
-"""Decoders that attend to the outputs of an encoder."""
+"""Decoder cells with attention to the outputs of an encoder."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionCell(Cell):
-    """A decoder cell that also reads the context of the step before, and whose hidden state picks the next one.
+    """A decoder cell with attention: it reads the context of the previous step, and its hidden state is the query.
 
     Its states are those of the decoder, the context [1, N, E] and, for SOFT_COVERAGE, the coverage [1, N, S]; its
-    output is the hidden state and the context together.
+    output is the hidden state concatenated with the context.
 
     Attributes:
-        decoder: the cell that reads the input and the context; one that takes extra inputs.
-        encoder_outputs: what is attended to, [S, N, E].
+        decoder: the cell that reads the input and, as an extra input, the context.
+        encoder_outputs: the outputs of the encoder, [S, N, E].
         encoder_output_size: E.
-        encoder_lengths: how many of the S count, int32 [N]; None where all do.
-        attention_type: what the logits are made of.
-        weighted_encoder_outputs: what stands for the encoder outputs in the logits, [S, N, E]; a projection of them
-            where it is None.
-        memory_optimization: whether the backward pass computes the largest blob of a step again.
+        encoder_lengths: the number of valid outputs of the S, int32 [N]; None if all are valid.
+        attention_type: how the logits are computed.
+        weighted_encoder_outputs: the projection of the encoder outputs for the logits, [S, N, E]; by default an FC.
+        memory_optimization: whether the backward pass recomputes the largest blob of a step.
     """
 
     decoder: Cell
@@ -54,12 +53,12 @@ class AttentionCell(Cell):
 
     @property
     def output_size(self) -> int:
-        """The decoder's and E."""
+        """Size of the decoder's output plus E."""
         return self.decoder.output_size + self.encoder_output_size
 
     @property
     def output_state(self) -> int:
-        """The decoder's."""
+        """Index of the decoder's output state."""
         return self.decoder.output_state
 
     @property
@@ -71,25 +70,25 @@ class AttentionCell(Cell):
         return 2 if self._covers else 1
 
     def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """The decoder's, a learned row for the context, and zeros for the coverage."""
+        """Return those of the decoder, a parameter for the context, and zeros for the coverage."""
         with net.name_scope(self.name):
             context = net.param("initial_attention_weighted_encoder_context", (self.encoder_output_size,), ZEROS)
         states = (*self.decoder.initial_states(net), context)
         return (*states, self.initial_coverage(net)) if self._covers else states
 
     def initial_coverage(self, net: Net) -> Blob:
-        """Zeros, [S]: S is read from the encoder outputs when the net runs."""
+        """Fill zeros [S], with S computed from the encoder outputs at run time."""
         length = net.op("Slice", net.op("Shape", self.encoder_outputs), starts=[0], ends=[1])
         if net.device is not None and net.device.device_type == PROTO_CUDA:
             length = net.op("CopyGPUToCPU", length, self.scoped("encoder_length_cpu"))
         return net.op("ConstantFill", length, self.scoped("initial_coverage"), value=0.0, input_as_shape=1)
 
     def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
-        """The decoder's; and what the steps need of the encoder outputs, once."""
+        """Prepare the decoder's input, and compute the projections of the encoder outputs that all steps share."""
         prepared, decoder = self.decoder.prepare_input(net, sequence)
         cell = dataclasses.replace(self, decoder=decoder)
         encoded = self.encoded or self._encode(net)
-        object.__setattr__(cell, "encoded", encoded)  # a new object, which nobody has seen yet
+        object.__setattr__(cell, "encoded", encoded)  # the object is new, so this is not observable
         return prepared, cell
 
     def _encode(self, net: Net) -> Encoded:
@@ -106,11 +105,13 @@ class AttentionCell(Cell):
         return Encoded(size, transposed, lengths, weighted, coverage_weights)
 
     def step(self, net: Net, given: StepInput) -> Step:
-        """See Cell. Raises BuildError for extra inputs, and where the input was not prepared by this cell."""
+        """See Cell. Raises BuildError for extra inputs, or if this cell has not prepared the input."""
         if given.extra:
-            raise BuildError("an attention cell takes no extra inputs: the context is the decoder's")
+            raise BuildError(
+                "an attention cell must not have extra inputs: the context is the extra input of its decoder"
+            )
         if self.encoded is None:
-            raise BuildError("an attention cell takes its steps once its input is prepared")
+            raise BuildError("prepare_input must be called before step, on the cell that it returns")
         own = given.states[-self._own_states :]
         decoder_step = self.decoder.step(
             net,
@@ -131,12 +132,12 @@ class AttentionCell(Cell):
         return Step(tuple(states), recompute, (decoder_step,), hidden, attended.weights)
 
     def step_output(self, net: Net, step: Step) -> Blob:
-        """Hidden state and context of one step."""
+        """Concatenate the hidden state and the context of one step."""
         assert step.hidden is not None
         return self._combined(net, step.hidden, step.states[-self._own_states])
 
     def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
-        """Hidden state and context of all steps."""
+        """Concatenate the hidden state and the context of all steps."""
         own = 2 * self._own_states
         return self._combined(net, self.decoder.sequence_output(net, results[:-own]), results[-own])
 

@@ -1,4 +1,4 @@
-"""How well each encoder output fits a decoder's hidden state, and the context that comes of it.
+"""Compute attention: the weights of encoder outputs for a decoder's hidden state, and the resulting context.
 
 S is the number of encoder outputs, E their size, N the batch.
 """
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 class AttentionType(StrEnum):
-    """What a logit is made of.
+    """How the logit of an encoder output ``e`` is computed from the hidden state ``h``.
 
-    ``REGULAR``: ``v . tanh(FC(h) + W e)``; ``RECURRENT`` adds an FC of the context before; ``DOT``: ``h . e``, through
-    an FC where their sizes differ; ``SOFT_COVERAGE`` adds the weights so far times a projection of ``e``.
+    * ``REGULAR``: ``v . tanh(FC(h) + W e)``
+    * ``RECURRENT``: like ``REGULAR``, with an FC of the previous context added in the tanh
+    * ``DOT``: ``h . e``, or ``FC(h) . e`` if their sizes differ
+    * ``SOFT_COVERAGE``: like ``REGULAR``, with the sum of the previous weights times an FC of ``e`` added in the tanh
     """
 
     REGULAR = "regular"
@@ -33,14 +35,14 @@ class AttentionType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """What the steps know of the encoder's outputs.
+    """The encoder outputs in the forms that all steps read.
 
     Attributes:
         size: E.
         transposed: the outputs, [N, E, S].
-        lengths: how many of them count, int32 [N]; None where all do.
-        weighted: a projection of them, [S, N, E]; None for DOT.
-        coverage_weights: another, for SOFT_COVERAGE.
+        lengths: the number of valid outputs, int32 [N]; None if all are valid.
+        weighted: their projection, [S, N, E]; None for DOT.
+        coverage_weights: their projection for the coverage, [S, N, E]; None unless SOFT_COVERAGE.
     """
 
     size: int
@@ -52,7 +54,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What asks: the decoder's hidden state [1, N, size] after the step, context and coverage before it."""
+    """The query: the hidden state [1, N, size] after the step, and the context and coverage before it."""
 
     hidden: Blob
     size: int
@@ -62,7 +64,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """The answer: the context [1, N, E], the weights [N, S, 1], the coverage [1, N, S], and the sum in the tanh."""
+    """The result: context [1, N, E], weights [N, S, 1], coverage [1, N, S], and the blobs that may be recomputed."""
 
     context: Blob
     weights: Blob
@@ -85,26 +87,26 @@ def attend(net: Net, kind: AttentionType, encoded: Encoded, query: Query) -> Att
     return Attended(context, weights, coverage, recompute)
 
 
-def _projected(net: Net, blob: Blob, name: str, size: int, out_size: int) -> Blob:
-    """[1, N, size] to [N, out_size]."""
+def _project(net: Net, blob: Blob, name: str, size: int, out_size: int) -> Blob:
+    """Project [1, N, size] to [N, out_size]."""
     projected = fc(net, blob, name, size, out_size, axis=2)
     return net.op("Squeeze", projected, projected, dims=[0])
 
 
 def _hidden(net: Net, encoded: Encoded, query: Query) -> Blob:
-    return _projected(net, query.hidden, "weighted_decoder_hidden_state", query.size, encoded.size)
+    return _project(net, query.hidden, "weighted_decoder_hidden_state", query.size, encoded.size)
 
 
 def _regular(net: Net, encoded: Encoded, query: Query) -> tuple[Blob, tuple[Blob, ...]]:
     hidden = _hidden(net, encoded, query)
-    return _matched(net, encoded, _sum(net, encoded, hidden, "decoder_hidden_encoder_outputs_sum"))
+    return _logits(net, encoded, _sum(net, encoded, hidden, "decoder_hidden_encoder_outputs_sum"))
 
 
 def _recurrent(net: Net, encoded: Encoded, query: Query) -> tuple[Blob, tuple[Blob, ...]]:
-    before = _projected(net, query.context_before, "weighted_prev_attention_context", encoded.size, encoded.size)
+    before = _project(net, query.context_before, "weighted_prev_attention_context", encoded.size, encoded.size)
     hidden = _hidden(net, encoded, query)
     both = net.op("Add", (before, hidden), "decoder_hidden_encoder_outputs_sum_tmp")
-    return _matched(net, encoded, _sum(net, encoded, both, "decoder_hidden_encoder_outputs_sum"))
+    return _logits(net, encoded, _sum(net, encoded, both, "decoder_hidden_encoder_outputs_sum"))
 
 
 def _dot(net: Net, encoded: Encoded, query: Query) -> tuple[Blob, tuple[Blob, ...]]:
@@ -124,17 +126,17 @@ def _soft_coverage(net: Net, encoded: Encoded, query: Query) -> tuple[Blob, tupl
     flat = net.op("Squeeze", query.coverage_before, "coverage_t_prev_2d", dims=[0])
     column = net.op("Transpose", flat, "coverage_t_prev_transposed")
     scaled = net.op("Mul", (encoded.coverage_weights, column), "scaled_coverage_weights", broadcast=1, axis=0)
-    return _matched(net, encoded, net.op("Add", (partial, scaled), "decoder_hidden_encoder_outputs_sum"))
+    return _logits(net, encoded, net.op("Add", (partial, scaled), "decoder_hidden_encoder_outputs_sum"))
 
 
 def _sum(net: Net, encoded: Encoded, hidden: Blob, name: str) -> Blob:
-    """[S, N, E] + [N, E]."""
+    """Add [S, N, E] and [N, E]."""
     assert encoded.weighted is not None
     return net.op("Add", (encoded.weighted, hidden), name, broadcast=1)
 
 
-def _matched(net: Net, encoded: Encoded, summed: Blob) -> tuple[Blob, tuple[Blob, ...]]:
-    """``v . tanh(sum)``, [N, S, 1], and what may be computed again."""
+def _logits(net: Net, encoded: Encoded, summed: Blob) -> tuple[Blob, tuple[Blob, ...]]:
+    """Return ``v . tanh(sum)``, [N, S, 1], and the blobs that may be recomputed."""
     net.op("Tanh", summed, summed)
     logits = fc(net, summed, "attention_logits", encoded.size, 1, axis=2)
     return net.op("Transpose", logits, "attention_logits_transposed", axes=[1, 0, 2]), (summed,)

@@ -1,4 +1,4 @@
-"""What every recurrent cell is: one step, and its run over a sequence."""
+"""The interface of recurrent cells: one step, and the run over a sequence."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from caffe2_bridge.diagnostics import BuildError
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """What one step reads.
+    """The inputs of one step.
 
     Attributes:
         input_t: the prepared input, [1, N, D].
-        seq_lengths: the length of each sequence, int32 [N]; None where all have the length of the batch.
+        seq_lengths: the length of each sequence, int32 [N]; None if all have length T.
         states: the states before the step, [1, N, D] each.
-        timestep: the number of the step, int32 [1].
-        extra: further inputs, [1, N, D], with their D; they are not prepared.
+        timestep: the step index, int32 [1].
+        extra: further inputs, [1, N, D], each with its D; they are not prepared.
     """
 
     input_t: Blob
@@ -34,20 +34,20 @@ class StepInput:
 
     @property
     def lengths(self) -> tuple[Blob, ...]:
-        """The operands of a unit that masks by length: the lengths, where there are any, and the step's number."""
+        """The operands of a unit that masks by length: the lengths, if given, and the step index."""
         return (self.timestep,) if self.seq_lengths is None else (self.seq_lengths, self.timestep)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step makes.
+    """The outputs of one step.
 
     Attributes:
         states: the states after the step.
-        recompute: blobs that the backward pass may compute again rather than keep.
-        parts: the steps of the cells inside of the cell.
-        hidden: what a wrapping cell takes for the hidden state, where it is no state.
-        attention_weights: [N, S, 1], of a cell that attends to S encoder outputs.
+        recompute: blobs that the backward pass may recompute instead of storing them.
+        parts: the steps of the cells within the cell.
+        hidden: the hidden state for a cell that wraps this one, if it is not one of the states.
+        attention_weights: [N, S, 1], of an attention cell with S encoder outputs.
     """
 
     states: tuple[Blob, ...]
@@ -59,66 +59,69 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell(ABC):
-    """A recurrent cell: a description; operators and parameters are added to the net that it is applied to.
+    """A description of a recurrent cell, which adds operators and parameters to the nets that it is applied to.
 
     Attributes:
         name: the name scope of its blobs; may be empty.
-        forward_only: whether it is never trained: no gradient is built.
+        forward_only: whether to build no gradient.
     """
 
     name: str = ""
     forward_only: bool = False
 
     def scoped(self, name: str) -> str:
-        """``<name of the cell>/<name>``."""
+        """Return ``<name of the cell>/<name>``."""
         return f"{self.name}/{name}" if self.name else name
 
     @property
     @abstractmethod
     def state_names(self) -> tuple[str, ...]:
-        """Names of the states, with the cell's name in front."""
+        """Names of the states, prefixed with the cell's name."""
 
     @property
     @abstractmethod
     def output_size(self) -> int:
-        """The last dim of the output."""
+        """Last dim of the output."""
 
     @property
     def output_state(self) -> int:
-        """The index of the state that is the output, or that the output is made of."""
+        """Index of the state that is the output, or from which the output is computed."""
         return 0
 
     def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
-        """What of the steps depends on the input alone, computed once: [T, N, I] to [T, N, D].
+        """Compute the part of all steps that depends on the input only, from [T, N, I] to [T, N, D].
 
-        Returns it, and the cell that the steps are to be taken with.
+        Returns the prepared sequence, and the cell whose ``step`` reads it.
         """
         return net.blob(sequence), self
 
     @abstractmethod
     def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """Initial states of zeros: parameters where they can be learned."""
+        """Return the default initial states: parameters that are initialized with zeros, or zeros."""
 
     @abstractmethod
     def step(self, net: Net, given: StepInput) -> Step:
         """Add the operators of one step to ``net``."""
 
     def step_output(self, net: Net, step: Step) -> Blob:
-        """The output of one step, [1, N, output_size]; operators are added to ``net`` where it is no state."""
+        """Return the output of one step, [1, N, output_size]; adds operators if it is not a state."""
         del net
         return step.states[self.output_state]
 
     def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
-        """The output of all steps, [T, N, output_size], from the rows and the last row of each state."""
+        """Return the output of all steps, [T, N, output_size].
+
+        ``results`` are, for each state, its rows and its last row.
+        """
         del net
         return results[2 * self.output_state]
 
     def apply(
         self, net: Net, input_t: str, seq_lengths: str | None, states: Sequence[str], timestep: str
     ) -> tuple[Blob, tuple[Blob, ...]]:
-        """Add one step, its input not prepared yet. Returns its output and the states after it.
+        """Prepare the input of one step and add the step. Returns its output and the states after it.
 
-        Raises BuildError where the number of states is not the cell's.
+        Raises BuildError if the number of states is not that of the cell.
         """
         prepared, cell = self.prepare_input(net, input_t)
         step = cell.step(net, cell.step_input(net, prepared, seq_lengths, states, timestep))
@@ -132,22 +135,22 @@ class Cell(ABC):
         initial_states: Sequence[str] | None = None,
         outputs_with_grads: Sequence[int] | None = None,
     ) -> tuple[Blob, tuple[Blob, ...]]:
-        """Run the cell over a sequence, in one RecurrentNetwork operator.
+        """Run the cell over a sequence with a RecurrentNetwork.
 
         Args:
             net: the net that the operators are added to.
             inputs: the sequence, [T, N, I].
-            seq_lengths: the length of each sequence of the batch, int32 [N]; None where all are T.
-            initial_states: a blob for each state, [1, N, D], [N, D] or [D]; the cell's own where it is None.
-            outputs_with_grads: indices of the results that receive a gradient; the rows of the output state's by
-                default.
+            seq_lengths: the length of each sequence of the batch, int32 [N]; None if all are T.
+            initial_states: a blob for each state, [1, N, D], [N, D] or [D]; by default those of the cell.
+            outputs_with_grads: indices of the results that receive a gradient; by default that of the output state's
+                rows.
 
         Returns:
             The output, [T, N, output_size], and the results: for each state its rows [T, N, D] and its last row
             [1, N, D].
 
         Raises:
-            BuildError: the number of initial states is not the cell's.
+            BuildError: the number of initial states is not that of the cell, or the cell cannot be differentiated.
         """
         initial = self.starting_states(net, initial_states)
         prepared, cell = self.prepare_input(net, inputs)
@@ -171,7 +174,7 @@ class Cell(ABC):
         return cell.sequence_output(net, results), results
 
     def starting_states(self, net: Net, states: Sequence[str] | None) -> tuple[Blob, ...]:
-        """The initial states given, or the cell's own. Raises BuildError where they are not as many as its states."""
+        """Return the given initial states, or the default ones. Raises BuildError if their number is wrong."""
         if states is None:
             return self.initial_states(net)
         self._require_states(states)
@@ -180,19 +183,19 @@ class Cell(ABC):
     def step_input(
         self, net: Net, input_t: str, seq_lengths: str | None, states: Sequence[str], timestep: str
     ) -> StepInput:
-        """What a step reads, by whole names: scopes that the cell enters do not change them."""
+        """Make the inputs of a step, with full names, so that name scopes that the cell enters do not affect them."""
         self._require_states(states)
         lengths = None if seq_lengths is None else net.blob(seq_lengths)
         return StepInput(net.blob(input_t), lengths, tuple(map(net.blob, states)), net.blob(timestep))
 
     def _require_states(self, states: Sequence[str]) -> None:
         if len(states) != len(self.state_names):
-            place = f"cell {self.name!r}" if self.name else type(self).__name__
-            raise BuildError(f"{place} has {len(self.state_names)} states, not {len(states)}")
+            cell = f"cell {self.name!r}" if self.name else type(self).__name__
+            raise BuildError(f"{cell} must get {len(self.state_names)} states, not {len(states)}")
 
 
 def hidden_input(net: Net, given: StepInput, size: int) -> tuple[Blob, int]:
-    """The hidden state with the extra inputs after it, and the size of both; within the cell's scope."""
+    """Concatenate the hidden state with the extra inputs, in the cell's scope. Returns the result and its size."""
     if not given.extra:
         return given.states[0], size
     blobs = (given.states[0], *(blob for blob, _ in given.extra))

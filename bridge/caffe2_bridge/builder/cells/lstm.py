@@ -1,4 +1,4 @@
-"""LSTM cells: what they differ in is how the gates are made."""
+"""LSTM cells, which differ in how the gates are computed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from caffe2_bridge.builder.scope import Blob
 
 @dataclass(frozen=True, kw_only=True)
 class LSTMFamilyCell(Cell):
-    """Gates in the order input, forget, output, cell; ``c' = f * c + i * g; h' = o * tanh(c')``.
+    """The base of LSTM cells: ``c' = f * c + i * g; h' = o * tanh(c')`` with gates in the order i, f, o, g.
 
     Attributes:
         input_size: the last dim of the input sequence.
         hidden_size: the last dim of the states and of the output.
         forget_bias: added to the forget gate.
-        drop_states: whether the states of a sequence that has ended are zero rather than its last.
-        memory_optimization: whether the backward pass computes the gates again rather than keeps them.
+        drop_states: whether the states after the end of a sequence are zero instead of the last ones.
+        memory_optimization: whether the backward pass recomputes the gates instead of storing them.
     """
 
     input_size: int
@@ -45,11 +45,11 @@ class LSTMFamilyCell(Cell):
 
     @property
     def gates_size(self) -> int:
-        """The four gates together."""
+        """Size of the four gates."""
         return 4 * self.hidden_size
 
     def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """Two learned rows: ``initial_hidden_state`` and ``initial_cell_state`` [hidden_size]."""
+        """Return the parameters ``initial_hidden_state`` and ``initial_cell_state`` [hidden_size]."""
         with net.name_scope(self.name):
             return (
                 net.param("initial_hidden_state", (self.hidden_size,), ZEROS),
@@ -65,7 +65,7 @@ class LSTMFamilyCell(Cell):
     def step(self, net: Net, given: StepInput) -> Step:
         """See Cell."""
         with net.name_scope(self.name):
-            gates, *made_with_it = self._gates(net, given)
+            gates, *others = self._gates(net, given)
             hidden, cell = net.op(
                 "LSTMUnit",
                 (*given.states, gates, *given.lengths),
@@ -74,13 +74,14 @@ class LSTMFamilyCell(Cell):
                 drop_states=self.drop_states,
                 sequence_lengths=given.seq_lengths is not None,
             )
-        return Step((hidden, cell), (gates, *made_with_it) if self.memory_optimization else ())
+        return Step((hidden, cell), (gates, *others) if self.memory_optimization else ())
 
     @abstractmethod
     def _gates(self, net: Net, given: StepInput) -> tuple[Blob, ...]:
-        """The gates before their nonlinearities, [1, N, 4D], and what else the last operator makes."""
+        """Return the gates before their nonlinearities, [1, N, 4D], and the other outputs of the last operator."""
 
     def _summed(self, net: Net, given: StepInput) -> Blob:
+        """``FC(h) + x``."""
         joined, size = hidden_input(net, given, self.hidden_size)
         gates = fc(net, joined, "gates_t", size, self.gates_size, axis=2)
         return net.op("Sum", (gates, given.input_t), gates)
@@ -114,7 +115,7 @@ class LSTMCell(LSTMFamilyCell):
 
 
 class LayerNormLSTMCell(LSTMFamilyCell):
-    """An LSTM whose gates are normalized over the last dim, before their nonlinearities."""
+    """An LSTM with layer normalization of the gates before their nonlinearities."""
 
     _unit_outputs = ("hidden_t", "cell_t")
 
@@ -132,7 +133,7 @@ class MILSTMCell(LSTMFamilyCell):
 
 
 class LayerNormMILSTMCell(LSTMFamilyCell):
-    """Multiplicative integration, the gates normalized."""
+    """An LSTM with multiplicative integration and layer normalization of the gates."""
 
     _unit_outputs = ("hidden_t_intermediate", "cell_t")
 

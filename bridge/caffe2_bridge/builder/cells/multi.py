@@ -1,4 +1,4 @@
-"""Cells made of cells: layers, and dropout on an output."""
+"""Cells composed of cells: stacked layers, and dropout on an output."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from caffe2_bridge.diagnostics import BuildError
 
 @dataclass(frozen=True, kw_only=True)
 class MultiRNNCell(Cell):
-    """Layers, all in one step: each reads the output of the one before.
+    """Stacked cells: each layer reads the output of the previous one in the same step.
 
     Attributes:
-        cells: from the input to the output.
-        residual_output_layers: indices of layers to whose output their input is added. Not the first: its input is
-            prepared outside of the steps.
+        cells: the layers, from the input to the output.
+        residual_output_layers: indices of layers whose input is added to their output; not the first layer, whose
+            input is prepared outside the steps.
     """
 
     cells: tuple[Cell, ...]
@@ -31,36 +31,38 @@ class MultiRNNCell(Cell):
 
     def __post_init__(self) -> None:
         if not self.cells:
-            raise BuildError("a cell of layers has at least one layer")
-        if strange := [layer for layer in self.residual_output_layers if not 0 < layer < len(self.cells)]:
-            raise BuildError(f"layer {strange[0]} of {len(self.cells)} cannot have its input added to its output")
+            raise BuildError("cells must hold at least one layer")
+        if invalid := [layer for layer in self.residual_output_layers if not 0 < layer < len(self.cells)]:
+            raise BuildError(
+                f"residual_output_layers must exclude layer 0 and be below {len(self.cells)}, not {invalid[0]}"
+            )
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """See Cell: ``<name>/layer_<i>/`` in front of those of layer i."""
+        """Names of the states of all layers; those of layer i are prefixed with ``<name>/layer_<i>/``."""
         return tuple(
             self.scoped(f"layer_{layer}/{name}") for layer, cell in enumerate(self.cells) for name in cell.state_names
         )
 
     @property
     def output_size(self) -> int:
-        """That of the last layer."""
+        """Size of the last layer's output."""
         return self.cells[-1].output_size
 
     @property
     def output_state(self) -> int:
-        """That of the last layer."""
+        """Index of the last layer's output state."""
         return sum(len(cell.state_names) for cell in self.cells[:-1]) + self.cells[-1].output_state
 
     def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
-        """The first layer's."""
+        """Prepare the input of the first layer; the others prepare theirs in each step."""
         blob = net.blob(sequence)
         with net.name_scope(self.name):
             prepared, first = self.cells[0].prepare_input(net, blob)
         return prepared, dataclasses.replace(self, cells=(first, *self.cells[1:]))
 
     def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """Those of the layers."""
+        """Return the initial states of all layers."""
         states: list[Blob] = []
         for layer, cell in enumerate(self.cells):
             with self._layer_scope(net, layer):
@@ -68,7 +70,7 @@ class MultiRNNCell(Cell):
         return tuple(states)
 
     def step(self, net: Net, given: StepInput) -> Step:
-        """See Cell; the extra inputs are the first layer's."""
+        """Add a step of each layer; the extra inputs go to the first layer."""
         steps: list[Step] = []
         layer_input, extra = given.input_t, given.extra
         for layer, (whole, states) in enumerate(zip(self.cells, self._by_layer(given.states), strict=True)):
@@ -89,12 +91,12 @@ class MultiRNNCell(Cell):
         )
 
     def step_output(self, net: Net, step: Step) -> Blob:
-        """The last layer's output, plus those that reach it through residual connections alone."""
+        """Sum the output of the last layer and those that reach it through residual connections only."""
         outputs = [self.cells[layer].step_output(net, step.parts[layer]) for layer in self._connected_layers()]
         return self._added(net, outputs, "residual_output")
 
     def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
-        """The same for all steps."""
+        """Sum these outputs of all steps."""
         by_layer = list(self._by_layer(results, per_state=2))
         outputs = [self.cells[layer].sequence_output(net, by_layer[layer]) for layer in self._connected_layers()]
         return self._added(net, outputs, "residual_output_sequence")
@@ -124,12 +126,12 @@ class MultiRNNCell(Cell):
 
 @dataclass(frozen=True, kw_only=True)
 class DropoutCell(WrappedCell):
-    """A cell with dropout on its output; the state that goes to the next step is left as it is.
+    """A cell with dropout on its output, but not on the state that the next step reads.
 
     Attributes:
         cell: the cell.
-        ratio: the share of elements set to zero.
-        is_test: whether nothing is set to zero.
+        ratio: the fraction of elements that are set to zero.
+        is_test: whether dropout has no effect.
     """
 
     ratio: float
@@ -137,14 +139,14 @@ class DropoutCell(WrappedCell):
 
     def __post_init__(self) -> None:
         if not 0 <= self.ratio < 1:
-            raise BuildError(f"the ratio of dropout must be at least 0 and below 1, not {self.ratio}")
+            raise BuildError(f"ratio must be in [0, 1), not {self.ratio}")
 
     def step_output(self, net: Net, step: Step) -> Blob:
-        """The cell's, with dropout."""
+        """Return the cell's output of one step, with dropout."""
         return self._dropped(net, self.cell.step_output(net, step))
 
     def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
-        """The cell's, with dropout."""
+        """Return the cell's output of all steps, with dropout."""
         return self._dropped(net, self.cell.sequence_output(net, results))
 
     def _dropped(self, net: Net, output: Blob) -> Blob:

@@ -1,4 +1,4 @@
-"""Cells whose only state is their hidden state."""
+"""Cells whose only state is the hidden state: BasicRNN and GRU."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ACTIVATIONS: Final = {"tanh": "Tanh", "relu": "Relu"}
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenCell(Cell):
-    """A cell with a hidden state alone.
+    """The base of cells whose only state is the hidden state.
 
     Attributes:
         input_size: the last dim of the input sequence.
         hidden_size: the last dim of the state and of the output.
-        drop_states: whether the state of a sequence that has ended is zero rather than its last.
+        drop_states: whether the state after the end of a sequence is zero instead of the last one.
     """
 
     input_size: int
@@ -40,7 +40,7 @@ class HiddenCell(Cell):
         return self.hidden_size
 
     def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """One learned row: ``initial_hidden_state`` [hidden_size]."""
+        """Return the parameter ``initial_hidden_state`` [hidden_size]."""
         with net.name_scope(self.name):
             return (net.param("initial_hidden_state", (self.hidden_size,), ZEROS),)
 
@@ -52,7 +52,7 @@ class HiddenCell(Cell):
 
 @dataclass(frozen=True, kw_only=True)
 class BasicRNNCell(HiddenCell):
-    """``h' = activation(W h + b + i2h(x))``.
+    """A basic RNN: ``h' = activation(W h + b + i2h(x))``.
 
     Attributes:
         activation: ``tanh`` or ``relu``.
@@ -81,6 +81,7 @@ class BasicRNNCell(HiddenCell):
         return Step((hidden,))
 
     def _masked(self, net: Net, hidden: Blob, previous: Blob, given: StepInput) -> Blob:
+        """Replace the hidden state of sequences that have ended by the previous one, or by zero."""
         timestep = net.op("CopyFromCPUInput", given.timestep, "timestep_gpu")
         ends = (given.seq_lengths or Blob(), timestep)
         running = net.op("GT", ends, "valid_b", broadcast=1)
@@ -96,10 +97,10 @@ class BasicRNNCell(HiddenCell):
 
 @dataclass(frozen=True, kw_only=True)
 class GRUCell(HiddenCell):
-    """``r, u = sigmoid(FC(h) + x_r), sigmoid(FC(h) + x_u); h' = u * h + (1 - u) * tanh(o + x_o)``.
+    """A GRU: ``r, u = sigmoid(FC(h) + x_r), sigmoid(FC(h) + x_u); h' = u * h + (1 - u) * tanh(o + x_o)``.
 
-    ``o = FC(r * h)``, or ``r * FC(h)`` with ``linear_before_reset``. ``i2h`` holds the three projections of the input
-    one after another: reset, update, output.
+    ``o = FC(r * h)``, or ``r * FC(h)`` with ``linear_before_reset``. ``i2h`` concatenates the three projections of the
+    input in the order reset, update, output.
     """
 
     linear_before_reset: bool = False
@@ -109,9 +110,9 @@ class GRUCell(HiddenCell):
         return self._projected(net, sequence, 3 * self.hidden_size), self
 
     def step(self, net: Net, given: StepInput) -> Step:
-        """See Cell. Raises BuildError for extra inputs, which this cell has no weights for."""
+        """See Cell. Raises BuildError for extra inputs, for which this cell does not have weights."""
         if given.extra:
-            raise BuildError("a GRU cell takes no extra inputs")
+            raise BuildError("a GRU cell must not have extra inputs")
         previous, size = given.states[0], self.hidden_size
         with net.name_scope(self.name):
             x_reset, x_update, x_output = net.op(

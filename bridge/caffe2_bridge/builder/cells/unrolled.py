@@ -1,4 +1,4 @@
-"""A cell over a sequence of known length, as plain operators."""
+"""Unroll a cell over a sequence of known length."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, DeviceOption, TensorProto
 
 @dataclass(frozen=True, kw_only=True)
 class UnrolledCell(WrappedCell):
-    """A cell whose steps are written out, one after another; they share their parameters.
+    """A cell that is unrolled: a copy of its operators for each step, with shared parameters.
 
     Attributes:
-        cell: the cell. Its name and forward_only count, not those of this one.
+        cell: the cell, whose name and forward_only are used instead of those of this one.
         steps: T, the length of the sequences.
     """
 
@@ -26,7 +26,7 @@ class UnrolledCell(WrappedCell):
 
     def __post_init__(self) -> None:
         if self.steps < 1:
-            raise BuildError(f"a sequence has at least one step, not {self.steps}")
+            raise BuildError(f"steps must be at least 1, not {self.steps}")
 
     def apply_over_sequence(
         self,
@@ -36,20 +36,20 @@ class UnrolledCell(WrappedCell):
         initial_states: Sequence[str] | None = None,
         outputs_with_grads: Sequence[int] | None = None,
     ) -> tuple[Blob, tuple[Blob, ...]]:
-        """Run the cell over a sequence of ``steps`` rows. See Cell; initial states given are [1, N, D]."""
+        """Run the cell over a sequence of ``steps`` rows. See Cell; given initial states must be [1, N, D]."""
         states = self.starting_states(net, initial_states)
         prepared, unrolled = self.prepare_input(net, inputs)
         lengths = None if seq_lengths is None else net.blob(seq_lengths)
         rows = net.op("Split", prepared, [prepared + f"_timestep_{t}" for t in range(self.steps)], axis=0)
         if initial_states is None:
-            states = tuple(_for_each_sequence(net, state, rows[0]) for state in states)
-        every: list[tuple[Blob, ...]] = []
+            states = tuple(_expand_state(net, state, rows[0]) for state in states)
+        all_states: list[tuple[Blob, ...]] = []
         for t, row in enumerate(rows):
             with net.name_scope(f"timestep_{t}", shares_parameters=True):
                 timestep = _timestep(net, t)
                 states = unrolled.step(net, self.step_input(net, row, lengths, states, timestep)).states
-            every.append(states)
-        joined = [self._joined(net, blobs) for blobs in zip(*every, strict=True)]
+            all_states.append(states)
+        joined = [self._joined(net, blobs) for blobs in zip(*all_states, strict=True)]
         results = tuple(blob for pair in zip(joined, states, strict=True) for blob in pair)
         if not self.cell.forward_only:
             wanted = {2 * self.output_state} if outputs_with_grads is None else set(outputs_with_grads)
@@ -63,15 +63,15 @@ class UnrolledCell(WrappedCell):
         return net.op("Concat", blobs, (f"{name}_concat", f"{name}_concat_info"), axis=0)[0]
 
 
-def _for_each_sequence(net: Net, state: Blob, example: Blob) -> Blob:
-    """A state [D] as [1, N, D], N being that of a row [1, N, ...] of the sequence."""
-    batch = net.op("Slice", net.op("Shape", example), starts=[1], ends=[2])
-    row = net.op("ExpandDims", state, state + "_row", dims=[0])
-    rows = net.op("Tile", (row, batch), state + "_rows", axis=0)
+def _expand_state(net: Net, state: Blob, row: Blob) -> Blob:
+    """Expand a state [D] to [1, N, D], with the N of a row [1, N, ...] of the sequence."""
+    batch = net.op("Slice", net.op("Shape", row), starts=[1], ends=[2])
+    vector = net.op("ExpandDims", state, state + "_row", dims=[0])
+    rows = net.op("Tile", (vector, batch), state + "_rows", axis=0)
     return net.op("ExpandDims", rows, state + "_batch", dims=[0])
 
 
 def _timestep(net: Net, number: int) -> Blob:
-    """The step's number, a constant on the host; each step has its own."""
+    """Return the step index, a constant on the host."""
     with net.device_scope(DeviceOption(device_type=PROTO_CPU)):
         return net.param(net.blob("timestep"), (1,), constant(number, TensorProto.INT32))

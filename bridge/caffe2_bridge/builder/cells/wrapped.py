@@ -1,4 +1,4 @@
-"""What cells around one other cell have in common."""
+"""The base of cells that wrap another cell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caffe2_bridge.builder.scope import Blob
 
 @dataclass(frozen=True, kw_only=True)
 class WrappedCell(Cell):
-    """A cell that does all as the cell in it does; a subclass says what differs.
+    """A cell that delegates to another cell; subclasses override what differs.
 
     Attributes:
         cell: the cell.
@@ -24,36 +24,36 @@ class WrappedCell(Cell):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.state_names
 
     @property
     def output_size(self) -> int:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.output_size
 
     @property
     def output_state(self) -> int:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.output_state
 
     def prepare_input(self, net: Net, sequence: str) -> tuple[Blob, Self]:
-        """The cell's."""
+        """See the wrapped cell."""
         prepared, cell = self.cell.prepare_input(net, sequence)
         return prepared, dataclasses.replace(self, cell=cell)
 
     def initial_states(self, net: Net) -> tuple[Blob, ...]:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.initial_states(net)
 
     def step(self, net: Net, given: StepInput) -> Step:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.step(net, given)
 
     def step_output(self, net: Net, step: Step) -> Blob:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.step_output(net, step)
 
     def sequence_output(self, net: Net, results: Sequence[Blob]) -> Blob:
-        """The cell's."""
+        """See the wrapped cell."""
         return self.cell.sequence_output(net, results)

@@ -1,4 +1,4 @@
-"""The table of contents: every family of gradient makers, room by room."""
+"""The gradient makers of all operator types."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ _RULES = merge(FAMILIES)
 
 
 def rules() -> Mapping[str, Rule]:
-    """Every operator type that has a gradient, or none that flows, with its rule."""
+    """Return the rule of each operator type that has a gradient, or through which no gradient flows."""
     return _RULES

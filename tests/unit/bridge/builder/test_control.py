@@ -188,7 +188,7 @@ def test_a_body_sees_what_the_nets_around_it_see_and_no_more() -> None:
     assert set(body.lexical_scope) == {"cond", "x", "y"}
     assert add_if_op(net, "cond", body) == ()
     body.op("Add", ("y", "nowhere"), "z")
-    with pytest.raises(BridgeError, match="body reads what its scope lacks: 'nowhere'"):
+    with pytest.raises(BridgeError, match="body reads blobs that its scope lacks: 'nowhere'"):
         add_if_op(net, "cond", body)
     assert add_if_op(net, "cond", body, lexical_scope=["x", "nowhere", "z"]) == (Blob("z"),)
 
@@ -199,7 +199,7 @@ def test_a_condition_net_that_writes_no_condition_is_refused() -> None:
     condition, body = net.child("condition"), net.child("body")
     condition.op("Relu", "x", "y")
     body.op("Relu", "x", "x")
-    with pytest.raises(BuildError, match="'condition' does not write the condition 'going_on'"):
+    with pytest.raises(BuildError, match="'condition' must write the condition 'going_on'"):
         add_while_op(net, "going_on", body, condition)
 
 

@@ -117,7 +117,7 @@ def test_scopes_that_share_parameters() -> None:
 def test_a_parameter_has_one_shape() -> None:
     net = Net("n")
     assert net.param("w", (2, 3)) == net.param("w", np.array([2, 3])) == "w"
-    with pytest.raises(BuildError, match=r"parameter 'w' has the shape \[2, 3\], not \[3, 2\]"):
+    with pytest.raises(BuildError, match=r"parameter 'w' exists with shape \[2, 3\], not \[3, 2\]"):
         net.param("w", (3, 2))
 
 
@@ -142,7 +142,7 @@ def test_external_inputs_and_outputs_stand_once() -> None:
     assert net.add_external_output("y") == ("y",)
     assert list(net.proto.external_input) == ["x"]
     assert list(net.proto.external_output) == ["y"]
-    with pytest.raises(BuildError, match="net 'n' makes 'y' itself"):
+    with pytest.raises(BuildError, match="'y' cannot be an external input of net 'n', which writes it"):
         net.add_external_input("y")
 
 
@@ -221,8 +221,8 @@ def test_a_seed_belongs_to_a_name_not_to_a_place() -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        (np.zeros((2, 2), np.float32), r"parameter 'w' has the shape \[3\], its values \[2, 2\]"),
-        (np.zeros(3, np.complex64), "no operator of Caffe2 fills complex64"),
+        (np.zeros((2, 2), np.float32), r"parameter 'w' must have shape \[3\], not \[2, 2\]"),
+        (np.zeros(3, np.complex64), "complex64, an element type that Caffe2 does not have"),
     ],
 )
 def test_values_that_do_not_fit(values: np.ndarray, reason: str) -> None:

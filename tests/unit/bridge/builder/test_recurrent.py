@@ -184,16 +184,16 @@ def refusals() -> dict[str, tuple[Any, str]]:
         )
 
     return {
-        "two_sequences": (two_sequences, "a recurrent net reads one sequence, not 2"),
-        "no_link": (no_link, "step: no link says which output is 'h_prev' in the next step"),
-        "nothing_writes_it": (nothing_writes_it, "step: nothing writes 'h', which 'h_prev' is linked with"),
-        "no_gradient": (no_gradient, "step has no backward step: .*Find.*; forward_only builds the net without one"),
+        "two_sequences": (two_sequences, "a recurrent net must have one input sequence, not 2"),
+        "no_link": (no_link, "step: links must map 'h_prev' to the output"),
+        "nothing_writes_it": (nothing_writes_it, "step must write 'h', to which 'h_prev' is linked"),
+        "no_gradient": (no_gradient, "step cannot be differentiated: .*Find.*; pass forward_only to omit its gradient"),
         "input_without_gradient": (
             input_without_gradient,
-            "step: 'x_t' gets no gradient; build the net with forward_only",
+            "step: 'x_t' has no gradient; pass forward_only",
         ),
-        "sparse": (sparse, "step: the gradient of 'table' is sparse, which no step can add up"),
-        "recompute_half": (recompute_half, r"step\[1\] Split writes 'b' too, which is not to be recomputed"),
+        "sparse": (sparse, "step: the gradient of 'table' must be dense, not sparse"),
+        "recompute_half": (recompute_half, r"step\[1\] Split also writes 'b', which must be recomputed too"),
     }
 
 

@@ -1,4 +1,4 @@
-"""Activations: their gradients need the input, the output, or both."""
+"""Gradients of activations, which read the input, the output, or both."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ family.pattern("Y0 dY0 X0 X1 -> dX0 dX1", "PRelu")
 
 @family.differentiates("Softsign")
 def softsign(op: Forward) -> None:
+    """SoftsignGradient(X, dY) -> dX."""
     if op.in_place(0, 0):
-        raise op.error("it works in place, and its gradient needs the input")
+        raise op.error("the operator must not work in place: its gradient needs the input")
     op.emit("SoftsignGradient", [op.x(0), op.dy(0)], [op.dx(0)])
 
 
 @family.differentiates("Dropout")
 def dropout(op: Forward) -> None:
-    """A test run has no mask."""
+    """DropoutGrad(dY, mask) -> dX; without the mask if ``is_test``."""
     mask = [] if op.args.flag("is_test", default=False) else [op.y(1)]
     op.emit("DropoutGrad", [op.dy(0), *mask], [op.dx(0)])

@@ -1,4 +1,4 @@
-"""Convolutions and locally connected layers, and their windows as columns."""
+"""Gradients of convolutions, locally connected layers and Im2Col."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ family.pattern("dY0 -> dX0", "PadImage", Col2Im="Im2Col")
 
 @family.differentiates("Conv", "Conv1D", "Conv2D", "Conv3D", "LC", "LC1D", "LC2D", "LC3D", "ConvTranspose")
 def convolution(op: Forward) -> None:
+    """ConvGradient(X, filter, dY; no_bias, no_gradient_to_input) -> dfilter, [dbias], [dX]."""
     _convolution(op, [op.x(0), op.x(1), op.dy(0)])
 
 
 @family.differentiates("DeformConv")
 def deformable(op: Forward) -> None:
-    """Inputs are the images, the offsets, the filter and perhaps a bias."""
+    """DeformConvGradient(X, offset, filter, dY; no_bias, no_gradient_to_input) -> doffset, dfilter, [dbias], [dX]."""
     _convolution(op, [op.x(0), op.x(1), op.x(2), op.dy(0)])
 
 
 def _convolution(op: Forward, inputs: Sequence[str]) -> None:
-    """The images come first and their gradient last, where it is wanted; a bias there may be is behind the rest."""
+    """Emit the gradient; ``inputs`` are all inputs but the bias, then the gradient of the output."""
     bias = len(inputs) - 1
     gradients = [op.dx(index) for index in range(1, bias)]
     extra = {}

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Gradients of matrix products."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ family.pattern("dY0 X0 X1 -> dX0 dX1 dX2", "ElementwiseLinear")
 
 @family.differentiates("BatchMatMul", copies_arguments=False)
 def batch_matmul(op: Forward) -> None:
+    """Emit dA = dY B^T and dB = A^T dY, as two BatchMatMuls whose flags undo those of the forward operator."""
     if op.args.flag("broadcast", default=False):
-        raise op.error("real Caffe2 has no gradient of a broadcast product")
+        raise op.error("argument 'broadcast' must be 0: real Caffe2 cannot differentiate a broadcast product")
     trans_a, trans_b = (op.args.flag(name, default=False) for name in ("trans_a", "trans_b"))
     a, b, dy, da, db = op.x(0), op.x(1), op.dy(0), op.dx(0), op.dx(1)
     if trans_a:
@@ -33,9 +34,10 @@ def _batched(op: Forward, a: str, b: str, product: str, **flags: bool) -> None:
 
 @family.differentiates("MatMul", copies_arguments=False)
 def matmul(op: Forward) -> None:
-    """The operand that the gradient is of goes along as third input: the product takes its shape.
+    """Emit dA = dY B^T and dB = A^T dY, as two MatMul(A, B, shape_of; trans_a, trans_b, axis_a, axis_b) -> Y.
 
-    Real Caffe2 reads an axis as a truth value here, so any but 0 becomes 1.
+    The third input is the operand whose shape the product gets. Real Caffe2 reads the axes as truth values here, so
+    that each other than 0 becomes 1.
     """
     axis_a, axis_b = (int(op.args.integer(name, default=1) != 0) for name in ("axis_a", "axis_b"))
     trans_a, trans_b = (op.args.integer(name, default=0) != 0 for name in ("trans_a", "trans_b"))

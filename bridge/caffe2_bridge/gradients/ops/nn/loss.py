@@ -1,4 +1,4 @@
-"""Losses, and the distances and probabilities that they are made of."""
+"""Gradients of losses, distances and probabilities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ family.pattern("X0 X1 dY0 -> dX0 dX1", "CosineSimilarity", "DotProduct", "L1Dist
 
 @family.differentiates("DotProductWithPadding")
 def dot_product_with_padding(op: Forward) -> None:
-    """Real Caffe2 writes both arguments out, whether or not they are among those that are copied."""
+    """DotProductWithPaddingGradient(X, Y, dZ; pad_value, replicate) -> dX, dY.
+
+    Like real Caffe2, this writes both arguments even if they are copied too.
+    """
     op.emit(
         "DotProductWithPaddingGradient",
         [op.x(0), op.x(1), op.dy(0)],

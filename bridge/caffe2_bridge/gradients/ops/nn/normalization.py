@@ -1,4 +1,4 @@
-"""Normalization over batches, channels, layers and rows."""
+"""Gradients of normalizations."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ family.pattern("X0 dY0 -> dX0", "Normalize", "LpNorm")
 
 @family.differentiates("LayerNorm")
 def layer_norm(op: Forward) -> None:
+    """LayerNormGradient(dY, Y, mean, std, X, [gamma]) -> dX, [dgamma, dbeta]."""
     inputs = [op.dy(0), op.y(0), op.y(1), op.y(2), op.x(0)]
     if op.args.flag("elementwise_affine", default=False):
         op.emit("LayerNormGradient", [*inputs, op.x(1)], [op.dx(0), op.dx(1), op.dx(2)])
@@ -25,15 +26,16 @@ def layer_norm(op: Forward) -> None:
 
 @family.differentiates("SpatialBN")
 def spatial_bn(op: Forward) -> None:
-    """A training run saves mean and deviation for the gradient; a test run has the given ones.
+    """SpatialBNGradient(X, scale, dY, mean, std, [dscale, dbias]) -> dX, dscale, dbias.
 
-    Where the statistics are of several batches, the gradients of scale and bias come summed over them.
+    The statistics are the saved ones in training, the given ones with ``is_test``. With ``num_batches`` above 1, dscale
+    and dbias are inputs too: the sums over these batches.
     """
     test = op.args.flag("is_test", default=False)
     several = not test and op.args.integer("num_batches", default=1) > 1
     wanted = (7 if several else 5, 1 if test else 5)
     if (len(op.inputs), len(op.outputs)) != wanted:
-        raise op.error(f"it needs {wanted[0]} inputs and {wanted[1]} outputs for is_test {test:d}")
+        raise op.error(f"the operator must have {wanted[0]} inputs and {wanted[1]} outputs with is_test {test:d}")
     outputs = [op.dx(0), op.dx(1), op.dx(2)]
     statistics = [op.x(3), op.x(4)] if test else [op.y(3), op.y(4)]
     inputs = [op.x(0), op.x(1), op.dy(0), *statistics]
@@ -44,6 +46,7 @@ def spatial_bn(op: Forward) -> None:
 
 @family.differentiates("AffineChannel")
 def affine_channel(op: Forward) -> None:
+    """AffineChannelGradient(dY, [X], scale) -> dX, [dscale, dbias]; the optional operands if ``is_learnable``."""
     if op.args.flag("is_learnable", default=False):
         op.emit("AffineChannelGradient", [op.dy(0), op.x(0), op.x(1)], [op.dx(0), op.dx(1), op.dx(2)])
     else:

@@ -1,4 +1,4 @@
-"""Pooling, resizing, regions of interest."""
+"""Gradients of pooling, resizing and regions of interest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control flow: operators with bodies, whose gradients have bodies."""
+"""Gradients of Do, If and While, which have bodies too."""
 
 from __future__ import annotations
 

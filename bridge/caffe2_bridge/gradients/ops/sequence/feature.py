@@ -1,4 +1,7 @@
-"""Merging of feature tensors: each operand is a group of tensors, of which one has a gradient."""
+"""Gradients of MergeSingle*FeatureTensors and MergeMulti*FeatureTensors.
+
+The inputs are groups of tensors; the values of each group have a gradient.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,15 @@ family = Family("feature")
 
 
 def _merge(op_type: str, group: int, needed: Sequence[int], values: int, output: int) -> None:
-    """Register a type: the inputs of a group, those that the gradient reads, the one that has it, the output's."""
+    """Register <op_type>Gradient(needed inputs of each group..., dvalues) -> dvalues of each group...
+
+    Args:
+        op_type: the operator type.
+        group: the number of inputs of a group.
+        needed: the indices in a group of the inputs that the gradient reads.
+        values: the index in a group of the values.
+        output: the index of the output that holds the merged values.
+    """
 
     @family.differentiates(op_type)
     def make(op: Forward) -> None:

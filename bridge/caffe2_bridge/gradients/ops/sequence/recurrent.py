@@ -12,7 +12,10 @@ family = Family("recurrent")
 
 @family.differentiates("RecurrentNetwork")
 def recurrent_network(op: Forward) -> None:
-    """Gradients come in for some outputs, and go out for the sequence, the parameters and the initial states."""
+    """RecurrentNetworkGradient(dY..., inputs..., outputs...) -> dsequence, dparameters..., dinitial_states...
+
+    The gradients dY are those of the outputs that ``outputs_with_grads`` lists.
+    """
     control = RecurrentNetwork(OpView(op.proto, 0))
     given = control.outputs_with_gradients
     if not given:

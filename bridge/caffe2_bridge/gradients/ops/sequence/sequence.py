@@ -1,4 +1,4 @@
-"""Sequences of several lengths: padding, packing, masks; and the units of recurrent nets."""
+"""Gradients of padding, packing and masks of sequences, and of the units of recurrent nets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ family.pattern(
 
 @family.differentiates("GRUUnit", "LSTMUnit")
 def recurrent_unit(op: Forward) -> None:
-    """The states and the gates have gradients; the timestep, and the lengths where they are used, are read."""
+    """Differentiate a unit by its states and gates.
+
+    GRUUnitGradient(H_prev, gates, [lengths], t, H, dH) -> dH_prev, dgates;
+    LSTMUnitGradient(H_prev, C_prev, gates, [lengths], t, H, C, dH, dC) -> dH_prev, dC_prev, dgates.
+    """
     differentiable = {"GRUUnit": 2, "LSTMUnit": 3}[op.type]
     states = differentiable - 1
     count = differentiable + 1 + op.args.flag("sequence_lengths", default=True)
@@ -27,7 +31,7 @@ def recurrent_unit(op: Forward) -> None:
 
 @family.differentiates("AddPadding")
 def add_padding(op: Forward) -> None:
-    """Padding that was given has a gradient too: one operand for both ends, or one for each."""
+    """RemovePadding(dY, [lengths]) -> dX; GatherPadding(dY, [lengths]) -> dpadding for the given paddings."""
     lengths = [op.y(1)] if len(op.inputs) > 1 else []
     op.emit("RemovePadding", [op.dy(0), *lengths], [op.dx(0)])
     if len(op.inputs) > 2:
@@ -36,13 +40,14 @@ def add_padding(op: Forward) -> None:
 
 @family.differentiates("RemovePadding")
 def remove_padding(op: Forward) -> None:
+    """AddPadding(dY, [lengths]) -> dX."""
     lengths = [op.y(1)] if len(op.inputs) > 1 else []
     op.emit("AddPadding", [op.dy(0), *lengths], [op.dx(0)])
 
 
 @family.differentiates("SequenceMask", copies_arguments=False)
 def sequence_mask(op: Forward) -> None:
-    """The same mask, told that what it fills is a gradient."""
+    """SequenceMask(dY, ...; grad=1) -> dX, which fills zeros."""
     op.emit("SequenceMask", [op.dy(0), *op.inputs[1:]], [op.dx(0)])
     op.operators[-1].arg.extend(op.proto.arg)
     op.operators[-1].arg.add(name="grad", i=1)

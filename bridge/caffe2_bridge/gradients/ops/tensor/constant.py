@@ -1,4 +1,4 @@
-"""Operators through which no gradient flows: fills, counts, codes, what quantizes, queues and readers."""
+"""Operators through which no gradient flows: fills, counts, quantization, queues and readers."""
 
 from __future__ import annotations
 

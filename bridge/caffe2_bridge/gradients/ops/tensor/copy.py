@@ -1,4 +1,4 @@
-"""Operators whose outputs are their inputs: copies between devices and types, and stops."""
+"""Gradients of copies between devices and types, of Alias, and of ZeroGradient."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ family.pattern(
 
 @family.differentiates("Alias")
 def alias(op: Forward) -> None:
+    """Pass the gradient through."""
     op.set_dense(0, op.dy(0))
 
 
 @family.differentiates("CopyCPUToGPU")
 def copy_to_gpu(op: Forward) -> None:
+    """CopyGPUToCPU(dY) -> dX."""
     _copy("CopyGPUToCPU", op)
 
 
 @family.differentiates("CopyGPUToCPU")
 def copy_to_cpu(op: Forward) -> None:
+    """CopyCPUToGPU(dY) -> dX."""
     _copy("CopyCPUToGPU", op)
 
 
 @family.differentiates("CopyRowsToTensor")
 def copy_rows(op: Forward) -> None:
+    """CopyRowsToTensorGradient(dY) -> dX."""
     _copy("CopyRowsToTensorGradient", op)
 
 
 def _copy(op_type: str, op: Forward) -> None:
-    """One copy of a dense gradient, two of a sparse one."""
+    """Copy a dense gradient, or both parts of a sparse one."""
     gradient = op.g_output[0]
     if isinstance(gradient, SparseGradient):
         target = SparseGradient(f"{op.x(0)}_grad_indices", f"{op.x(0)}_grad_values")
@@ -50,14 +54,16 @@ def _copy(op_type: str, op: Forward) -> None:
 
 @family.differentiates("ZeroGradient")
 def zero(op: Forward) -> None:
-    """A gradient for what no loss depends on."""
+    """ConstantFill(X; value=0) -> dX."""
     op.emit("ConstantFill", [op.x(0)], [op.dx(0)], value=0.0)
 
 
 @family.differentiates("Cast", copies_arguments=False)
 def cast(op: Forward) -> None:
-    """Back to the type before, which the operator must have written down; the type after is float by default."""
+    """Cast(dY; to=from_type, from_type=to) -> dX."""
     if "from_type" not in op.args:
-        raise op.error("argument 'from_type' is missing: the gradient is cast back to it")
+        raise op.error(
+            "argument 'from_type' is missing; it must be the data type of the input, to which the gradient is cast"
+        )
     before, after = (data_type(op.args, name, default=TensorProto.FLOAT) for name in ("from_type", "to"))
     op.emit("Cast", [op.dy(0)], [op.dx(0)], to=before, from_type=after)

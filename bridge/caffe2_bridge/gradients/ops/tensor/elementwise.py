@@ -1,4 +1,4 @@
-"""Arithmetic of several operands, element by element, with and without broadcasting."""
+"""Gradients of elementwise arithmetic on several operands, with and without broadcasting."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ family.pattern("dY0 -> dX*", "Mean")
 
 @family.differentiates("Sum")
 def sum_of_all(op: Forward) -> None:
-    """The gradient of each operand is that of the sum, and no operator computes it."""
+    """Pass the gradient through to each operand, without an operator."""
     for index in range(len(op.inputs)):
         op.set_dense(index, op.dy(0))
 
 
 @family.differentiates("WeightedSum")
 def weighted_sum(op: Forward) -> None:
+    """WeightedSumGradient(dY, X0, w0, X1, w1, ...) -> dX0, dX1, ..., [dw0, dw1, ...]; the latter if ``grad_on_w``."""
     values = range(0, len(op.inputs), 2)
     gradients = [op.dx(index) for index in values]
     if op.args.flag("grad_on_w", default=False):
@@ -31,7 +32,7 @@ def weighted_sum(op: Forward) -> None:
 
 @family.differentiates("RowMul")
 def row_mul(op: Forward) -> None:
-    """A product of each row of the first operand with one element of the second."""
+    """Emit dX = RowMul(dY, w); dw = ReduceTailSum(dY * X)."""
     products = f"{op.dx(1)}before_aggregate"
     op.emit("RowMul", [op.dy(0), op.x(1)], [op.dx(0)])
     op.emit("Mul", [op.dy(0), op.x(0)], [products])

@@ -1,4 +1,4 @@
-"""Gathering and scattering rows, masks, and sparse tensors."""
+"""Gradients of gathers, scatters, masks and sparse tensors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ family.pattern("X0 dY0 X3? -> dX1", "SparseToDenseMask")
 
 @family.differentiates("Gather")
 def gather(op: Forward) -> None:
-    """Sparse where it can be: the rows that were gathered have the gradients that came."""
+    """A sparse gradient with the indices and dY; dense for another axis than 0, or with ``dense_gradient``.
+
+    BatchGatherGradient(X, indices, dY; axis) -> dX, or SparseToDense(indices, dY, X) -> dX.
+    """
     axis = op.args.integer("axis", default=0)
     if axis:
         op.emit("BatchGatherGradient", [op.x(0), op.x(1), op.dy(0)], [op.dx(0)], axis=axis)
@@ -29,7 +32,7 @@ def gather(op: Forward) -> None:
 
 @family.differentiates("GatherByKey")
 def gather_by_key(op: Forward) -> None:
-    """The gradient is partitioned by the same keys; the keys of each part come out beside it."""
+    """Partition(keys, dY) -> (keys, dX) of each input: the gradient is partitioned by the same keys."""
     gradient = op.g_output[0]
     sparse = isinstance(gradient, SparseGradient)
     parts = []
@@ -47,7 +50,7 @@ def gather_by_key(op: Forward) -> None:
 
 @family.differentiates("EnsureDense")
 def ensure_dense(op: Forward) -> None:
-    """The gradient passes, and where it is sparse it becomes dense."""
+    """Pass a dense gradient through; SparseToDense(indices, values, X) -> dX of a sparse one."""
     gradient = op.g_output[0]
     if isinstance(gradient, SparseGradient):
         op.emit("SparseToDense", [gradient.indices, gradient.values, op.x(0)], [op.dx(0)])

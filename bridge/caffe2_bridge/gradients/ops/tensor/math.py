@@ -1,4 +1,4 @@
-"""Functions of one operand, element by element."""
+"""Gradients of elementwise functions."""
 
 from __future__ import annotations
 
@@ -20,22 +20,23 @@ family.pattern("dY0 X1 -> dX0", SquareRootDivide="SquareRootDivide")
 
 @family.differentiates("Sqr")
 def square(op: Forward) -> None:
-    """The gradient of the output is scaled in place."""
+    """Emit dX = (2 dY) X; dY is scaled in place."""
     op.emit("Scale", [op.dy(0)], [op.dy(0)], scale=2.0)
     op.emit("Mul", [op.dy(0), op.x(0)], [op.dx(0)])
 
 
 @family.differentiates("Sqrt")
 def square_root(op: Forward) -> None:
+    """Emit dX = 0.5 dY / Y."""
     op.emit("Scale", [op.dy(0)], [op.dx(0)], scale=0.5)
     op.emit("Div", [op.dx(0), op.y(0)], [op.dx(0)])
 
 
 @family.differentiates("Pow", copies_arguments=False)
 def power(op: Forward) -> None:
-    """Of a constant exponent ``e``: ``x ** (e - 1) * dy * e``. Of a second operand: that, and ``log(x) * y * dy``.
+    """Emit dX = X ** (e - 1) * dY * e; for exponents that are an operand also de = log(X) * Y * dY.
 
-    Where the argument ``broadcast`` stands, even as 0, the second is summed to the exponents' shape.
+    If the argument ``broadcast`` is given, even as 0, de is summed to the shape of the exponents.
     """
     if "exponent" in op.args:
         exponent = op.args.number("exponent")
@@ -44,12 +45,12 @@ def power(op: Forward) -> None:
         elif exponent:
             op.emit("Pow", [op.y(0)], [op.dx(0)], exponent=(exponent - 1) / exponent)
         else:
-            raise op.error("it works in place with exponent 0, and its gradient needs the input")
+            raise op.error("the operator must not work in place with exponent 0: its gradient needs the input")
         op.emit("Mul", [op.dx(0), op.dy(0)], [op.dx(0)])
         op.emit("Scale", [op.dx(0)], [op.dx(0)], scale=exponent)
         return
     if op.in_place(0, 0) or op.in_place(1, 0):
-        raise op.error("it works in place, and its gradient needs the inputs")
+        raise op.error("the operator must not work in place: its gradient needs the inputs")
     x, exponents, dy, dx, gradient = op.x(0), op.x(1), op.dy(0), op.dx(0), op.dx(1)
     layout: dict[str, Value] = {
         "axis": op.args.integer("axis", default=-1),

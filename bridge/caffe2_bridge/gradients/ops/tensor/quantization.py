@@ -1,4 +1,4 @@
-"""Values that stand for learnt floats."""
+"""Gradient of the decoding of quantized values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ family = Family("quantization")
 
 @family.differentiates("QuantDecode")
 def decode(op: Forward) -> None:
-    """Inputs are a code book and any number of codes; the code book has the gradient."""
+    """QuantDecodeGradient(codebook, codes..., dY...) -> dcodebook."""
     outputs = range(len(op.outputs))
     op.emit("QuantDecodeGradient", [*op.inputs, *map(op.dy, outputs)], [op.dx(0)])

@@ -1,4 +1,4 @@
-"""Reductions over axes, and the largest values."""
+"""Gradients of reductions over axes, and of TopK."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ family.pattern("X1 Y1 dY0 -> dX0", "LengthsTopK")
 
 @family.differentiates("ReduceFrontWeightedSum")
 def reduce_front_weighted_sum(op: Forward) -> None:
-    """The gradient needs the input's shape, and no more of it."""
+    """ReduceFrontWeightedSumGradient(weights, dY, shape of X) -> dX."""
     dims = f"_{op.y(0)}_dims"
     op.emit("Shape", [op.x(0)], [dims])
     op.emit("ReduceFrontWeightedSumGradient", [op.x(1), op.dy(0), dims], [op.dx(0)])

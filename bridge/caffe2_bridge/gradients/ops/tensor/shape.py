@@ -1,4 +1,4 @@
-"""Shapes, layouts, parts of tensors and their concatenation."""
+"""Gradients of reshapes, transpositions, slices and concatenations."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ family.pattern("dY0 X1* -> dX0", "Tile")
 
 
 @family.differentiates("Slice")
-def part(op: Forward) -> None:
-    """Starts and ends are arguments, or operands both."""
+def slice_(op: Forward) -> None:
+    """SliceGradient(X, [starts, ends], dY) -> dX."""
     limits = [op.x(1), op.x(2)] if len(op.inputs) > 1 else []
     op.emit("SliceGradient", [op.x(0), *limits, op.dy(0)], [op.dx(0)])
 
 
 @family.differentiates("PrependDim", copies_arguments=False)
 def prepend_dim(op: Forward) -> None:
+    """MergeDim(dY) -> dX."""
     op.emit("MergeDim", [op.dy(0)], [op.dx(0)])
 
 
 @family.differentiates("Reshape", copies_arguments=False)
 def reshape(op: Forward) -> None:
-    """The second output of the forward operator is the shape before."""
+    """Reshape(dY, old_shape) -> dX; the old shape is the second output of the forward operator."""
     op.emit("Reshape", [op.dy(0), op.y(1)], [op.dx(0), f"_{op.dx(0)}_dims"])
 
 
 @family.differentiates("Transpose", copies_arguments=False)
 def transpose(op: Forward) -> None:
-    """The inverse permutation; without axes the order is reversed both ways."""
+    """Transpose(dY; axes=inverse permutation) -> dX; without axes both reverse the dims."""
     op.emit("Transpose", [op.dy(0)], [op.dx(0)])
     gradient = op.operators[-1]
     gradient.arg.extend(op.proto.arg)
@@ -44,18 +45,20 @@ def transpose(op: Forward) -> None:
         if arg.name == "axes":
             axes = list(arg.ints)
             if sorted(axes) != list(range(len(axes))):
-                raise op.error(f"axes {axes} are no permutation")
+                raise op.error(f"axes {axes} must be a permutation of 0 ... {len(axes) - 1}")
             arg.ints[:] = sorted(range(len(axes)), key=axes.__getitem__)
 
 
 @family.differentiates("Concat", "DepthConcat")
 def concat(op: Forward) -> None:
+    """Split(dY, split_info) -> dX..."""
     if op.has_dy(0):
         op.emit("Split", [op.dy(0), op.y(1)], [op.dx(index) for index in range(len(op.inputs))])
 
 
 @family.differentiates("DepthSplit", "Split", "SplitByLengths")
 def split(op: Forward) -> None:
+    """Concat(dY...) -> dX, split_info."""
     parts = [op.dy(index) for index in range(len(op.outputs)) if op.has_dy(index)]
     if parts:
         op.emit("Concat", parts, [op.dx(0), f"_{op.dx(0)}_dims"])

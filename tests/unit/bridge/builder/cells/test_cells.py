@@ -162,19 +162,25 @@ def refusals() -> dict[str, tuple[Any, str]]:
         "no_layers": (lambda: MultiRNNCell(cells=()), "at least one layer"),
         "residual_of_the_first": (
             lambda: MultiRNNCell(cells=(LSTM, GRU), residual_output_layers=(0,)),
-            "layer 0 of 2 cannot have its input added",
+            "must exclude layer 0 and be below 2, not 0",
         ),
-        "residual_of_none": (lambda: MultiRNNCell(cells=(LSTM,), residual_output_layers=(1,)), "layer 1 of 1 cannot"),
-        "ratio": (lambda: DropoutCell(cell=LSTM, ratio=1.0, is_test=False), "at least 0 and below 1, not 1.0"),
-        "no_steps": (lambda: UnrolledCell(cell=LSTM, steps=0), "at least one step, not 0"),
-        "states": (lambda: LSTM.apply_over_sequence(net, "x", None, ["h"]), "cell 'a' has 2 states, not 1"),
-        "states_of_a_step": (lambda: GRU.apply(net, "x", None, ["h", "c"], "t"), "cell 'b' has 1 states, not 2"),
-        "extra_for_gru": (lambda: GRU.step(net, with_extra), "a GRU cell takes no extra inputs"),
-        "extra_for_attention": (lambda: attention().step(net, with_extra), "an attention cell takes no extra inputs"),
-        "not_prepared": (lambda: attention().step(net, extra), "once its input is prepared"),
+        "residual_of_none": (
+            lambda: MultiRNNCell(cells=(LSTM,), residual_output_layers=(1,)),
+            "must exclude layer 0 and be below 1, not 1",
+        ),
+        "ratio": (lambda: DropoutCell(cell=LSTM, ratio=1.0, is_test=False), r"ratio must be in \[0, 1\), not 1.0"),
+        "no_steps": (lambda: UnrolledCell(cell=LSTM, steps=0), "steps must be at least 1, not 0"),
+        "states": (lambda: LSTM.apply_over_sequence(net, "x", None, ["h"]), "cell 'a' must get 2 states, not 1"),
+        "states_of_a_step": (lambda: GRU.apply(net, "x", None, ["h", "c"], "t"), "cell 'b' must get 1 states, not 2"),
+        "extra_for_gru": (lambda: GRU.step(net, with_extra), "a GRU cell must not have extra inputs"),
+        "extra_for_attention": (
+            lambda: attention().step(net, with_extra),
+            "an attention cell must not have extra inputs",
+        ),
+        "not_prepared": (lambda: attention().step(net, extra), "prepare_input must be called before step"),
         "no_gradient": (
             lambda: BasicRNNCell(name="r", input_size=1, hidden_size=1).apply_over_sequence(net, "x", "lengths"),
-            "r has no backward step: .*Add overwrote it; forward_only builds the net without one",
+            "r cannot be differentiated: .*Add overwrote it; .*; pass forward_only to omit its gradient",
         ),
     }
 
