@@ -1,4 +1,4 @@
-"""Types and symbolic shapes of emitted ONNX nodes, one node at a time, as ONNX's own inference gives them."""
+"""Infer the types and symbolic shapes of the outputs of a node, as ONNX's shape inference does."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from onnx import shape_inference
 
 from caffe2_frontend.interop.bodies import bodies
 
-# Shape tensors are short; what is larger is no shape and need not be handed to the inference.
+# Shape tensors are small: larger constants do not affect shapes and are not passed to the inference.
 _MAX_CONSTANT_ELEMENTS: Final = 64
 
-# Other types than integers say something of a shape to these alone; elsewhere they are weights, slow to read.
+# The only operators whose output shape depends on constants that are not integers; elsewhere these are weights.
 _SIZED_BY_NUMBERS: Final = frozenset(["Resize", "Range", "OneHot"])
 _INTEGERS: Final = frozenset([ir.DataType.INT64, ir.DataType.INT32])
 
-# Most nodes are of these kinds: they are inferred here, since ONNX's inference costs a round trip through protobuf.
+# The most frequent operators are inferred here: ONNX's inference costs a round trip through protobuf.
 _SAME_AS_INPUT: Final = frozenset(
     [
         "Relu",
@@ -54,7 +54,7 @@ _COMPARE: Final = frozenset(["Equal", "Less", "Greater", "LessOrEqual", "Greater
 
 
 class ShapeMismatchError(Exception):
-    """ONNX's inference refuses the operands of a node."""
+    """The operands of a node are incompatible."""
 
 
 @cache
@@ -63,11 +63,12 @@ def _schema(op_type: str, domain: str, opset: int) -> onnx.defs.OpSchema:
 
 
 def infer_outputs(node: ir.Node, opset: int) -> None:
-    """Set dtype and shape of the outputs of ``node`` as far as they follow from its inputs.
+    """Set the dtypes and shapes of the outputs of ``node`` as far as they follow from its inputs.
 
-    Nodes with bodies are left to who emits them: what they give follows from the bodies.
+    Nodes with bodies are skipped: the caller sets their outputs from the bodies.
 
-    Raises ShapeMismatchError where the operands cannot go together.
+    Raises:
+        ShapeMismatchError: the operands are incompatible.
     """
     first = node.inputs[0] if node.inputs else None
     if first is not None and node.domain == "":
@@ -89,7 +90,9 @@ def infer_outputs(node: ir.Node, opset: int) -> None:
 def _check_dtypes(node: ir.Node) -> None:
     a, b = (v.dtype if v is not None else None for v in node.inputs)
     if node.op_type != "Pow" and a is not None and b is not None and a != b:
-        raise ShapeMismatchError(f"{node.op_type}: operands are {a.name} and {b.name}")
+        raise ShapeMismatchError(
+            f"the operands of {node.op_type} must have one element type, not {a.name} and {b.name}"
+        )
 
 
 def _broadcast(node: ir.Node, shapes: list[ir.Shape | None]) -> ir.Shape | None:
@@ -104,7 +107,9 @@ def _broadcast(node: ir.Node, shapes: list[ir.Shape | None]) -> ir.Shape | None:
         here = [s[axis] for s in known if len(s) >= -axis]
         fixed = {d for d in here if isinstance(d, int) and d != 1}
         if len(fixed) > 1:
-            raise ShapeMismatchError(f"{node.op_type}: shapes {' and '.join(str(s) for s in known)} do not broadcast")
+            raise ShapeMismatchError(
+                f"the operands of {node.op_type} must broadcast, but have shapes {' and '.join(str(s) for s in known)}"
+            )
         symbols = {d for d in here if not isinstance(d, int)}
         if fixed:
             dims.append(fixed.pop())
@@ -129,7 +134,7 @@ def _infer_with_onnx(node: ir.Node, opset: int) -> None:
         proto.input.append(name)
         if value.type is not None:
             types[name] = _type_proto(value)
-        if value.const_value is not None and _tells_shape(node, value.const_value):
+        if value.const_value is not None and _affects_shape(node, value.const_value):
             tensor = ir.serde.serialize_tensor(value.const_value)
             tensor.name = name
             data[name] = tensor
@@ -151,8 +156,8 @@ def _infer_with_onnx(node: ir.Node, opset: int) -> None:
         value.shape = ir.serde.deserialize_type_proto_for_shape(inferred)
 
 
-def _tells_shape(node: ir.Node, constant: ir.TensorProtocol) -> bool:
-    """Whether ONNX's inference may need what a constant holds."""
+def _affects_shape(node: ir.Node, constant: ir.TensorProtocol) -> bool:
+    """Return whether ONNX's inference may depend on the contents of a constant."""
     if constant.size > _MAX_CONSTANT_ELEMENTS:
         return False
     return constant.dtype in _INTEGERS or node.op_type in _SIZED_BY_NUMBERS

@@ -20,16 +20,26 @@ from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.trace import Trace
-from caffe2_frontend.lowering.unsupported_ops import why_not
+from caffe2_frontend.lowering.unsupported_ops import unsupported_reason
 from caffe2_frontend.options import Recurrent
 
 
 @dataclass
 class Lowering:
-    """The state of one lowering: the converters, and what was found so far.
+    """The state of one lowering.
 
-    ``ranks_known``: the ranks of all inputs are known. Where one is not, which is a finding of its own, the operators
-    are converted for their other findings, and what they want to know of shapes is not reported.
+    Attributes:
+        converters: the converter of each operator type.
+        recurrent: the form of recurrent nets.
+        read: how often each blob is read.
+        ranks_known: whether the ranks of all inputs are known. If not, which is reported elsewhere, operators are
+            converted for their other diagnostics, and those about unknown shapes are suppressed.
+        findings: the diagnostics so far.
+        covered: the number of converted operators by type.
+        traces: the converted operators of the outermost net.
+        consulted: the values that the current converter read at conversion time, with their contents unless they are
+            constants.
+        measured: the values whose nodes the current converter inspected.
     """
 
     converters: Mapping[str, Converter]
@@ -45,24 +55,24 @@ class Lowering:
 
     @property
     def errors(self) -> int:
-        """How many of the findings are errors."""
+        """The number of errors among the diagnostics."""
         return sum(finding.severity is Severity.ERROR for finding in self.findings)
 
     def net(self, net: NetDef, scope: Scope, place: Location) -> None:
-        """Lower the operators of ``net`` into ``scope``; ``place`` is the net's own place."""
+        """Lower the operators of ``net`` into ``scope``; ``place`` is the location of the net."""
         self.ops(numbered(NetView(net)), scope, place)
 
     def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, place: Location) -> None:
-        """Lower operators in order, each with its index in the net that was given."""
+        """Lower operators in order, each with its index in the original net."""
         for index, view in ops:
             here = Location(place.net, index, view.type, view.name, place.path)
             self.op(view, scope, here)
 
     def op(self, view: OpView, scope: Scope, here: Location) -> None:
-        """Lower one operator; what keeps it from being converted becomes a finding and poisons its outputs."""
+        """Lower one operator. If it cannot be converted, report why and poison its outputs."""
         sound = self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
-            self._poison_made(view, scope)
+            self._poison_results(view, scope)
             if self._converter(view) is None:
                 self._report_unknown(view, here)
             self._report_unknown_inside(view, here)
@@ -79,10 +89,10 @@ class Lowering:
         else:
             self.covered[view.type] = self.covered.get(view.type, 0) + 1
             return
-        self._poison_made(view, scope)
+        self._poison_results(view, scope)
 
     def _check_blobs(self, view: OpView, scope: Scope, here: Location) -> bool:
-        """Whether all that the operator reads was written, and it writes each blob once; what is not so is reported."""
+        """Report inputs that are not defined and outputs that occur twice; return whether there are none."""
         undefined = [name for name in dict.fromkeys(view.inputs) if name and not scope.is_known(name)]
         for name in undefined:
             reason = (
@@ -97,8 +107,8 @@ class Lowering:
         return not undefined and not repeated
 
     @staticmethod
-    def _poison_made(view: OpView, scope: Scope) -> None:
-        """What a refused operator would have written has no value, whether it is declared or not."""
+    def _poison_results(view: OpView, scope: Scope) -> None:
+        """Poison all blobs that an unsupported operator would have written, declared or not."""
         for name in (*view.outputs, *_created(view)):
             scope.poison(name)
 
@@ -106,7 +116,7 @@ class Lowering:
         self.report("unknown-operator", _unknown(view.type), here, _unknown_hint(view.type))
 
     def _report_unknown_inside(self, view: OpView, here: Location) -> None:
-        """Report the operators without a conversion in bodies that were not lowered: all findings come at once."""
+        """Report the operators without a conversion in bodies that were not lowered, so that one run reports all."""
         reported = {finding.location for finding in self.findings}
         for argument, net in nets_run_by(view):
             for index, inner in numbered(NetView(net)):
@@ -123,7 +133,7 @@ class Lowering:
         if converter is None:
             raise UnsupportedError(_unknown(view.type), _unknown_hint(view.type), "unknown-operator")
         op = Op(view, scope, here, self)
-        is_traced = scope.outermost and not view.proto.domain  # ONNX operators come back as themselves without it
+        is_traced = scope.outermost and not view.proto.domain  # embedded ONNX operators are restored without a trace
         before = self._begin_trace(view, scope) if is_traced else None
         outputs = _as_tuple(converter(op))
         self._check_arguments(view, here)
@@ -137,7 +147,7 @@ class Lowering:
             self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
 
     def _check_arguments(self, view: OpView, here: Location) -> None:
-        """Refuse arguments that the converter did not read and Caffe2 reads; note those that Caffe2 ignores too."""
+        """Raise UnsupportedError for unread arguments that Caffe2 reads; report a note for those that it ignores."""
         ignored, unsupported = unread_arguments(view)
         if unsupported:
             names = ", ".join(map(repr, unsupported))
@@ -153,7 +163,7 @@ class Lowering:
                 self.report("ignored-argument", reason, here, severity=Severity.NOTE)
 
     def _begin_trace(self, view: OpView, scope: Scope) -> dict[str, Value | None] | None:
-        """The values of the blobs that an operator reads and may change; None where it changes none that it reads."""
+        """Return the values of the blobs that an operator reads; None if it cannot change any of them."""
         if self.consulted:
             self.consulted = {}
         if self.measured:
@@ -162,22 +172,22 @@ class Lowering:
             return None
         try:
             return {name: scope.find(name) for name in blobs_of(view.proto)[0]}
-        except ConversionError:  # a body that cannot be read: the converter says so
+        except ConversionError:  # a body cannot be read, which the converter reports
             return None
 
     def report(
         self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR
     ) -> None:
-        """Add a finding."""
+        """Report a diagnostic."""
         self.findings.append(Diagnostic(code, reason, here, severity, hint))
 
 
 def _created(view: OpView) -> tuple[str, ...]:
-    """The blobs that an operator with bodies creates without declaring them."""
+    """Return the blobs that an operator with bodies creates without listing them as outputs."""
     control = control_of(view)
     try:
         return () if control is None else control.creates
-    except ArgumentError:  # which was reported
+    except ArgumentError:  # which is reported already
         return ()
 
 
@@ -188,12 +198,12 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 
 
 def _unknown(op_type: str) -> str:
-    reason = why_not(op_type)
+    reason = unsupported_reason(op_type)
     return f"operator {op_type!r} has no conversion" + (f": {reason}" if reason else "")
 
 
 def _unknown_hint(op_type: str) -> str:
-    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]" if why_not(op_type) else ""
+    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]" if unsupported_reason(op_type) else ""
 
 
 def _input_hint(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The converter of ONNX operators that are embedded in a Caffe2 net."""
+"""Convert ONNX operators that are embedded in a Caffe2 net."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from caffe2_frontend.lowering.op import Op, Value
 
 
 def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
-    """Emit the ONNX node that an operator of an ONNX domain stands for, with its bodies."""
+    """Emit the ONNX node that an operator of an ONNX domain represents, with its bodies."""
     view = op.view
     args = {arg.name: arg for arg in view.proto.arg}
     view.args.ignore(*args)
     captured = view.args.texts(CAPTURED, ())
     count = len(view.inputs) - len(captured)
     if count < 0:
-        raise ArgumentError(f"{len(captured)} operands are captured, but only {len(view.inputs)} are given")
+        raise ArgumentError(f"the operator captures {len(captured)} operands, but has only {len(view.inputs)} inputs")
     inputs = [op.input(i) if name else None for i, name in enumerate(view.inputs[:count])]
     seen = {name: op.input(count + i) for i, name in enumerate(captured)}
     attributes = [_attribute(op, arg, seen) for name, arg in args.items() if not name.startswith(":")]
@@ -63,7 +63,7 @@ def _attribute(op: Op, arg: Argument, captured: Mapping[str, Value]) -> ir.Attr:
 
 
 def _graph(op: Op, net: NetDef, name: str, captured: Mapping[str, Value]) -> ir.Graph:
-    """A body. It sees its own inputs, and the captured values under the names in ``captured``."""
+    """Lower a body, which can read its own inputs and the captured values."""
     types = read_input_types(net)
     formals = []
     for blob in net.external_input:

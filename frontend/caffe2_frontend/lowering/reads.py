@@ -1,4 +1,4 @@
-"""Counts of how often blobs are read."""
+"""Count the reads of blobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def count_reads(net: NetDef) -> Counter[str]:
-    """How often each blob is read by the operators of a net, and of nets in it: as operand, or named in an argument."""
+    """Count how often each blob is read in a net and its sub-nets: as an input, or by name in an argument."""
     return Counter(_reads(net))
 
 

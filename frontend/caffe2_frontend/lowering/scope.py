@@ -1,4 +1,4 @@
-"""Where emitted nodes go: the graph under construction, and the blobs that are visible in it."""
+"""Scopes: graphs under construction, with their nodes and the blobs that are visible in them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.names import Names
 
-# Constants up to this size are shared between the operators that need the same one.
+# Equal constants up to this size are shared.
 _SHARED_CONSTANT_BYTES = 1024
 
 
 class Constants:
-    """The constants of a model: initializers of its main graph, visible in all bodies."""
+    """The constants of a model: initializers of its main graph, which are visible in all bodies."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -24,7 +24,7 @@ class Constants:
         self.values: list[ir.Value] = []
 
     def add(self, array: Array, base: str = "const") -> ir.Value:
-        """A constant that holds ``array``; strings are an array of objects (str)."""
+        """Return a constant with the values of ``array``; strings are an object array of str or bytes."""
         array = np.asarray(array)
         if array.dtype.kind in "OSU":
             return self.add_tensor(string_tensor(array), base)
@@ -38,7 +38,7 @@ class Constants:
         return value
 
     def add_tensor(self, tensor: ir.TensorProtocol, base: str, *, claimed: bool = False) -> ir.Value:
-        """A constant that holds a tensor, which may be lazy; ``claimed``: it is the value of the blob of that name."""
+        """Add a constant with a tensor, which may be lazy. With ``claimed``, its name is that of the blob ``base``."""
         value = ir.Value(
             name=self._names.claim(base) if claimed else self._names.fresh(base),
             type=ir.TensorType(tensor.dtype),
@@ -51,18 +51,29 @@ class Constants:
 
 
 def string_tensor(array: Array) -> ir.StringTensor:
-    """An ONNX string tensor of an array of str or bytes."""
+    """Make an ONNX string tensor from an array of str or bytes."""
     data = [v.encode() if isinstance(v, str) else bytes(v) for v in array.reshape(-1).tolist()]
     return ir.StringTensor(data, shape=ir.Shape(array.shape))
 
 
 @dataclass
 class Scope:
-    """One graph under construction: its nodes so far, and the values of the blobs written in it.
+    """A graph under construction.
 
-    A body's scope sees the blobs of the scope around it and writes its own. A blob whose operator was refused is
-    *poisoned*: what depends on it is not converted and not reported again. ``sizes`` says, for the name of a dim, which
-    input of the model has it as which axis.
+    The scope of a body can read the blobs of the enclosing scopes, and writes only its own. A blob whose operator is
+    not supported is *poisoned*: operators that depend on it are neither converted nor reported.
+
+    Attributes:
+        names: the names in use.
+        constants: the constants of the model.
+        opset: the ONNX opset.
+        parent: the enclosing scope.
+        outermost: whether this is the main graph.
+        sizes: for the name of a dim, an input of the model and the axis with that dim.
+        nodes: the nodes so far.
+        blobs: the value of each blob written in the scope; None for one that is not a tensor.
+        poisoned: the poisoned blobs.
+        unbound: the values that do not have the name of a blob yet.
     """
 
     names: Names
@@ -77,43 +88,43 @@ class Scope:
     unbound: set[ir.Value] = field(default_factory=set)
 
     def child(self, blobs: Mapping[str, ir.Value] | None = None, *, sealed: bool = False) -> Scope:
-        """The scope of a body. ``sealed``: it does not see the blobs around it."""
+        """Make the scope of a body; a ``sealed`` one cannot read the blobs of this scope."""
         parent = None if sealed else self
         return Scope(self.names, self.constants, self.opset, parent, sizes=self.sizes, blobs=dict(blobs or {}))
 
     def find(self, blob: str) -> ir.Value | None:
-        """The current value of a blob, looked up outwards; None where it was never written, or is no tensor."""
+        """Return the current value of a blob here or in an enclosing scope; None if it is undefined or not a tensor."""
         if blob in self.blobs:
             return self.blobs[blob]
         return None if self.parent is None else self.parent.find(blob)
 
     def is_known(self, blob: str) -> bool:
-        """Whether the blob exists here: as a tensor, as something else, or as what could not be converted."""
+        """Return whether a blob is defined: as a tensor, as something else, or poisoned."""
         if blob in self.blobs or blob in self.poisoned:
             return True
         return self.parent is not None and self.parent.is_known(blob)
 
     def is_opaque(self, blob: str) -> bool:
-        """Whether the blob exists but is no tensor, such as a stack of workspaces."""
+        """Return whether a blob is defined but not a tensor, such as a stack of workspaces."""
         if blob in self.blobs:
             return self.blobs[blob] is None
         return self.parent is not None and self.parent.is_opaque(blob)
 
     def is_poisoned(self, blob: str) -> bool:
-        """Whether the blob's current value could not be converted."""
+        """Return whether a blob is poisoned."""
         if blob in self.poisoned:
             return True
         return blob not in self.blobs and self.parent is not None and self.parent.is_poisoned(blob)
 
     def append(self, node: ir.Node, owner: str) -> None:
-        """Add a node; its outputs are named after the blob that it is emitted for, until they are bound to one."""
+        """Add a node. Its outputs are named after the blob ``owner`` until they are bound to a blob."""
         for value in node.outputs:
             value.name = self.names.fresh(f"{owner}/{node.op_type}")
             self.unbound.add(value)
         self.nodes.append(node)
 
     def bind(self, blob: str, value: ir.Value | None) -> None:
-        """The blob now has this value, or none that is a tensor. A value that is new takes the blob's name."""
+        """Set the value of a blob; None if it is not a tensor. An unbound value gets the blob's name."""
         if value is not None and value in self.unbound:
             self.unbound.remove(value)
             value.name = self.names.claim(blob) if self.outermost else self.names.fresh(blob)
@@ -121,10 +132,10 @@ class Scope:
         self.poisoned.discard(blob)
 
     def poison(self, blob: str) -> None:
-        """The blob has no value that could be converted."""
+        """Mark a blob as one that could not be converted."""
         self.poisoned.add(blob)
         self.blobs.pop(blob, None)
 
     def graph(self, inputs: Iterable[ir.Value], outputs: Iterable[ir.Value], name: str) -> ir.Graph:
-        """The finished graph."""
+        """Make the graph."""
         return ir.Graph(inputs=list(inputs), outputs=list(outputs), nodes=self.nodes, name=name)

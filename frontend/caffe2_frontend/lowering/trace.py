@@ -1,4 +1,4 @@
-"""What a lowering notes of the operators of the net: which values are their blobs', and what converters looked into."""
+"""Traces of a lowering: the values of blobs, and the values on whose contents conversions depend."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
-# Values are followed as operands of nodes outside of the graph, which are short: one is made anew with each change.
+# Values are tracked as inputs of nodes outside the graph, of this size each: replacing an input copies the tuple.
 _CHUNK: Final = 64
 
 
 @dataclass(slots=True)
 class Trace:
-    """One operator of the net.
+    """The trace of one operator of the net.
 
-    ``before`` holds the values that blobs had before it, where it is one that changes blobs. ``consulted`` are values
-    whose contents the conversion depends on, with the contents where they are no constant's; ``measured`` those at
-    whose nodes it looked.
+    Attributes:
+        op: the operator.
+        location: its location.
+        before: the values of blobs before the operator, if it may change them.
+        consulted: the values on whose contents the conversion depends, with the contents unless they are constants.
+        measured: the values whose nodes the conversion inspected.
     """
 
     op: OperatorDef
@@ -36,9 +39,12 @@ class Trace:
 
 @dataclass
 class Traces:
-    """The operators, in order, and the value of every blob, the last one where there are several.
+    """The traces of a net.
 
-    ``given`` are outputs of the graph that have a value of their own beside their blob's.
+    Attributes:
+        ops: the traces of its operators, in order.
+        blobs: the last value of each blob.
+        given: the outputs of the graph whose value is not that of their blob.
     """
 
     ops: list[Trace] = field(default_factory=list)
@@ -47,22 +53,25 @@ class Traces:
 
     @cached_property
     def writers(self) -> dict[str, Trace]:
-        """The last operator that declares to write each blob."""
+        """The last operator that lists each blob as an output."""
         return {blob: trace for trace in self.ops for blob in trace.op.output}
 
     @contextmanager
     def followed(self) -> Iterator[None]:
-        """While values take the place of others in the graph, they do here."""
+        """Track replacements: values that are replaced in the graph within the block are replaced in the traces too.
+
+        The values become inputs of temporary nodes, so that ``replace_all_uses_with`` updates them.
+        """
         bound = [self.blobs, self.given, *(trace.before for trace in self.ops if trace.before)]
         values = [*dict.fromkeys(value for blobs in bound for value in blobs.values() if value is not None)]
         nodes = [ir.Node("", "Trace", values[i : i + _CHUNK], num_outputs=0) for i in range(0, len(values), _CHUNK)]
         try:
             yield
         finally:
-            now = [value for node in nodes for value in node.inputs]
+            current = [value for node in nodes for value in node.inputs]
             for node in nodes:
                 node.resize_inputs(0)
-            changed = {old: new for old, new in zip(values, now, strict=True) if old is not new}
+            changed = {old: new for old, new in zip(values, current, strict=True) if old is not new}
             for blobs in bound if changed else ():
                 blobs.update({blob: changed[value] for blob, value in blobs.items() if value in changed})
             for trace in self.ops if changed else ():

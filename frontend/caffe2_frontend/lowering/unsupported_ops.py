@@ -1,4 +1,4 @@
-"""Operators of real Caffe2 that no ONNX operators can do, and why: the reasons that a refusal gives."""
+"""Operators of real Caffe2 that cannot be expressed in ONNX, with the reasons that diagnostics give."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _MAP = "a map is not a tensor"
 _INDEX = "an index from keys to numbers is not a tensor, and changes as it is used"
 _ATOMIC = "it is a variable that threads of one process share"
 _COUNTER = "a counter is not a tensor; plans that count are converted as a whole"
-_NETWORK = "it talks to other processes"
+_NETWORK = "it communicates with other processes"
 _STATISTICS = "it counts in a registry of the whole process"
 _CLOCK = "it reads a clock"
 _STATE = "it keeps a state from run to run that is not an output"
 _CODE = "it runs code that is not in the net"
 _PACKED = "the packed matrix is not a tensor"
-_ABORT = "it only ends the run"
+_ABORT = "its only effect is to abort the run"
 _MESSAGE = "its output is a serialized message"
-_ELSEWHERE = "real Caffe2 has it on other devices only, where its results cannot be compared"
+_OTHER_DEVICES = "real Caffe2 supports it on other devices only, so the conversion could not be verified"
 
 _TYPES: Final[Mapping[str, str]] = {
     _QUEUE: "CreateBlobsQueue CloseBlobsQueue EnqueueBlobs DequeueBlobs SafeEnqueueBlobs SafeDequeueBlobs "
@@ -45,19 +45,19 @@ _TYPES: Final[Mapping[str, str]] = {
     _PACKED: "FbFCPacked FbGemmPack FbGemmPackTranspose",
     _ABORT: "Assert Crash Fail LogFatal ThrowChildThreadException ThrowException",
     _MESSAGE: "HuffmanTreeHierarchy",
-    _ELSEWHERE: "FP16MomentumSGDUpdate FP32MomentumSGDUpdate MaxPoolWithIndex Recurrent RecurrentParamGet "
+    _OTHER_DEVICES: "FP16MomentumSGDUpdate FP32MomentumSGDUpdate MaxPoolWithIndex Recurrent RecurrentParamGet "
     "RecurrentParamSet SparseLengthsMax",
 }
 _REASONS: Final[Mapping[str, str]] = {op_type: reason for reason, types in _TYPES.items() for op_type in types.split()}
 
 
-def why_not(op_type: str) -> str:
-    """Why there is no conversion of an operator of real Caffe2; empty for one that it does not have."""
+def unsupported_reason(op_type: str) -> str:
+    """Return why an operator of real Caffe2 cannot be converted; empty if Caffe2 does not have it."""
     if "Gradient" in op_type or op_type.endswith("Grad"):
         return "it computes gradients, and training is not exported"
     return _REASONS.get(op_type, "")
 
 
 def reasons() -> Mapping[str, str]:
-    """The operators that are known not to convert, each with its reason."""
+    """Return the operators that cannot be converted, each with its reason."""
     return _REASONS

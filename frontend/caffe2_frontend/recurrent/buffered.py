@@ -1,7 +1,7 @@
 """The general form of RecurrentNetwork: a Loop that carries whole blobs, with links as views of their rows.
 
-This is the form for what passes more than one row from step to step: windows, several initial rows, links to blobs that
-are no states. A read sees the rows as they are when it happens, a write that is read in the same step among them.
+It is required if steps carry more than one row: windows, several initial rows, links to blobs that are not states. A
+read returns the current rows, including those that were written in the same step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from caffe2_frontend.lowering.scope import Scope
 
 @dataclass
 class _Views(Scope):
-    """The scope of the step net: linked blobs are rows of ``buffers``, the blobs around it that they are views of."""
+    """The scope of the step net, in which linked blobs are views of rows of the outer blobs, ``buffers``."""
 
     links: dict[str, Link] = field(default_factory=dict)
     buffers: dict[str, Value] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class _Views(Scope):
     time: Value | None = None
 
     def find(self, blob: str) -> Value | None:
-        """The current rows of the buffer, for a linked blob."""
+        """Return the value of a blob; for a linked blob the current rows of its buffer."""
         link = self.links.get(blob)
         if link is None or self.op is None or self.time is None:
             return super().find(blob)
@@ -40,32 +40,32 @@ class _Views(Scope):
         return self.seen[blob, buffer]
 
     def is_known(self, blob: str) -> bool:
-        """Whether the blob is known; linked blobs always are."""
+        """Return whether a blob is defined; linked blobs always are."""
         return blob in self.links or super().is_known(blob)
 
     def bind(self, blob: str, value: Value | None) -> None:
-        """Write rows of the buffer, for a linked blob."""
+        """Set the value of a blob; for a linked blob also write the rows of its buffer."""
         super().bind(blob, value)
         link = self.links.get(blob)
         if link is None or value is None or self.op is None or self.time is None:
             return
         buffer = self.buffers[link.external]
-        first = _moved(self.op, self.time, link.offset)
-        indices = [_moved(self.op, first, row) for row in range(link.window)]
-        places = unsqueeze(self.op, vector(self.op, indices), [1])
+        first = _offset(self.op, self.time, link.offset)
+        indices = [_offset(self.op, first, row) for row in range(link.window)]
+        positions = unsqueeze(self.op, vector(self.op, indices), [1])
         rows = reshape(self.op, value, [link.window, *sizes(self.op, buffer, 1)])
-        self.buffers[link.external] = self.op.emit("ScatterND", buffer, places, rows, shape=buffer.shape)
+        self.buffers[link.external] = self.op.emit("ScatterND", buffer, positions, rows, shape=buffer.shape)
 
     @staticmethod
     def _rows(op: Op, time: Value, link: Link, buffer: Value) -> Value:
-        first = _moved(op, time, link.offset)
-        last = _moved(op, first, link.window)
+        first = _offset(op, time, link.offset)
+        last = _offset(op, first, link.window)
         dims = None if buffer.shape is None else [link.window, *list(buffer.shape)[1:]]
         return op.emit("Slice", buffer, first, last, op.const([0], np.int64), shape=dims)
 
 
 def emit_buffered(op: Op, spec: RecurrentSpec) -> dict[str, Value]:
-    """Emit the Loop; the whole of each state, and of each other blob that is written through a link, after it."""
+    """Emit the Loop. Returns all rows of each state, and of each other linked blob that is written, after it."""
     first = op.input(0)
     steps, batch = size(op, first, 0), size(op, first, 1)
     initial = {state.blob: _state(op, op.input(state.initial), steps, batch) for state in spec.states}
@@ -92,15 +92,15 @@ def emit_buffered(op: Op, spec: RecurrentSpec) -> dict[str, Value]:
     return {**initial, **dict(zip(written, finals, strict=True))}
 
 
-def _moved(op: Op, place: Value, rows: int) -> Value:
-    return op.emit("Add", place, op.const([rows], np.int64)) if rows else place
+def _offset(op: Op, index: Value, rows: int) -> Value:
+    return op.emit("Add", index, op.const([rows], np.int64)) if rows else index
 
 
 def _state(op: Op, value: Value, steps: int | Value, batch: int | Value) -> Value:
-    """A state of L + T rows: its initial rows, then zeros that the steps write over."""
+    """Emit a state of L + T rows: its initial rows, then zeros, which the steps overwrite."""
     rank = op.rank(value)
     if not 1 <= rank <= 3:
-        op.unsupported(f"an initial state has rank 1 to 3, not {rank}", code="invalid-operands")
+        op.unsupported(f"an initial state must have rank 1 to 3, not {rank}", code="invalid-operands")
     width = size(op, value, -1)
     if rank == 1:
         value = op.emit("Expand", value, vector(op, [1, batch, width]))

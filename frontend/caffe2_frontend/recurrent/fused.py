@@ -1,4 +1,4 @@
-"""Emission of a recognized cell as ONNX's LSTM, GRU or RNN operator."""
+"""Emit a recognized cell as ONNX's LSTM, GRU or RNN operator."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from caffe2_frontend.recurrent.match import Affine, Cell, Columns, NoMatchError
 
 @dataclass(frozen=True)
 class Projection:
-    """The input of a fused operator: X, [T, N, I], each gate's columns of the matrix that it is multiplied by, biases.
+    """The input of a fused operator, X [T, N, I], and its projection to the gates.
 
-    X is the sum of ``sequences``: values, or rows of other cells' outputs, which are emitted first. ``columns`` is None
-    where X is what the gates add: the matrix is then the identity.
+    Attributes:
+        sequences: X is their sum: values, or rows that stand for the outputs of other cells, which are emitted first.
+        columns: the columns of the weight matrix of each gate; None if the gates add X itself: the matrix is then the
+            identity.
+        biases: the biases of each gate.
     """
 
     sequences: tuple[Value, ...]
@@ -31,23 +34,23 @@ class Projection:
 
 @dataclass(frozen=True)
 class Fused:
-    """A state after the fused operator: the rows of all steps (None where ONNX does not give them), and the last."""
+    """A state after the fused operator: the rows of all steps (None if ONNX does not output them), and the last one."""
 
     steps: Value | None
     last: Value
 
 
 def hidden_size(cell: Cell) -> int:
-    """The number of features of the state. Raises NoMatchError where it is not static: ONNX requires an attribute."""
+    """Return the number of features of the state. Raises NoMatchError if it is not static."""
     matrix = cell.gates[0].recurrent.value
     width = matrix.shape[0] if matrix.shape is not None else None
     if not isinstance(width, int):
-        raise NoMatchError("the hidden size is not known: ONNX's recurrent operators need it as a number")
+        raise NoMatchError("the hidden size must be static: it is an attribute of ONNX's recurrent operators")
     return width
 
 
 def projection(body: Body, cell: Cell) -> Projection:
-    """The common input of the gates. Raises NoMatchError where they have different inputs."""
+    """Return the common input of the gates. Raises NoMatchError if they have different inputs."""
     gates = cell.gates
     sequence = dict(zip(body.rows, body.sequences, strict=True))
     biases = tuple(gate.biases for gate in gates)
@@ -61,30 +64,31 @@ def projection(body: Body, cell: Cell) -> Projection:
         values = {gate.rows[0].value for gate in gates}
         if len(values) == 1:
             row = values.pop()
-            return _before_the_loop(sequence.get(row, row), gates, biases)
-    raise NoMatchError("the gates take their input from several sequences, or in several ways")
+            return _hoisted_projection(sequence.get(row, row), gates, biases)
+    raise NoMatchError("the gates must read one sequence in the same way")
 
 
-def _before_the_loop(
+def _hoisted_projection(
     gates_input: Value, gates: Sequence[Affine], biases: tuple[tuple[Columns, ...], ...]
 ) -> Projection:
-    """The operand of the matrix product before the loop that computes the sequence, or the sequence itself."""
+    """Undo the hoisting of the input's product out of the loop: return its operand, or the sequence itself if none."""
     parts = [gate.rows[0].part for gate in gates]
     product, bias = _added_bias(gates_input)
     node = product.producer()
     if node is None or node.op_type != "MatMul":
         if any(width != Fraction(1, len(parts)) for width in (b - a for a, b in parts)):
-            raise NoMatchError("the gates use parts of the input that overlap or leave some of it out")
+            raise NoMatchError("the gates must use equal parts of the input that neither overlap nor omit elements")
         return Projection((gates_input,), None, biases)
     x, matrix = node.inputs
     if x is None or matrix is None or matrix.shape is None or len(matrix.shape) != 2:
-        raise NoMatchError("the input's projection is no product with a matrix")
+        raise NoMatchError("the input must be projected by a product with a matrix")
     if bias is not None:
         biases = tuple((*own, Columns(bias, part)) for own, part in zip(biases, parts, strict=True))
     return Projection((x,), tuple(Columns(matrix, part) for part in parts), biases)
 
 
 def _added_bias(value: Value) -> tuple[Value, Value | None]:
+    """Split the addition of a vector off a value; None if there is not one."""
     node = value.producer()
     if node is None or node.op_type != "Add":
         return value, None
@@ -97,9 +101,18 @@ def _added_bias(value: Value) -> tuple[Value, Value | None]:
 def emit_fused(
     op: Op, body: Body, cell: Cell, source: Projection, outputs: Mapping[Value, Value], steps: Size
 ) -> dict[int, Fused]:
-    """Emit the operator; what becomes of the cell's states, by their position among the body's.
+    """Emit the fused operator of a cell.
 
-    ``outputs`` are the steps of the cells emitted before, [T, N, D], by the row that stands for them.
+    Args:
+        op: the operator under conversion.
+        body: the body of the loop that it replaces.
+        cell: the cell.
+        source: the cell's input.
+        outputs: the outputs [T, N, D] of the cells that are already emitted, by the row that stands for each.
+        steps: T.
+
+    Returns:
+        The cell's states, by their index among the states of the body.
     """
     width = hidden_size(cell)
     x, *others = (outputs.get(sequence, sequence) for sequence in source.sequences)
@@ -113,7 +126,7 @@ def emit_fused(
     bias = _biases(op, cell, source, width)
     initial = [body.initial[i] for i in cell.states]
     lengths = None if cell.lengths is None else _clipped(op, cell.lengths, steps)
-    # onnxruntime's GRU aborts the process on a sequence of no steps, unless it is given lengths.
+    # Without sequence lengths, onnxruntime's GRU aborts the process on a sequence without steps.
     given = _all_steps(op, initial[0], steps) if lengths is None and cell.kind == "GRU" else lengths
     emitted = op.emit(
         cell.kind,
@@ -142,11 +155,11 @@ def _with_padding(
     lengths: Value | None,
     steps: Size,
 ) -> list[Fused]:
-    """The states as Caffe2 leaves them in rows shorter than the sequence.
+    """Set the states after the end of sequences that are shorter than T as Caffe2 does.
 
-    ONNX gives zeros past a row's length, and as final state the one at its length. With ``drop`` Caffe2 gives zeros
-    too, and the final state is zero as well. Without it the last state is repeated. After no steps at all the final
-    state is the initial one.
+    ONNX outputs zeros after the end of a sequence, and the state at its end as the final state. Caffe2 outputs zeros
+    with ``drop``, also as the final state, and repeats the last state otherwise. Without any steps, the final state is
+    the initial one.
     """
     if lengths is None:
         lasts = [_unless_empty(op, steps, final, start) for final, start in zip(finals, initial, strict=True)]
@@ -164,7 +177,7 @@ def _with_padding(
 
 
 def _unless_empty(op: Op, steps: Size, final: Value, start: Value) -> Value:
-    """The final state; the initial one if there are no steps, for which onnxruntime returns zeros."""
+    """Select the final state, or the initial one if T is 0, for which onnxruntime outputs zeros."""
     if isinstance(steps, int):
         return final if steps else start
     return op.emit("Where", op.emit("Greater", steps, op.const([0], np.int64)), final, start)
@@ -177,31 +190,32 @@ def _steps_int32(op: Op, steps: Size) -> Value:
 
 
 def _clipped(op: Op, lengths: Value, steps: Size) -> Value:
-    """Lengths clipped to [0, T], as ONNX requires; Caffe2 treats longer and negative lengths as the clipped ones."""
+    """Clip lengths to [0, T], as ONNX requires; Caffe2 treats other lengths like the clipped ones."""
     lengths = op.emit("Cast", lengths, to=int(ir.DataType.INT32)) if op.dtype(lengths) != ir.DataType.INT32 else lengths
     return op.emit("Min", op.emit("Max", lengths, op.const(0, np.int32)), _steps_int32(op, steps))
 
 
 def _all_steps(op: Op, state: Value, steps: Size) -> Value:
-    """T for each element of the batch, int32 [N]."""
+    """Repeat T for each element of the batch, int32 [N]."""
     return op.emit("Expand", _steps_int32(op, steps), size_vector(op, state, 1))
 
 
 def _stack_columns(op: Op, columns: Sequence[Columns]) -> Value:
-    """The columns of all gates, transposed and concatenated along axis 0."""
+    """Transpose the columns of all gates and concatenate them along axis 0."""
     return _stack(op, [Columns(transpose_matrix(op, c.value), c.part) for c in columns])
 
 
 def _stack(op: Op, parts: Sequence[Columns]) -> Value:
-    """Ranges of the first axis, concatenated along it."""
+    """Concatenate ranges of axis 0; the value itself if they are all of it, in order."""
     first = parts[0].value
-    if all(p.value is first for p in parts) and _tile(parts):
+    if all(p.value is first for p in parts) and _are_contiguous(parts):
         return first
     pieces = [_piece(op, part) for part in parts]
     return pieces[0] if len(pieces) == 1 else op.emit("Concat", *pieces, axis=0)
 
 
-def _tile(parts: Sequence[Columns]) -> bool:
+def _are_contiguous(parts: Sequence[Columns]) -> bool:
+    """Return whether ranges follow one another from the start to the end of the axis."""
     ends = [Fraction(0), *(p.part[1] for p in parts)]
     return [p.part[0] for p in parts] == ends[:-1] and ends[-1] == 1
 
@@ -212,21 +226,21 @@ def _piece(op: Op, part: Columns) -> Value:
         return part.value
     count = 1 / (end - start)
     if count.denominator != 1 or (start * count).denominator != 1:
-        raise NoMatchError("a gate uses an uneven part of a matrix")
+        raise NoMatchError("each gate must use one of several equal parts of a matrix")
     pieces = op.emit("Split", part.value, axis=0, num_outputs=int(count), outputs=int(count))
     assert isinstance(pieces, tuple)
     return pieces[int(start * count)]
 
 
 def _identity(op: Op, x: Value, rows: Sequence[Columns]) -> Value:
-    """The matrix that picks the gates' parts of the input in order."""
+    """Emit the matrix that selects the gates' parts of the input in order."""
     width = size(op, x, -1)
     square = op.emit("ConstantOfShape", vector(op, [width, width]), value=ir.tensor(np.zeros(1, np.float32)))
     return _stack(op, [Columns(op.emit("EyeLike", square), row.part) for row in rows])
 
 
 def _biases(op: Op, cell: Cell, source: Projection, width: int) -> Value:
-    """Biases of the input products, then of the recurrent products."""
+    """Concatenate the biases of the input products and of the recurrent products."""
     zero = op.const(np.zeros(width, np.float32))
     inputs = [_bias(op, biases, gate.constant, zero) for gate, biases in zip(cell.gates, source.biases, strict=True)]
     recurrent = [_bias(op, gate.recurrent_biases, 0.0, zero) for gate in cell.gates]

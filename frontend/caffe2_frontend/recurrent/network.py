@@ -1,4 +1,4 @@
-"""The converter of RecurrentNetwork."""
+"""Convert RecurrentNetwork."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
-from caffe2_frontend.recurrent.step_body import Rows, why_not_rowwise
+from caffe2_frontend.recurrent.step_body import Rows, buffer_reason
 from caffe2_frontend.recurrent.unbuffered import emit_rowwise
 
 family = Family("recurrent")
@@ -32,7 +32,7 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 
 
 def _is_compared_with_time(op: OpView, name: str) -> bool:
-    """Whether the step net compares a blob with the number of the step, as it does with sequence lengths."""
+    """Return whether the step net compares a blob with the step index, as it does with sequence lengths."""
     control = RecurrentNetwork(op)
     times = {control.timestep}
     for inner in NetView(control.step_net).ops:
@@ -54,7 +54,7 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     if not any(op.lowering.read[scratch.blob] for scratch in spec.scratches):
         spec = spec.without_scratches()
     form = op.lowering.recurrent
-    reason = why_not_rowwise(spec)
+    reason = buffer_reason(spec)
     if reason is None:
         _bind_rows(op, spec, emit_rowwise(op, spec, form))
     elif form in ("auto", "loop"):
@@ -63,8 +63,8 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     else:
         hint = "choose another form: --recurrent auto|loop, or recurrent='auto'"
         op.unsupported(f"the net cannot have the form {form!r}: {reason}", hint)
-    made = {*control.creates}
-    return tuple(op.scope.blobs.get(name) if name in made else None for name in op.view.outputs)
+    bound = {*control.creates}
+    return tuple(op.scope.blobs.get(name) if name in bound else None for name in op.view.outputs)
 
 
 def _bind_rows(op: Op, spec: RecurrentSpec, rows: dict[str, Rows]) -> None:
@@ -83,12 +83,12 @@ def _bind_buffers(op: Op, spec: RecurrentSpec, buffers: dict[str, Value]) -> Non
 
 def _source(op: Op, states: dict[str, T], alias: Alias) -> T:
     if alias.source not in states:
-        op.unsupported(f"alias {alias.blob!r} is of {alias.source!r}, which is not a state", code="invalid-argument")
+        op.unsupported(f"alias {alias.blob!r} must refer to a state, not {alias.source!r}", code="invalid-argument")
     return states[alias.source]
 
 
 def _from(op: Op, rows: Rows, offset: int) -> Value | None:
-    """The rows of a state from ``offset`` on; a negative one counts from the end. None if they are not read."""
+    """Return the rows of a state from ``offset`` on, counted from the end if negative; None if they are not read."""
     if offset == -1:
         return rows.last
     if offset == 1 or rows.steps is None:

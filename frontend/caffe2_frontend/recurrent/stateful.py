@@ -1,4 +1,4 @@
-"""Streaming: the states of recurrent nets as inputs and outputs, so that a caller can carry them from call to call."""
+"""Find the recurrent states that become inputs and outputs of a stateful export, to be carried between calls."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_frontend.interop.types import TensorInfo
 
-# Where an exported model says which output goes into which input of the next call: JSON, input name to output name.
+# The metadata key of the mapping from each state input to the output that is its value in the next call, as JSON.
 STATES_KEY: Final = "caffe2.states"
 
 
 class NoStatesError(BridgeError):
-    """A net has no recurrent states that could be carried from call to call."""
+    """A net does not have recurrent states that could be carried between calls."""
 
 
 @dataclass(frozen=True)
 class CarriedState:
-    """A state: the blob of its initial value, the blob of its last row, and its number of features if that is known."""
+    """A state: the blob of its initial value, that of its last row, and the number of features (None if unknown)."""
 
     initial: str
     last: str
@@ -31,23 +31,23 @@ class CarriedState:
 
     @property
     def info(self) -> TensorInfo:
-        """The initial value as an input: one row, [1, N, D]."""
+        """Type and shape of the initial value as an input: one row, [1, N, D]."""
         return TensorInfo(ir.DataType.FLOAT, (1, None, self.features))
 
 
 def carried_states(model: Model) -> list[CarriedState]:
-    """The states of a net's RecurrentNetworks whose initial value is an input or a parameter of the net.
+    """Return the states of a net's RecurrentNetworks whose initial value is an input or a parameter of the net.
 
-    Raises NoStatesError where there are none.
+    Raises NoStatesError if it does not have any.
     """
     net = NetView(model.predict_net)
-    made = {name for op in net.ops for name in op.outputs}
+    written = {name for op in net.ops for name in op.outputs}
     states = [
         state
         for op in net.ops
         if op.type == "RecurrentNetwork"
         for state in _states(op, model)
-        if state.initial not in made
+        if state.initial not in written
     ]
     if not states:
         raise NoStatesError("the net has no recurrent state whose initial value is an input or a parameter")

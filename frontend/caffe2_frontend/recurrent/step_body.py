@@ -1,4 +1,4 @@
-"""Initial states, input sequences and the lowered step net, which Scan and Loop share."""
+"""Emit what Scan and Loop share: initial states, input sequences and the step net."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from caffe2_frontend.lowering.op import Op, Value
 class Rows:
     """A state after the loop: its initial row [1, N, D], the rows of all steps [T, N, D], the last row [1, N, D].
 
-    ``steps`` is None where nothing reads them, and the loop's form does not give them.
+    ``steps`` is None if they are not read, or the form of the loop does not compute them.
     """
 
     initial: Value
@@ -29,15 +29,15 @@ class Rows:
 
 @dataclass(frozen=True)
 class Operands:
-    """The operands of a loop: the initial row of each state, and the sequences that it iterates over, by name."""
+    """The operands of a loop: the initial row of each state, the sequences, and the number of steps."""
 
     initial: dict[str, Value]
     sequences: dict[str, Value]
     steps: Size
 
 
-def why_not_rowwise(spec: RecurrentSpec) -> str | None:
-    """The reason why one row of each state per step does not suffice; None if it does."""
+def buffer_reason(spec: RecurrentSpec) -> str | None:
+    """Return why a loop must carry more than one row of each state; None if one row suffices."""
     states = {state.blob for state in spec.states}
     for link in spec.links:
         if link.window != 1:
@@ -46,7 +46,7 @@ def why_not_rowwise(spec: RecurrentSpec) -> str | None:
             return f"link {link.internal!r} has the negative offset {link.offset}"
     for link in spec.writes():
         if link.external not in states:
-            return f"link {link.internal!r} writes to {link.external!r}, which is no state"
+            return f"link {link.internal!r} writes to {link.external!r}, which is not a state"
         if link.offset != 1:
             return f"link {link.internal!r} writes its state at offset {link.offset}"
     for link in spec.reads():
@@ -56,10 +56,12 @@ def why_not_rowwise(spec: RecurrentSpec) -> str | None:
 
 
 def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
-    """Initial states as rows, and the input sequences, from the operator's operands and the blobs it links to."""
+    """Emit the initial states as rows, and the sequences, from the operands and the linked blobs."""
     first = op.input(0)
     if op.rank(first) < 2:
-        op.unsupported(f"the input sequence has rank {op.rank(first)}, not T x N x ...", code="invalid-operands")
+        op.unsupported(
+            f"the input sequence must have rank 2 or more, [T, N, ...], not {op.rank(first)}", code="invalid-operands"
+        )
     steps, batch = size(op, first, 0), size(op, first, 1)
     initial = {state.blob: initial_row(op, op.input(state.initial), batch) for state in spec.states}
     sequences = {link.internal: _sequence(op, link, steps) for link in spec.reads() if link.external not in initial}
@@ -69,10 +71,16 @@ def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
 
 
 def lower_step(op: Op, spec: RecurrentSpec, rows: Mapping[str, Value], slices: Mapping[str, Value]) -> list[Value]:
-    """Lower the step net into a body; the value of each state after the step.
+    """Lower the step net into a body.
 
-    ``op`` emits into the body; ``rows`` are the states before the step, [1, N, D], ``slices`` what the step sees of
-    each sequence, [N, ...].
+    Args:
+        op: the operator inside the body.
+        spec: the recurrent net.
+        rows: the states before the step, [1, N, D].
+        slices: the row of each sequence at the step, [N, ...].
+
+    Returns:
+        The states after the step.
     """
     for link in spec.reads():
         if link.external in rows:
@@ -86,21 +94,21 @@ def lower_step(op: Op, spec: RecurrentSpec, rows: Mapping[str, Value], slices: M
         internal = writers.get(state.blob)
         value: Value | None = rows[state.blob] if internal is None else op.scope.blobs.get(internal)
         if value is None:
-            op.unsupported(f"state {state.blob!r} is linked to {internal!r}, which is no tensor", code="no-tensor")
+            op.unsupported(f"state {state.blob!r} is linked to {internal!r}, which is not a tensor", code="no-tensor")
         after.append(_as_row(op, value, rows[state.blob]))
     return after
 
 
 def _as_row(op: Op, value: Value, row: Value) -> Value:
-    """What is written through a link fills the state's row, whatever its own shape."""
+    """Reshape a value to a row of its state: in Caffe2 a link copies elements, regardless of their shape."""
     return value if op.rank(value) == op.rank(row) else op.emit("Reshape", value, op.emit("Shape", row))
 
 
 def initial_row(op: Op, value: Value, batch: Size) -> Value:
-    """An initial state as [1, N, D]: a vector is every batch element's, a matrix is the row itself."""
+    """Convert an initial state to [1, N, D]: [D] is repeated for each batch element, [N, D] is one row."""
     rank = op.rank(value)
     if not 1 <= rank <= 3:
-        op.unsupported(f"an initial state has rank 1 to 3, not {rank}", code="invalid-operands")
+        op.unsupported(f"an initial state must have rank 1 to 3, not {rank}", code="invalid-operands")
     if rank == 1:
         shape = [1, batch if isinstance(batch, int) else None, op.shape(value)[0]]
         return op.emit("Expand", value, vector(op, [1, batch, size(op, value, 0)]), shape=shape)
@@ -108,12 +116,12 @@ def initial_row(op: Op, value: Value, batch: Size) -> Value:
         return unsqueeze(op, value, [0])
     rows = op.static_dim(value, 0)
     if rows is not None and rows != 1:
-        op.unsupported(f"an initial state of {rows} rows")
+        op.unsupported(f"an initial state must have one row, not {rows}")
     return value
 
 
 def _sequence(op: Op, link: Link, steps: Size) -> Value:
-    """The rows of an outer blob that a link passes: row t + offset at step t."""
+    """Slice the rows of an outer blob that a link reads: row t + offset at step t."""
     value = op.scope.find(link.external)
     if value is None:
         op.unsupported(f"link {link.internal!r} reads {link.external!r}, which has no value", code="undefined-blob")
@@ -128,7 +136,7 @@ def _sequence(op: Op, link: Link, steps: Size) -> Value:
 
 
 def _timesteps(op: Op, steps: Size) -> Value:
-    """0 ... T - 1, int32."""
+    """Emit 0 ... T - 1, int32."""
     if isinstance(steps, int):
         return op.const(np.arange(steps), np.int32)
     limit = op.emit("Cast", op.emit("Squeeze", steps), to=int(ir.DataType.INT32))
@@ -136,7 +144,7 @@ def _timesteps(op: Op, steps: Size) -> Value:
 
 
 def _reads(net: NetDef, name: str) -> bool:
-    """Whether an operator of the net, or of a net inside it, reads a blob."""
+    """Return whether an operator of the net or its sub-nets reads a blob."""
     return any(
         name in op.inputs or any(_reads(arg.n, name) for arg in op.proto.arg if arg.HasField("n"))
         for op in NetView(net).ops

@@ -1,4 +1,4 @@
-"""RecurrentNetwork where one row of each state goes from step to step: a fused operator, a Scan or a Loop."""
+"""Convert RecurrentNetworks that carry one row of each state: to a fused operator, a Scan or a Loop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read
 
 
 def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows]:
-    """Emit the recurrent net in the given form; the rows of each state, by its blob."""
+    """Emit the recurrent net in the given form. Returns the rows of each state, by its blob."""
     operands = read_operands(op, spec)
 
     def step(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
@@ -33,7 +33,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows
         )
         return after, [squeeze(inside, after[i], [0]) for i in stacked]
 
-    # A body's results that nobody reads are computed all the same.
+    # A body computes all its results, so those that are not read are omitted.
     stacked = [i for i, state in enumerate(spec.states) if _steps_are_read(op, spec, state)]
     body = build_body(op, list(operands.initial.values()), list(operands.sequences.values()), step)
     hoist_invariants(op, body)
@@ -59,7 +59,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows
 def _guarded(
     op: Op, body: Body, stacked: Sequence[int], steps: Size, form: Recurrent
 ) -> tuple[list[Value], list[Value]]:
-    """The loop; around it a branch for sequences of no steps: Scan takes none, and Loop forgets their shape."""
+    """Emit the loop, in a branch that skips it if T is 0: Scan requires a step, and Loop loses the shape of results."""
 
     def run(inside: Op) -> list[Value]:
         last, rows = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
@@ -81,9 +81,11 @@ def _guarded(
 
 
 def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Recurrent) -> dict[str, Rows]:
-    """Emit fused operators. Raises NoMatchError, with nothing emitted, where none computes what the net does.
+    """Emit fused operators.
 
-    In the form ``auto`` also where one does, and is known to be slow.
+    Raises:
+        NoMatchError: the cells are not equivalent to fused operators, or, in the form ``auto``, these are known to be
+            slow. Nothing was emitted.
     """
     times = frozenset(row for row, name in zip(body.rows, operands.sequences, strict=True) if name == spec.timestep)
     reading = Reading(op, body, times)
@@ -91,7 +93,7 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
     cells = match_cells(reading)
     sources = [projection(body, cell) for cell in cells]
     if form == "auto" and any(cell.kind == "RNN" for cell in cells):
-        raise NoMatchError("it is an RNN, whose operator is two to four times slower than a Scan in onnxruntime")
+        raise NoMatchError("onnxruntime runs RNN two to four times slower than a Scan")
     for cell in cells:
         hidden_size(cell)
         _check_wanted(op, spec, cell)
@@ -110,13 +112,13 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
 
 
 def _check_wanted(op: Op, spec: RecurrentSpec, cell: Cell) -> None:
-    """ONNX's LSTM does not give the cell state of every step."""
+    """Raise NoMatchError if the cell state of every step is read, which ONNX's LSTM does not output."""
     wanted = [state.blob for state in (spec.states[i] for i in cell.states[1:]) if _steps_are_read(op, spec, state)]
     if wanted:
-        raise NoMatchError(f"the cell state of every step ({wanted[0]!r}) is read, which ONNX's LSTM does not give")
+        raise NoMatchError(f"the cell state of every step ({wanted[0]!r}) is read, which ONNX's LSTM does not output")
 
 
 def _steps_are_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
-    """Whether anything reads more of a state than its last row."""
+    """Return whether more of a state than its last row is read."""
     aliases = (alias.blob for alias in spec.aliases if alias.source == state.blob and alias.offset != -1)
     return any(op.is_read(name) for name in (state.blob, *aliases))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caffe2_frontend.lowering.unsupported_ops import reasons, why_not
+from caffe2_frontend.lowering.unsupported_ops import reasons, unsupported_reason
 from caffe2_frontend.ops import converters
 
 
@@ -12,6 +12,6 @@ def test_no_operator_has_both_a_converter_and_a_reason() -> None:
 
 def test_every_reason_is_a_property_of_the_operator() -> None:
     assert all(reason[0].islower() and "yet" not in reason for reason in reasons().values())
-    assert why_not("CreateDB").startswith("it reads or writes a database")
-    assert "gradients" in why_not("ConvGradient")
-    assert why_not("NoSuchOperator") == ""
+    assert unsupported_reason("CreateDB").startswith("it reads or writes a database")
+    assert "gradients" in unsupported_reason("ConvGradient")
+    assert unsupported_reason("NoSuchOperator") == ""
