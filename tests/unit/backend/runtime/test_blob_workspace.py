@@ -248,7 +248,7 @@ def test_a_refused_net_says_why() -> None:
 
 def test_a_bad_fill_says_where() -> None:
     fill = operator("GivenTensorFill", [], ["w"], shape=[3], values=[1.0])
-    with pytest.raises(RunError, match=r"init\[0\] GivenTensorFill: the shape \[3\]"):
+    with pytest.raises(RunError, match=r"init\[0\] GivenTensorFill: shape \[3\]"):
         Workspace().run_net_once(NetDef(name="init", op=[fill]))
 
 
