@@ -48,9 +48,11 @@ def select(refs: Sequence[CaseRef], groups: Sequence[str], *, gradients: bool, s
     return chosen
 
 
-def make_tasks(refs: Sequence[CaseRef], executor: str, forms: Sequence[RecurrentForm]) -> list[Task]:
+def make_tasks(
+    refs: Sequence[CaseRef], executor: str, forms: Sequence[RecurrentForm], opset: int | None = None
+) -> list[Task]:
     """One task a case; models, which hold the recurrent nets, once for each recurrent form."""
-    return [Task(ref, executor, form) for form in forms for ref in refs if form == forms[0] or ref.kind != "op"]
+    return [Task(ref, executor, form, opset) for form in forms for ref in refs if form == forms[0] or ref.kind != "op"]
 
 
 @click.command()
@@ -65,6 +67,7 @@ def make_tasks(refs: Sequence[CaseRef], executor: str, forms: Sequence[Recurrent
     show_default=True,
     help="Form of recurrent nets; may be repeated.",
 )
+@click.option("--opset", type=int, help="The opset of the exports; their default where it is not given.")
 @click.option("--gradients", is_flag=True, help="Include gradient operators that have no converter, and nets of them.")
 @click.option("--sample", type=click.IntRange(1), default=1, metavar="N", help="Only every Nth case of each type.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Worker processes.")
@@ -78,6 +81,7 @@ def main(
     types: str,
     executor: str,
     recurrent: tuple[RecurrentForm, ...],
+    opset: int | None,
     gradients: bool,
     sample: int,
     jobs: int,
@@ -96,7 +100,7 @@ def main(
         return
     groups = [name for name in types.split(",") if name]
     partial = bool(groups) or sample > 1 or corpus.resolve() != GOLDEN
-    if write_baseline and (partial or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
+    if write_baseline and (partial or opset or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
         raise click.UsageError("the baseline is written from a whole run over the golden corpus with default options")
     refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample)
     if missing := unmatched(refs, groups):
@@ -104,7 +108,7 @@ def main(
         raise click.UsageError(f"{corpus} has no cases of {', '.join(missing)}{hint}")
     if not refs:
         raise click.UsageError(f"{corpus} has no cases")
-    tasks = make_tasks(refs, executor, recurrent)
+    tasks = make_tasks(refs, executor, recurrent, opset)
     results = _run(tasks, jobs)
     click.echo(report.table(results))
     if text := report.details(results, verbose=verbose):

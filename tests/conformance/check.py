@@ -40,11 +40,12 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A case and how it is to be checked: the executor's name and the recurrent form asked of the conversion."""
+    """A case and how it is to be checked: the executor's name, and the recurrent form and opset of the conversion."""
 
     ref: CaseRef
     executor: str = "onnxruntime"
     recurrent: RecurrentForm = "auto"
+    opset: int | None = None
 
     @property
     def id(self) -> str:
@@ -100,7 +101,7 @@ class Checker:
             if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
                 return _refusal(task, error)
             try:
-                model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True))
+                model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True, opset=task.opset))
             except ConversionError as again:
                 return _refusal(task, again)
             passed = Status.PASSED_WITH_SIZES
@@ -111,7 +112,7 @@ class Checker:
         key = (task.ref.path, task.executor, task.recurrent)
         if case.ref.kind == "model" and key == self._model_key and self._model is not None:
             return self._model
-        model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=False))
+        model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=False, opset=task.opset))
         self._model_key, self._model = key, model
         return model
 
@@ -137,7 +138,9 @@ def _headline(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
 
 
-def convert_case(case: Case, recurrent: RecurrentForm, *, with_sizes: bool) -> onnx.ModelProto:
+def convert_case(
+    case: Case, recurrent: RecurrentForm, *, with_sizes: bool, opset: int | None = None
+) -> onnx.ModelProto:
     """Export a case's net, telling the conversion the ranks of its inputs, or their sizes too."""
     from caffe2_frontend import to_onnx
 
@@ -146,6 +149,7 @@ def convert_case(case: Case, recurrent: RecurrentForm, *, with_sizes: bool) -> o
         case.init_net,
         inputs={name: declared(case, name, with_sizes=with_sizes) for name in case.inputs},
         outputs=list(case.outputs),
+        opset=opset,
         recurrent=recurrent,
     )
 

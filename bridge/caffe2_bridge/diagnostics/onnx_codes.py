@@ -54,10 +54,11 @@ ONNX_CODES: Final = (
     ),
     DiagnosticCode(
         code="opset",
-        summary="ONNX's version converter cannot convert the model to the opset.",
-        cause="An operator of the model does not exist in the opset, or the converter has no adapter for it.",
-        example="net: error: the model cannot be converted from opset 20 to 9: No Adapter From Version $19 for Cast "
-        "[opset] (choose a later opset: --opset 20, or opset=20)",
+        summary="The opset cannot express the model.",
+        cause="An operator of the model does not exist in the opset, or has an attribute, an element type or operand "
+        "computed at run time that came later, and no combination of earlier operators replaces it.",
+        example="net: error: the model cannot be converted from opset 20 to 9: Unique ('y'): the operator came with "
+        "opset 11 [opset] (choose a later opset: --opset 20, or opset=20)",
         cure="Export: choose an opset nearer to the default with `--opset N`, or `opset=N`. Import: export the model "
         "with a later opset, or carry its operators with `--foreign carry`, or `to_netdef(model, foreign='carry')`.",
     ),

@@ -7,19 +7,25 @@ from dataclasses import replace
 from typing import ClassVar
 
 import onnx
-import onnx.version_converter
 import onnx_ir as ir
 from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of versions, no graph building
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_frontend.interop.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.strip_weights import without_weights
+from caffe2_frontend.opsets import InexpressibleError, downgrade
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
 
 # What the converters and the checker raise where the opset cannot express the model.
-_FAILURES = (RuntimeError, ValueError, onnx.checker.ValidationError, onnx.shape_inference.InferenceError)
+_FAILURES = (
+    InexpressibleError,
+    RuntimeError,
+    ValueError,
+    onnx.checker.ValidationError,
+    onnx.shape_inference.InferenceError,
+)
 
 
 class ConvertOpset(FunctionalPass[Export]):
@@ -42,14 +48,14 @@ class ConvertOpset(FunctionalPass[Export]):
 
 
 def _converted(model: ir.Model, opset: int, working_opset: int) -> ir.Model:
-    """A converted copy: by onnxscript's converter to later opsets, by ONNX's to earlier ones, which it alone knows."""
+    """A converted copy: by onnxscript's converter to later opsets, by :mod:`caffe2_frontend.opsets` to earlier ones."""
+    model = model.clone()
     if opset > working_opset:
         from onnxscript import version_converter
 
-        model = model.clone()
         version_converter.convert_version(model, opset, fallback=False)
     else:
-        model = with_weights(onnx.version_converter.convert_version(without_weights(model), opset), model)
+        downgrade(model, opset)
     model.ir_version = find_min_ir_version_for([_opset_id(opset)])
     return model
 

@@ -1,0 +1,569 @@
+"""Adapters of operators that move elements: shapes, slices, pads, indices."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.interop.types import BOOL, INT64
+from caffe2_frontend.opsets.rewriter import Rewriter
+from caffe2_frontend.opsets.rules import RULES
+
+_FAR: Final = np.iinfo(np.int64).max
+
+
+@RULES.before(15, "Shape")
+def slice_of_shape(at: Rewriter) -> ir.Value | None:
+    """``start`` and ``end`` are a slice of the shape."""
+    if "start" not in at.node.attributes and "end" not in at.node.attributes:
+        return None
+    start, end = at.integer("start", 0), at.integer("end", _FAR)
+    whole = at.emit("Shape", at.input(0))
+    return at.emit("Slice", whole, *(at.const([number], np.int64) for number in (start, end, 0)))
+
+
+@RULES.before(14, "Reshape")
+def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
+    """Where the shape may hold a 0, an empty tensor is made of the shape, and any other is reshaped."""
+    allowed = at.integer("allowzero", 0)
+    at.node.attributes.pop("allowzero", None)
+    shape = at.constant(1)
+    if not allowed or (shape is not None and not np.any(shape == 0)):
+        return None
+    x, wanted = at.input(0), at.input(1)
+    if shape is not None:
+        return _filled(at, wanted, at.dtype(x))
+    y = at.node.outputs[0]
+    is_empty = at.emit("Equal", at.emit("Size", x), at.const(0, np.int64))
+    then = at.branch("empty", lambda: _filled(at, wanted, at.dtype(x)))
+    other = at.branch("reshaped", lambda: at.emit_old("Reshape", x, wanted, like=y))
+    return at.emit_old("If", is_empty, like=y, then_branch=then, else_branch=other)
+
+
+def _filled(at: Rewriter, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
+    """A tensor without elements of a shape that holds a 0, or of which the -1 stands for one."""
+    shape = at.emit("Max", shape, at.const(0, np.int64))
+    zero = ir.tensor(np.zeros(1, np.float32 if dtype == ir.DataType.STRING else dtype.numpy()))
+    empty = at.emit("ConstantOfShape", shape, value=zero)
+    return at.cast(empty, dtype)
+
+
+def _axes_to_attribute(at: Rewriter, index: int = 1) -> None:
+    """Move constant axes from an operand to the attribute ``axes``, counted from the front."""
+    if not at.has_input(index):
+        return
+    axes = at.constant(index)
+    if axes is None:
+        at.refuse("its axes are computed at run time")
+    rank = at.rank(at.input(0)) if at.node.op_type != "Unsqueeze" else at.rank(at.node.outputs[0])
+    at.set("axes", sorted(int(axis) % rank if rank else int(axis) for axis in axes.reshape(-1)))
+    at.remove_inputs(index)
+
+
+@RULES.before(13, "Squeeze", "Unsqueeze")
+def squeeze(at: Rewriter) -> None:
+    """The axes were an attribute."""
+    _axes_to_attribute(at)
+
+
+@RULES.before(
+    18, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+    "ReduceSumSquare",
+)  # fmt: skip
+def reduction(at: Rewriter) -> ir.Value | None:
+    """The axes were an attribute."""
+    return _reduction(at)
+
+
+def _reduction(at: Rewriter) -> ir.Value | None:
+    """Without axes, all dims were reduced."""
+    noop = at.integer("noop_with_empty_axes", 0)
+    at.node.attributes.pop("noop_with_empty_axes", None)
+    axes = at.constant(1)
+    if axes is not None and not axes.size:
+        if noop:
+            return at.emit("Identity", at.input(0))
+        at.remove_inputs(1)
+    if noop and not at.has_input(1):
+        return at.emit("Identity", at.input(0))
+    _axes_to_attribute(at)
+    return None
+
+
+@RULES.before(13, "ReduceSum")
+def reduce_sum(at: Rewriter) -> ir.Value | None:
+    """As the other reductions, five versions earlier."""
+    return _reduction(at)
+
+
+@RULES.before(18, "Split")
+def split_in_equal_parts(at: Rewriter) -> None:
+    """Without sizes, the number of outputs says how many parts there are; uneven ones need their sizes."""
+    if "num_outputs" not in at.node.attributes:
+        return
+    x, axis, count = at.input(0), at.integer("axis", 0), at.integer("num_outputs", 1)
+    del at.node.attributes["num_outputs"]
+    size = x.shape[axis] if x.shape is not None else None
+    if isinstance(size, int) and size % count:
+        part = -(-size // count)
+        at.node.resize_inputs(2)
+        at.node.replace_input_with(1, at.const([part] * (count - 1) + [size - part * (count - 1)], np.int64))
+    # Of a dim of unknown size the parts are equal, or the runtime refuses it, as Caffe2 does.
+
+
+@RULES.before(13, "Split")
+def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
+    """The sizes were an attribute; those computed at run time become slices."""
+    if not at.has_input(1):
+        return None
+    sizes = at.constant(1)
+    if sizes is not None:
+        at.set("split", [int(size) for size in sizes])
+        at.remove_inputs(1)
+        return None
+    axis = at.const([at.integer("axis", 0)], np.int64)
+    start, parts = at.const([0], np.int64), []
+    for index in range(len(at.node.outputs)):
+        size = at.emit("Slice", at.input(1), *(at.const([n], np.int64) for n in (index, index + 1, 0)))
+        end = at.emit("Add", start, size)
+        parts.append(at.emit("Slice", at.input(0), start, end, axis))
+        start = end
+    return tuple(parts)
+
+
+@RULES.before(11, "Slice")
+def slice_of_open_dims(at: Rewriter) -> ir.Value | None:
+    """The inference of opset 10 takes a slice of a symbolic dim to have that dim, and runtimes reuse memory by it."""
+    if at.target < 10:
+        return None
+    dims, axes = at.input(0).shape, at.constant(3)
+    if dims is not None and (axes is not None or not at.has_input(3)):
+        sliced = range(len(dims)) if axes is None else [int(axis) for axis in axes]
+        if all(isinstance(dims[axis], int) for axis in sliced):
+            return None
+    return _slice_by_gather(at)
+
+
+@RULES.before(10, "Slice")
+def slice_(at: Rewriter) -> ir.Value | None:
+    """Starts, ends and axes were attributes, and there were no steps; other slices gather along each axis."""
+    constants = [at.constant(index) for index in (1, 2, 3, 4)]
+    steps = constants[3]
+    known = constants[0] is not None and constants[1] is not None and (constants[2] is not None or not at.has_input(3))
+    if known and (not at.has_input(4) or (steps is not None and np.all(steps == 1))):
+        starts, ends, axes = constants[:3]
+        assert starts is not None
+        assert ends is not None
+        rank = at.rank(at.input(0))
+        at.set("starts", [int(start) for start in starts])
+        at.set("ends", [int(end) for end in ends])
+        if axes is not None:
+            at.set("axes", [int(axis) % rank for axis in axes])
+        at.remove_inputs(1)
+        return None
+    return _slice_by_gather(at)
+
+
+def _slice_by_gather(at: Rewriter) -> ir.Value:
+    x = at.input(0)
+    starts, ends = (at.emit("Cast", at.input(index), to=int(INT64)) for index in (1, 2))
+    count = starts.shape[0] if starts.shape is not None else None
+    if not isinstance(count, int):
+        at.refuse("it slices a number of axes that is known only at run time")
+    axes = np.arange(count) if not at.has_input(3) else at.constant(3)
+    steps = np.ones(count, np.int64) if not at.has_input(4) else at.constant(4)
+    if axes is None or steps is None:
+        at.refuse("its axes or steps are computed at run time")
+    for number, (given, step) in enumerate(zip(axes, steps, strict=True)):
+        axis = int(given) % at.rank(x)
+        size = at.emit("Gather", at.emit("Shape", x), at.const(axis, np.int64), axis=0)
+        index = at.const(number, np.int64)
+        start = _clamped(at, at.emit("Gather", starts, index, axis=0), size, int(step))
+        end = _clamped(at, at.emit("Gather", ends, index, axis=0), size, int(step))
+        x = at.emit("Gather", x, at.emit("Range", start, end, at.const(int(step), np.int64)), axis=axis)
+    return x
+
+
+def _clamped(at: Rewriter, index: ir.Value, size: ir.Value, step: int) -> ir.Value:
+    """An end of a slice as a position: counted from the front, and within the bounds that the direction has."""
+    zero, one = at.const(0, np.int64), at.const(1, np.int64)
+    index = at.emit("Where", at.emit("Less", index, zero), at.emit("Add", index, size), index)
+    low, high = (zero, size) if step > 0 else (at.const(-1, np.int64), at.emit("Sub", size, one))
+    return at.emit("Min", at.emit("Max", index, low), high)
+
+
+@RULES.before(11, "Range")
+def range_(at: Rewriter) -> ir.Value:
+    """As many ones as there are elements, their positions, and a line through them."""
+    start, limit, delta = (at.input(index) for index in range(3))
+    dtype = at.dtype(start)
+    if dtype.is_floating_point():
+        count = at.emit("Ceil", at.emit("Div", at.emit("Sub", limit, start), delta))
+        count = at.cast(count, INT64)
+    else:
+        span, step = (at.cast(v, INT64) for v in (at.emit("Sub", limit, start), delta))
+        # Ceiling of a quotient that is cut towards zero: a negative one yields no elements either way.
+        quotient = at.emit("Div", span, step)
+        is_short = at.emit("Not", at.emit("Equal", at.emit("Mul", quotient, step), span))
+        same_sign = at.emit(
+            "Greater", at.emit("Mul", at.emit("Sign", span), at.emit("Sign", step)), at.const(0, np.int64)
+        )
+        more = at.cast(at.emit("And", is_short, same_sign), INT64)
+        count = at.emit("Add", quotient, more)
+    count = at.emit("Max", count, at.const(0, np.int64))
+    ones = at.emit("ConstantOfShape", at.emit("Reshape", count, at.const([1], np.int64)), value=ir.tensor([True]))
+    positions = at.emit("Reshape", at.emit("NonZero", ones), at.const([-1], np.int64))
+    return at.emit("Add", start, at.emit("Mul", at.cast(positions, dtype), delta))
+
+
+@RULES.before(18, "Pad")
+def pad_with_axes(at: Rewriter) -> None:
+    """The pads of some axes become those of all axes."""
+    if not at.has_input(3):
+        return
+    axes, rank = at.constant(3), at.rank(at.input(0))
+    if axes is None:
+        at.refuse("its axes are computed at run time")
+    # Position of each axis among those given; the others read the zero that is appended.
+    count = len(axes)
+    where = {int(axis) % rank: position for position, axis in enumerate(axes)}
+    order = [where[axis] + side * count if axis in where else 2 * count for side in (0, 1) for axis in range(rank)]
+    pads = at.emit("Concat", at.input(1), at.const([0], np.int64), axis=0)
+    at.node.replace_input_with(1, at.emit("Gather", pads, at.const(order, np.int64), axis=0))
+    at.remove_inputs(3)
+
+
+@RULES.before(11, "Pad")
+def pad(at: Rewriter) -> ir.Value | None:
+    """Pads and value were attributes; constant pads that are computed at run time are joined to the tensor."""
+    pads, value = at.constant(1), at.constant(2)
+    fill = 0.0
+    if at.has_input(2):
+        if value is None:
+            at.refuse("its value is computed at run time")
+        fill = value.reshape(-1)[0]
+    if pads is not None and at.dtype(at.input(0)).is_floating_point():
+        at.set("pads", [int(size) for size in pads])
+        if at.text("mode", "constant") == "constant":
+            at.set("value", float(fill))
+        at.remove_inputs(1)
+        return None
+    if at.text("mode", "constant") != "constant":
+        at.refuse("its pads are computed at run time")
+    x, rank = at.input(0), at.rank(at.input(0))
+    constant = ir.tensor(np.asarray([fill], at.dtype(x).numpy()))
+    for axis in range(rank):
+        parts = [x]
+        for side in (0, 1):
+            index = [axis + side * rank]
+            size = at.emit("Gather", at.input(1), at.const(index, np.int64), axis=0)
+            shape = at.emit("Shape", x)
+            dims = [at.emit("Gather", shape, at.const([other], np.int64), axis=0) for other in range(rank)]
+            dims[axis] = size
+            filled = at.emit("ConstantOfShape", at.emit("Concat", *dims, axis=0), value=constant)
+            parts.insert(0 if side == 0 else len(parts), filled)
+        x = at.emit("Concat", *parts, axis=axis)
+    return x
+
+
+@RULES.before(10, "ReverseSequence")
+def reverse_sequence(at: Rewriter) -> ir.Value:
+    """Rows of all sequences, in one axis, gathered at their mirrored positions."""
+    x, lengths = at.input(0), at.input(1)
+    time, batch = at.integer("time_axis", 0), at.integer("batch_axis", 1)
+    rank = at.rank(x)
+    order = [time, batch, *(axis for axis in range(rank) if axis not in (time, batch))]
+    rows = at.emit("Transpose", x, perm=order)
+    shape = at.emit("Shape", rows)
+    steps, count = (at.emit("Gather", shape, at.const(axis, np.int64), axis=0) for axis in (0, 1))
+    zero, one = at.const(0, np.int64), at.const(1, np.int64)
+    t = at.emit("Unsqueeze", at.emit("Range", zero, steps, one), at.const([1], np.int64))
+    n = at.emit("Unsqueeze", at.emit("Range", zero, count, one), at.const([0], np.int64))
+    ends = at.emit("Unsqueeze", at.cast(lengths, INT64), at.const([0], np.int64))
+    mirrored = at.emit("Sub", at.emit("Sub", ends, one), t)
+    t = at.emit("Where", at.emit("Less", t, ends), mirrored, t)
+    flat = at.emit("Add", at.emit("Mul", t, count), n)
+    rest = at.emit("Slice", shape, *(at.const([number], np.int64) for number in (2, _FAR, 0)))
+    flat_shape = at.emit("Concat", at.const([-1], np.int64), rest, axis=0)
+    if any(not isinstance(d, int) or d == 0 for d in x.shape or ()):
+        size = at.emit("Reshape", at.emit("Mul", steps, count), at.const([1], np.int64))
+        flat_shape = at.emit("Concat", size, rest, axis=0)
+    gathered = at.emit(
+        "Gather",
+        at.emit("Reshape", rows, flat_shape, allowzero=1),
+        at.emit("Reshape", flat, at.const([-1], np.int64)),
+        axis=0,
+    )
+    back = at.emit("Reshape", gathered, shape, allowzero=1)
+    return at.emit("Transpose", back, perm=[order.index(axis) for axis in range(rank)])
+
+
+def _strides(at: Rewriter, shape: ir.Value, first: int, last: int) -> list[ir.Value]:
+    """For each axis of [first, last), the product of the dims behind it up to ``last``, as scalars."""
+    one = at.const(1, np.int64)
+    strides = [one]
+    for axis in range(last - 1, first, -1):
+        dim = at.emit("Gather", shape, at.const(axis, np.int64), axis=0)
+        strides.insert(0, at.emit("Mul", strides[0], dim))
+    return strides
+
+
+@RULES.before(11, "GatherElements")
+def gather_elements(at: Rewriter) -> ir.Value:
+    """Elements of the flat tensor, at positions made of the coordinates of each index."""
+    x, indices = at.input(0), at.input(1)
+    rank = at.rank(x)
+    axis = at.integer("axis", 0) % rank
+    shape = at.emit("Shape", x)
+    size = at.emit("Gather", shape, at.const(axis, np.int64), axis=0)
+    wanted = at.cast(indices, INT64)
+    zero, one = at.const(0, np.int64), at.const(1, np.int64)
+    wanted = at.emit("Where", at.emit("Less", wanted, zero), at.emit("Add", wanted, size), wanted)
+    strides = _strides(at, shape, 0, rank)
+    flat = at.emit("Mul", wanted, strides[axis])
+    reach = at.emit("Shape", indices)
+    for other in (number for number in range(rank) if number != axis):
+        count = at.emit("Gather", reach, at.const(other, np.int64), axis=0)
+        line = at.emit("Mul", at.emit("Range", zero, count, one), strides[other])
+        dims = [1] * rank
+        dims[other] = -1
+        flat = at.emit("Add", flat, at.emit("Reshape", line, at.const(dims, np.int64)))
+    return at.emit("Gather", at.emit("Reshape", x, at.const([-1], np.int64)), flat, axis=0)
+
+
+@RULES.before(12, "GatherND")
+def gather_nd_of_batches(at: Rewriter) -> ir.Value | None:
+    """Without batch dims it is as before; with them each index begins with its batch."""
+    batches = at.integer("batch_dims", 0)
+    at.node.attributes.pop("batch_dims", None)
+    if not batches:
+        return None
+    x, indices = at.input(0), at.input(1)
+    reach = at.emit("Shape", indices)
+    zero, one = at.const(0, np.int64), at.const(1, np.int64)
+    head = at.emit("Slice", reach, *(at.const([number], np.int64) for number in (0, -1, 0)))
+    column = at.emit("Concat", head, at.const([1], np.int64), axis=0)
+    parts = []
+    for axis in range(batches):
+        count = at.emit("Gather", reach, at.const(axis, np.int64), axis=0)
+        dims = [1] * at.rank(indices)
+        dims[axis] = -1
+        line = at.emit("Reshape", at.emit("Range", zero, count, one), at.const(dims, np.int64))
+        parts.append(at.emit("Expand", line, column))
+    whole = at.emit("Concat", *parts, indices, axis=-1)
+    depth = indices.shape[-1] if indices.shape is not None else None
+    if isinstance(depth, int) and indices.shape is not None:
+        whole.shape = ir.Shape([*indices.shape[:-1], batches + depth])
+    return at.emit("GatherND", x, whole)
+
+
+@RULES.before(11, "GatherND")
+def gather_nd(at: Rewriter) -> ir.Value:
+    """Rows of the tensor with its first dims taken together, at positions made of the indices."""
+    x, indices = at.input(0), at.input(1)
+    depth = indices.shape[-1] if indices.shape is not None else None
+    if not isinstance(depth, int):
+        at.refuse("the last dim of its indices is unknown")
+    rows, flat = _flat_rows(at, x, indices, depth)
+    return at.emit("Gather", rows, flat, axis=0)
+
+
+def _flat_rows(at: Rewriter, x: ir.Value, indices: ir.Value, depth: int) -> tuple[ir.Value, ir.Value]:
+    """``x`` [d1, ..., d_depth, ...] as rows, and the row of each index [..., depth]."""
+    shape = at.emit("Shape", x)
+    strides = _strides(at, shape, 0, depth)
+    zero = at.const(0, np.int64)
+    flat = None
+    for axis in range(depth):
+        size = at.emit("Gather", shape, at.const(axis, np.int64), axis=0)
+        part = at.emit("Gather", indices, at.const(axis, np.int64), axis=-1)
+        part = at.emit("Where", at.emit("Less", part, zero), at.emit("Add", part, size), part)
+        part = at.emit("Mul", part, strides[axis])
+        flat = part if flat is None else at.emit("Add", flat, part)
+    if flat is None:
+        at.refuse("its indices have no columns")
+    count = at.emit("Mul", strides[0], at.emit("Gather", shape, zero, axis=0))
+    rest = at.emit("Slice", shape, *(at.const([number], np.int64) for number in (depth, _FAR, 0)))
+    rows = at.emit("Concat", at.emit("Reshape", count, at.const([1], np.int64)), rest, axis=0)
+    return at.emit("Reshape", x, rows, allowzero=1), flat
+
+
+_COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+
+
+@RULES.before(18, "ScatterElements")
+def scatter_with_extrema(at: Rewriter) -> ir.Value | None:
+    """There were no maxima and minima among the reductions."""
+    return _scatter_in_turn(at) if at.text("reduction", "none") in {"max", "min"} else None
+
+
+@RULES.before(16, "ScatterElements")
+def scatter_without_reduction(at: Rewriter) -> ir.Value | None:
+    """There was no reduction."""
+    if at.text("reduction", "none") == "none":
+        at.node.attributes.pop("reduction", None)
+        return None
+    return _scatter_in_turn(at)
+
+
+def _scatter_in_turn(at: Rewriter) -> ir.Value:
+    """Scatter one slice of the indices after the other, each combined with the elements that it finds.
+
+    Along the axis of the scatter, a slice of one index a line never writes an element twice: its positions differ in
+    another axis.
+    """
+    x, indices, updates = (at.input(index) for index in range(3))
+    axis = at.integer("axis", 0) % at.rank(x)
+    op_type = _COMBINE[at.text("reduction", "none")]
+    count = at.emit("Gather", at.emit("Shape", indices), at.const(axis, np.int64), axis=0)
+
+    def step(number: ir.Value, values: ir.Value) -> ir.Value:
+        position = at.emit("Reshape", number, at.const([1], np.int64))
+        where, new = (at.emit("Gather", value, position, axis=axis) for value in (indices, updates))
+        combined = at.emit(op_type, at.emit("GatherElements", values, where, axis=axis), new)
+        return at.emit("ScatterElements", values, where, combined, axis=axis)
+
+    return at.loop(count, x, step)
+
+
+@RULES.before(18, "ScatterND")
+def scatter_rows_with_extrema(at: Rewriter) -> ir.Value | None:
+    """There were no maxima and minima among the reductions."""
+    return _scatter_rows(at) if at.text("reduction", "none") in {"max", "min"} else None
+
+
+@RULES.before(16, "ScatterND")
+def scatter_rows_without_reduction(at: Rewriter) -> ir.Value | None:
+    """There was no reduction."""
+    if at.text("reduction", "none") == "none":
+        at.node.attributes.pop("reduction", None)
+        return None
+    return _scatter_rows(at)
+
+
+@RULES.before(11, "ScatterElements")
+def scatter_elements(at: Rewriter) -> ir.Value:
+    """It was called Scatter, and took no negative indices or axes."""
+    x, indices, updates = (at.input(index) for index in range(3))
+    axis = at.integer("axis", 0) % at.rank(x)
+    size = at.emit("Gather", at.emit("Shape", x), at.const(axis, np.int64), axis=0)
+    wanted = at.cast(indices, INT64)
+    wanted = at.emit("Where", at.emit("Less", wanted, at.const(0, np.int64)), at.emit("Add", wanted, size), wanted)
+    return at.emit_old("Scatter", x, wanted, updates, like=x, axis=axis)
+
+
+@RULES.before(11, "ScatterND")
+def scatter_nd(at: Rewriter) -> ir.Value:
+    """It came later."""
+    return _scatter_rows(at)
+
+
+def _scatter_rows(at: Rewriter) -> ir.Value:
+    """Rows of the tensor, with its first dims taken together, written element by element."""
+    x, indices, updates = (at.input(index) for index in range(3))
+    depth = indices.shape[-1] if indices.shape is not None else None
+    if not isinstance(depth, int):
+        at.refuse("the last dim of its indices is unknown")
+    rows, flat = _flat_rows(at, x, indices, depth)
+    width = at.rank(x) - depth
+    shape = at.emit("Shape", rows)
+    flat = at.emit("Reshape", flat, at.const([-1], np.int64))
+    rest = at.emit("Slice", shape, *(at.const([number], np.int64) for number in (1, _FAR, 0)))
+    count = at.emit("Shape", flat)
+    new_shape = at.emit("Concat", count, rest, axis=0)
+    new = at.emit("Reshape", updates, new_shape, allowzero=1)
+    column = at.emit("Reshape", flat, at.const([-1] + [1] * width, np.int64))
+    positions = at.emit("Expand", column, new_shape)
+    written = at.emit("ScatterElements", rows, positions, new, axis=0, reduction=at.text("reduction", "none"))
+    return at.emit("Reshape", written, at.emit("Shape", x), allowzero=1)
+
+
+@RULES.before(11, "Concat", "Flatten", "Gather", "ArgMax", "ArgMin", "Compress", "Split", "Softmax", "LogSoftmax")
+def axis_from_the_front(at: Rewriter) -> None:
+    """Axes were not counted from the end."""
+    axis = at.integer("axis", 0)
+    if axis < 0:
+        value = at.node.outputs[0] if at.node.op_type == "Concat" else at.input(0)
+        at.set("axis", axis + at.rank(value))
+
+
+@RULES.before(13, "Softmax", "LogSoftmax")
+def softmax_of_last_axis(at: Rewriter) -> ir.Value | None:
+    """All dims from the axis on were one: only the last axis means the same."""
+    rank = at.rank(at.input(0))
+    axis = at.integer("axis", -1) % max(rank, 1)
+    at.set("axis", axis)
+    if axis >= rank - 1:
+        return None
+    order = [*(other for other in range(rank) if other != axis), axis]
+    last = at.emit("Transpose", at.input(0), perm=order)
+    result = at.emit(at.node.op_type, last, axis=rank - 1)
+    return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
+
+
+@RULES.before(11, "TopK")
+def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
+    """There were only the largest elements, in order, of floats."""
+    largest, ordered = at.integer("largest", 1), at.integer("sorted", 1)
+    axis = at.integer("axis", -1) % max(at.rank(at.input(0)), 1)
+    for name in ("largest", "sorted"):
+        at.node.attributes.pop(name, None)
+    at.set("axis", axis)
+    x = at.input(0)
+    dtype = at.dtype(x)
+    if (largest and dtype.is_floating_point()) or not ordered:
+        return None
+    if dtype in (INT64, ir.DataType.UINT64):
+        at.refuse(f"it orders elements of type {dtype.name.lower()}")
+    wide = at.cast(x, ir.DataType.DOUBLE) if not dtype.is_floating_point() else x
+    values, indices = at.emit("TopK", wide if largest else at.emit("Neg", wide), at.input(1), outputs=2, axis=axis)
+    return at.cast(values if largest else at.emit("Neg", values), dtype), indices
+
+
+@RULES.before(10, "TopK")
+def top_k_of_known_count(at: Rewriter) -> None:
+    """The number of elements was an attribute."""
+    count = at.constant(1)
+    if count is None:
+        at.refuse("its number of elements is computed at run time")
+    at.set("k", int(count.reshape(-1)[0]))
+    at.remove_inputs(1)
+
+
+@RULES.before(11, "CumSum")
+def cumulative_sum(at: Rewriter) -> ir.Value:
+    """A product with a triangular matrix, along the last axis."""
+    x, axis = at.input(0), at.constant(1)
+    if axis is None:
+        at.refuse("its axis is computed at run time")
+    rank = at.rank(x)
+    number = int(axis.reshape(-1)[0]) % rank
+    order = [*(other for other in range(rank) if other != number), number]
+    dtype = at.dtype(x)
+    last = at.cast(at.emit("Transpose", x, perm=order), dtype)
+    size = at.emit("Gather", at.emit("Shape", x), at.const(number, np.int64), axis=0)
+    line = at.emit("Range", at.const(0, np.int64), size, at.const(1, np.int64))
+    row = at.emit("Unsqueeze", line, at.const([1], np.int64))
+    column = at.emit("Unsqueeze", line, at.const([0], np.int64))
+    if at.integer("reverse", 0):
+        row, column = column, row
+    summed = at.emit("Less", row, column)
+    if not at.integer("exclusive", 0):
+        summed = at.emit("Or", summed, at.emit("Equal", row, column))
+    result = at.emit("MatMul", last, at.cast(summed, dtype))
+    return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
+
+
+@RULES.before(10, "IsInf")
+def is_infinite(at: Rewriter) -> ir.Value:
+    """Beyond the largest number."""
+    x = at.input(0)
+    limit = float(np.finfo(at.dtype(x).numpy()).max)
+    found = at.const(False, BOOL)  # noqa: FBT003 - a tensor's element
+    if at.integer("detect_positive", 1):
+        found = at.emit("Or", found, at.emit("Greater", x, at.const(limit, at.dtype(x))))
+    if at.integer("detect_negative", 1):
+        found = at.emit("Or", found, at.emit("Less", x, at.const(-limit, at.dtype(x))))
+    return found
