@@ -12,11 +12,6 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGES: Final = ("bridge/caffe2_bridge", "frontend/caffe2_frontend", "backend/caffe2_backend")
 
-# Cycles that remain, as the set of their modules, each with its reason.
-ALLOWED: Final[dict[frozenset[str], str]] = {
-    frozenset(f"caffe2_backend.lowering.{name}" for name in ("family", "lower", "op")): "types only",
-}
-
 
 def modules() -> dict[str, Path]:
     """The modules of all packages by dotted name; a package is named without ``__init__``."""
@@ -54,9 +49,8 @@ def graph() -> nx.DiGraph[str]:
 
 
 def test_modules_import_each_other_without_cycles() -> None:
-    cycles = {frozenset(part) for part in nx.strongly_connected_components(graph()) if len(part) > 1}
-    unexpected = [sorted(cycle) for cycle in cycles - ALLOWED.keys()]
-    assert not unexpected, f"import cycles: {unexpected}"
+    cycles = [sorted(part) for part in nx.strongly_connected_components(graph()) if len(part) > 1]
+    assert not cycles, f"import cycles: {cycles}"
 
 
 def test_the_frontend_imports_nothing_for_types_alone() -> None:

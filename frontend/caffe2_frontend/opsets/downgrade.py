@@ -15,7 +15,7 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.opsets import arithmetic, images, shapes  # noqa: F401 - they fill the table of adapters
+from caffe2_frontend.opsets import along_axes, arithmetic, images, indices, shapes  # noqa: F401 - they fill the table
 from caffe2_frontend.opsets.arithmetic import WIDER
 from caffe2_frontend.opsets.rewriter import InexpressibleError, Rewriter
 from caffe2_frontend.opsets.rules import RULES

@@ -1,0 +1,103 @@
+"""Adapters of operators that compute along an axis: softmax, the largest elements, running sums."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_frontend.interop.types import BOOL, INT64
+from caffe2_frontend.opsets.rewriter import Rewriter
+from caffe2_frontend.opsets.rules import RULES
+
+_FAR: Final = np.iinfo(np.int64).max
+
+
+@RULES.before(11, "Concat", "Flatten", "Gather", "ArgMax", "ArgMin", "Compress", "Split", "Softmax", "LogSoftmax")
+def axis_from_the_front(at: Rewriter) -> None:
+    """Axes were not counted from the end."""
+    axis = at.integer("axis", 0)
+    if axis < 0:
+        value = at.node.outputs[0] if at.node.op_type == "Concat" else at.input(0)
+        at.set("axis", axis + at.rank(value))
+
+
+@RULES.before(13, "Softmax", "LogSoftmax")
+def softmax_of_last_axis(at: Rewriter) -> ir.Value | None:
+    """All dims from the axis on were one: only the last axis means the same."""
+    rank = at.rank(at.input(0))
+    axis = at.integer("axis", -1) % max(rank, 1)
+    at.set("axis", axis)
+    if axis >= rank - 1:
+        return None
+    order = [*(other for other in range(rank) if other != axis), axis]
+    last = at.emit("Transpose", at.input(0), perm=order)
+    result = at.emit(at.node.op_type, last, axis=rank - 1)
+    return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
+
+
+@RULES.before(11, "TopK")
+def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
+    """There were only the largest elements, in order, of floats."""
+    largest, ordered = at.integer("largest", 1), at.integer("sorted", 1)
+    axis = at.integer("axis", -1) % max(at.rank(at.input(0)), 1)
+    for name in ("largest", "sorted"):
+        at.node.attributes.pop(name, None)
+    at.set("axis", axis)
+    x = at.input(0)
+    dtype = at.dtype(x)
+    if (largest and dtype.is_floating_point()) or not ordered:
+        return None
+    if dtype in (INT64, ir.DataType.UINT64):
+        at.refuse(f"it orders elements of type {dtype.name.lower()}")
+    wide = at.cast(x, ir.DataType.DOUBLE) if not dtype.is_floating_point() else x
+    values, indices = at.emit("TopK", wide if largest else at.emit("Neg", wide), at.input(1), outputs=2, axis=axis)
+    return at.cast(values if largest else at.emit("Neg", values), dtype), indices
+
+
+@RULES.before(10, "TopK")
+def top_k_of_known_count(at: Rewriter) -> None:
+    """The number of elements was an attribute."""
+    count = at.constant(1)
+    if count is None:
+        at.refuse("its number of elements is computed at run time")
+    at.set("k", int(count.reshape(-1)[0]))
+    at.remove_inputs(1)
+
+
+@RULES.before(11, "CumSum")
+def cumulative_sum(at: Rewriter) -> ir.Value:
+    """A product with a triangular matrix, along the last axis."""
+    x, axis = at.input(0), at.constant(1)
+    if axis is None:
+        at.refuse("its axis is computed at run time")
+    rank = at.rank(x)
+    number = int(axis.reshape(-1)[0]) % rank
+    order = [*(other for other in range(rank) if other != number), number]
+    dtype = at.dtype(x)
+    last = at.cast(at.emit("Transpose", x, perm=order), dtype)
+    size = at.emit("Gather", at.emit("Shape", x), at.const(number, np.int64), axis=0)
+    line = at.emit("Range", at.const(0, np.int64), size, at.const(1, np.int64))
+    row = at.emit("Unsqueeze", line, at.const([1], np.int64))
+    column = at.emit("Unsqueeze", line, at.const([0], np.int64))
+    if at.integer("reverse", 0):
+        row, column = column, row
+    summed = at.emit("Less", row, column)
+    if not at.integer("exclusive", 0):
+        summed = at.emit("Or", summed, at.emit("Equal", row, column))
+    result = at.emit("MatMul", last, at.cast(summed, dtype))
+    return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
+
+
+@RULES.before(10, "IsInf")
+def is_infinite(at: Rewriter) -> ir.Value:
+    """Beyond the largest number."""
+    x = at.input(0)
+    limit = float(np.finfo(at.dtype(x).numpy()).max)
+    found = at.const(False, BOOL)  # noqa: FBT003 - a tensor's element
+    if at.integer("detect_positive", 1):
+        found = at.emit("Or", found, at.emit("Greater", x, at.const(limit, at.dtype(x))))
+    if at.integer("detect_negative", 1):
+        found = at.emit("Or", found, at.emit("Less", x, at.const(-limit, at.dtype(x))))
+    return found
