@@ -102,19 +102,33 @@ def front_or_back(op: Op) -> Value:
     return _unless_empty(op, div(op, total, counted), x, axes, 0)
 
 
-@family.converts(
-    "ReduceFrontWeightedSum", expects={0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT, (None,))}
-)
+def _weighted_operand(op: OpView, index: int) -> TensorInfo:
+    if index == 0:
+        return TensorInfo(ir.DataType.FLOAT)
+    rank = op.args.optional_integer("num_reduce_dim", 1)
+    return TensorInfo(ir.DataType.FLOAT, (None,) * max(rank, 0))
+
+
+@family.converts("ReduceFrontWeightedSum", expects=_weighted_operand)
 @takes(REALS, 0, 1)
 def front_weighted_sum(op: Op) -> Value:
-    """ReduceFrontWeightedSum(X, weights) -> Y: the sum of the rows, each times its weight.
+    """ReduceFrontWeightedSum(X, weights; num_reduce_dim=1) -> Y: the sum of the rows, each times its weight.
 
-    The argument ``num_reduce_dim`` is ignored: it is taken to be 1, its default.
+    The first ``num_reduce_dim`` dims of X are reduced; the weights have one dim for each of them, and are read in
+    their order in memory.
     """
-    op.args.ignore("grad_on_weights", "num_reduce_dim")
+    op.args.ignore("grad_on_weights")
     x, weights = op.input(0), op.input(1)
-    weighted = mul(op, x, broadcast_over_rows(op, weights, x))
-    return reduce_axes(op, "ReduceSum", weighted, [0])
+    count = op.args.integer("num_reduce_dim", default=1)
+    if not 1 <= count <= op.rank(x):
+        op.unsupported(f"num_reduce_dim must be from 1 to {op.rank(x)}, not {count}", code="invalid-argument")
+    require_rank(op, weights, count, "weights")
+    if count == 1:
+        weighted = mul(op, x, broadcast_over_rows(op, weights, x))
+    else:
+        rows = reshape(op, weights, [*sizes(op, x, 0, count), *[1] * (op.rank(x) - count)])
+        weighted = mul(op, x, rows)
+    return reduce_axes(op, "ReduceSum", weighted, list(range(count)))
 
 
 @family.converts("Summarize", expects=_FLOAT)
