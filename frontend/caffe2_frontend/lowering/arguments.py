@@ -22,6 +22,8 @@ UNUSED_ARGUMENTS: Final[Mapping[str, frozenset[str]]] = {
     # A base class reads them: the one of convolutions, and the one that trains the tree.
     "Int8ChannelShuffle": frozenset(_WINDOW),
     "HSoftmaxSearch": frozenset({"hierarchy"}),
+    # How operands broadcast; these have one shape (Caffe2's results are undefined where they do not).
+    **dict.fromkeys(("CosGradient", "SinGradient"), frozenset({"axis", "axis_str", "broadcast", "order"})),
     # Of the operators inside: links and workspaces of the executor.
     "RecurrentNetwork": frozenset({
         "num_workspaces", "offset", "rnn_executor.max_cuda_streams", "rnn_executor.num_threads", "rnn_executor_debug",
