@@ -57,8 +57,9 @@ class UnreadArguments(NamedTuple):
 def unread_arguments(view: OpView) -> UnreadArguments:
     """Judge the arguments of an operator that nobody has read so far."""
     ignored, unsupported = [], []
-    schema = operator_schema(view.type) if view.args.unread else None
-    for name in view.args.unread:
+    names = view.args.unread
+    schema = operator_schema(view.type) if names else None
+    for name in names:
         if name in IMPLEMENTATION_ARGUMENTS or name in UNUSED_ARGUMENTS.get(view.type, ()):
             continue
         is_helper = name in _HELPER_ARGUMENTS

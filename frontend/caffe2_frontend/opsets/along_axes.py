@@ -9,12 +9,14 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.types import BOOL, INT64
 from caffe2_frontend.opsets.rewriter import Rewriter
-from caffe2_frontend.opsets.rules import RULES
+from caffe2_frontend.opsets.rules import Rules
+
+rules = Rules()
 
 _FAR: Final = np.iinfo(np.int64).max
 
 
-@RULES.before(11, "Concat", "Flatten", "Gather", "ArgMax", "ArgMin", "Compress", "Split", "Softmax", "LogSoftmax")
+@rules.before(11, "Concat", "Flatten", "Gather", "ArgMax", "ArgMin", "Compress", "Split", "Softmax", "LogSoftmax")
 def axis_from_the_front(at: Rewriter) -> None:
     """Axes were not counted from the end."""
     axis = at.integer("axis", 0)
@@ -23,7 +25,7 @@ def axis_from_the_front(at: Rewriter) -> None:
         at.set("axis", axis + at.rank(value))
 
 
-@RULES.before(13, "Softmax", "LogSoftmax")
+@rules.before(13, "Softmax", "LogSoftmax")
 def softmax_of_last_axis(at: Rewriter) -> ir.Value | None:
     """All dims from the axis on were one: only the last axis means the same."""
     rank = at.rank(at.input(0))
@@ -37,7 +39,7 @@ def softmax_of_last_axis(at: Rewriter) -> ir.Value | None:
     return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
 
 
-@RULES.before(11, "TopK")
+@rules.before(11, "TopK")
 def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
     """There were only the largest elements, in order, of floats."""
     largest, ordered = at.integer("largest", 1), at.integer("sorted", 1)
@@ -56,7 +58,7 @@ def top_k(at: Rewriter) -> tuple[ir.Value, ...] | None:
     return at.cast(values if largest else at.emit("Neg", values), dtype), indices
 
 
-@RULES.before(10, "TopK")
+@rules.before(10, "TopK")
 def top_k_of_known_count(at: Rewriter) -> None:
     """The number of elements was an attribute."""
     count = at.constant(1)
@@ -66,7 +68,7 @@ def top_k_of_known_count(at: Rewriter) -> None:
     at.remove_inputs(1)
 
 
-@RULES.before(11, "CumSum")
+@rules.before(11, "CumSum")
 def cumulative_sum(at: Rewriter) -> ir.Value:
     """A product with a triangular matrix, along the last axis."""
     x, axis = at.input(0), at.constant(1)
@@ -90,7 +92,7 @@ def cumulative_sum(at: Rewriter) -> ir.Value:
     return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
 
 
-@RULES.before(10, "IsInf")
+@rules.before(10, "IsInf")
 def is_infinite(at: Rewriter) -> ir.Value:
     """Beyond the largest number."""
     x = at.input(0)

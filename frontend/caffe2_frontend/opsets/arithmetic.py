@@ -9,7 +9,9 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.types import BOOL, DOUBLE, INT32, INT64
 from caffe2_frontend.opsets.rewriter import Rewriter
-from caffe2_frontend.opsets.rules import RULES
+from caffe2_frontend.opsets.rules import Rules
+
+rules = Rules()
 
 # Types that hold every integer of a narrower one.
 WIDER: Final = {
@@ -21,7 +23,7 @@ WIDER: Final = {
 }
 
 
-@RULES.before(12, "GreaterOrEqual", "LessOrEqual")
+@rules.before(12, "GreaterOrEqual", "LessOrEqual")
 def or_equal(at: Rewriter) -> ir.Value:
     """Two comparisons, both false of a NaN."""
     a, b = at.input(0), at.input(1)
@@ -29,7 +31,7 @@ def or_equal(at: Rewriter) -> ir.Value:
     return at.emit("Or", strict, at.emit("Equal", a, b))
 
 
-@RULES.before(11, "Equal")
+@rules.before(11, "Equal")
 def equal_of_floats(at: Rewriter) -> ir.Value | None:
     """Floats are equal that are neither less nor greater, and no NaN; narrow integers are widened."""
     a, b = at.input(0), at.input(1)
@@ -42,7 +44,7 @@ def equal_of_floats(at: Rewriter) -> ir.Value | None:
     return at.emit("Not", at.emit("Or", different, nan))
 
 
-@RULES.before(12, "Max", "Min")
+@rules.before(12, "Max", "Min")
 def extremum_of_integers(at: Rewriter) -> ir.Value | None:
     """Integers are chosen by comparisons."""
     values = [value for value in at.node.inputs if value is not None]
@@ -55,7 +57,7 @@ def extremum_of_integers(at: Rewriter) -> ir.Value | None:
     return at.emit("Identity", result) if len(values) == 1 else result
 
 
-@RULES.before(12, "Clip")
+@rules.before(12, "Clip")
 def clip_of_integers(at: Rewriter) -> ir.Value | None:
     """Integers are clipped by comparisons."""
     x = at.input(0)
@@ -72,7 +74,7 @@ def _clip_by_extrema(at: Rewriter) -> ir.Value:
     return at.emit("Identity", result) if result is at.input(0) else result
 
 
-@RULES.before(11, "Clip")
+@rules.before(11, "Clip")
 def clip(at: Rewriter) -> ir.Value | None:
     """The bounds were attributes."""
     bounds = {name: at.constant(index) for index, name in ((1, "min"), (2, "max")) if at.has_input(index)}
@@ -85,7 +87,7 @@ def clip(at: Rewriter) -> ir.Value | None:
     return None
 
 
-@RULES.before(14, "Relu")
+@rules.before(14, "Relu")
 def relu_of_integers(at: Rewriter) -> ir.Value | None:
     """Integers are compared with zero."""
     x = at.input(0)
@@ -94,7 +96,7 @@ def relu_of_integers(at: Rewriter) -> ir.Value | None:
     return at.emit("Max", x, at.const(0, at.dtype(x)))
 
 
-@RULES.before(12, "Pow")
+@rules.before(12, "Pow")
 def power_of_one_type(at: Rewriter) -> ir.Value | None:
     """Base and exponent were of one type, a float."""
     base, exponent = at.input(0), at.input(1)
@@ -106,7 +108,7 @@ def power_of_one_type(at: Rewriter) -> ir.Value | None:
     return at.cast(at.emit("Pow", at.cast(base, DOUBLE), at.cast(exponent, DOUBLE)), dtype)
 
 
-@RULES.before(10, "Mod")
+@rules.before(10, "Mod")
 def remainder(at: Rewriter) -> ir.Value:
     """What is left of a quotient; the sign is that of the dividend, or of the divisor."""
     a, b = at.input(0), at.input(1)
@@ -122,7 +124,7 @@ def remainder(at: Rewriter) -> ir.Value:
     return at.emit("Where", at.emit("And", opposite, inexact), at.emit("Add", rest, b), rest)
 
 
-@RULES.before(11, "Round")
+@rules.before(11, "Round")
 def round_half_to_even(at: Rewriter) -> ir.Value:
     """The nearest integer, of two equally near ones the even one."""
     x = at.input(0)
@@ -136,7 +138,7 @@ def round_half_to_even(at: Rewriter) -> ir.Value:
     return at.emit("Where", at.emit("Less", above, half), low, upper)
 
 
-@RULES.before(11, "BitShift")
+@rules.before(11, "BitShift")
 def shift(at: Rewriter) -> ir.Value:
     """A product with, or a quotient by, a constant power of two."""
     by = at.constant(1)
@@ -149,7 +151,7 @@ def shift(at: Rewriter) -> ir.Value:
     return at.cast(at.emit(op_type, at.cast(x, ir.DataType.UINT64), factor), dtype)
 
 
-@RULES.before(10, "ThresholdedRelu")
+@rules.before(10, "ThresholdedRelu")
 def thresholded_relu(at: Rewriter) -> ir.Value:
     """What is above the threshold, else zero."""
     x = at.input(0)
@@ -157,7 +159,7 @@ def thresholded_relu(at: Rewriter) -> ir.Value:
     return at.emit("Where", is_above, x, at.const(0, at.dtype(x)))
 
 
-@RULES.before(20, "Gelu")
+@rules.before(20, "Gelu")
 def gelu(at: Rewriter) -> ir.Value:
     """By its definition: https://onnx.ai/onnx/operators/onnx__Gelu.html."""
     x = at.input(0)
@@ -172,14 +174,14 @@ def gelu(at: Rewriter) -> ir.Value:
     return at.emit("Mul", half, at.emit("Add", weight, at.const(1, dtype)))
 
 
-@RULES.before(18, "Mish")
+@rules.before(18, "Mish")
 def mish(at: Rewriter) -> ir.Value:
     """``x * tanh(softplus(x))``."""
     x = at.input(0)
     return at.emit("Mul", x, at.emit("Tanh", at.emit("Softplus", x)))
 
 
-@RULES.before(17, "LayerNormalization")
+@rules.before(17, "LayerNormalization")
 def layer_normalization(at: Rewriter) -> tuple[ir.Value, ...]:
     """By its definition: https://onnx.ai/onnx/operators/onnx__LayerNormalization.html."""
     x, scale = at.input(0), at.input(1)
@@ -195,13 +197,13 @@ def layer_normalization(at: Rewriter) -> tuple[ir.Value, ...]:
     return y, mean, at.emit("Reciprocal", deviation)
 
 
-@RULES.before(15, "BatchNormalization")
+@rules.before(15, "BatchNormalization")
 def batch_normalization(at: Rewriter) -> None:
     """Inference only: training had other outputs."""
     at.drop("training_mode", 0)
 
 
-@RULES.before(12, "Dropout")
+@rules.before(12, "Dropout")
 def dropout(at: Rewriter) -> ir.Value:
     """In inference it copies its input; there was no training that a model could ask for."""
     mode = at.constant(2)
@@ -212,13 +214,13 @@ def dropout(at: Rewriter) -> ir.Value:
     return at.emit("Identity", at.input(0))
 
 
-@RULES.before(19, "Cast")
-def cast(at: Rewriter) -> None:
+@rules.before(19, "Cast", "QuantizeLinear")
+def saturating(at: Rewriter) -> None:
     """Only 8-bit floats saturate."""
     at.node.attributes.pop("saturate", None)
 
 
-@RULES.before(11, "Gemm")
+@rules.before(11, "Gemm")
 def gemm_with_bias(at: Rewriter) -> None:
     """The third operand was required."""
     if not at.has_input(2):
@@ -226,7 +228,7 @@ def gemm_with_bias(at: Rewriter) -> None:
         at.node.replace_input_with(2, at.const([0], at.dtype(at.input(0))))
 
 
-@RULES.before(14, "LSTM", "GRU", "RNN")
+@rules.before(14, "LSTM", "GRU", "RNN")
 def batch_second(at: Rewriter) -> None:
     """The batch was always the second axis."""
     at.drop("layout", 0)

@@ -15,13 +15,14 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.opsets import along_axes, arithmetic, images, indices, shapes  # noqa: F401 - they fill the table
+from caffe2_frontend.opsets import along_axes, arithmetic, images, indices, shapes
 from caffe2_frontend.opsets.arithmetic import WIDER
 from caffe2_frontend.opsets.rewriter import InexpressibleError, Rewriter
-from caffe2_frontend.opsets.rules import RULES
+from caffe2_frontend.opsets.rules import Rules
 
 __all__ = ["InexpressibleError", "downgrade"]
 
+_RULES: Final = Rules.merged(along_axes.rules, arithmetic.rules, images.rules, indices.rules, shapes.rules)
 
 # Scan had a batch of its own before, and many operators broadcast otherwise.
 OLDEST: Final = 9
@@ -87,7 +88,7 @@ class _Downgrade:
 
     def _adapted(self, at: Rewriter) -> list[ir.Value] | None:
         """The values that replace the node's outputs; None where the node stays, perhaps changed."""
-        for adapter in RULES.find(at.node.op_type, self._target):
+        for adapter in _RULES.find(at.node.op_type, self._target):
             result = adapter(at)
             if result is not None:
                 return [result] if isinstance(result, ir.Value) else list(result)

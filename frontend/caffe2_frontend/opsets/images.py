@@ -7,10 +7,12 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.types import FLOAT
 from caffe2_frontend.opsets.rewriter import Rewriter
-from caffe2_frontend.opsets.rules import RULES
+from caffe2_frontend.opsets.rules import Rules
+
+rules = Rules()
 
 
-@RULES.before(19, "AveragePool")
+@rules.before(19, "AveragePool")
 def average_pool(at: Rewriter) -> None:
     """There were no dilations."""
     attr = at.node.attributes.get("dilations")
@@ -19,14 +21,14 @@ def average_pool(at: Rewriter) -> None:
     at.node.attributes.pop("dilations", None)
 
 
-@RULES.before(18, "LpPool")
+@rules.before(18, "LpPool")
 def lp_pool(at: Rewriter) -> None:
     """There were no dilations, and the number of windows was rounded down."""
     average_pool(at)
     at.drop("ceil_mode", 0)
 
 
-@RULES.before(12, "MaxPool")
+@rules.before(12, "MaxPool")
 def max_pool_of_bytes(at: Rewriter) -> ir.Value | None:
     """Floats hold all bytes."""
     x = at.input(0)
@@ -36,7 +38,7 @@ def max_pool_of_bytes(at: Rewriter) -> ir.Value | None:
     return at.cast(at.emit("MaxPool", at.cast(x, FLOAT), **attrs), at.dtype(x))
 
 
-@RULES.before(10, "MaxPool", "AveragePool")
+@rules.before(10, "MaxPool", "AveragePool")
 def pool(at: Rewriter) -> None:
     """The number of windows was rounded down, and there were no dilations."""
     at.drop("ceil_mode", 0)
@@ -44,7 +46,7 @@ def pool(at: Rewriter) -> None:
         average_pool(at)
 
 
-@RULES.before(18, "Resize")
+@rules.before(18, "Resize")
 def resize(at: Rewriter) -> None:
     """Images were resized along all axes, without smoothing."""
     at.drop("antialias", 0)
@@ -53,7 +55,7 @@ def resize(at: Rewriter) -> None:
         at.refuse("it resizes along some axes")
 
 
-@RULES.before(13, "Resize")
+@rules.before(13, "Resize")
 def resize_with_region(at: Rewriter) -> None:
     """The operand that says which region is resized had to be given."""
     if not at.has_input(1):
@@ -64,7 +66,7 @@ def resize_with_region(at: Rewriter) -> None:
         at.node.replace_input_with(2, at.const([], np.float32))
 
 
-@RULES.before(11, "Resize")
+@rules.before(11, "Resize")
 def resize_by_scales(at: Rewriter) -> ir.Value:
     """Pixels were read at their position divided by the scale, rounded down."""
     how = at.text("coordinate_transformation_mode", "half_pixel")
@@ -88,7 +90,7 @@ def resize_by_scales(at: Rewriter) -> ir.Value:
     return at.emit_old("Upsample", x, scales, like=at.node.outputs[0], mode=mode)
 
 
-@RULES.before(16, "RoiAlign")
+@rules.before(16, "RoiAlign")
 def roi_align(at: Rewriter) -> None:
     """Regions were not moved by half a pixel."""
     if at.text("coordinate_transformation_mode", "half_pixel") != "output_half_pixel":
@@ -96,13 +98,7 @@ def roi_align(at: Rewriter) -> None:
     at.node.attributes.pop("coordinate_transformation_mode", None)
 
 
-@RULES.before(19, "QuantizeLinear", "DequantizeLinear")
-def quantize(at: Rewriter) -> None:
-    """Only 8-bit floats saturate."""
-    at.node.attributes.pop("saturate", None)
-
-
-@RULES.before(13, "QuantizeLinear", "DequantizeLinear")
+@rules.before(13, "QuantizeLinear", "DequantizeLinear")
 def quantize_tensor(at: Rewriter) -> None:
     """There was one scale for all channels."""
     scale = at.input(1)

@@ -9,12 +9,14 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.types import INT64
 from caffe2_frontend.opsets.rewriter import Rewriter
-from caffe2_frontend.opsets.rules import RULES
+from caffe2_frontend.opsets.rules import Rules
+
+rules = Rules()
 
 _FAR: Final = np.iinfo(np.int64).max
 
 
-@RULES.before(10, "ReverseSequence")
+@rules.before(10, "ReverseSequence")
 def reverse_sequence(at: Rewriter) -> ir.Value:
     """Rows of all sequences, in one axis, gathered at their mirrored positions."""
     x, lengths = at.input(0), at.input(1)
@@ -56,7 +58,7 @@ def _strides(at: Rewriter, shape: ir.Value, first: int, last: int) -> list[ir.Va
     return strides
 
 
-@RULES.before(11, "GatherElements")
+@rules.before(11, "GatherElements")
 def gather_elements(at: Rewriter) -> ir.Value:
     """Elements of the flat tensor, at positions made of the coordinates of each index."""
     x, indices = at.input(0), at.input(1)
@@ -79,7 +81,7 @@ def gather_elements(at: Rewriter) -> ir.Value:
     return at.emit("Gather", at.emit("Reshape", x, at.const([-1], np.int64)), flat, axis=0)
 
 
-@RULES.before(12, "GatherND")
+@rules.before(12, "GatherND")
 def gather_nd_of_batches(at: Rewriter) -> ir.Value | None:
     """Without batch dims it is as before; with them each index begins with its batch."""
     batches = at.integer("batch_dims", 0)
@@ -105,7 +107,7 @@ def gather_nd_of_batches(at: Rewriter) -> ir.Value | None:
     return at.emit("GatherND", x, whole)
 
 
-@RULES.before(11, "GatherND")
+@rules.before(11, "GatherND")
 def gather_nd(at: Rewriter) -> ir.Value:
     """Rows of the tensor with its first dims taken together, at positions made of the indices."""
     x, indices = at.input(0), at.input(1)
@@ -139,13 +141,13 @@ def _flat_rows(at: Rewriter, x: ir.Value, indices: ir.Value, depth: int) -> tupl
 _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
-@RULES.before(18, "ScatterElements")
+@rules.before(18, "ScatterElements")
 def scatter_with_extrema(at: Rewriter) -> ir.Value | None:
     """There were no maxima and minima among the reductions."""
     return _scatter_in_turn(at) if at.text("reduction", "none") in {"max", "min"} else None
 
 
-@RULES.before(16, "ScatterElements")
+@rules.before(16, "ScatterElements")
 def scatter_without_reduction(at: Rewriter) -> ir.Value | None:
     """There was no reduction."""
     if at.text("reduction", "none") == "none":
@@ -174,13 +176,13 @@ def _scatter_in_turn(at: Rewriter) -> ir.Value:
     return at.loop(count, x, step)
 
 
-@RULES.before(18, "ScatterND")
+@rules.before(18, "ScatterND")
 def scatter_rows_with_extrema(at: Rewriter) -> ir.Value | None:
     """There were no maxima and minima among the reductions."""
     return _scatter_rows(at) if at.text("reduction", "none") in {"max", "min"} else None
 
 
-@RULES.before(16, "ScatterND")
+@rules.before(16, "ScatterND")
 def scatter_rows_without_reduction(at: Rewriter) -> ir.Value | None:
     """There was no reduction."""
     if at.text("reduction", "none") == "none":
@@ -189,7 +191,7 @@ def scatter_rows_without_reduction(at: Rewriter) -> ir.Value | None:
     return _scatter_rows(at)
 
 
-@RULES.before(11, "ScatterElements")
+@rules.before(11, "ScatterElements")
 def scatter_elements(at: Rewriter) -> ir.Value:
     """It was called Scatter, and took no negative indices or axes."""
     x, indices, updates = (at.input(index) for index in range(3))
@@ -200,7 +202,7 @@ def scatter_elements(at: Rewriter) -> ir.Value:
     return at.emit_old("Scatter", x, wanted, updates, like=x, axis=axis)
 
 
-@RULES.before(11, "ScatterND")
+@rules.before(11, "ScatterND")
 def scatter_nd(at: Rewriter) -> ir.Value:
     """It came later."""
     return _scatter_rows(at)

@@ -9,12 +9,14 @@ import onnx_ir as ir
 
 from caffe2_frontend.interop.types import INT64
 from caffe2_frontend.opsets.rewriter import Rewriter
-from caffe2_frontend.opsets.rules import RULES
+from caffe2_frontend.opsets.rules import Rules
+
+rules = Rules()
 
 _FAR: Final = np.iinfo(np.int64).max
 
 
-@RULES.before(15, "Shape")
+@rules.before(15, "Shape")
 def slice_of_shape(at: Rewriter) -> ir.Value | None:
     """``start`` and ``end`` are a slice of the shape."""
     if "start" not in at.node.attributes and "end" not in at.node.attributes:
@@ -24,7 +26,7 @@ def slice_of_shape(at: Rewriter) -> ir.Value | None:
     return at.emit("Slice", whole, *(at.const([number], np.int64) for number in (start, end, 0)))
 
 
-@RULES.before(14, "Reshape")
+@rules.before(14, "Reshape")
 def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
     """Where the shape may hold a 0, an empty tensor is made of the shape, and any other is reshaped."""
     allowed = at.integer("allowzero", 0)
@@ -62,13 +64,13 @@ def _axes_to_attribute(at: Rewriter, index: int = 1) -> None:
     at.remove_inputs(index)
 
 
-@RULES.before(13, "Squeeze", "Unsqueeze")
+@rules.before(13, "Squeeze", "Unsqueeze")
 def squeeze(at: Rewriter) -> None:
     """The axes were an attribute."""
     _axes_to_attribute(at)
 
 
-@RULES.before(
+@rules.before(
     18, "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
     "ReduceSumSquare",
 )  # fmt: skip
@@ -92,13 +94,13 @@ def _reduction(at: Rewriter) -> ir.Value | None:
     return None
 
 
-@RULES.before(13, "ReduceSum")
+@rules.before(13, "ReduceSum")
 def reduce_sum(at: Rewriter) -> ir.Value | None:
     """As the other reductions, five versions earlier."""
     return _reduction(at)
 
 
-@RULES.before(18, "Split")
+@rules.before(18, "Split")
 def split_in_equal_parts(at: Rewriter) -> None:
     """Without sizes, the number of outputs says how many parts there are; uneven ones need their sizes."""
     if "num_outputs" not in at.node.attributes:
@@ -113,7 +115,7 @@ def split_in_equal_parts(at: Rewriter) -> None:
     # Of a dim of unknown size the parts are equal, or the runtime refuses it, as Caffe2 does.
 
 
-@RULES.before(13, "Split")
+@rules.before(13, "Split")
 def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
     """The sizes were an attribute; those computed at run time become slices."""
     if not at.has_input(1):
@@ -133,7 +135,7 @@ def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
     return tuple(parts)
 
 
-@RULES.before(11, "Slice")
+@rules.before(11, "Slice")
 def slice_of_open_dims(at: Rewriter) -> ir.Value | None:
     """The inference of opset 10 takes a slice of a symbolic dim to have that dim, and runtimes reuse memory by it."""
     if at.target < 10:
@@ -146,7 +148,7 @@ def slice_of_open_dims(at: Rewriter) -> ir.Value | None:
     return _slice_by_gather(at)
 
 
-@RULES.before(10, "Slice")
+@rules.before(10, "Slice")
 def slice_(at: Rewriter) -> ir.Value | None:
     """Starts, ends and axes were attributes, and there were no steps; other slices gather along each axis."""
     constants = [at.constant(index) for index in (1, 2, 3, 4)]
@@ -194,7 +196,7 @@ def _clamped(at: Rewriter, index: ir.Value, size: ir.Value, step: int) -> ir.Val
     return at.emit("Min", at.emit("Max", index, low), high)
 
 
-@RULES.before(11, "Range")
+@rules.before(11, "Range")
 def range_(at: Rewriter) -> ir.Value:
     """As many ones as there are elements, their positions, and a line through them."""
     start, limit, delta = (at.input(index) for index in range(3))
@@ -218,7 +220,7 @@ def range_(at: Rewriter) -> ir.Value:
     return at.emit("Add", start, at.emit("Mul", at.cast(positions, dtype), delta))
 
 
-@RULES.before(18, "Pad")
+@rules.before(18, "Pad")
 def pad_with_axes(at: Rewriter) -> None:
     """The pads of some axes become those of all axes."""
     if not at.has_input(3):
@@ -235,7 +237,7 @@ def pad_with_axes(at: Rewriter) -> None:
     at.remove_inputs(3)
 
 
-@RULES.before(11, "Pad")
+@rules.before(11, "Pad")
 def pad(at: Rewriter) -> ir.Value | None:
     """Pads and value were attributes; constant pads that are computed at run time are joined to the tensor."""
     pads, value = at.constant(1), at.constant(2)
