@@ -12,6 +12,7 @@ from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.bodies import proto_nodes
 
 Kind = Literal["image info", "anchors", "boxes", "probabilities", "positive"]
 # Returns the shape of a blob; None if it is unknown.
@@ -103,21 +104,13 @@ def find_roles(model: onnx.ModelProto | None, net: Model | None) -> dict[str, Ro
 def _graph_roles(graph: onnx.GraphProto) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     sizes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
-    for node in _nodes(graph):
+    for node in proto_nodes(graph):
         if node.op_type in ("LSTM", "GRU", "RNN") and len(node.input) > 4:
             roles[node.input[4]] = Role(steps=True)
         elif node.op_type == "Gather" and node.input[0] in sizes:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
             roles[node.input[1]] = Role(below=sizes[node.input[0]][axis])
     return roles
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
 
 
 def _net_roles(model: Model) -> dict[str, Role]:

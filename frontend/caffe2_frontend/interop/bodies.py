@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import onnx
 import onnx_ir as ir
 
 
@@ -34,3 +35,12 @@ def _captured(graph: ir.Graph, known: set[ir.Value]) -> Iterator[ir.Value]:
     for value in graph.outputs:
         if value not in known:
             yield value
+
+
+def proto_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a protobuf graph, each followed by those of its bodies, at any depth."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from proto_nodes(attribute.g)

@@ -79,7 +79,7 @@ def cumulative_sum(at: Rewriter) -> ir.Value:
     order = [*(other for other in range(rank) if other != number), number]
     dtype = at.dtype(x)
     last = at.cast(at.emit("Transpose", x, perm=order), dtype)
-    size = at.emit("Gather", at.emit("Shape", x), at.const(number, np.int64), axis=0)
+    size = at.element(at.emit("Shape", x), number)
     line = at.emit("Range", at.const(0, np.int64), size, at.const(1, np.int64))
     row = at.emit("Unsqueeze", line, at.const([1], np.int64))
     column = at.emit("Unsqueeze", line, at.const([0], np.int64))

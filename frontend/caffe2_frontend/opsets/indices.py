@@ -25,7 +25,7 @@ def reverse_sequence(at: Rewriter) -> ir.Value:
     order = [time, batch, *(axis for axis in range(rank) if axis not in (time, batch))]
     rows = at.emit("Transpose", x, perm=order)
     shape = at.emit("Shape", rows)
-    steps, count = (at.emit("Gather", shape, at.const(axis, np.int64), axis=0) for axis in (0, 1))
+    steps, count = (at.element(shape, axis) for axis in (0, 1))
     zero, one = at.const(0, np.int64), at.const(1, np.int64)
     t = at.emit("Unsqueeze", at.emit("Range", zero, steps, one), at.const([1], np.int64))
     n = at.emit("Unsqueeze", at.emit("Range", zero, count, one), at.const([0], np.int64))
@@ -33,7 +33,7 @@ def reverse_sequence(at: Rewriter) -> ir.Value:
     mirrored = at.emit("Sub", at.emit("Sub", ends, one), t)
     t = at.emit("Where", at.emit("Less", t, ends), mirrored, t)
     flat = at.emit("Add", at.emit("Mul", t, count), n)
-    rest = at.emit("Slice", shape, *(at.const([number], np.int64) for number in (2, _FAR, 0)))
+    rest = at.part(shape, 2, _FAR)
     flat_shape = at.emit("Concat", at.const([-1], np.int64), rest, axis=0)
     if any(not isinstance(d, int) or d == 0 for d in x.shape or ()):
         size = at.emit("Reshape", at.emit("Mul", steps, count), at.const([1], np.int64))
@@ -53,7 +53,7 @@ def _strides(at: Rewriter, shape: ir.Value, first: int, last: int) -> list[ir.Va
     one = at.const(1, np.int64)
     strides = [one]
     for axis in range(last - 1, first, -1):
-        dim = at.emit("Gather", shape, at.const(axis, np.int64), axis=0)
+        dim = at.element(shape, axis)
         strides.insert(0, at.emit("Mul", strides[0], dim))
     return strides
 
@@ -65,15 +65,15 @@ def gather_elements(at: Rewriter) -> ir.Value:
     rank = at.rank(x)
     axis = at.integer("axis", 0) % rank
     shape = at.emit("Shape", x)
-    size = at.emit("Gather", shape, at.const(axis, np.int64), axis=0)
+    size = at.element(shape, axis)
     wanted = at.cast(indices, INT64)
     zero, one = at.const(0, np.int64), at.const(1, np.int64)
-    wanted = at.emit("Where", at.emit("Less", wanted, zero), at.emit("Add", wanted, size), wanted)
+    wanted = at.from_front(wanted, size)
     strides = _strides(at, shape, 0, rank)
     flat = at.emit("Mul", wanted, strides[axis])
     reach = at.emit("Shape", indices)
     for other in (number for number in range(rank) if number != axis):
-        count = at.emit("Gather", reach, at.const(other, np.int64), axis=0)
+        count = at.element(reach, other)
         line = at.emit("Mul", at.emit("Range", zero, count, one), strides[other])
         dims = [1] * rank
         dims[other] = -1
@@ -91,11 +91,11 @@ def gather_nd_of_batches(at: Rewriter) -> ir.Value | None:
     x, indices = at.input(0), at.input(1)
     reach = at.emit("Shape", indices)
     zero, one = at.const(0, np.int64), at.const(1, np.int64)
-    head = at.emit("Slice", reach, *(at.const([number], np.int64) for number in (0, -1, 0)))
+    head = at.part(reach, 0, -1)
     column = at.emit("Concat", head, at.const([1], np.int64), axis=0)
     parts = []
     for axis in range(batches):
-        count = at.emit("Gather", reach, at.const(axis, np.int64), axis=0)
+        count = at.element(reach, axis)
         dims = [1] * at.rank(indices)
         dims[axis] = -1
         line = at.emit("Reshape", at.emit("Range", zero, count, one), at.const(dims, np.int64))
@@ -125,15 +125,15 @@ def _flat_rows(at: Rewriter, x: ir.Value, indices: ir.Value, depth: int) -> tupl
     zero = at.const(0, np.int64)
     flat = None
     for axis in range(depth):
-        size = at.emit("Gather", shape, at.const(axis, np.int64), axis=0)
+        size = at.element(shape, axis)
         part = at.emit("Gather", indices, at.const(axis, np.int64), axis=-1)
-        part = at.emit("Where", at.emit("Less", part, zero), at.emit("Add", part, size), part)
+        part = at.from_front(part, size)
         part = at.emit("Mul", part, strides[axis])
         flat = part if flat is None else at.emit("Add", flat, part)
     if flat is None:
         at.refuse("its indices have no columns")
     count = at.emit("Mul", strides[0], at.emit("Gather", shape, zero, axis=0))
-    rest = at.emit("Slice", shape, *(at.const([number], np.int64) for number in (depth, _FAR, 0)))
+    rest = at.part(shape, depth, _FAR)
     rows = at.emit("Concat", at.emit("Reshape", count, at.const([1], np.int64)), rest, axis=0)
     return at.emit("Reshape", x, rows, allowzero=1), flat
 
@@ -141,19 +141,23 @@ def _flat_rows(at: Rewriter, x: ir.Value, indices: ir.Value, depth: int) -> tupl
 _COMBINE: Final = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
 
 
-@rules.before(18, "ScatterElements")
+@rules.before(18, "ScatterElements", "ScatterND")
 def scatter_with_extrema(at: Rewriter) -> ir.Value | None:
     """There were no maxima and minima among the reductions."""
-    return _scatter_in_turn(at) if at.text("reduction", "none") in {"max", "min"} else None
+    return _combined(at) if at.text("reduction", "none") in {"max", "min"} else None
 
 
-@rules.before(16, "ScatterElements")
+@rules.before(16, "ScatterElements", "ScatterND")
 def scatter_without_reduction(at: Rewriter) -> ir.Value | None:
     """There was no reduction."""
     if at.text("reduction", "none") == "none":
         at.node.attributes.pop("reduction", None)
         return None
-    return _scatter_in_turn(at)
+    return _combined(at)
+
+
+def _combined(at: Rewriter) -> ir.Value:
+    return _scatter_in_turn(at) if at.node.op_type == "ScatterElements" else _scatter_rows(at)
 
 
 def _scatter_in_turn(at: Rewriter) -> ir.Value:
@@ -165,7 +169,7 @@ def _scatter_in_turn(at: Rewriter) -> ir.Value:
     x, indices, updates = (at.input(index) for index in range(3))
     axis = at.integer("axis", 0) % at.rank(x)
     op_type = _COMBINE[at.text("reduction", "none")]
-    count = at.emit("Gather", at.emit("Shape", indices), at.const(axis, np.int64), axis=0)
+    count = at.element(at.emit("Shape", indices), axis)
 
     def step(number: ir.Value, values: ir.Value) -> ir.Value:
         position = at.emit("Reshape", number, at.const([1], np.int64))
@@ -176,29 +180,14 @@ def _scatter_in_turn(at: Rewriter) -> ir.Value:
     return at.loop(count, x, step)
 
 
-@rules.before(18, "ScatterND")
-def scatter_rows_with_extrema(at: Rewriter) -> ir.Value | None:
-    """There were no maxima and minima among the reductions."""
-    return _scatter_rows(at) if at.text("reduction", "none") in {"max", "min"} else None
-
-
-@rules.before(16, "ScatterND")
-def scatter_rows_without_reduction(at: Rewriter) -> ir.Value | None:
-    """There was no reduction."""
-    if at.text("reduction", "none") == "none":
-        at.node.attributes.pop("reduction", None)
-        return None
-    return _scatter_rows(at)
-
-
 @rules.before(11, "ScatterElements")
 def scatter_elements(at: Rewriter) -> ir.Value:
     """It was called Scatter, and took no negative indices or axes."""
     x, indices, updates = (at.input(index) for index in range(3))
     axis = at.integer("axis", 0) % at.rank(x)
-    size = at.emit("Gather", at.emit("Shape", x), at.const(axis, np.int64), axis=0)
+    size = at.element(at.emit("Shape", x), axis)
     wanted = at.cast(indices, INT64)
-    wanted = at.emit("Where", at.emit("Less", wanted, at.const(0, np.int64)), at.emit("Add", wanted, size), wanted)
+    wanted = at.from_front(wanted, size)
     return at.emit_old("Scatter", x, wanted, updates, like=x, axis=axis)
 
 
@@ -218,7 +207,7 @@ def _scatter_rows(at: Rewriter) -> ir.Value:
     width = at.rank(x) - depth
     shape = at.emit("Shape", rows)
     flat = at.emit("Reshape", flat, at.const([-1], np.int64))
-    rest = at.emit("Slice", shape, *(at.const([number], np.int64) for number in (1, _FAR, 0)))
+    rest = at.part(shape, 1, _FAR)
     count = at.emit("Shape", flat)
     new_shape = at.emit("Concat", count, rest, axis=0)
     new = at.emit("Reshape", updates, new_shape, allowzero=1)

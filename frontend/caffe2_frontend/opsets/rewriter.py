@@ -180,6 +180,19 @@ class Rewriter:
         """A value in another element type."""
         return value if value.dtype == dtype else self.emit("Cast", value, to=int(dtype))
 
+    def element(self, vector: ir.Value, index: int) -> ir.Value:
+        """An element of a vector, as a scalar."""
+        return self.emit("Gather", vector, self.const(index, np.int64), axis=0)
+
+    def part(self, vector: ir.Value, start: int, end: int) -> ir.Value:
+        """The elements of a vector from ``start`` up to ``end``."""
+        return self.emit("Slice", vector, *(self.const([number], np.int64) for number in (start, end, 0)))
+
+    def from_front(self, index: ir.Value, size: ir.Value) -> ir.Value:
+        """Indices (int64) into a dim, the negative ones counted from the front."""
+        is_negative = self.emit("Less", index, self.const(0, np.int64))
+        return self.emit("Where", is_negative, self.emit("Add", index, size), index)
+
     def refuse(self, reason: str) -> NoReturn:
         """Say that the target cannot express the node."""
         raise InexpressibleError(reason)

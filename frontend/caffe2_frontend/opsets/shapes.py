@@ -23,7 +23,7 @@ def slice_of_shape(at: Rewriter) -> ir.Value | None:
         return None
     start, end = at.integer("start", 0), at.integer("end", _FAR)
     whole = at.emit("Shape", at.input(0))
-    return at.emit("Slice", whole, *(at.const([number], np.int64) for number in (start, end, 0)))
+    return at.part(whole, start, end)
 
 
 @rules.before(14, "Reshape")
@@ -128,7 +128,7 @@ def split(at: Rewriter) -> tuple[ir.Value, ...] | None:
     axis = at.const([at.integer("axis", 0)], np.int64)
     start, parts = at.const([0], np.int64), []
     for index in range(len(at.node.outputs)):
-        size = at.emit("Slice", at.input(1), *(at.const([n], np.int64) for n in (index, index + 1, 0)))
+        size = at.part(at.input(1), index, index + 1)
         end = at.emit("Add", start, size)
         parts.append(at.emit("Slice", at.input(0), start, end, axis))
         start = end
@@ -180,7 +180,7 @@ def _slice_by_gather(at: Rewriter) -> ir.Value:
         at.refuse("its axes or steps are computed at run time")
     for number, (given, step) in enumerate(zip(axes, steps, strict=True)):
         axis = int(given) % at.rank(x)
-        size = at.emit("Gather", at.emit("Shape", x), at.const(axis, np.int64), axis=0)
+        size = at.element(at.emit("Shape", x), axis)
         index = at.const(number, np.int64)
         start = _clamped(at, at.emit("Gather", starts, index, axis=0), size, int(step))
         end = _clamped(at, at.emit("Gather", ends, index, axis=0), size, int(step))
@@ -191,7 +191,7 @@ def _slice_by_gather(at: Rewriter) -> ir.Value:
 def _clamped(at: Rewriter, index: ir.Value, size: ir.Value, step: int) -> ir.Value:
     """An end of a slice as a position: counted from the front, and within the bounds that the direction has."""
     zero, one = at.const(0, np.int64), at.const(1, np.int64)
-    index = at.emit("Where", at.emit("Less", index, zero), at.emit("Add", index, size), index)
+    index = at.from_front(index, size)
     low, high = (zero, size) if step > 0 else (at.const(-1, np.int64), at.emit("Sub", size, one))
     return at.emit("Min", at.emit("Max", index, low), high)
 

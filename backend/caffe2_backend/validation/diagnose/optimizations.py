@@ -22,6 +22,7 @@ from caffe2_backend.validation.runtimes.base import onnx_model
 from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend.interop.bodies import proto_nodes
 
 LEVELS: Final = tuple(OPTIMIZATION_LEVELS)
 # The rules of onnxruntime's rule-based optimizers, by the names under which they can be disabled.
@@ -119,17 +120,9 @@ def _changes(
         for name in (below, level):
             path = str(Path(folder) / f"{name}.onnx")
             runtime.but(optimization=name, optimized=path).load(side.model)
-            graphs.append([*_nodes(onnx.ModelProto.FromString(Path(path).read_bytes()).graph)])
+            graphs.append([*proto_nodes(onnx.ModelProto.FromString(Path(path).read_bytes()).graph)])
     before, after = ({(node.op_type, *node.output) for node in nodes} for nodes in graphs)
     new = [f"{n.op_type} {n.name or n.output[0]}" for n in graphs[1] if (n.op_type, *n.output) not in before]
     gone = Counter(node.op_type for node in graphs[0] if (node.op_type, *node.output) not in after)
     gone.subtract(Counter(node.op_type for node in graphs[1] if (node.op_type, *node.output) not in before))
     return tuple(new), tuple(sorted((kind, count) for kind, count in gone.items() if count > 0))
-
-
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g)
