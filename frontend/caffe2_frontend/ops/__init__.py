@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from caffe2_bridge.registry import merge
 from caffe2_frontend.lowering.family import Converter, Expectation, Family
-from caffe2_frontend.ops import control_flow, detection, feature, nn, quantized, sequence, tensor, training
+from caffe2_frontend.ops import control_flow, detection, feature, gradients, nn, quantized, sequence, tensor, training
 from caffe2_frontend.recurrent import network
 
 FAMILIES: tuple[Family, ...] = (
@@ -14,6 +14,7 @@ FAMILIES: tuple[Family, ...] = (
     network.family,
     *detection.FAMILIES,
     *feature.FAMILIES,
+    *gradients.FAMILIES,
     *nn.FAMILIES,
     *quantized.FAMILIES,
     *sequence.FAMILIES,

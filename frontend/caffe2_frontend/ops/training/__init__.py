@@ -1,8 +1,7 @@
-"""Converters of gradients, optimizers and learning-rate schedules."""
+"""Converters of optimizers and learning-rate schedules."""
 
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.ops.training import (
-    gradient,
     learning_rate,
     optimizer,
     sparse_optimizer,
@@ -10,7 +9,6 @@ from caffe2_frontend.ops.training import (
 )
 
 FAMILIES: tuple[Family, ...] = (
-    gradient.family,
     learning_rate.family,
     optimizer.family,
     sparse_optimizer.family,

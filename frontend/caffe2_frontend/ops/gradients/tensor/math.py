@@ -1,4 +1,4 @@
-"""Gradient operators that are element by element."""
+"""Gradients of functions of one operand, element by element."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
-family = Family("gradient")
+family = Family("math_gradient")
 
 _FLOATS = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)}
 

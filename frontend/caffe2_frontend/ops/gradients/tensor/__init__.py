@@ -1,0 +1,6 @@
+"""Converters of the gradients of tensor operators."""
+
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.ops.gradients.tensor import math
+
+FAMILIES: tuple[Family, ...] = (math.family,)
