@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from caffe2_frontend.emit.arithmetic import scalar
-from caffe2_frontend.emit.shapes import unsqueeze
+import onnx_ir as ir
+
+from caffe2_frontend.emit.arithmetic import reshape_like, scalar
+from caffe2_frontend.emit.operand_checks import require_dtype, require_equal
+from caffe2_frontend.emit.shapes import known_size, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -67,3 +70,22 @@ def require_same_shape(op: Op, values: Sequence[Value]) -> None:
         dims = zip(first, shape, strict=False)
         if len(shape) != len(first) or any(isinstance(d, int) and isinstance(e, int) and d != e for d, e in dims):
             op.unsupported(f"the operands must have the same shape, not {first} and {shape}", code="invalid-operands")
+
+
+def paired_operands(op: Op, first: int, second: int, dtypes: Collection[ir.DataType]) -> tuple[Value, Value]:
+    """Two operands that Caffe2 combines element by element, in the shape of the one of higher rank.
+
+    Caffe2's gradients of functions of one operand take both as flat arrays: ranks may differ where the number of
+    elements does not; otherwise it reads beyond the smaller one, which is refused.
+    """
+    a, b = op.input(first), op.input(second)
+    for index, value in ((first, a), (second, b)):
+        require_dtype(op, value, dtypes, f"input {index}")
+    sizes = known_size(op, a), known_size(op, b)
+    if op.rank(a) == op.rank(b) or None not in sizes:
+        require_equal(op, *sizes, "the numbers of elements")
+    if op.rank(a) == op.rank(b):
+        require_same_shape(op, (a, b))
+        return a, b
+    like = max(a, b, key=op.rank)
+    return reshape_like(op, a, like), reshape_like(op, b, like)

@@ -1,39 +1,94 @@
-"""Gradients of functions of one operand, element by element."""
+"""Gradients of functions of one operand, element by element: the gradient of the result times the derivative."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Final
+
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import mul
-from caffe2_frontend.emit.broadcast import require_same_shape
-from caffe2_frontend.emit.operand_checks import require_dtype
+from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sqrt, square, sub
+from caffe2_frontend.emit.broadcast import paired_operands
+from caffe2_frontend.emit.operand_checks import NUMBERS, SINGLE
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("math_gradient")
 
-_FLOATS = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)}
+_FLOATS: Final = {0: TensorInfo(ir.DataType.FLOAT), 1: TensorInfo(ir.DataType.FLOAT)}
 
 
-@family.converts("SinGradient", expects=_FLOATS)
-def sin_gradient(op: Op) -> Value:
-    """SinGradient(X, dY) -> dX."""
-    x, dy = _operands(op)
-    return mul(op, dy, op.emit("Cos", x))
+def _acos(op: Op, x: Value) -> Value:
+    return div(op, -1.0, _cosine_of_arc(op, x))
 
 
-@family.converts("CosGradient", expects=_FLOATS)
-def cos_gradient(op: Op) -> Value:
-    """CosGradient(X, dY) -> dX."""
-    x, dy = _operands(op)
-    return op.emit("Neg", mul(op, dy, op.emit("Sin", x)))
+def _asin(op: Op, x: Value) -> Value:
+    return div(op, 1.0, _cosine_of_arc(op, x))
 
 
-def _operands(op: Op) -> tuple[Value, Value]:
-    """X and dY, of one shape: where it differs Caffe2 reads beyond the smaller operand."""
-    x, dy = op.input(0), op.input(1)
-    require_dtype(op, x, (ir.DataType.FLOAT,), "X")
-    require_dtype(op, dy, (ir.DataType.FLOAT,), "dY")
-    require_same_shape(op, (x, dy))
-    return x, dy
+def _cosine_of_arc(op: Op, x: Value) -> Value:
+    return sqrt(op, sub(op, 1.0, square(op, x)))
+
+
+def _atan(op: Op, x: Value) -> Value:
+    return div(op, 1.0, add(op, square(op, x), 1.0))
+
+
+def _erf(op: Op, x: Value) -> Value:
+    return mul(op, op.emit("Exp", op.emit("Neg", square(op, x))), 2.0 / math.sqrt(math.pi))
+
+
+def _softsign(op: Op, x: Value) -> Value:
+    return div(op, 1.0, square(op, add(op, op.emit("Abs", x), 1.0)))
+
+
+# The derivative at X, where the operands are (X, dY).
+_AT_INPUT: Final[dict[str, Callable[[Op, Value], Value]]] = {
+    "AbsGradient": lambda op, x: op.emit("Sign", x),
+    "AcosGradient": _acos,
+    "AsinGradient": _asin,
+    "AtanGradient": _atan,
+    "CosGradient": lambda op, x: op.emit("Neg", op.emit("Sin", x)),
+    "ErfGradient": _erf,
+    "Log1pGradient": lambda op, x: div(op, 1.0, add(op, x, 1.0)),
+    "SinGradient": lambda op, x: op.emit("Cos", x),
+    "SoftsignGradient": _softsign,
+    "TanGradient": lambda op, x: div(op, 1.0, square(op, op.emit("Cos", x))),
+}
+# The derivative as a function of Y, where the operands are (Y, dY).
+_AT_OUTPUT: Final[dict[str, Callable[[Op, Value], Value]]] = {
+    "ReciprocalGradient": lambda op, y: op.emit("Neg", square(op, y)),
+}
+# The derivative at X or Y, where the operands are (dY, X) or (dY, Y).
+_SECOND: Final[dict[str, Callable[[Op, Value], Value]]] = {
+    "CbrtGradient": lambda op, y: div(op, 1.0 / 3.0, square(op, y)),
+    "CoshGradient": lambda op, x: op.emit("Sinh", x),
+    "RsqrtGradient": lambda op, y: mul(op, binary(op, "Pow", y, 3.0), -0.5),
+    "SinhGradient": lambda op, x: op.emit("Cosh", x),
+}
+
+
+@family.converts(*_AT_INPUT, *_AT_OUTPUT, expects=_FLOATS)
+def from_operand(op: Op) -> Value:
+    """AbsGradient(X, dY) -> dX, and likewise for Acos, Asin, Atan, Cos, Erf, Log1p, Sin, Softsign and Tan.
+
+    ReciprocalGradient(Y, dY) -> dX takes the result. At 0 the derivative of Abs is 0.
+    """
+    x, dy = paired_operands(op, 0, 1, SINGLE)
+    return mul(op, dy, {**_AT_INPUT, **_AT_OUTPUT}[op.type](op, x))
+
+
+@family.converts(*_SECOND, expects=_FLOATS)
+def from_second_operand(op: Op) -> Value:
+    """CbrtGradient(dY, Y) | RsqrtGradient(dY, Y) | CoshGradient(dY, X) | SinhGradient(dY, X) -> dX."""
+    dy, x = paired_operands(op, 0, 1, SINGLE)
+    return mul(op, dy, _SECOND[op.type](op, x))
+
+
+@family.converts("CubeGradient", expects=_FLOATS)
+def cube_gradient(op: Op) -> Value:
+    """CubeGradient(dY, X) -> dX, of any type of number."""
+    dy, x = paired_operands(op, 0, 1, NUMBERS)
+    return mul(op, dy, mul(op, square(op, x), 3))
