@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -19,6 +20,7 @@ from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 @options.runtimes
 @click.option("--seconds", type=float, default=600.0, show_default=True, help="Time limit for one model.")
 @options.random_weights
+@options.tolerances
 @click.option("--matrix", is_flag=True, help="Compare every pair of runtimes, and print the table.")
 @reports_errors(COULD_NOT_RUN)
 def batch(
@@ -28,8 +30,8 @@ def batch(
     runtimes: tuple[str, ...],
     seconds: float,
     *,
-    random_weights: bool,
     matrix: bool,
+    **choices: Any,
 ) -> None:
     """Check, export and validate every model under FOLDER, each in a process of its own.
 
@@ -41,6 +43,7 @@ def batch(
     from caffe2_backend.validation.batch.batch import run_batch
     from caffe2_backend.validation.batch.result import ModelResult, exit_code
     from caffe2_backend.validation.options import ValidationOptions
+    from caffe2_backend.validation.selection import select_runtimes
 
     target = folder.with_name(f"{folder.resolve().name}-validation") if out is None else out
     console = Console(stderr=True)
@@ -51,7 +54,8 @@ def batch(
             bar.update(task, completed=done, total=total)
             click.echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
 
-        chosen = ValidationOptions(runtimes=runtimes or None, random_weights=random_weights, matrix=matrix)
+        chosen = ValidationOptions(runtimes=runtimes or None, matrix=matrix, **choices)
+        select_runtimes(chosen, "caffe2")  # so that a runtime that is absent ends the batch, and not each model
         results = run_batch(folder, target, chosen, jobs=jobs, seconds=seconds, report=report)
     if matrix:
         from caffe2_backend.validation.batch.matrix import text_table

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 
 @contextmanager
@@ -17,3 +18,24 @@ def progress(text: str) -> Iterator[None]:
         return
     with console.status(text):
         yield
+
+
+@contextmanager
+def stages() -> Iterator[Callable[[str], None]]:
+    """A function that shows the stage that runs: a spinner with its name and its seconds on a terminal, else nothing.
+
+    Stages that have ended stay on the terminal until all have.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _stage: None
+        return
+    columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+
+        def show(stage: str) -> None:
+            for task in bar.task_ids:
+                bar.update(task, completed=1)
+            bar.add_task(stage, total=1)
+
+        yield show

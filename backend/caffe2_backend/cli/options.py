@@ -57,6 +57,17 @@ runtimes = click.option(
 random_weights = click.option(
     "--random-weights", is_flag=True, help="Synthesize missing weights with shapes that fit the operators."
 )
+_NOT_NEGATIVE: Final = click.FloatRange(min=0)
+
+
+def tolerances(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options ``--rtol`` and ``--atol``."""
+    rtol = click.option(
+        "--rtol", type=_NOT_NEGATIVE,
+        help="Relative tolerance of floats; by default it depends on the dtype and grows with the depth.",
+    )  # fmt: skip
+    atol = click.option("--atol", type=_NOT_NEGATIVE, help="Absolute tolerance of floats; the default likewise.")
+    return rtol(atol(command))
 
 
 def as_json(what: str) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ import click
 
 from caffe2_backend.cli import options
 from caffe2_backend.cli.arrays import read_arrays
+from caffe2_backend.cli.console import stages
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 from caffe2_backend.cli.validation_tables import print_circumstances, print_report
 from caffe2_bridge.diagnostics import BridgeError
@@ -33,6 +34,7 @@ from caffe2_bridge.diagnostics import BridgeError
 @click.option("--report", type=options.PATH, help="Write the report to this file, as a page of HTML.")
 @options.as_json("report")
 @click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
+@options.tolerances
 @options.recurrent
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
 @reports_errors(COULD_NOT_RUN)
@@ -57,8 +59,10 @@ def validate(
         runtimes=chosen, described=inputs, every_blob=every_blob or report is not None, matrix=matrix,
         lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,
     )  # fmt: skip
-    read = read_model(model, init)
-    result = run_validation(read, read_arrays(source) if source else None, other, validation)
+    with stages() as show:
+        show("loading")
+        read = read_model(model, init)
+        result = run_validation(read, read_arrays(source) if source else None, other, validation, show)
     if report is not None:
         from caffe2_backend.validation.render.page import write_page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import onnx
 
@@ -13,17 +13,22 @@ from caffe2_backend.validation.compare import TOLERANCES, Tolerance
 from caffe2_backend.validation.comparison import Comparison
 from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
 from caffe2_backend.validation.forms import Forms, ModelLike, read_model
+from caffe2_backend.validation.inputs.find_weights import find_weights
 from caffe2_backend.validation.inputs.generate import generate
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.options import DEFAULTS, Described, ValidationOptions
+from caffe2_backend.validation.progress import Progress, silent
+from caffe2_backend.validation.random_operators import draw_fills
 from caffe2_backend.validation.report import ValidationReport
-from caffe2_backend.validation.runtimes import Runtime
+from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_backend.validation.selection import select_runtimes
 from caffe2_backend.validation.sides import make_sides, versions_of
 from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
+
+_LISTED: Final = 3
 
 
 def validate(
@@ -40,6 +45,8 @@ def validate(
     seed: int = 2018,
     sizes: Sequence[Size] = SIZES,
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
+    rtol: float | None = None,
+    atol: float | None = None,
     recurrent: Any = "auto",
     random_weights: bool = False,
     caffe2_python: str | None = None,
@@ -61,6 +68,8 @@ def validate(
         seed: of generated inputs and weights.
         sizes: of generated inputs.
         tolerances: by dtype; values of any other dtype are compared exactly.
+        rtol: relative tolerance of every float dtype, at any depth; None for that of ``tolerances``.
+        atol: absolute tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         recurrent: the form of recurrent nets in exports.
         random_weights: synthesize the weights that a net lacks.
         caffe2_python: the Python that has real Caffe2; None finds it.
@@ -74,7 +83,7 @@ def validate(
     options = ValidationOptions(
         runtimes=runtimes, described=described or {}, every_blob=every_blob, matrix=matrix, lockstep=lockstep,
         repro=None if repro is None else Path(repro), seed=seed, sizes=sizes, tolerances=tolerances,
-        recurrent=recurrent, random_weights=random_weights, caffe2_python=caffe2_python,
+        rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, caffe2_python=caffe2_python,
     )  # fmt: skip
     return run_validation(model, inputs, other, options)
 
@@ -85,19 +94,23 @@ def run_validation(
     inputs: Mapping[str, Any] | None = None,
     other: ModelLike | None = None,
     options: ValidationOptions = DEFAULTS,
+    progress: Progress = silent,
 ) -> ValidationReport:
-    """:func:`validate` with its options in one object."""
+    """:func:`validate` with its options in one object; ``progress`` is called with the name of each stage."""
     start = time.perf_counter()
-    own = read_model(model)
+    own, own_notes = _read(model)
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
     first = Forms(own, options.described, inputs, options.recurrent)
-    second = None if other is None else Forms(read_model(other), options.described, inputs, options.recurrent)
+    second, second_notes = (None, []) if other is None else _read_other(other, inputs, options)
     probe = _probe(runtimes[0], first) if runtimes and second is None else None
 
+    progress("generating inputs" if inputs is None else "converting")
     generated = generate(first, inputs, options, probe)
     sides, failures = make_sides(generated.forms, second, runtimes)
     comparison = Comparison(sides, generated.cases, _outputs(generated.forms), options)
-    comparison.run()
+    comparison.run(progress)
+    if options.lockstep and comparison.disagreements():
+        progress("finding the first operator that disagrees")
     diagnosis = diagnose_comparison(comparison)
 
     return ValidationReport(
@@ -112,12 +125,38 @@ def run_validation(
         cases=tuple(case.name for case in generated.cases),
         guessed=generated.forms.guessed,
         random_weights=generated.weights,
-        notes=(*generated.notes, *_diagnostics(generated.forms, second), *comparison.notes()),
+        notes=(
+            *own_notes,
+            *second_notes,
+            *generated.notes,
+            *_diagnostics(generated.forms, second),
+            *comparison.notes(),
+        ),
         pairs=comparison.matrix() if options.matrix else {},
         divergences=diagnosis.divergences,
         optimizations=diagnosis.optimizations,
         seconds=time.perf_counter() - start,
     )
+
+
+def _read(model: ModelLike) -> tuple[AnyModel, list[str]]:
+    """A model, with an init net found by its contents and its random fills drawn; and notes about both."""
+    found = read_model(model)
+    if not isinstance(found, Model):
+        return found, []
+    found, notes = find_weights(found)
+    found, drawn = draw_fills(found)
+    if drawn:
+        listed = ", ".join(map(repr, drawn[:_LISTED])) + (", ..." if len(drawn) > _LISTED else "")
+        notes.append(f"random fills of the init net, drawn once for all runtimes: {len(drawn)} ({listed})")
+    return found, notes
+
+
+def _read_other(
+    other: ModelLike, inputs: Mapping[str, Any] | None, options: ValidationOptions
+) -> tuple[Forms, list[str]]:
+    model, notes = _read(other)
+    return Forms(model, options.described, inputs, options.recurrent), notes
 
 
 def _diagnostics(*models: Forms | None) -> Iterator[str]:

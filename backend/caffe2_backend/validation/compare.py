@@ -17,13 +17,16 @@ _GROWS_UNTIL: Final = 8.0
 
 @dataclass(frozen=True)
 class Tolerance:
-    """``|a - b| <= atol + rtol * |a|`` for one dtype; everything else is exact."""
+    """``|a - b| <= atol + rtol * |a|`` for one dtype; everything else is exact. ``grows``: with depth."""
 
     rtol: float
     atol: float
+    grows: bool = True
 
     def at_depth(self, depth: int) -> Tolerance:
         """The tolerance after ``depth`` operators: rounding errors grow as a random walk, here at most eightfold."""
+        if not self.grows:
+            return self
         factor = min(math.sqrt(max(depth, 1)), _GROWS_UNTIL)
         return Tolerance(self.rtol * factor, self.atol * factor)
 
@@ -35,6 +38,21 @@ TOLERANCES: Final[Mapping[str, Tolerance]] = {
     "float64": Tolerance(1e-9, 1e-11),
 }
 EXACT: Final = Tolerance(0.0, 0.0)
+# One step of a quantized value, whatever its scale is: two roundings of nearly the same number.
+_STEP: Final = 1
+_QUANTIZED: Final = ("uint8", "int8")
+
+
+def with_tolerance(
+    tolerances: Mapping[str, Tolerance], rtol: float | None, atol: float | None
+) -> Mapping[str, Tolerance]:
+    """The tolerances with ``rtol``, ``atol`` or both in place of each dtype's; these hold at any depth as given."""
+    if rtol is None and atol is None:
+        return tolerances
+    return {
+        dtype: Tolerance(known.rtol if rtol is None else rtol, known.atol if atol is None else atol, grows=False)
+        for dtype, known in tolerances.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,7 @@ class Difference:
         nan_agrees: whether NaN has the same positions; inf_agrees: the same for infinities and their signs.
         worst: the index of the element that is furthest off.
         histogram: counts of differences by power of ten, from 1e-20 (and less) to 1e3 (and more).
+        note: a remark on values that agree and are not equal by the rule of their dtype; empty if there is none.
     """
 
     agrees: bool
@@ -70,6 +89,7 @@ class Difference:
     inf_agrees: bool = True
     worst: tuple[int, ...] = ()
     histogram: tuple[int, ...] = ()
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON; infinities are text."""
@@ -87,7 +107,8 @@ def compare(
     """How ``actual`` differs from ``expected``.
 
     Shapes and dtypes must be equal; so must integers, bools, strings, and the scales of Int8 tensors if both sides
-    have one. NaN equals NaN, an infinity equals itself.
+    have one. NaN equals NaN, an infinity equals itself. Quantized values (uint8, int8) agree within one step, with a
+    note; a plain array of zeros and ones is a mask, and must be equal.
     """
     if isinstance(expected, Int8Tensor) and isinstance(actual, Int8Tensor):
         one, other = (expected.scale, expected.zero_point), (actual.scale, actual.zero_point)
@@ -102,11 +123,12 @@ def compare(
     if a.dtype.kind == "f":
         allowed = tolerances.get(str(a.dtype), EXACT).at_depth(depth)
         return _floats(a, b, allowed)
-    return _exact(a, b)
+    quantized = isinstance(expected, Int8Tensor) or isinstance(actual, Int8Tensor) or not _is_mask(a)
+    return _exact(a, b, step=_STEP if quantized and str(a.dtype) in _QUANTIZED else 0)
 
 
 def same_kind(expected: Array | Int8Tensor, actual: Array | Int8Tensor) -> Difference:
-    """Compare shape and dtype only, which is all that can be compared of random values."""
+    """Compare shape and dtype only: two runtimes never draw the same random values."""
     a = expected.data if isinstance(expected, Int8Tensor) else np.asarray(expected)
     b = actual.data if isinstance(actual, Int8Tensor) else np.asarray(actual)
     reason = _kind(a, b)
@@ -120,7 +142,12 @@ def _kind(a: Array, b: Array) -> str:
     return f"shape is {list(b.shape)}, not {list(a.shape)}" if a.shape != b.shape else ""
 
 
-def _exact(a: Array, b: Array) -> Difference:
+def _is_mask(a: Array) -> bool:
+    return bool(a.dtype.kind in "iu" and np.isin(a, (0, 1)).all())
+
+
+def _exact(a: Array, b: Array, step: int = 0) -> Difference:
+    """Compare elements that must be equal; integers may be ``step`` apart."""
     same = np.asarray(a == b)
     wrong = int(a.size - np.count_nonzero(same))
     if not wrong:
@@ -129,6 +156,11 @@ def _exact(a: Array, b: Array) -> Difference:
     off = 1.0
     if a.dtype.kind in "iu":
         off = float(np.abs(a.astype(np.float64) - b.astype(np.float64)).max())
+    if off <= step:
+        return Difference(
+            agrees=True, dtype=str(a.dtype), shape=a.shape, max_abs=off, size=a.size, worst=worst,
+            note=f"{wrong} of {a.size} elements differ by one quantization step",
+        )  # fmt: skip
     reason = f"{wrong} of {a.size} elements differ; at {list(worst)} {b[worst]}, not {a[worst]}"
     return Difference(
         agrees=False, reason=reason, dtype=str(a.dtype), shape=a.shape, max_abs=off, wrong=wrong, size=a.size,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from caffe2_backend.validation.compare import Difference, compare, same_kind
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.progress import Progress, silent
+from caffe2_backend.validation.random_operators import random_values
 from caffe2_backend.validation.report import BlobResult, Failure, PairDifference
 from caffe2_backend.validation.runtimes import Loaded, Value
 from caffe2_backend.validation.sides import Side
-from caffe2_backend.validation.structure import depths, every_value, random_values
+from caffe2_backend.validation.structure import depths, every_value
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 
@@ -40,17 +42,21 @@ class Comparison:
 
     def __post_init__(self) -> None:
         self._depths = depths(self.sides[0].model)
-        self._random = random_values(self.sides[0].model)
+        # A side may draw what another one computes: a value is random if it is so on any side.
+        self._random = frozenset[str]().union(*(random_values(side.model) for side in self.sides))
+        self._one_sided: dict[tuple[str, str], dict[str, None]] = {}
 
     @property
     def reference(self) -> Side:
         """The side that the others are compared with."""
         return self.sides[0]
 
-    def run(self) -> None:
+    def run(self, progress: Progress = silent) -> None:
         """Run every case on every side, and compare with the reference."""
         for side in self.sides:
+            progress(f"running {side.label}")
             self._run_side(side)
+        progress("comparing")
         for case in self.cases:
             expected = self.values.get((self.reference.label, case.name))
             for side in self.sides[1:]:
@@ -66,6 +72,9 @@ class Comparison:
         elif self.options.every_blob and not isinstance(model, Model):
             model = every_value(model)
             wanted = [value.name for value in model.graph.output]
+        if not isinstance(model, Model):
+            known = {value.name for value in model.graph.output}
+            wanted = [name for name in wanted if name in known]
         try:
             loaded: Loaded = side.runtime.load(model)
         except BridgeError as error:
@@ -73,20 +82,27 @@ class Comparison:
             return
         for case in self.cases:
             try:
-                self.values[side.label, case.name] = loaded.run(case.inputs, wanted)
+                self.values[side.label, case.name] = loaded.run(case.inputs, wanted or None)
             except BridgeError as error:
                 self.failures.append(Failure(case.name, side.label, str(error)))
 
     def _compare(self, case: Case, side: Side, expected: Mapping[str, Value], actual: Mapping[str, Value]) -> None:
+        compared = 0
         for name, value in expected.items():
             is_output = name in self.outputs
             if name in actual:
                 difference = self.difference(name, value, actual[name])
                 depth = self._depths.get(name, 0)
                 self.results.append(BlobResult(case.name, side.label, name, depth, is_output, difference))
+                compared += is_output
             elif is_output:
-                self.failures.append(_lacks(case, side, name))
-        self.failures += [_lacks(case, self.reference, n) for n in self.outputs if n not in expected and n in actual]
+                self._one_sided.setdefault((self.reference.label, side.label), {})[name] = None
+        missing = [name for name in self.outputs if name not in expected and name in actual]
+        if missing:
+            self._one_sided.setdefault((side.label, self.reference.label), {}).update(dict.fromkeys(missing))
+        if not compared:
+            reason = f"it and {self.reference.label} have no output in common"
+            self.failures.append(Failure(case.name, side.label, reason))
 
     def difference(self, name: str, expected: Value, actual: Value) -> Difference:
         """How a value differs; random values are compared by shape and dtype."""
@@ -113,29 +129,44 @@ class Comparison:
         return {(one, other): self._pair(one, other) for one in labels for other in labels}
 
     def _pair(self, one: str, other: str) -> PairDifference:
-        worst, agrees, ran = 0.0, True, False
+        worst, agrees, compared = 0.0, True, False
         for case in self.cases:
             a, b = self.values.get((one, case.name)), self.values.get((other, case.name))
             if a is None or b is None:
                 continue
-            ran = True
             for name in self.outputs:
-                if name not in a and name not in b:
-                    continue
                 if name not in a or name not in b:
-                    return PairDifference(None, agrees=False)
+                    continue
+                compared = True
                 difference = self.difference(name, a[name], b[name])
                 if not difference.agrees and not difference.max_abs:
                     return PairDifference(None, agrees=False)
                 agrees = agrees and difference.agrees
                 worst = max(worst, difference.max_abs)
-        return PairDifference(worst, agrees) if ran else PairDifference()
+        return PairDifference(worst, agrees) if compared else PairDifference()
 
     def notes(self) -> list[str]:
         """What a reader should know about the comparison."""
+        return [*self._random_notes(), *self._one_sided_notes(), *self._step_notes()]
+
+    def _random_notes(self) -> Iterator[str]:
         random = [name for name in self.outputs if name in self._random]
-        return [f"random values, compared by shape and dtype only: {', '.join(random)}"] if random else []
+        if random:
+            yield f"random values, of which only shape and dtype are compared: {_listed(random)}"
+
+    def _one_sided_notes(self) -> Iterator[str]:
+        for (one, other), names in self._one_sided.items():
+            yield f"left out of the comparison: {one} returns {_listed(names)}, and {other} does not"
+        returned = {name for values in self.values.values() for name in values}
+        nowhere = [name for name in self.outputs if name not in returned]
+        if nowhere and self.values:
+            yield f"left out of the comparison: no side returns {_listed(nowhere)}"
+
+    def _step_notes(self) -> Iterator[str]:
+        noted = {(r.side, r.name): r.difference.note for r in self.results if r.is_output and r.difference.note}
+        for (side, name), note in noted.items():
+            yield f"{name!r} agrees within one quantization step ({side}): {note}"
 
 
-def _lacks(case: Case, side: Side, name: str) -> Failure:
-    return Failure(case.name, side.label, f"returns no output {name!r}")
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names))

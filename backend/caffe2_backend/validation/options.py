@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
-from caffe2_backend.validation.compare import TOLERANCES, Tolerance
+from caffe2_backend.validation.compare import TOLERANCES, Tolerance, with_tolerance
 from caffe2_backend.validation.runtimes import Runtime
 from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_bridge.diagnostics import OptionError
@@ -17,7 +18,7 @@ from caffe2_frontend import Recurrent
 # Inputs by name, as caffe2_frontend.to_onnx takes them: (dtype, shape).
 Described: TypeAlias = Mapping[str, tuple[Any, ...]]
 # The options that a batch passes to the process of a model.
-_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent")
+_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent", "rtol", "atol")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,8 @@ class ValidationOptions:
         seed: of generated inputs and weights.
         sizes: of generated inputs.
         tolerances: by dtype; values of any other dtype are compared exactly.
+        rtol: relative tolerance of every float dtype, at any depth; None for that of ``tolerances``.
+        atol: absolute tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         recurrent: the form of recurrent nets in exports.
         random_weights: whether to synthesize the weights that a net lacks.
         caffe2_python: the Python that has real Caffe2; None finds it.
@@ -51,6 +54,8 @@ class ValidationOptions:
     seed: int = 2018
     sizes: Sequence[Size] = SIZES
     tolerances: Mapping[str, Tolerance] = field(default_factory=lambda: TOLERANCES)
+    rtol: float | None = None
+    atol: float | None = None
     recurrent: Recurrent = "auto"
     random_weights: bool = False
     caffe2_python: str | None = None
@@ -60,6 +65,11 @@ class ValidationOptions:
             raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {self.recurrent!r}")
         if not self.sizes:
             raise OptionError("sizes must not be empty")
+        for name in ("rtol", "atol"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise OptionError(f"{name} must be a finite number that is not negative, not {value}")
+        object.__setattr__(self, "tolerances", with_tolerance(self.tolerances, self.rtol, self.atol))
 
     def to_json(self) -> str:
         """The options of a batch: those that are plain data."""

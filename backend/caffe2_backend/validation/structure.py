@@ -1,20 +1,14 @@
-"""Facts about the outer net of a model, in either form: outputs, depths, random values."""
+"""Facts about the outer net of a model, in either form: outputs and depths."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import onnx
 
 from caffe2_backend.validation.runtimes import AnyModel
-from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
-
-_RANDOM_NODES: Final = frozenset(
-    ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"]
-)
 
 
 def every_value(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -34,19 +28,6 @@ def depths(model: AnyModel) -> dict[str, int]:
         depth = 1 + max((found.get(name, 0) for name in op.input), default=0)
         found.update((name, depth) for name in op.output)
     return found
-
-
-def random_values(model: AnyModel) -> frozenset[str]:
-    """The values that depend on random numbers: two runtimes never draw the same."""
-    found: set[str] = set()
-    drawing = RANDOM if isinstance(model, Model) else _RANDOM_NODES
-    for op in _operators(model):
-        kind = op.type if isinstance(op, OperatorDef) else op.op_type
-        if kind in drawing or not found.isdisjoint(op.input):
-            found.update(op.output)
-        else:
-            found.difference_update(op.output)
-    return frozenset(found)
 
 
 def _operators(model: AnyModel) -> Iterable[OperatorDef | onnx.NodeProto]:

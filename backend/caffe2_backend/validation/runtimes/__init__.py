@@ -9,10 +9,21 @@ from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Runt
 from caffe2_backend.validation.runtimes.bridge_runtime import BridgeWorkspace
 from caffe2_backend.validation.runtimes.onnx_reference import OnnxReference
 from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
-from caffe2_backend.validation.runtimes.real_caffe2 import shared_caffe2
+from caffe2_backend.validation.runtimes.real_caffe2 import is_requested, shared_caffe2
 from caffe2_bridge.diagnostics import RunError
 
-__all__ = ["RUNTIMES", "AnyModel", "Form", "Loaded", "Runtime", "Value", "find_runtime", "present_runtimes"]
+__all__ = [
+    "RUNTIMES",
+    "AnyModel",
+    "Form",
+    "Loaded",
+    "Runtime",
+    "Value",
+    "find_requested",
+    "find_runtime",
+    "is_requested",
+    "present_runtimes",
+]
 
 RUNTIMES: Final[Mapping[str, Callable[[], Runtime]]] = {
     "caffe2": shared_caffe2,
@@ -41,7 +52,25 @@ def find_runtime(name: str, *, caffe2_python: str | None = None) -> Runtime:
     return runtime
 
 
+def find_requested(name: str, *, caffe2_python: str | None = None) -> Runtime:
+    """:func:`find_runtime` for a runtime that the user asks for: its parts are loaded now.
+
+    Raises RunError if it does not exist, is not installed, or cannot be started: a Python without Caffe2, say.
+    """
+    runtime = find_runtime(name, caffe2_python=caffe2_python)
+    try:
+        runtime.versions()
+    except RunError as error:
+        raise RunError(f"runtime {name} cannot be started: {error}") from error
+    return runtime
+
+
 def present_runtimes(*, caffe2_python: str | None = None) -> list[Runtime]:
-    """Every runtime that is installed, in the order of the table."""
+    """Every runtime that is installed, in the order of the table.
+
+    Raises RunError if the user names a Python of real Caffe2 that does not exist or has no Caffe2.
+    """
+    if is_requested(caffe2_python):
+        find_requested("caffe2", caffe2_python=caffe2_python)
     made = [shared_caffe2(caffe2_python) if name == "caffe2" else make() for name, make in RUNTIMES.items()]
     return [runtime for runtime in made if not runtime.missing()]

@@ -34,6 +34,11 @@ def cache_folder() -> Path:
     return Path(folder) if folder else Path.home() / ".cache" / "caffe2-oracle"
 
 
+def is_requested(python: str | None = None) -> bool:
+    """Whether the user asks for real Caffe2 by naming its Python: as an option, or in $CAFFE2_PYTHON."""
+    return bool(python or os.environ.get("CAFFE2_PYTHON"))
+
+
 def find_python() -> Path | None:
     """The Python that has real Caffe2: $CAFFE2_PYTHON, else that of the cache folder; None if it is not installed."""
     named = os.environ.get("CAFFE2_PYTHON")
@@ -69,7 +74,9 @@ class Caffe2:
         """See Runtime."""
         if self._python is None:
             return f"real Caffe2 is not installed: {HINT}"
-        return "" if self._python.is_file() else f"Python {self._python} does not exist"
+        if not self._python.is_file():
+            return f"Python {self._python} does not exist: {HINT}"
+        return "" if os.access(self._python, os.X_OK) else f"Python {self._python} is not executable: {HINT}"
 
     def versions(self) -> dict[str, str]:
         """See Runtime. Starts the process."""

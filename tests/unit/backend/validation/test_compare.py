@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.compare import Tolerance, compare, first_row
+from caffe2_backend.validation.compare import TOLERANCES, Tolerance, compare, first_row
+from caffe2_backend.validation.options import ValidationOptions
+from caffe2_bridge.diagnostics import OptionError
 
 A = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)
 
@@ -84,3 +86,37 @@ def test_tolerance_grows_with_depth_up_to_a_bound() -> None:
 def test_nothing_agrees_with_nothing() -> None:
     empty = np.zeros((0, 3), np.float32)
     assert compare(empty, empty).agrees
+
+
+def test_quantized_values_agree_within_one_step_with_a_note() -> None:
+    a, b = np.array([0, 7, 255], np.uint8), np.array([0, 8, 254], np.uint8)
+    found = compare(a, b)
+    assert (found.agrees, found.max_abs, found.wrong) == (True, 1.0, 0)
+    assert found.note == "2 of 3 elements differ by one quantization step"
+    assert compare(a.astype(np.int8), b.astype(np.int8)).note
+    assert compare(Int8Tensor(a, 0.5, 1), Int8Tensor(b, 0.5, 1)).agrees
+    assert not compare(a, np.array([0, 7, 253], np.uint8)).agrees
+    assert not compare(np.array([0, 7], np.uint8), np.array([255, 7], np.uint8)).agrees
+    assert not compare(a.astype(np.int32), b.astype(np.int32)).agrees
+
+
+def test_masks_of_bytes_are_exact() -> None:
+    mask = np.array([0, 1, 1], np.uint8)
+    assert not compare(mask, 1 - mask).agrees
+    assert compare(Int8Tensor(mask, 0.5, 0), Int8Tensor(1 - mask, 0.5, 0)).agrees
+
+
+def test_tolerances_of_the_caller_hold_at_any_depth() -> None:
+    a, b = np.ones(2, np.float32), np.full(2, 1.005, np.float32)
+    assert not compare(a, b, depth=64).agrees
+    chosen = ValidationOptions(rtol=1e-2).tolerances
+    assert chosen["float32"] == Tolerance(1e-2, TOLERANCES["float32"].atol, grows=False)
+    assert compare(a, b, tolerances=chosen).agrees
+    strict = ValidationOptions(rtol=0, atol=4e-3).tolerances
+    assert not compare(a, b, depth=64, tolerances=strict).agrees
+    assert compare(a, b, tolerances=ValidationOptions(rtol=0, atol=6e-3).tolerances).agrees
+    again = ValidationOptions.from_json(ValidationOptions(rtol=1e-2, atol=0.5).to_json())
+    assert again.tolerances["float64"] == Tolerance(1e-2, 0.5, grows=False)
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(OptionError, match="atol must be a finite number"):
+            ValidationOptions(atol=wrong)

@@ -1,0 +1,60 @@
+"""Weights that a net lacks, found by the contents of the files in its folder.
+
+The loader pairs files by their names. The init net of a net whose weights are missing nevertheless may have any other
+name: it is the file that writes all of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caffe2_backend.validation.inputs.generate import missing_weights
+from caffe2_bridge.diagnostics import NetFormatError, RunError
+from caffe2_bridge.files.loader import load_init_net
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.model import Model
+
+
+def find_weights(model: Model) -> tuple[Model, list[str]]:
+    """The model with an init net from its folder, if it has none, lacks weights, and one file has all of them.
+
+    Returns:
+        The model, unchanged where no file has the weights; and a note that names the file.
+
+    Raises RunError if several files have them.
+    """
+    missing = missing_weights(model)
+    if not missing or not model.source or model.init.parameters or model.init.rest:
+        return model, []
+    path = Path(model.source)
+    found = [(file, init) for file, init in _init_nets(path) if _writes(init, missing)]
+    if not found:
+        return model, []
+    if len(found) > 1:
+        names = ", ".join(file.name for file, _ in found)
+        raise RunError(f"several files have the weights of {path.name}: {names}; name one with --init")
+    ((file, init),) = found
+    whole = Model.of(model.predict_net, init, model.source)
+    return whole, [f"weights are read from {file.name}, which lies in the folder of {path.name}"]
+
+
+def _init_nets(path: Path) -> list[tuple[Path, InitNet]]:
+    """The nets in the folder of a file, itself excepted, read as init nets; of one in both formats the binary one."""
+    found: dict[str, tuple[Path, InitNet]] = {}
+    folder = path if path.is_dir() else path.parent
+    if not folder.is_dir():
+        return []
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file == path or file.stem in found:
+            continue
+        try:
+            found[file.stem] = file, load_init_net(file)
+        except NetFormatError:
+            continue
+    return list(found.values())
+
+
+def _writes(init: InitNet, names: tuple[str, ...]) -> bool:
+    """Whether an init net writes all of the blobs, and reads none that it does not write."""
+    written = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
+    return written.issuperset(names) and not init.findings

@@ -1,0 +1,117 @@
+"""Values that depend on random numbers, in models of either form: two runtimes never draw the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import onnx
+
+from caffe2_backend.validation.runtimes import AnyModel
+from caffe2_bridge import construct_init_net_from_params
+from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.init.fills import RANDOM
+from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.views import Args, NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.bodies import proto_nodes
+
+_NODES: Final = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
+)
+# Outputs depend on the shape of the operand alone; of the other random operators they are random anyway.
+_SHAPE_ONLY: Final = frozenset({"Shape", "Size"})
+_ATEN: Final = frozenset({
+    "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
+    "randn_like", "randperm", "rrelu",
+})  # fmt: skip
+# Caffe2 operators, other than fills, that draw random numbers for some arguments only.
+_OPERATORS: Final[Mapping[str, Callable[[Args], bool]]] = {
+    "ATen": lambda args: args.text("operator", default="") in _ATEN,
+    "Dropout": lambda args: not args.flag("is_test", default=False),
+    "FloatToFusedRandRowwiseQuantized": lambda args: args.flag("random", default=True),
+    "PackedInt8BGRANHWCToNCHWCStylizerPreprocess": lambda args: args.number("noise_std", default=10.0) != 0,
+    "SparseDropoutWithReplacement": lambda _args: True,
+    "WeightedMultiSampling": lambda _args: True,
+    "WeightedSample": lambda _args: True,
+}
+# The operands and outputs of an operator with those of its bodies, whether outputs depend on values of the operands
+# (and not on shapes alone), and whether it draws.
+_Step: TypeAlias = tuple[Iterable[str], Iterable[str], bool, bool]
+
+
+def random_values(model: AnyModel) -> frozenset[str]:
+    """The values of the outer net that depend on random numbers, by name."""
+    found: set[str] = set()
+    for reads, writes, by_value, draws in _net_steps(model) if isinstance(model, Model) else _graph_steps(model.graph):
+        if draws or (by_value and not found.isdisjoint(reads)):
+            found.update(writes)
+        else:
+            found.difference_update(writes)
+    return frozenset(found)
+
+
+def _net_steps(model: Model) -> Iterator[_Step]:
+    for op in (*model.init.rest, *NetView(model.predict_net).ops):
+        ops = [op, *_inner(op)]
+        reads = {name for each in ops for name in each.inputs}
+        yield reads, op.outputs, op.type not in _SHAPE_ONLY, any(map(_draws, ops))
+
+
+def _inner(op: OpView) -> Iterator[OpView]:
+    """The operators of the nets that an operator runs, at any depth."""
+    for _, body in nets_run_by(op):
+        for inner in NetView(body).ops:
+            yield inner
+            yield from _inner(inner)
+
+
+def _draws(op: OpView) -> bool:
+    return op.type in RANDOM or (op.type in _OPERATORS and _OPERATORS[op.type](op.args))
+
+
+def _graph_steps(graph: onnx.GraphProto) -> Iterator[_Step]:
+    constant = {tensor.name: bool(onnx.numpy_helper.to_array(tensor).all()) for tensor in graph.initializer
+                if tensor.data_type == onnx.TensorProto.BOOL}  # fmt: skip
+    for node in graph.node:
+        nodes = list(proto_nodes(onnx.GraphProto(node=[node])))
+        reads = {name for each in nodes for name in each.input}
+        draws = any(each.op_type in _NODES or _is_training(each, constant) for each in nodes)
+        yield reads, node.output, node.op_type not in _SHAPE_ONLY, draws
+
+
+def _is_training(node: onnx.NodeProto, constant: Mapping[str, bool]) -> bool:
+    """Whether a Dropout drops elements: ``training_mode`` is given and not false."""
+    return node.op_type == "Dropout" and len(node.input) > 2 and constant.get(node.input[2], bool(node.input[2]))
+
+
+def draw_fills(model: Model) -> tuple[Model, tuple[str, ...]]:
+    """Replace the random fills of an init net by the values that this project draws for them.
+
+    Every runtime then has the same weights; else each would draw its own, and no output could be compared.
+
+    Returns:
+        The model, and the names of the parameters whose fills were replaced.
+    """
+    parameters = model.init.parameters
+    if not parameters:
+        return model, ()
+    net = model.init_net
+    written = [name for op in net.op for name in op.output]
+    drawn = [
+        op.output[0] for op in net.op
+        if op.type in RANDOM and op.output[0] in parameters and written.count(op.output[0]) == 1
+    ]  # fmt: skip
+    if not drawn:
+        return model, ()
+    known = set(drawn)
+    whole = NetDef()
+    whole.CopyFrom(net)
+    whole.ClearField("op")
+    for op in net.op:
+        if op.output and op.output[0] in known:
+            values = {op.output[0]: parameters[op.output[0]].load()}
+            whole.op.extend(construct_init_net_from_params(values).op)
+        else:
+            whole.op.append(op)
+    return Model.of(model.predict_net, whole, model.source), tuple(drawn)

@@ -1,0 +1,94 @@
+"""Comparisons of sides that do not return the same outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from support.nets import net, op
+
+from caffe2_backend import validate
+from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Value
+from caffe2_bridge import Model
+
+X = {"x": np.arange(12, dtype=np.float32).reshape(3, 4)}
+MODEL = Model.of(net(op("Relu", "x", "y"), op("Exp", "x", "z"), outputs="y z"))
+
+
+class Fixed:
+    """A runtime that returns given values."""
+
+    form: Form = "caffe2"
+
+    def __init__(self, name: str, **values: Value) -> None:
+        self.name, self._values = name, values
+
+    def missing(self) -> str:
+        return ""
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+    def load(self, _model: AnyModel) -> Loaded:
+        return self
+
+    def run(self, _inputs: Mapping[str, Value], _outputs: Sequence[str] | None = None) -> dict[str, Value]:
+        return dict(self._values)
+
+
+ONE, TWO = np.ones(3, np.float32), np.full(3, 2, np.float32)
+
+
+def test_common_outputs_are_compared_and_the_others_noted() -> None:
+    report = validate(MODEL, X, [Fixed("a", y=ONE), Fixed("b", y=ONE, z=TWO)], matrix=True)
+    assert report.agrees, report.to_json()
+    assert [result.name for result in report.results] == ["y"]
+    assert "left out of the comparison: b returns 'z', and a does not" in report.notes
+    assert report.pairs["a", "b"].agrees
+    back = validate(MODEL, X, [Fixed("b", y=ONE, z=TWO), Fixed("a", y=TWO)])
+    assert back.exit_code == 1
+    assert "left out of the comparison: b returns 'z', and a does not" in back.notes
+
+
+def test_sides_with_no_output_in_common_are_not_compared() -> None:
+    report = validate(MODEL, X, [Fixed("a", y=ONE), Fixed("b", z=TWO)], matrix=True)
+    assert report.exit_code == 2
+    assert "no output in common" in report.failures[0].reason
+    assert report.pairs["a", "b"].agrees is None
+
+
+def test_outputs_of_no_side_are_noted() -> None:
+    report = validate(MODEL, X, [Fixed("a", y=ONE), Fixed("b", y=ONE)])
+    assert "left out of the comparison: no side returns 'z'" in report.notes
+
+
+def test_two_models_with_different_outputs() -> None:
+    other = Model.of(net(op("Relu", "x", "y")))
+    for one, two in ((MODEL, other), (other, MODEL)):
+        assert validate(one, X, ("workspace",), other=two).agrees
+    from caffe2_frontend import to_onnx
+
+    report = validate(
+        MODEL, X, ("workspace", "onnxruntime-cpu"), other=to_onnx(other, inputs={"x": ("float32", [3, 4])})
+    )
+    assert report.agrees, report.to_json()
+    assert any("returns 'z'" in note for note in report.notes)
+
+
+def test_quantized_outputs_within_one_step_agree_with_a_note() -> None:
+    a, b = np.array([3, 9], np.uint8), np.array([3, 8], np.uint8)
+    report = validate(MODEL, X, [Fixed("a", y=a), Fixed("b", y=b)])
+    assert report.agrees
+    assert (
+        "'y' agrees within one quantization step (b): 1 of 2 elements differ by one quantization step" in report.notes
+    )
+
+
+def test_stages_are_reported() -> None:
+    from caffe2_backend.validation.api import run_validation
+    from caffe2_backend.validation.options import ValidationOptions
+
+    stages: list[str] = []
+    options = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
+    run_validation(MODEL, X, None, options, stages.append)
+    assert stages == ["converting", "running workspace", "running onnxruntime-cpu", "comparing"]
