@@ -132,7 +132,7 @@ def test_json_follows_its_schema() -> None:
     keys = {
         "schema", "model", "verdict", "exit_code", "reference", "sides", "cases", "seed", "guessed", "seconds",
         "versions", "absent", "failures", "results", "matrix", "pairs", "divergences", "optimizations",
-        "random_weights", "notes",
+        "random_weights", "notes", "tolerances", "command",
     }  # fmt: skip
     assert set(found) == keys
     assert {"case", "side", "name", "max_abs", "max_rel", "max_ulp", "agrees", "dtype", "shape"} <= set(

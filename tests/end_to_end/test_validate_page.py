@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from caffe2_backend.picture import sketch_model
 from caffe2_backend.validation import ValidationReport, validate
 from caffe2_backend.validation.render.page import page, write_page
 from caffe2_backend.validation.render.picture import colouring, error_picture
-from caffe2_bridge import load
+from caffe2_bridge import Model, load
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -159,16 +161,68 @@ VISIBLE = "document.querySelectorAll('#results tbody tr:not([hidden])').length"
 def test_the_filters(browser: Browser, file: Path, report: ValidationReport) -> None:
     browser.open(file, 1100, dark=False)
     assert browser.js("document.querySelector('#verdict').textContent") == "disagree"
-    outputs = sum(result.is_output or not result.difference.agrees for result in report.results)
+    outputs = sum(result.is_output for result in report.results)
     wrong = sum(not result.difference.agrees for result in report.results)
-    for name, count in (("outputs", outputs), ("all", len(report.results)), ("wrong", wrong)):
+    for name, count in (("output", outputs), ("all", len(report.results)), ("wrong", wrong)):
         browser.js(f"document.querySelector('[data-show={name}]').click()")
         assert browser.js(VISIBLE) == count
         assert browser.js("document.querySelector('[aria-pressed=true]').dataset.show") == name
     assert len(report.results) > outputs
-    browser.js("document.querySelector('summary').click()")
-    assert browser.js("document.querySelector('details').open") is True
     assert "step_net[0] FC" in browser.js("document.querySelector('.divergence').textContent")
+
+
+COLUMN = (
+    "[...document.querySelectorAll('#results tbody tr')].map(row => row.cells[{}])"
+    ".map(cell => cell.dataset.v ?? cell.textContent)"
+)
+
+
+def test_headers_sort_the_table(browser: Browser, file: Path) -> None:
+    browser.open(file, 1280, dark=False)
+    for column, as_number in ((0, False), (4, True)):
+        for descending in (False, True):
+            browser.js(f"document.querySelectorAll('#results th button')[{column}].click()")
+            found = browser.js(COLUMN.replace("{}", str(column)))
+            ordered = sorted(found, key=float if as_number else str, reverse=descending)
+            assert found == ordered
+            sort = browser.js(f"document.querySelectorAll('#results th')[{column}].getAttribute('aria-sort')")
+            assert sort == ("descending" if descending else "ascending")
+
+
+def test_no_column_is_cut_at_1280_pixels(browser: Browser, report: ValidationReport, tmp_path: Path) -> None:
+    scope = "gpu_0/" + "a_long_scope_without_spaces/" * 4
+    results = tuple(replace(result, name=scope + result.name) for result in report.results)
+    write_page(replace(report, results=results, command="caffe2-bridge validate " + "x" * 300), tmp_path / "wide.html")
+    browser.open(tmp_path / "wide.html", 1280, dark=False)
+    for kept in ("document.documentElement", "document.querySelector('.scroll')"):
+        assert browser.js(f"{kept}.scrollWidth <= {kept}.clientWidth")
+    assert browser.js("document.querySelector('#results').getBoundingClientRect().right") <= 1280
+
+
+@pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz is not installed")
+def test_the_page_opens_at_the_operator_that_is_named(
+    browser: Browser, report: ValidationReport, tmp_path: Path
+) -> None:
+    chain = NetDef(name="n", op=[OperatorDef(type="Relu", input=[f"b{i}"], output=[f"b{i + 1}"]) for i in range(60)])
+    named = replace(report.divergences[0], operator="n[50] Relu")
+    found = replace(report, divergences=(named,))
+    write_page(found, tmp_path / "deep.html", error_picture(Model.of(chain), found))
+    browser.open(tmp_path / "deep.html", 1280, dark=False)
+    inside = "(() => { const [a, b] = ['.marked', '.picture'].map(s => document.querySelector(s)"
+    inside += ".getBoundingClientRect()); return a.top >= b.top && a.bottom <= b.bottom; })()"
+    assert browser.js(inside)
+    assert "first to disagree" in browser.js("document.querySelector('.marked').textContent")
+    browser.js("document.querySelector('.to-picture').click()")
+    assert browser.js("Math.abs(document.querySelector('.picture').getBoundingClientRect().top) < 900")
+
+
+def test_the_page_has_what_is_needed_to_repeat_it(report: ValidationReport) -> None:
+    text = page(replace(report, command="caffe2-bridge validate 'a <b>' --lockstep"))
+    assert "caffe2-bridge validate &#x27;a &lt;b&gt;&#x27; --lockstep" in text
+    assert "rtol 0.0001, atol 1e-05" in text
+    for name in ("caffe2-bridge", "numpy", "onnx", "Python"):
+        assert f"<dt class='dim'>{name}</dt><dd>" in text
+    assert "outputs (12)" in text
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from caffe2_backend.cli import options
+from caffe2_backend.cli.tables import print_table
 
 
 @click.command()
@@ -24,4 +24,4 @@ def ops(as_json: bool) -> None:
     table = Table("family", "Caffe2 operators", title=f"{sum(map(len, rows.values()))} operators", title_justify="left")
     for name, types in rows.items():
         table.add_row(name, ", ".join(types))
-    Console().print(table)
+    print_table(table)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from caffe2_backend.cli import options
 from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import reports_errors
+from caffe2_backend.cli.tables import print_table
 from caffe2_bridge import load
 
 
@@ -29,7 +29,7 @@ def show(model: Path, init: Path | None, predictor: str | None, svg: Path | None
     loaded = model if is_onnx else load(model, init, predictor=predictor)
     if svg is None:
         for table in summarize(loaded):
-            Console().print(table)
+            print_table(table)
         return
     from caffe2_backend.picture import draw
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import click
 
 from caffe2_backend.cli import options
 from caffe2_backend.cli.arrays import read_arrays
+from caffe2_backend.cli.command_line import command_line
 from caffe2_backend.cli.console import stages
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 from caffe2_backend.cli.validation_tables import print_circumstances, print_report
@@ -63,6 +65,7 @@ def validate(
         show("loading")
         read = read_model(model, init)
         result = run_validation(read, read_arrays(source) if source else None, other, validation, show)
+    result = replace(result, command=command_line())
     if report is not None:
         from caffe2_backend.validation.render.page import write_page
 

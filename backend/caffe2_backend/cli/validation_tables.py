@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from caffe2_backend.cli.tables import print_line, print_table
 from caffe2_backend.validation.report import ValidationReport
 
 
 def print_report(report: ValidationReport) -> None:
     """Print every output, and the blobs that disagree, with the largest differences; then what the lockstep found."""
-    console = Console()
     table = Table(
         "runtime", "case", "output", "max abs", "max rel", "ulp", "", title=Text(f"{report.model}: {report.verdict}")
     )
@@ -22,13 +21,13 @@ def print_report(report: ValidationReport) -> None:
             mark = Text("agrees") if found.agrees else Text(found.reason, style="bold red")
             numbers = (f"{found.max_abs:.1e}", f"{found.max_rel:.1e}", f"{found.max_ulp:.0f}")
             table.add_row(entry.side, entry.case, Text(entry.name), *numbers, mark)
-    console.print(table)
+    print_table(table)
     if report.matrix:
-        console.print(_matrix(report))
+        print_table(_matrix(report))
     for divergence in report.divergences:
-        console.print(Text(f"first to disagree: {divergence}"))
+        print_line(f"first to disagree: {divergence}")
     for fault in report.optimizations:
-        console.print(Text(str(fault)))
+        print_line(str(fault))
 
 
 def _matrix(report: ValidationReport) -> Table:

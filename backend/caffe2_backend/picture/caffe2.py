@@ -10,6 +10,7 @@ from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
 from caffe2_backend.picture.shape_labels import Extents, Known, extents_of
 from caffe2_backend.picture.sketch import Sketch, extent, shortened, size_text
 from caffe2_bridge.control import StepOperator, control_of, nets_run_by
+from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
@@ -43,7 +44,8 @@ def sketch_model(model: Model) -> Sketch:
     flow = Flow(_title(model, view), parameters, extents.given)
     inputs = [name for name in model.inputs if name not in parameters]
     outputs = net_outputs(model.predict_net)
-    flow.draw(DrawnNet(view.name, tuple(reader.operators(view, extents.operators, None)), inputs, outputs))
+    operators = tuple(reader.operators(view, extents.operators, None, Location(view.name)))
+    flow.draw(DrawnNet(view.name, operators, inputs, outputs))
     return flow.sketch
 
 
@@ -64,11 +66,14 @@ class _Reader:
 
     objects: frozenset[str]
 
-    def operators(self, net: NetView, extents: Extents, outer: DeviceOption | None) -> Iterator[DrawnOperator]:
+    def operators(
+        self, net: NetView, extents: Extents, outer: DeviceOption | None, place: Location
+    ) -> Iterator[DrawnOperator]:
         device = net.proto.device_option if net.proto.HasField("device_option") else outer
         for op in net.ops:
             if makes_object(op.proto):
                 continue
+            here = Location(place.net, op.index, op.type, op.name, place.path)
             own = op.proto.device_option if op.proto.HasField("device_option") else device
             known = extents.get(op.index, Known([""] * len(op.outputs)))
             outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.objects]
@@ -80,16 +85,19 @@ class _Reader:
                 _arguments(op),
                 op.name,
                 _device(own),
-                tuple(self._bodies(op, known.bodies, own)),
+                tuple(self._bodies(op, known.bodies, own, here)),
+                str(here),
             )
 
-    def _bodies(self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None) -> Iterator[DrawnNet]:
+    def _bodies(
+        self, op: OpView, extents: Mapping[str, Extents], device: DeviceOption | None, here: Location
+    ) -> Iterator[DrawnNet]:
         for name, net in nets_run_by(op):
             if not net.op:
                 continue
             view = NetView(net)
             results = self._without_objects(net_outputs(net))
-            operators = tuple(self.operators(view, extents.get(name, {}), device))
+            operators = tuple(self.operators(view, extents.get(name, {}), device, here.enter(name)))
             rows, result_rows = _links(op)
             yield DrawnNet(name, operators, (), results, rows, result_rows)
 

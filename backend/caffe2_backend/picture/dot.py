@@ -12,6 +12,7 @@ _FONT: Final = "Helvetica,Arial,sans-serif"
 _INK, _PALE, _LINE = "#1f2933", "#66717d", "#8995a1"
 _HOST: Final = "#dfe8f1"
 _ACCELERATORS: Final = ("#cfe8cf", "#fbe3b8", "#e5d6f2", "#f8d3cb", "#cdeaea", "#f3e0ec", "#e4e8c4", "#d9d9d9")
+_MARK: Final = "#b3261e"
 _PAPER: Final = ("#ffffff", "#f6f6f2")  # bodies, in turns by depth
 _SMALL, _LARGE = 9, 11
 _MOST_LINES: Final = 8
@@ -75,11 +76,14 @@ def _node(node: Node, colouring: Colouring) -> str:
     tooltip = f"tooltip={_quoted(node.tooltip or node.title)}"
     if node.kind is Kind.JOIN:
         return f'[shape=circle, label="", width=0.09, style=filled, fillcolor="{_LINE}", {tooltip}]'
-    label = _label(node)
     if node.kind is Kind.OPERATOR:
         colour = colouring.colours.get(colouring.group(node), _HOST)
         style = f'shape=box, style="rounded,filled", fillcolor="{colour}", height=0.3, margin="0.1,0.05"'
-        return f"[{style}, label={label}, {tooltip}]"
+        mark = colouring.marks.get(node.key, "")
+        if mark:
+            style += f', color="{_MARK}", penwidth=3.5, class=marked'
+        return f"[{style}, label={_label(node, mark)}, {tooltip}]"
+    label = _label(node)
     fill = "#fff7df" if node.kind is Kind.INPUT else "#eef6ea"
     return (
         f'[shape=box, style="rounded,filled", fillcolor="{fill}", height=0.25, margin="0.1,0.02", '
@@ -87,9 +91,10 @@ def _node(node: Node, colouring: Colouring) -> str:
     )
 
 
-def _label(node: Node) -> str:
+def _label(node: Node, mark: str = "") -> str:
     bold = node.kind is Kind.OPERATOR
-    rows = [f"<B>{_safe(node.title)}</B>" if bold else _safe(node.title)]
+    rows = [f'<FONT COLOR="{_MARK}"><B>{_safe(mark)}</B></FONT>'] if mark else []
+    rows += [f"<B>{_safe(node.title)}</B>" if bold else _safe(node.title)]
     shown = node.lines if len(node.lines) <= _MOST_LINES else (*node.lines[: _MOST_LINES - 1], "…")
     rows += [f'<FONT POINT-SIZE="{_SMALL}" COLOR="{_PALE}">{_safe(line)}</FONT>' for line in shown]
     cells = "".join(f"<TR><TD>{row}</TD></TR>" for row in rows)

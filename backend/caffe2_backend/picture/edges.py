@@ -35,7 +35,10 @@ class DrawnNet:
 
 @dataclass(frozen=True)
 class DrawnOperator:
-    """An operator as it is drawn. ``extents`` are the shapes of its outputs as text, empty if unknown."""
+    """An operator as it is drawn.
+
+    ``extents`` are the shapes of its outputs as text, empty if unknown; ``location`` is as in :class:`Node`.
+    """
 
     type: str
     inputs: Sequence[str]
@@ -45,6 +48,7 @@ class DrawnOperator:
     name: str = ""
     device: str = ""
     bodies: tuple[DrawnNet, ...] = ()
+    location: str = ""
 
 
 @dataclass
@@ -137,7 +141,7 @@ class Flow:
         lines = (*operator.lines, *_parameter_lines({name: self._parameters[name] for name in weights}))
         node = Node(
             self._key(), operator.type, lines=lines, tooltip=_story(operator), device=operator.device,
-            outputs=tuple(operator.outputs),
+            outputs=tuple(operator.outputs), location=operator.location,
         )  # fmt: skip
         if not operator.bodies:
             frame.box.nodes.append(node)

@@ -12,6 +12,7 @@ from caffe2_backend.admission import load_graph
 from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
 from caffe2_backend.picture.sketch import Sketch, extent, shortened
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_frontend.interop.origin import location_of
 from caffe2_frontend.interop.shape_inference import infer_shapes
 
 _SHOWN: Final = (
@@ -145,6 +146,7 @@ def _operators(nodes: Sequence[onnx.NodeProto], extents: Mapping[str, str]) -> I
                 _attributes(node),
                 node.name,
                 bodies=tuple(_bodies(node, extents)),
+                location=location_of(node),
             )
 
 

@@ -24,6 +24,7 @@ class Node:
 
     Attributes:
         outputs: the blobs that an operator writes.
+        location: of an operator, as diagnostics and divergences spell it.
     """
 
     key: str
@@ -33,6 +34,7 @@ class Node:
     tooltip: str = ""
     device: str = ""
     outputs: tuple[str, ...] = ()
+    location: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,17 @@ class Sketch:
 
 @dataclass(frozen=True)
 class Colouring:
-    """What the colours of operators tell: the group that each is in, and the colour of each group, for the legend."""
+    """The meaning of colours and of marked operators.
+
+    Attributes:
+        group: the group of an operator.
+        colours: the colour of each group, for the legend.
+        marks: a short text for each operator to mark, by the node's key.
+    """
 
     group: Callable[[Node], str]
     colours: Mapping[str, str]
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 _LONGEST: Final = 30

@@ -24,6 +24,7 @@ from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_backend.validation.selection import select_runtimes
 from caffe2_backend.validation.sides import make_sides, versions_of
 from caffe2_backend.validation.sizes import SIZES, Size
+from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
@@ -120,7 +121,8 @@ def run_validation(
         results=tuple(comparison.results),
         failures=(*failures, *comparison.failures, *diagnosis.failures),
         absent=missing,
-        versions=versions_of(sides),
+        versions=package_versions() | versions_of(sides),
+        tolerances=options.tolerances,
         seed=options.seed if inputs is None or generated.weights else None,
         cases=tuple(case.name for case in generated.cases),
         guessed=generated.forms.guessed,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from caffe2_backend.validation.compare import Difference
+from caffe2_backend.validation.compare import Difference, Tolerance
 
 SCHEMA: Final = 1
 AGREE, DISAGREE, FAILED = 0, 1, 2
@@ -167,6 +167,8 @@ class ValidationReport:
         divergences: the first operators that disagree, if the lockstep was asked for.
         optimizations: if sides disagree and no operator does, the faults of onnxruntime's graph optimizations.
         seconds: the duration.
+        tolerances: by dtype, for one operator; values of other dtypes are equal.
+        command: the command line; empty if the validation was not started by one.
     """
 
     model: str
@@ -185,6 +187,8 @@ class ValidationReport:
     divergences: tuple[Divergence, ...] = ()
     optimizations: tuple[OptimizationFault, ...] = ()
     seconds: float = 0.0
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    command: str = ""
 
     @property
     def matrix(self) -> dict[tuple[str, str], float | None]:
@@ -225,6 +229,8 @@ class ValidationReport:
             "matrix": [[one, other, worst] for (one, other), worst in self.matrix.items()],
             "pairs": [[*sides, pair.agrees] for sides, pair in self.pairs.items()],
             "divergences": [divergence.to_dict() for divergence in self.divergences],
+            "tolerances": {name: vars(allowed) for name, allowed in self.tolerances.items()},
+            "command": self.command,
             "optimizations": [fault.to_dict() for fault in self.optimizations],
         }  # fmt: skip
 

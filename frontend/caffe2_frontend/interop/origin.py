@@ -32,6 +32,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
+import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
@@ -53,6 +54,12 @@ _VERSION: Final = 1
 _DIGEST_BYTES: Final = 16
 
 Json: TypeAlias = Any
+
+
+def location_of(node: onnx.NodeProto) -> str:
+    """The location of the Caffe2 operator that a node was exported from; of another node its type and name."""
+    recorded = next((prop.value for prop in node.metadata_props if prop.key == LOCATION_KEY), "")
+    return recorded or (f"{node.op_type} ({node.name})" if node.name else node.op_type)
 
 
 class OriginError(ValueError):

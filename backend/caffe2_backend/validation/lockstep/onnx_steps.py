@@ -14,6 +14,7 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Cut, Point, Points
 from caffe2_backend.validation.runtimes import Loaded, Runtime
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend.interop.origin import OP_KEY, location_of
 
 # Sizes, axes and the like, which some operators require as constants.
 _MAX_CONSTANT: Final = 64
@@ -190,8 +191,7 @@ class _Walker:
 
 def _location(node: onnx.NodeProto) -> tuple[str, str]:
     known = {prop.key: prop.value for prop in node.metadata_props}
-    own = f"{node.op_type} ({node.name})" if node.name else node.op_type
-    return known.get("caffe2.location", own), known.get("caffe2.op", node.op_type)
+    return location_of(node), known.get(OP_KEY, node.op_type)
 
 
 def _reads(node: onnx.NodeProto) -> Iterator[str]:
