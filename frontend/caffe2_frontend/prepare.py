@@ -13,6 +13,7 @@ from caffe2_bridge.model import PLACEHOLDER_SHAPE, Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
+from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
 from caffe2_bridge.ssa.outputs import net_outputs
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
@@ -31,7 +32,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    model = _as_model(predict_net, init_net)
+    model = cut_readers(_as_model(predict_net, init_net))
     if options.reroll:
         model = reroll(model)
     states = carried_states(model) if options.stateful else []

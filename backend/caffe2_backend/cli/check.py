@@ -17,10 +17,11 @@ from caffe2_bridge import load
 @click.command()
 @options.model
 @options.init
+@options.databases
 @options.inputs
 @options.as_json("report")
 @reports_errors()
-def check(model: Path, init: Path | None, inputs: dict[str, Any], as_json: bool) -> None:
+def check(model: Path, init: Path | None, databases: Path | None, inputs: dict[str, Any], as_json: bool) -> None:
     """Report everything in MODEL that does not convert to ONNX.
 
     Exit code 0: covered, 1: findings, 2: usage.
@@ -28,7 +29,7 @@ def check(model: Path, init: Path | None, inputs: dict[str, Any], as_json: bool)
     from caffe2_frontend import check as check_net
 
     with progress("checking"):
-        report = check_net(load(model, init), inputs=inputs)
+        report = check_net(load(model, init, databases=databases), inputs=inputs)
     if as_json:
         click.echo(report.to_json())
     else:

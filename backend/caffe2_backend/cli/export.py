@@ -17,6 +17,7 @@ from caffe2_bridge import Model, load
 @click.command()
 @options.model
 @options.init
+@options.databases
 @options.inputs
 @click.option("-o", "--output-file", "target", required=True, type=options.PATH, help="The .onnx file to write.")
 @options.outputs
@@ -30,12 +31,13 @@ from caffe2_bridge import Model, load
 )  # fmt: skip
 @reports_errors()
 def export(
-    model: Path, init: Path | None, target: Path, certify: bool, outputs: tuple[str, ...], **choices: Any
-) -> None:
+    model: Path, init: Path | None, databases: Path | None, target: Path, certify: bool, outputs: tuple[str, ...],
+    **choices: Any,
+) -> None:  # fmt: skip
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
     from caffe2_frontend import ExportOptions, convert, save_onnx
 
-    loaded = load(model, init)
+    loaded = load(model, init, databases=databases)
     if certify:
         _certify(loaded)
     with progress("exporting"):

@@ -34,6 +34,9 @@ def _parse_dim(text: str) -> int | str | None:
 
 model = click.argument("model", type=PATH)
 init = click.option("--init", type=PATH, help="The init net, if it is not in the folder of MODEL.")
+databases = click.option(
+    "--databases", type=PATH, help="The folder of the databases that the init net loads from; by default its own."
+)
 inputs = click.option(
     "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",
     help="Type and shape of an input; a dim is a size, a name or '?'. Repeatable.",

@@ -17,18 +17,21 @@ from caffe2_bridge import load
 @click.command()
 @options.model
 @options.init
+@options.databases
 @click.option("--inputs", "source", type=options.PATH, help="An .npz file with an array for each input.")
 @click.option("-o", "--outputs", "target", required=True, type=options.PATH, help="The .npz file to write.")
 @options.device
 @reports_errors()
-def run(model: Path, init: Path | None, source: Path | None, target: Path, device: str | None) -> None:
+def run(
+    model: Path, init: Path | None, databases: Path | None, source: Path | None, target: Path, device: str | None
+) -> None:
     """Run MODEL once on onnxruntime."""
     from caffe2_backend.runtime import Int8Tensor, Predictor
 
     arrays = read_arrays(source) if source else {}
     with progress("running"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        loaded = str(model) if model.suffix == ".onnx" else load(model, init)
+        loaded = str(model) if model.suffix == ".onnx" else load(model, init, databases=databases)
         found = Predictor(loaded, device).run(arrays)
     for warning in caught:
         click.echo(f"warning: {warning.message}", err=True)

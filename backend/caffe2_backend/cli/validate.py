@@ -22,6 +22,7 @@ from caffe2_bridge.diagnostics import BridgeError
 @click.command()
 @options.model
 @options.init
+@options.databases
 @click.option("--other", type=options.PATH, help="A second model to compare MODEL with.")
 @options.runtimes
 @click.option("--inputs", "source", type=options.PATH, help="An .npz file; without it inputs are synthesized.")
@@ -41,9 +42,9 @@ from caffe2_bridge.diagnostics import BridgeError
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
 @reports_errors(COULD_NOT_RUN)
 def validate(
-    model: Path, init: Path | None, other: Path | None, runtimes: tuple[str, ...], source: Path | None,
-    inputs: dict[str, Any], every_blob: bool, matrix: bool, lockstep: bool, repro: Path | None, report: Path | None,
-    as_json: bool, caffe2_python: str | None, **choices: Any,
+    model: Path, init: Path | None, databases: Path | None, other: Path | None, runtimes: tuple[str, ...],
+    source: Path | None, inputs: dict[str, Any], every_blob: bool, matrix: bool, lockstep: bool, repro: Path | None,
+    report: Path | None, as_json: bool, caffe2_python: str | None, **choices: Any,
 ) -> None:  # fmt: skip
     """Compare what runtimes compute for MODEL, and find where they disagree.
 
@@ -63,7 +64,7 @@ def validate(
     )  # fmt: skip
     with stages() as show:
         show("loading")
-        read = read_model(model, init)
+        read = read_model(model, init, databases)
         result = run_validation(read, read_arrays(source) if source else None, other, validation, show)
     result = replace(result, command=command_line())
     if report is not None:

@@ -24,6 +24,7 @@ from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlo
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files import load
 from caffe2_bridge.model import Model
+from caffe2_bridge.readers import cut_readers
 
 Result = Any  # an array; an Int8Tensor for Int8 tensors; a DeviceTensor on request
 
@@ -59,6 +60,7 @@ class Predictor:
             model = load(model)
         self._runner: _NetRunner | _OnnxRunner
         if isinstance(model, Model):
+            model = cut_readers(model)
             if self.device == CPU and names_gpu(model.predict_net):
                 text = "the model asks for GPUs: its device options are ignored, all operators run on the CPU"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)

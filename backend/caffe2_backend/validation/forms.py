@@ -17,20 +17,23 @@ from caffe2_backend.validation.roles import find_roles
 from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_bridge import Int8Tensor, Model, load
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic
+from caffe2_bridge.readers import cut_readers
 from caffe2_frontend import ExportOptions, analyze, finish
 
 ModelLike: TypeAlias = AnyModel | str | Path
 
 
-def read_model(model: ModelLike, init: str | Path | None = None) -> AnyModel:
+def read_model(model: ModelLike, init: str | Path | None = None, databases: str | Path | None = None) -> AnyModel:
     """Read a model, unless it is given: a path that ``caffe2_bridge.load`` reads, or an .onnx file.
+
+    Readers of databases at the head of a Caffe2 net become its inputs.
 
     Raises NetFormatError, OSError, and ConversionError if an ONNX model is malformed or its external data are missing.
     """
     if isinstance(model, Model):
-        return model
+        return cut_readers(model)
     if isinstance(model, str | Path) and Path(model).suffix != ".onnx":
-        return load(model, init)
+        return cut_readers(load(model, init, databases=databases))
     return load_proto(model)
 
 

@@ -28,6 +28,30 @@ NET_CODES: Final = (
         "give the output the same rank in both branches.",
     ),
     DiagnosticCode(
+        code="cut-reader",
+        severity=Severity.NOTE,
+        summary="The batches that the net reads from a database or a queue become inputs of the net.",
+        cause="Training and test nets read their examples themselves (`CreateDB` in the init net, "
+        "`TensorProtosDBInput` or `ImageInput` in the net). An ONNX model cannot read a database; it computes the same "
+        "from batches that are fed.",
+        example="mnist_test[0] TensorProtosDBInput: note: the batches that TensorProtosDBInput reads from 'reader' "
+        "become inputs of the net: 'data', 'label' [cut-reader] (feed them; where their types or shapes are not "
+        "inferred: --input 'NAME=DTYPE[DIMS]')",
+        cure="Feed the inputs. Where a type or a shape is not inferred from use, describe it: "
+        "`--input 'data=uint8[N,1,28,28]'`, or `inputs={'data': ('uint8', ('N', 1, 28, 28))}`.",
+    ),
+    DiagnosticCode(
+        code="database-read",
+        severity=Severity.NOTE,
+        summary="Parameters are read from a database that the init net names.",
+        cause="The init net has a `Load` operator, and the database is in the folder of the net, or in the one given "
+        "with `--databases`. Only the last parts of the stated path count, since it is one of the machine that wrote "
+        "the net.",
+        example="init[0] Load: note: 8 blobs are read from weights.minidb, in the folder models/lenet [database-read]",
+        cure="Nothing needs to be done. To read another database, give its folder: `--databases DIR`, or "
+        "`load(path, databases=DIR)`.",
+    ),
+    DiagnosticCode(
         code="duplicate-output",
         summary="An operator lists the same output more than once.",
         cause="Caffe2 would keep only the value that the operator writes last, and which one that is, is not defined.",

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, pairing, text
 from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.files.database_loads import read_loads
 from caffe2_bridge.files.detect import Format, detect
 from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.files.predictor_db import read_predictor
@@ -25,7 +26,11 @@ from caffe2_bridge.wire import read as wire
 
 
 def load(
-    path: str | os.PathLike[str], init: str | os.PathLike[str] | None = None, *, predictor: str | None = None
+    path: str | os.PathLike[str],
+    init: str | os.PathLike[str] | None = None,
+    *,
+    predictor: str | None = None,
+    databases: str | os.PathLike[str] | None = None,
 ) -> Model:
     """Load the model in a folder or file. The format is detected by content, not by name.
 
@@ -35,6 +40,8 @@ def load(
             or a predictor database: minidb, LMDB or LevelDB.
         init: the init net of the predict net. By default it is searched by name in the folder of the predict net.
         predictor: the name of the predictor, for a database that holds several.
+        databases: the folder with the databases that the init net loads parameters from; by default its own folder.
+            Nothing outside of that folder is read.
 
     Large files are mapped, and parameters are decoded on demand: do not change a file in place while its model is in
     use. Replacing the file, as :func:`save` does, is safe.
@@ -54,21 +61,44 @@ def load(
             f"this is {kind}, and only predictor databases have named predictors: omit the predictor", str(where)
         )
     if kind in _PLANS:
-        return _model_of_plan(where, init)
+        return _model_of_plan(where, init, databases)
     beside = Path(init) if init is not None else pairing.init_net_beside(where)
-    return Model.of(_NETS[kind](where), None if beside is None else load_init_net(beside), str(where))
+    return Model.of(_NETS[kind](where), None if beside is None else load_init_net(beside, databases), str(where))
 
 
-def load_init_net(path: str | os.PathLike[str]) -> InitNet:
-    """Load the init net in a file, binary or text. Raises NetFormatError if the file is not a net."""
+def load_init_net(path: str | os.PathLike[str], databases: str | os.PathLike[str] | None = None) -> InitNet:
+    """Load the init net in a file, binary or text, and the databases that it loads parameters from.
+
+    Args:
+        path: the file.
+        databases: the folder with the databases; by default that of the file.
+
+    Raises:
+        NetFormatError: the file is not a net, or a database is damaged or lacks a blob.
+        BridgeError: a database requires a package that is not installed.
+    """
     where = Path(path)
     span, found = _open(where)
     with _naming(where):
-        if found is Format.NET:
-            return read_init_net(span)
-        if found is Format.NET_TEXT:
-            return read_init_net(_net_text(where))
-    raise NetFormatError(f"the init net must be a net, but this is {found}", str(where))
+        if found not in _NETS:
+            raise NetFormatError(f"the init net must be a net, but this is {found}", str(where))
+        init = read_init_net(span if found is Format.NET else _net_text(where))
+        return _with_databases(init, where, databases)
+
+
+def _with_databases(init: InitNet, net: Path, databases: str | os.PathLike[str] | None) -> InitNet:
+    return read_loads(init, net.parent if databases is None else Path(databases), _database)
+
+
+def _database(path: Path) -> Mapping[str, Blob]:
+    """Read the blobs of a database of any format. Raises NetFormatError if it is damaged or not a database."""
+    if path.is_dir():
+        return leveldb_file.blobs(path) if leveldb_file.is_leveldb(path) else lmdb_file.blobs(path)
+    _, found = _open(path)
+    if found not in _DATABASES:
+        raise NetFormatError(f"the file must be a database, but this is {found}", str(path))
+    with _naming(path):
+        return _DATABASES[found](path)
 
 
 def load_plan(path: str | os.PathLike[str]) -> PlanDef:
@@ -80,16 +110,16 @@ def load_plan(path: str | os.PathLike[str]) -> PlanDef:
     return _PLANS[found](where)
 
 
-def _model_of_plan(path: Path, init: str | os.PathLike[str] | None) -> Model:
+def _model_of_plan(path: Path, init: str | os.PathLike[str] | None, databases: str | os.PathLike[str] | None) -> Model:
     plan = load_plan(path)
     with _naming(path):
         planned = read_plan(plan)
         if planned.init is None:
             beside = Path(init) if init is not None else pairing.init_net_beside(path)
-            return Model.of(planned.predict, None if beside is None else load_init_net(beside), str(path))
+            return Model.of(planned.predict, None if beside is None else load_init_net(beside, databases), str(path))
         if init is not None:
             raise NetFormatError(f"the plan's net {planned.init.name!r} writes its parameters: omit the init net")
-        return Model.of(planned.predict, planned.init, str(path))
+        return Model.of(planned.predict, _with_databases(read_init_net(planned.init), path, databases), str(path))
 
 
 def _net(path: Path) -> NetDef:

@@ -105,7 +105,9 @@ def _error(plan: PlanDef, reason: str) -> NetFormatError:
 
 def _only_writes_constants(net: NetDef) -> bool:
     init = read_init_net(net)
-    return not init.rest and not init.findings and bool(init.parameters)
+    loads = any(op.type == "Load" for op in init.rest)
+    constant = loads or bool(init.parameters)
+    return constant and not init.findings and all(op.type in ("Load", "CreateDB") for op in init.rest)
 
 
 def joined(nets: Sequence[NetDef], name: str = "") -> NetDef:

@@ -203,6 +203,11 @@ def _unknown(op_type: str) -> str:
 
 
 def _unknown_hint(op_type: str) -> str:
+    if op_type == "Load":
+        return (
+            "put the database into the folder of the net, or give its folder: --databases DIR, "
+            "or load(path, databases=DIR)"
+        )
     return "choose outputs that do not need it: --output NAME, or outputs=[NAME]" if unsupported_reason(op_type) else ""
 
 
