@@ -18,11 +18,13 @@ from caffe2_frontend.passes.check_model import CheckModel
 from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
 from caffe2_frontend.passes.describe_inputs import DescribeInputs
+from caffe2_frontend.passes.describe_model import DescribeModel
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.merge_directions import MergeDirections
+from caffe2_frontend.passes.name_nodes import NameNodes
 from caffe2_frontend.passes.record_origins import RecordOrigins
 from caffe2_frontend.passes.record_states import RecordStates
 from caffe2_frontend.passes.sink_weights import SinkWeights
@@ -54,6 +56,8 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     SinkWeights(),
     RecordOrigins(),
     RecordStates(),
+    NameNodes(),
+    DescribeModel(),
 )
 
 EXPORT: Final[tuple[Pass[Export], ...]] = (*ANALYSIS, *COMPLETION)

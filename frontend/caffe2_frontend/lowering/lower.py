@@ -19,7 +19,7 @@ from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
-from caffe2_frontend.lowering.trace import Trace
+from caffe2_frontend.lowering.trace import Label, Trace
 from caffe2_frontend.lowering.unsupported_ops import unsupported_reason
 from caffe2_frontend.options import Recurrent
 
@@ -37,6 +37,7 @@ class Lowering:
         findings: the diagnostics so far.
         covered: the number of converted operators by type.
         traces: the converted operators of the outermost net.
+        labels: what the nodes of each operator are named after, by its location.
         consulted: the values that the current converter read at conversion time, with their contents unless they are
             constants.
         measured: the values whose nodes the current converter inspected.
@@ -49,6 +50,7 @@ class Lowering:
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
     traces: list[Trace] = field(default_factory=list)
+    labels: dict[str, Label] = field(default_factory=dict)
     consulted: dict[Value, Array | None] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
     _noted: set[tuple[str, str]] = field(default_factory=set)
@@ -143,6 +145,7 @@ class Lowering:
         for name, value in zip(view.outputs, outputs, strict=False):
             if name:
                 scope.bind(name, value)
+        self.labels[op.location_text] = Label(_label(view), next((value for value in outputs if value), None))
         if is_traced:
             self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
 
@@ -216,6 +219,10 @@ def _input_hint(name: str) -> str:
         "give the init net that fills it: --init FILE, or init_net=...; "
         f"or make it an input: --input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
     )
+
+
+def _label(view: OpView) -> str:
+    return view.name or f"{next(filter(None, view.outputs), '')}/{view.type}".lstrip("/")
 
 
 def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
@@ -40,6 +41,11 @@ class Op(OperatorBase[ir.Value]):
     def type(self) -> str:
         """The Caffe2 operator type."""
         return self.view.type
+
+    @cached_property
+    def location_text(self) -> str:
+        """The location, as text."""
+        return str(self.location)
 
     @property
     def args(self) -> Args:
@@ -146,7 +152,7 @@ class Op(OperatorBase[ir.Value]):
             inputs,
             ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None}),
             num_outputs=outputs,
-            metadata_props=node_metadata(self.type, self.location),
+            metadata_props=node_metadata(self.type, self.location_text),
         )
         try:
             infer_outputs(node, self.scope.opset)

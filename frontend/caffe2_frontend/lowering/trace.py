@@ -37,6 +37,19 @@ class Trace:
     measured: set[ir.Value] | None = None
 
 
+@dataclass(slots=True)
+class Label:
+    """What the nodes of an operator are named after.
+
+    Attributes:
+        name: the operator's name, or its first output and type where it has none.
+        value: its first output that is a tensor.
+    """
+
+    name: str
+    value: ir.Value | None
+
+
 @dataclass
 class Traces:
     """The traces of a net.
@@ -45,11 +58,13 @@ class Traces:
         ops: the traces of its operators, in order.
         blobs: the last value of each blob.
         given: the outputs of the graph whose value is not that of their blob.
+        labels: for the location of each operator, those of bodies and of the init net too, what names its nodes.
     """
 
     ops: list[Trace] = field(default_factory=list)
     blobs: dict[str, ir.Value | None] = field(default_factory=dict)
     given: dict[str, ir.Value | None] = field(default_factory=dict)
+    labels: dict[str, Label] = field(default_factory=dict)
 
     @cached_property
     def writers(self) -> dict[str, Trace]:

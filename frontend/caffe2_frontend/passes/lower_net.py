@@ -52,14 +52,14 @@ class LowerNet(FunctionalPass[Export]):
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
         lowering.ops(numbered(net), scope, Location(net.name))
-        traces = Traces(lowering.traces, scope.blobs)
+        traces = Traces(lowering.traces, scope.blobs, labels=lowering.labels)
         findings = _in_net_order([*state.findings, *lowering.findings], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
             graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope, traces)
             graph.opset_imports.update(state.domains)
-            model = ir.Model(graph, ir_version=ir_version(state.working_opset), producer_name="caffe2-bridge")
+            model = ir.Model(graph, ir_version=ir_version(state.working_opset))
         return replace(state, model=model, findings=tuple(findings), covered=lowering.covered, traces=traces)
 
 

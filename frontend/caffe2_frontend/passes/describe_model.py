@@ -1,0 +1,81 @@
+"""Describe the model for its readers: who made it, from which net, and what its inputs and outputs are."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import ClassVar, Final
+
+from caffe2_bridge.passes import InPlacePass
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.state import Export
+
+PRODUCER: Final = "caffe2-bridge"
+DOMAIN: Final = "ai.caffe2"
+NET_KEY: Final = "caffe2.net"
+OPERATORS_KEY: Final = "caffe2.operators"
+PARAMETERS_KEY: Final = "caffe2.parameters"
+
+
+class DescribeModel(InPlacePass[Export]):
+    """Fill the producer, the domain, the doc strings and the metadata of the model.
+
+    Metadata: ``caffe2.net``, the name of the net; ``caffe2.operators`` and ``caffe2.parameters``, the numbers of its
+    operators and of the parameters that the init net fills.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"described"})
+
+    def __call__(self, state: Export) -> None:
+        """Describe the model."""
+        model = state.model
+        if model is None:
+            return
+        net = state.predict
+        count = len(net.op)
+        model.producer_name, model.producer_version, model.domain = PRODUCER, _version(), DOMAIN
+        model.doc_string = f"Caffe2 net {net.name!r}, converted to ONNX by {PRODUCER}."
+        model.graph.doc_string = f"Caffe2 net {net.name!r}: {count} operator{'' if count == 1 else 's'}."
+        model.metadata_props[NET_KEY] = net.name
+        model.metadata_props[OPERATORS_KEY] = str(count)
+        model.metadata_props[PARAMETERS_KEY] = str(len(state.init.parameters.keys() - state.inputs.keys()))
+        _describe_blobs(state)
+
+
+def _describe_blobs(state: Export) -> None:
+    """The doc strings of inputs and outputs: the operators that first read, and last write, their blobs."""
+    readers, writers = _readers(state.predict), _writers(state.predict)
+    fed = {state.graph.outputs[index].name: initial for initial, index in state.states.items()}
+    feeds = {initial: name for name, initial in fed.items()}
+    for value in state.graph.inputs:
+        name = str(value.name)
+        reader = readers.get(name)
+        text = f"Blob {name!r}" + (f", first read by {reader}" if reader else ", which no operator reads directly")
+        value.doc_string = text + (f"; output {feeds[name]!r} feeds it in the next call." if name in feeds else ".")
+    for value, (_, blob) in zip(state.graph.outputs, state.outputs, strict=True):
+        writer = writers.get(blob)
+        text = f"Blob {blob!r}" + (f", written by {writer}" if writer else "")
+        value.doc_string = text + (f"; feeds input {fed[value.name]!r} in the next call." if value.name in fed else ".")
+
+
+def _readers(net: NetDef) -> dict[str, str]:
+    readers: dict[str, str] = {}
+    for op in net.op:
+        for blob in op.input:
+            if blob not in readers:
+                readers[blob] = op.type
+    return readers
+
+
+def _writers(net: NetDef) -> dict[str, str]:
+    return {blob: op.type for op in net.op for blob in op.output}
+
+
+@cache
+def _version() -> str:
+    """The version of the installed distribution; empty where it runs from a bare source tree."""
+    try:
+        return version(PRODUCER)
+    except PackageNotFoundError:
+        return ""
