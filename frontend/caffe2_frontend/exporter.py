@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
-from caffe2_frontend.options import DEFAULTS, ExportOptions, Recurrent
+from caffe2_frontend.options import DEFAULTS, ExportOptions, Int8, Recurrent
 from caffe2_frontend.pipeline import analyze, finish
 
 
@@ -25,6 +25,7 @@ def to_onnx(
     recurrent: Recurrent = "auto",
     stateful: bool = False,
     reroll: bool = False,
+    int8: Int8 = "exact",
 ) -> onnx.ModelProto:
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
@@ -43,6 +44,10 @@ def to_onnx(
             next call.
         reroll: convert nets that were unrolled over time back to loops; the model then accepts every T.
 
+        int8: the form of Int8 operators: ``exact`` (integer arithmetic, equal to Caffe2's to the bit) or ``qdq`` (float
+            operators between DequantizeLinear and QuantizeLinear, which runtimes fuse into quantized kernels; results
+            may differ by a step or two).
+
     Returns:
         The checked model, with symbolic dims wherever the inputs' are. Warnings and notes of the conversion go to the
         logger ``caffe2_bridge``; :func:`check` returns them.
@@ -54,8 +59,9 @@ def to_onnx(
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """
     options = ExportOptions(
-        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful, reroll=reroll
-    )
+        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful, reroll=reroll,
+        int8=int8,
+    )  # fmt: skip
     return ir.to_proto(convert(predict_net, init_net, options))
 
 

@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import OptionError
 from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Recurrent = Literal["auto", "fused", "scan", "loop"]
+Int8 = Literal["exact", "qdq"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,14 @@ class ExportOptions:
         recurrent: the form of recurrent nets.
         stateful: whether initial and last states of recurrent nets become inputs and outputs.
         reroll: whether nets that were unrolled over time become loops again.
+        int8: the form of Int8 operators: exact integer arithmetic, or float operators between DequantizeLinear and
+            QuantizeLinear, which runtimes fuse.
 
     Attributes:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``recurrent`` or ``opset`` is outside of what is supported.
+        OptionError: ``recurrent``, ``int8`` or ``opset`` is outside of what is supported.
         InputSpecError: the description of an input has another form.
     """
 
@@ -40,12 +43,14 @@ class ExportOptions:
     recurrent: Recurrent = "auto"
     stateful: bool = False
     reroll: bool = False
+    int8: Int8 = "exact"
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        forms = get_args(Recurrent)
-        if self.recurrent not in forms:
-            raise OptionError(f"recurrent must be one of {', '.join(forms)}, not {self.recurrent!r}")
+        for name, kind in (("recurrent", Recurrent), ("int8", Int8)):
+            forms, chosen = get_args(kind), getattr(self, name)
+            if chosen not in forms:
+                raise OptionError(f"{name} must be one of {', '.join(forms)}, not {chosen!r}")
         newest = onnx.defs.onnx_opset_version()
         if self.opset is not None and not 1 <= self.opset <= newest:
             raise OptionError(f"opset must be from 1 to {newest} with the installed onnx, not {self.opset}")

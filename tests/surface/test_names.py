@@ -39,9 +39,9 @@ GRADIENTS = {
 }  # fmt: skip
 FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
 FRONTEND = {
-    "ConversionError", "Export", "ExportOptions", "InputSpecError", "NetFormatError", "NoStatesError", "OptionError",
-    "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs", "finish", "save_onnx",
-    "supported_operators", "to_onnx",
+    "ConversionError", "Export", "ExportOptions", "InputSpecError", "Int8", "NetFormatError", "NoStatesError",
+    "OptionError", "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs", "finish",
+    "save_onnx", "supported_operators", "to_onnx",
 }  # fmt: skip
 BACKEND = {
     "BridgeError", "ConversionError", "DeviceTensor", "Int8Tensor", "NetFormatError", "NoBlobError", "OptionError",

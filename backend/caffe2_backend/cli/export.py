@@ -29,6 +29,11 @@ from caffe2_bridge import Model, load
     "--certify", is_flag=True,
     help="Run fused recurrent operators against their step nets first; exit 1 if they are not equal.",
 )  # fmt: skip
+@click.option(
+    "--int8", type=click.Choice(["exact", "qdq"]), default="exact", show_default=True,
+    help="Int8 operators as integer arithmetic equal to Caffe2's, or as QuantizeLinear and DequantizeLinear around "
+    "float operators, which runtimes fuse.",
+)  # fmt: skip
 @reports_errors()
 def export(
     model: Path, init: Path | None, databases: Path | None, target: Path, certify: bool, outputs: tuple[str, ...],

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from caffe2_bridge.registry import merge
 from caffe2_frontend.lowering.family import Converter, Expectation, Family
 from caffe2_frontend.ops import control_flow, detection, feature, gradients, nn, quantized, sequence, tensor, training
+from caffe2_frontend.ops.quantized import int8_qdq
+from caffe2_frontend.options import Int8
 from caffe2_frontend.recurrent import network
 
 FAMILIES: tuple[Family, ...] = (
@@ -24,6 +26,7 @@ FAMILIES: tuple[Family, ...] = (
 
 _CONVERSIONS = merge(FAMILIES)
 _CONVERTERS = {op_type: known.convert for op_type, known in _CONVERSIONS.items()}
+_QDQ_CONVERTERS = {**_CONVERTERS, **{op_type: known.convert for op_type, known in int8_qdq.family.handlers.items()}}
 _EXPECTATIONS = {op_type: known.expects for op_type, known in _CONVERSIONS.items() if known.expects is not None}
 
 
@@ -33,9 +36,9 @@ def supported_operators() -> Mapping[str, tuple[str, ...]]:
     return {family.name: tuple(sorted(family.handlers)) for family in families}
 
 
-def converters() -> Mapping[str, Converter]:
-    """Every covered operator type with its converter."""
-    return _CONVERTERS
+def converters(int8: Int8 = "exact") -> Mapping[str, Converter]:
+    """Every covered operator type with its converter, for a form of Int8 operators."""
+    return _CONVERTERS if int8 == "exact" else _QDQ_CONVERTERS
 
 
 def expectations() -> Mapping[str, Expectation]:

@@ -46,7 +46,10 @@ class LowerNet(FunctionalPass[Export]):
                 scope.blobs[name] = _parameter(parameter, constants)
         read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
         lowering = Lowering(
-            converters(), state.options.recurrent, read, all(value.shape is not None for value in inputs)
+            converters(state.options.int8),
+            state.options.recurrent,
+            read,
+            all(value.shape is not None for value in inputs),
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))

@@ -42,7 +42,11 @@ _RANGES: Final = TensorInfo(ir.DataType.INT64, (None,))
 @family.converts("Int8Quantize", expects={0: TensorInfo(ir.DataType.FLOAT)})
 def quantize(op: Op) -> Value:
     """Int8Quantize(X; Y_scale=1.0, Y_zero_point=0) -> Y."""
-    x = op.input(0)
+    return quantize_value(op, op.input(0))
+
+
+def quantize_value(op: Op, x: Value) -> Value:
+    """Quantize ``x`` as the arguments of an Int8Quantize state."""
     require_dtype(op, x, (ir.DataType.FLOAT,), "X")
     if uses_dnnlowp(op) and "Y_scale" not in op.args:
         op.unsupported(
@@ -58,11 +62,16 @@ def quantize(op: Op) -> Value:
 
 @family.converts("Int8Dequantize", expects=_BYTES)
 def dequantize(op: Op) -> Value:
-    """Int8Dequantize(qX) -> Y.
+    """Int8Dequantize(qX) -> Y."""
+    return dequantize_value(op, op.input(0))
+
+
+def dequantize_value(op: Op, x: Value) -> Value:
+    """Dequantize ``x``.
 
     Emitted as arithmetic: onnxruntime 1.31 crashes on a DequantizeLinear whose result a body reads.
     """
-    x = require_bytes(op, op.input(0), "X")
+    x = require_bytes(op, x, "X")
     how = quantization(op, x)
     steps = sub(op, cast(op, x, ir.DataType.FLOAT), how.zero_point)
     return mul(op, steps, how.scale)
@@ -125,6 +134,12 @@ def resize_nearest(op: Op) -> Value:
 
     Caffe2 ignores the argument ``order``.
     """
+    x, scales, how = read_resize(op)
+    return mark_quantized(resize_by(op, x, [1.0, *scales, 1.0]), how)
+
+
+def read_resize(op: Op) -> tuple[Value, list[float], Quantization]:
+    """The image of Int8ResizeNearest, the scales of height and width, and the quantization."""
     op.args.ignore("order")
     x = require_bytes(op, op.input(0), "X")
     require_rank(op, x, 4, "X")
@@ -132,17 +147,21 @@ def resize_nearest(op: Op) -> Value:
     scales = [op.args.number(name, default=1.0) for name in ("height_scale", "width_scale")]
     if min(scales) <= 0:
         op.unsupported("width_scale and height_scale must be positive", code="invalid-argument")
-    by = op.const([1.0, *scales, 1.0], np.float32)
-    y = op.emit(
+    return x, scales, how
+
+
+def resize_by(op: Op, x: Value, scales: list[float]) -> Value:
+    """Resize each dim by its scale, to the nearest elements."""
+    y: Value = op.emit(
         "Resize",
         x,
         None,
-        by,
+        op.const(scales, np.float32),
         mode="nearest",
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )
-    return mark_quantized(y, how)
+    return y
 
 
 @family.converts("Int8Concat", expects=lambda _, __: TensorInfo(BYTE))
@@ -152,6 +171,12 @@ def concat(op: Op) -> tuple[Value, None]:
     The default of axis is the channels of order, if that is given, or 0. Caffe2 takes the scale of the first input for
     all of them, and never writes split_info.
     """
+    parts, axis, how = read_concat(op)
+    return mark_quantized(op.emit("Concat", *parts, axis=axis), how), None
+
+
+def read_concat(op: Op) -> tuple[list[Value], int, Quantization]:
+    """The operands of Int8Concat, the axis, and the quantization."""
     parts = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
     how = preserved_quantization(op, parts[0])
     order = op.args.text("order", default="")
@@ -160,7 +185,7 @@ def concat(op: Op) -> tuple[Value, None]:
         op.unsupported(f"axis ({axis}) must be a dim of the inputs", code="invalid-argument")
     if order == "NHWC":
         require_rank(op, parts[0], 4, "X")
-    return mark_quantized(op.emit("Concat", *parts, axis=axis), how), None
+    return parts, axis, how
 
 
 def _mark_first(outputs: Outputs, how: Quantization) -> Outputs:

@@ -6,6 +6,7 @@ are the quantization of the output.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -47,28 +48,22 @@ _MAX_EXPONENTIAL: Final = 8388607.0
 _MAX_SUM: Final = 4294967295.0
 
 
-@family.converts("Int8Relu", expects=_BYTES)
-def relu(op: Op) -> Value:
+def relu(op: Op, x: Value) -> Value:
     """Int8Relu(X) -> Y, with the quantization of X."""
-    x = require_bytes(op, op.input(0), "X")
     how = preserved_quantization(op, x)
     return mark_quantized(op.emit("Clip", x, op.const(how.zero_point, np.uint8)), how)
 
 
-@family.converts("Int8Sigmoid", expects=_BYTES)
-def sigmoid(op: Op) -> Value:
+def sigmoid(op: Op, x: Value) -> Value:
     """Int8Sigmoid(X; Y_scale=1/256, Y_zero_point=0) -> Y."""
-    x = require_bytes(op, op.input(0), "X")
-    _require_unit(op)
+    unit_quantization(op)
     reals = _reals(quantization(op, x))
     values = np.float32(256) / (np.float32(1) + np.exp(-reals))
     return mark_quantized(look_up_bytes(op, x, np.clip(np.rint(values), 0, 255)), _UNIT)
 
 
-@family.converts("Int8LeakyRelu", expects=_BYTES)
-def leaky_relu(op: Op) -> Value:
+def leaky_relu(op: Op, x: Value) -> Value:
     """Int8LeakyRelu(X; alpha=0.01) -> Y."""
-    x = require_bytes(op, op.input(0), "X")
     alpha = np.float32(op.args.number("alpha", default=0.01))
     if not 0 < alpha < 1:
         op.unsupported(f"alpha must be between 0 and 1, not {alpha}", code="invalid-argument")
@@ -78,16 +73,35 @@ def leaky_relu(op: Op) -> Value:
     return mark_quantized(look_up_bytes(op, x, np.clip(np.rint(steps) + to.zero_point, 0, 255)), to)
 
 
+# Functions of one element; the operand is given apart from the operator, since its dims may be in another order.
+BY_ELEMENT: Final[dict[str, Callable[[Op, Value], Value]]] = {
+    "Int8LeakyRelu": leaky_relu,
+    "Int8Relu": relu,
+    "Int8Sigmoid": sigmoid,
+}
+
+
+@family.converts(*BY_ELEMENT, expects=_BYTES)
+def activation(op: Op) -> Value:
+    """Int8LeakyRelu | Int8Relu | Int8Sigmoid(X) -> Y."""
+    return BY_ELEMENT[op.type](op, require_bytes(op, op.input(0), "X"))
+
+
 @family.converts("Int8Softmax", expects=_BYTES)
 def softmax(op: Op) -> Value:
-    """Int8Softmax(X; Y_scale=1/256, Y_zero_point=0) -> Y, over all dims but the first; Caffe2 ignores ``axis``.
+    """Int8Softmax(X; Y_scale=1/256, Y_zero_point=0) -> Y, over all dims but the first; Caffe2 ignores ``axis``."""
+    return integer_softmax(op)
+
+
+def integer_softmax(op: Op) -> Value:
+    """Emit Int8Softmax in integers.
 
     As in QNNPACK the exponentials are integers from a table, and their quotients by the sum are rounded integers of
     1/256.
     """
     x = require_bytes(op, op.input(0), "X")
     require_min_rank(op, x, 1, "X")
-    _require_unit(op)
+    unit_quantization(op)
     op.args.ignore("axis")
     rows = cast(op, flatten(op, x, 1), INT32)
     below = sub(op, rows, op.emit("ReduceMax", rows, op.const([1], np.int64), keepdims=1))
@@ -116,29 +130,39 @@ def plus(op: Op) -> Value:
     As in QNNPACK each operand is multiplied by its relative scale, as an integer of 22 bits, and the sum is divided by
     a power of two, rounded half away from zero. With engine DNNLOWP the reals are added in float32.
     """
-    op.args.ignore("order")
-    if len(op.view.inputs) != 2:
-        op.unsupported(f"{op.type} must have two operands, not {len(op.view.inputs)}", code="invalid-operands")
-    operands = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
-    require_same_shape(op, operands)
-    # Int8AddRelu has no DNNLOWP implementation.
-    dnnlowp = uses_dnnlowp(op) and op.type != "Int8AddRelu"
-    how = output_quantization(op, dnnlowp=True)
+    operands, how = read_sum(op)
     kinds = [quantization(op, x) for x in operands]
-    if dnnlowp:
+    if adds_as_dnnlowp(op):
         return _added(op, operands, kinds, how)
     scales = [np.float32(kind.scale) / np.float32(how.scale) for kind in kinds]
-    if min(scales) < 2**-14 or not 2**-10 <= max(scales) < 2**8:
-        op.unsupported(
-            "the operands' scales must be between 2**-14 and 2**8 times Y_scale, one of them at least 2**-10 times, "
-            f"not {scales[0]:.4g} and {scales[1]:.4g} times",
-            code="invalid-argument",
-        )
     shift = _SUM_BITS - (int(np.frexp(max(scales))[1]) - 1)
     factors = [float(np.rint(scale * np.float32(2.0**shift))) / 2.0**shift for scale in scales]
     zero = -sum(factor * kind.zero_point for factor, kind in zip(factors, kinds, strict=True))
     products = [mul(op, cast(op, x, ir.DataType.DOUBLE), factor) for x, factor in zip(operands, factors, strict=True)]
     return round_and_saturate(op, add(op, *products, zero), how, minimum_byte(how, relu=op.type.endswith("Relu")))
+
+
+def adds_as_dnnlowp(op: Op) -> bool:
+    """Whether a sum is that of DNNLOWP; Int8AddRelu has no DNNLOWP implementation."""
+    return uses_dnnlowp(op) and op.type != "Int8AddRelu"
+
+
+def read_sum(op: Op) -> tuple[list[Value], Quantization]:
+    """The two operands of a sum, and the quantization of its result, within the limits of QNNPACK."""
+    op.args.ignore("order")
+    if len(op.view.inputs) != 2:
+        op.unsupported(f"{op.type} must have two operands, not {len(op.view.inputs)}", code="invalid-operands")
+    operands = [require_bytes(op, x, f"input {i}") for i, x in enumerate(op.inputs)]
+    require_same_shape(op, operands)
+    how = output_quantization(op, dnnlowp=True)
+    scales = [np.float32(quantization(op, x).scale) / np.float32(how.scale) for x in operands]
+    if not adds_as_dnnlowp(op) and (min(scales) < 2**-14 or not 2**-10 <= max(scales) < 2**8):
+        op.unsupported(
+            "the operands' scales must be between 2**-14 and 2**8 times Y_scale, one of them at least 2**-10 times, "
+            f"not {scales[0]:.4g} and {scales[1]:.4g} times",
+            code="invalid-argument",
+        )
+    return operands, how
 
 
 def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quantization) -> Value:
@@ -160,8 +184,8 @@ def _reals(how: Quantization) -> Array:
     return reals
 
 
-def _require_unit(op: Op) -> None:
-    """Refuse any quantization but that of results between 0 and 1."""
+def unit_quantization(op: Op) -> Quantization:
+    """The quantization of results between 0 and 1, the only one that Caffe2 accepts for them."""
     if stated_quantization(op) != _UNIT:
         op.unsupported(
             "Y_scale must be 1/256 and Y_zero_point 0",
@@ -169,3 +193,4 @@ def _require_unit(op: Op) -> None:
             code="invalid-argument",
         )
     op.args.ignore("order")
+    return _UNIT

@@ -13,17 +13,14 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import div, mul, sub
 from caffe2_frontend.emit.int8_values import (
     BYTE,
     IMAGE,
     mark_quantized,
     minimum_byte,
-    output_quantization,
     preserved_quantization,
     quantization,
-    relu_quantization,
     requantize,
     require_bytes,
     round_and_saturate,
@@ -31,19 +28,19 @@ from caffe2_frontend.emit.int8_values import (
     uses_dnnlowp,
 )
 from caffe2_frontend.emit.layout import move_first, move_last
-from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.shapes import cast, product, reshape, sizes, slice_axis, vector
-from caffe2_frontend.emit.window import (
-    LegacyPad,
-    Window,
-    caffe_pads,
-    check_fits,
-    crop_gaps,
-    read_window,
-)
-from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
+from caffe2_frontend.interop.types import INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.quantized.int8_operands import (
+    mean_quantization,
+    padded_planes,
+    pooling_window,
+    product_quantization,
+    read_convolution,
+    read_layer,
+    read_transposed_convolution,
+)
 
 family = Family("int8_product")
 
@@ -58,22 +55,9 @@ def convolution(op: Op) -> Value:
 
     W is [M, *kernel, C / group]. Engine DNNLOWP allows order NCHW, for X and W.
     """
-    x, w, bias = _operands(op)
-    require_rank(op, w, 4, "W")
-    window = _window(op, x)
-    last = window.channels_last
-    x, w = (move_first(op, v, when=last) for v in (x, w))
-    group = op.args.integer("group", default=1)
-    _require_kernel(op, window, w, 2)
-    filters, depth, channels = op.static_dim(w, 0), op.static_dim(w, 1), op.static_dim(x, 1)
-    if group < 1 or (filters is not None and filters % group):
-        op.unsupported(
-            f"group must be positive and divide the number of filters ({filters}), not {group}", code="invalid-operands"
-        )
-    require_equal(op, channels, depth and depth * group, "channels of the image and of the weight")
-    require_equal(op, filters, op.static_dim(bias, 0), "filters and biases")
-    planes, attributes = _padded(op, window, x, quantization(op, op.input(0)).zero_point)
-    return _image(op, _convolved(op, planes, w, group=group, **attributes), bias, last=last)
+    given = read_convolution(op)
+    total = _convolved(op, given.planes, given.weight, **given.attributes)
+    return _image(op, total, given.bias, last=given.channels_last)
 
 
 @family.converts("Int8ConvTranspose", expects=_CONVOLUTION)
@@ -83,30 +67,20 @@ def transposed_convolution(op: Op) -> Value:
     W is [C, *kernel, M]. ONNX has no integer ConvTranspose: this is the convolution of the image with ``stride - 1``
     zeros after each pixel, by the kernel rotated by 180 degrees and padded by ``kernel - 1``; the pads are cut off.
     """
-    op.args.ignore("no_gradient_to_input")
-    x, w, bias = _operands(op)
-    require_rank(op, w, 4, "W")
-    adj = window_argument(op.args, "adj", 2) or [0, 0]
-    window = _window(op, x, dilated=False)
-    _require_kernel(op, window, w)
-    if len(adj) != 2 or any(not 0 <= a < s for a, s in zip(adj, window.stride, strict=False)):
-        op.unsupported(f"adj must be between 0 and the stride less 1, not {adj}", code="invalid-argument")
-    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING or min(*window.head, *window.tail) < 0:
-        op.unsupported("pads must not be negative, and legacy_pad must not be 3", code="invalid-argument")
-    require_equal(op, op.static_dim(x, 3), op.static_dim(w, 0), "channels of the image and of the weight")
-    require_equal(op, op.static_dim(w, 3), op.static_dim(bias, 0), "filters and biases")
+    given = read_transposed_convolution(op)
+    x, window = given.image, given.window
     planes = _spread(op, move_first(op, x), window.stride, quantization(op, x).zero_point)
     last, step = np.iinfo(np.int64).min, op.const([-1, -1], np.int64)
     axes = op.const([2, 3], np.int64)
-    rotated = op.emit("Transpose", w, perm=[3, 0, 1, 2])
+    rotated = op.emit("Transpose", given.weight, perm=[3, 0, 1, 2])
     rotated = op.emit("Slice", rotated, op.const([-1, -1], np.int64), op.const([last, last], np.int64), axes, step)
     reach = [k - 1 for k in window.kernel]
-    pads = [*reach, *(r + a for r, a in zip(reach, adj, strict=True))]
+    pads = [*reach, *(r + a for r, a in zip(reach, given.adj, strict=True))]
     total = _convolved(op, planes, rotated, kernel_shape=list(window.kernel), pads=pads)
     for axis, (head, tail) in enumerate(zip(window.head, window.tail, strict=True), 2):
         if head or tail:
             total = slice_axis(op, total, axis, head, -tail or np.iinfo(np.int64).max)
-    return _image(op, total, bias)
+    return _image(op, total, given.bias)
 
 
 @family.converts("Int8FC", "Int8FCRelu", expects=_LAYER)
@@ -115,22 +89,9 @@ def fully_connected(op: Op) -> Value:
 
     Int8FCRelu requires the engine DNNLOWP.
     """
-    op.args.ignore("order")
-    if op.type == "Int8FCRelu" and not uses_dnnlowp(op):
-        op.unsupported(
-            "Int8FCRelu must have engine DNNLOWP, the only one of Caffe2 that implements it",
-            hint='set engine="DNNLOWP"',
-        )
-    if uses_dnnlowp(op) and (op.args.integer("axis", default=1), op.args.integer("axis_w", default=1)) != (1, 1):
-        op.unsupported("axis and axis_w must be 1")
-    x, w, bias = _operands(op)
-    require_min_rank(op, x, 1, "X")
-    require_rank(op, w, 2, "W")
-    rows = op.emit("Flatten", x, axis=1) if op.rank(x) != 2 else x
-    require_equal(op, op.static_dim(rows, 1), op.static_dim(w, 1), "columns of the input and of the weight")
-    require_equal(op, op.static_dim(w, 0), op.static_dim(bias, 0), "rows of the weight and biases")
+    rows, w, bias = read_layer(op)
     columns = op.emit("Transpose", w, perm=[1, 0])
-    total = op.emit("MatMulInteger", rows, columns, _zero(op, x), _zero(op, w))
+    total = op.emit("MatMulInteger", rows, columns, _zero(op, op.input(0)), _zero(op, op.input(1)))
     return _scale_products(op, total, bias)
 
 
@@ -139,12 +100,12 @@ def max_pool(op: Op) -> Value:
     """Int8MaxPool | Int8MaxPoolRelu(X; <window>, order="NHWC") -> Y, with the quantization of X."""
     x = require_bytes(op, op.input(0), "X")
     how = preserved_quantization(op, x)
-    window = _pooling_window(op, x)
+    window = pooling_window(op, x)
     planes = move_first(op, x)
     if not window.kernel:
         y = op.emit("ReduceMax", planes, op.const([2, 3], np.int64))
     else:
-        planes, attributes = _padded(op, window, planes, 0)
+        planes, attributes = padded_planes(op, window, planes, 0)
         y = op.emit("MaxPool", planes, **attributes)
     if op.type.endswith("Relu"):
         y = op.emit("Clip", y, op.const(how.zero_point, np.uint8))
@@ -159,20 +120,15 @@ def average_pool(op: Op) -> Value:
     zero.
     """
     x = require_bytes(op, op.input(0), "X")
-    from_, to = quantization(op, x), output_quantization(op)
-    ratio = np.float32(from_.scale) / np.float32(to.scale)
-    if not 2**-8 <= ratio < 2**8:
-        op.unsupported(
-            f"the scale of X over Y_scale must be in [2**-8, 2**8), not {ratio:.4g}", code="invalid-argument"
-        )
-    window = _pooling_window(op, x)
+    from_, to = mean_quantization(op, x)
+    window = pooling_window(op, x)
     steps = sub(op, cast(op, move_first(op, x), INT32), from_.zero_point)
     if not window.kernel:
         total = op.emit("ReduceSum", steps, op.const([2, 3], np.int64))
         count = cast(op, vector(op, [product(op, sizes(op, x, 1, 3))]), ir.DataType.FLOAT)
         scale = cast(op, div(op, from_.scale, mul(op, count, to.scale)), ir.DataType.DOUBLE)
     else:
-        planes, attributes = _padded(op, window, cast(op, steps, ir.DataType.FLOAT), 0)
+        planes, attributes = padded_planes(op, window, cast(op, steps, ir.DataType.FLOAT), 0)
         area = int(np.prod(window.kernel))
         mean = op.emit("AveragePool", planes, count_include_pad=1, **attributes)
         # ONNX has no sum pooling. The mean is the integer sum divided and rounded once, so that its product with the
@@ -182,54 +138,6 @@ def average_pool(op: Op) -> Value:
     exact = mul(op, cast(op, total, ir.DataType.DOUBLE), scale)
     y = round_and_saturate(op, exact, to, minimum_byte(to, relu=op.type.endswith("Relu")))
     return mark_quantized(move_last(op, y), to)
-
-
-def _operands(op: Op) -> tuple[Value, Value, Value]:
-    """The operands X and W (uint8) and bias (int32)."""
-    x, w, bias = op.input(0), op.input(1), op.input(2)
-    require_bytes(op, x, "X")
-    require_bytes(op, w, "W")
-    require_dtype(op, bias, (INT32,), "bias")
-    require_rank(op, bias, 1, "bias")
-    return x, w, bias
-
-
-def _window(op: Op, x: Value, *, dilated: bool = True, whole: bool = False) -> Window:
-    require_rank(op, x, 4, "X")
-    window = read_window(op, 4, dilated=dilated, exact=True, whole=whole)
-    if not window.channels_last and not uses_dnnlowp(op):
-        op.unsupported("order must be NHWC for Int8 tensors", hint='set order="NHWC"', code="invalid-argument")
-    return window
-
-
-def _pooling_window(op: Op, x: Value) -> Window:
-    """Read the window of a pooling, within the limits of QNNPACK."""
-    window = _window(op, x, whole=True)
-    if set(window.dilation) - {1}:
-        op.unsupported("dilation must be 1 for pooling", code="invalid-argument")
-    if set(window.kernel) == {1}:
-        op.unsupported("the pooling window must have more than one pixel", code="invalid-argument")
-    for k, *pads in zip(window.kernel, window.head, window.tail, strict=True):
-        if max(pads) >= k or min(pads) < 0:
-            op.unsupported(
-                f"pads must not be negative and must be smaller than the kernel ({k}), not {pads}",
-                code="invalid-argument",
-            )
-    return window
-
-
-def _padded(op: Op, window: Window, planes: Value, zero: int) -> tuple[Value, dict[str, Any]]:
-    """Pad the image [N, C, H, W] where ONNX cannot (legacy pooling), and return the attributes of the window."""
-    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
-        return caffe_pads(op, window, planes, zero), window.attributes | {"pads": None}
-    check_fits(op, window, planes)
-    return crop_gaps(op, window, planes), window.attributes
-
-
-def _require_kernel(op: Op, window: Window, w: Value, first: int = 1) -> None:
-    """Refuse a weight whose dims from ``first`` on are known and not the kernel sizes."""
-    for axis, k in enumerate(window.kernel, first):
-        require_equal(op, op.static_dim(w, axis), k, "kernel sizes of the weight and the arguments")
 
 
 def _convolved(op: Op, planes: Value, w: Value, **attributes: Any) -> Value:
@@ -269,24 +177,11 @@ def _zero(op: Op, value: Value) -> Value:
 
 
 def _scale_products(op: Op, total: Value, bias: Value) -> Value:
-    """Add the bias to sums of products and scale them to bytes; QNNPACK requires a scale below 1."""
+    """Add the bias to sums of products and scale them to bytes."""
     relu = op.type.endswith("Relu")
     total = op.emit("Add", total, bias)
-    x, w = (quantization(op, value) for value in op.inputs[:2])
-    how = output_quantization(op, dnnlowp=op.type != "Int8ConvTranspose")
+    how, scale = product_quantization(op)
     if uses_dnnlowp(op):
-        how = relu_quantization(how) if relu else how
-        scaled = mul(op, cast(op, total, ir.DataType.FLOAT), float(_product_scale(x, w, how)))
+        scaled = mul(op, cast(op, total, ir.DataType.FLOAT), float(scale))
         return saturate(op, op.emit("Round", scaled), how, 0)
-    scale = _product_scale(x, w, how)
-    if not 0 < scale < 1:
-        op.unsupported(
-            f"the product of the scales of X and W must be less than Y_scale, but is {scale:.4g} times it",
-            code="invalid-argument",
-        )
     return requantize(op, total, scale, how, minimum_byte(how, relu=relu))
-
-
-def _product_scale(x: Quantization, w: Quantization, y: Quantization) -> np.float32:
-    """The factor from products to steps of the result, computed in float32."""
-    return np.float32(np.float32(x.scale) * np.float32(w.scale) / np.float32(y.scale))
