@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -10,10 +10,13 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import Message
 
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.netdef.parameters import Arrays, Parameter
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.objects import final_objects
+from caffe2_bridge.ssa.outputs import declared_outputs
 
 # The shape of the fill that Caffe2's mobile exporter writes for each input, regardless of the input's shape.
 PLACEHOLDER_SHAPE: Final = (1, 1)
@@ -78,8 +81,29 @@ class Model:
 
     @cached_property
     def outputs(self) -> tuple[str, ...]:
-        """Names of the external outputs, in order."""
-        return tuple(dict.fromkeys(self.predict_net.external_output))
+        """Names of the external outputs that are tensors, in order."""
+        return declared_outputs(self.predict_net)
+
+    def with_outputs(self, names: Iterable[str] | None) -> Model:
+        """The model that declares these outputs instead of its own; the same model for None.
+
+        Raises OptionError if a name is neither a blob that the net writes nor an input or a parameter, or is not a
+        tensor.
+        """
+        if names is None:
+            return self
+        net = NetDef()
+        net.CopyFrom(self.predict_net)
+        del net.external_output[:]
+        net.external_output.extend(dict.fromkeys(names))
+        known = {*net.external_input, *self.init.parameters, *(name for op in net.op for name in op.output)}
+        objects = final_objects(net)
+        for name in net.external_output:
+            if name in objects:
+                raise OptionError(f"output {name!r} is an object and not a tensor")
+            if name not in known:
+                raise OptionError(f"no operator writes output {name!r}")
+        return Model(net, self.init, self.source)
 
 
 def read_init(model: Model | InitNet | Message | bytes | None, predict_net: Message | bytes | None = None) -> InitNet:

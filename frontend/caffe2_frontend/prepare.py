@@ -15,7 +15,7 @@ from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
-from caffe2_bridge.ssa.outputs import net_outputs
+from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
 from caffe2_frontend.interop.types import TensorInfo, type_info
 from caffe2_frontend.lowering.reads import count_reads
@@ -43,6 +43,8 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
     init = model.init.with_inputs(given)
     net = _declare_blobs(model.predict_net, init, given, outputs)
     inputs, warnings = _describe_declared(net, init, given, stored)
+    if options.outputs is None:
+        warnings += omitted_outputs(model.predict_net)
     opsets = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
     working = _working_opset(model.predict_net, opsets)
     declared = NetView(net).external_outputs

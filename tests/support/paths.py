@@ -8,3 +8,4 @@ ROOT: Final = SUPPORT.parents[1]
 GOLDEN: Final = ROOT / "tests" / "golden"
 MODELS: Final = GOLDEN / "models"
 CHAR_RNN: Final = ROOT / "models" / "char_rnn"
+CAFFE2_MODELS: Final = SUPPORT / "data" / "caffe2_models"

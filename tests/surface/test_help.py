@@ -10,17 +10,23 @@ from click.testing import CliRunner
 from caffe2_backend.cli.commands import main
 
 COMMANDS = {
-    "check": ("MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--json", "Exit code 0: covered, 1: findings, 2: usage."),
+    "check": (
+        "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "--output NAME", "--json",
+        "Exit code 0: covered, 1: findings, 2: usage.",
+    ),
     "export": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "-o, --output-file PATH", "[required]", "--output NAME",
         "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
     ),
-    "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--device TEXT", "cuda:N"),
+    "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
     "show": ("MODEL", "--init", "Summarize"),
     "ops": ("--json", "by family"),
     "import": ("MODEL", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--format"),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
-    "validate": ("--other PATH", "--against RUNTIME", "--lockstep", "--report PATH", "0: they agree, 1: they disagree"),
+    "validate": (
+        "--other PATH", "--output NAME", "--against RUNTIME", "--lockstep", "--report PATH",
+        "0: they agree, 1: they disagree",
+    ),
     "batch": ("FOLDER", "a process of", "--seconds"),
     "oracle": ("install",),
 }  # fmt: skip

@@ -80,7 +80,7 @@ def test_the_mobile_exporters_former_name_is_deprecated() -> None:
 
 def test_the_classes_of_the_backend() -> None:
     assert caffe2_backend.Int8Tensor is caffe2_bridge.Int8Tensor
-    predictor = {"model": "", "device": "", "options": "*"}
+    predictor = {"model": "", "device": "", "options": "*", "outputs": "*"}
     assert parameters(caffe2_backend.Predictor) == predictor
     assert list(parameters(caffe2_backend.validate))[:3] == ["model", "inputs", "runtimes"]
 

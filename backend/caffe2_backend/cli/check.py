@@ -19,17 +19,27 @@ from caffe2_bridge import load
 @options.init
 @options.databases
 @options.inputs
+@options.outputs
 @options.as_json("report")
 @reports_errors()
-def check(model: Path, init: Path | None, databases: Path | None, inputs: dict[str, Any], as_json: bool) -> None:
+def check(
+    model: Path,
+    init: Path | None,
+    databases: Path | None,
+    inputs: dict[str, Any],
+    outputs: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Report everything in MODEL that does not convert to ONNX.
 
     Exit code 0: covered, 1: findings, 2: usage.
     """
+    from caffe2_frontend import ExportOptions
     from caffe2_frontend import check as check_net
 
     with progress("checking"):
-        report = check_net(load(model, init, databases=databases), inputs=inputs)
+        loaded = load(model, init, databases=databases)
+        report = check_net(loaded, options=ExportOptions(inputs=inputs, outputs=outputs or None))
     if as_json:
         click.echo(report.to_json())
     else:

@@ -20,10 +20,17 @@ from caffe2_bridge import load
 @options.databases
 @click.option("--inputs", "source", type=options.PATH, help="An .npz file with an array for each input.")
 @click.option("-o", "--outputs", "target", required=True, type=options.PATH, help="The .npz file to write.")
+@options.outputs
 @options.device
 @reports_errors()
 def run(
-    model: Path, init: Path | None, databases: Path | None, source: Path | None, target: Path, device: str | None
+    model: Path,
+    init: Path | None,
+    databases: Path | None,
+    source: Path | None,
+    target: Path,
+    outputs: tuple[str, ...],
+    device: str | None,
 ) -> None:
     """Run MODEL once on onnxruntime."""
     from caffe2_backend.runtime import Int8Tensor, Predictor
@@ -32,7 +39,7 @@ def run(
     with progress("running"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         loaded = str(model) if model.suffix == ".onnx" else load(model, init, databases=databases)
-        found = Predictor(loaded, device).run(arrays)
+        found = Predictor(loaded, device, outputs=outputs or None).run(arrays)
     for warning in caught:
         click.echo(f"warning: {warning.message}", err=True)
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}

@@ -27,6 +27,7 @@ from caffe2_bridge.diagnostics import BridgeError
 @options.runtimes
 @click.option("--inputs", "source", type=options.PATH, help="An .npz file; without it inputs are synthesized.")
 @options.inputs
+@options.outputs
 @click.option("--every-blob", is_flag=True, help="Compare intermediate blobs, too.")
 @click.option(
     "--matrix", is_flag=True, help="Compare every pair of runtimes; without --against, all that are installed."
@@ -43,8 +44,8 @@ from caffe2_bridge.diagnostics import BridgeError
 @reports_errors(COULD_NOT_RUN)
 def validate(
     model: Path, init: Path | None, databases: Path | None, other: Path | None, runtimes: tuple[str, ...],
-    source: Path | None, inputs: dict[str, Any], every_blob: bool, matrix: bool, lockstep: bool, repro: Path | None,
-    report: Path | None, as_json: bool, caffe2_python: str | None, **choices: Any,
+    source: Path | None, inputs: dict[str, Any], outputs: tuple[str, ...], every_blob: bool, matrix: bool,
+    lockstep: bool, repro: Path | None, report: Path | None, as_json: bool, caffe2_python: str | None, **choices: Any,
 ) -> None:  # fmt: skip
     """Compare what runtimes compute for MODEL, and find where they disagree.
 
@@ -59,8 +60,8 @@ def validate(
     if matrix and chosen is None:
         chosen = present_runtimes(caffe2_python=caffe2_python)
     validation = ValidationOptions(
-        runtimes=chosen, described=inputs, every_blob=every_blob or report is not None, matrix=matrix,
-        lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,
+        runtimes=chosen, described=inputs, outputs=outputs or None, every_blob=every_blob or report is not None,
+        matrix=matrix, lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,
     )  # fmt: skip
     with stages() as show:
         show("loading")

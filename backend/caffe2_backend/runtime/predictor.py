@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from caffe2_backend.runtime.onnxruntime_library import real_device
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions import Session, require_outputs
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files import load
@@ -39,9 +39,11 @@ class Predictor:
             ``cuda:N`` runs a model without device options there as a whole, and replaces the GPUs that options name by
             this one. An ONNX model runs as a whole on the device, default ``cpu``.
         options: of the sessions.
+        outputs: the blobs to return instead of the model's own outputs; those of an ONNX model must be among its own.
 
     Raises:
         NetFormatError, OSError: the model cannot be read.
+        OptionError: the model does not have an output of that name.
         ConversionError: an ONNX model is malformed, or names external data outside of its folder.
         RunError: the device is not supported, or onnxruntime cannot load the ONNX model.
     """
@@ -52,6 +54,7 @@ class Predictor:
         device: str | None = None,
         *,
         options: SessionOptions = DEFAULTS,
+        outputs: Sequence[str] | None = None,
     ) -> None:
         self.device = None if device is None else device_name(device)
         if self.device is not None:
@@ -64,9 +67,9 @@ class Predictor:
             if self.device == CPU and names_gpu(model.predict_net):
                 text = "the model asks for GPUs: its device options are ignored, all operators run on the CPU"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
-            self._runner = _NetRunner(model, self.device, options)
+            self._runner = _NetRunner(model.with_outputs(outputs), self.device, options)
         else:
-            self._runner = _OnnxRunner(model, self.device or CPU, options)
+            self._runner = _OnnxRunner(model, self.device or CPU, options, outputs)
         self.inputs, self.outputs = self._runner.inputs, self._runner.outputs
 
     def run(self, inputs: Mapping[str, Any], *, on_device: bool = False) -> dict[str, Result]:
@@ -146,7 +149,11 @@ class _OnnxRunner:
     """Runs an ONNX model as it is."""
 
     def __init__(
-        self, model: onnx.ModelProto | bytes | str | PathLike[str], device: str, options: SessionOptions
+        self,
+        model: onnx.ModelProto | bytes | str | PathLike[str],
+        device: str,
+        options: SessionOptions,
+        outputs: Sequence[str] | None,
     ) -> None:
         if isinstance(model, str | PathLike):
             admit_file(model)
@@ -154,6 +161,9 @@ class _OnnxRunner:
         else:
             self._session = Session(load_proto(model).SerializeToString(), device, options=options)
         self.inputs, self.outputs = self._session.inputs, self._session.outputs
+        if outputs is not None:
+            require_outputs(outputs, self.outputs)
+            self.outputs = tuple(dict.fromkeys(outputs))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array | DeviceTensor]:
         given = {}
@@ -164,4 +174,5 @@ class _OnnxRunner:
             if not isinstance(value, np.ndarray | DeviceTensor | Int8Tensor):
                 raise RunError(f"input {name!r} is not a tensor")
             given[name] = value.data if isinstance(value, Int8Tensor) else value
-        return self._session.run_on_device(given)
+        results = self._session.run_on_device(given)
+        return {name: results[name] for name in self.outputs}

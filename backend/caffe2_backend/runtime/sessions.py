@@ -20,7 +20,7 @@ from caffe2_backend.runtime.onnxruntime_library import (
 )
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import OptionError, RunError
 
 
 class Session:
@@ -142,6 +142,14 @@ class Session:
                 fixed = FixedBinding(self._session, feed, outputs, self._real, str(len(self._fixed) + 1))
                 self._fixed[key] = fixed
             return {name: self._copy(array) for name, array in fixed.run(feed).items()}
+
+
+def require_outputs(names: Sequence[str], available: Sequence[str]) -> None:
+    """Raise OptionError if a name is not among the outputs of an ONNX model."""
+    unknown = [name for name in names if name not in available]
+    if unknown:
+        texts = ", ".join(map(repr, unknown))
+        raise OptionError(f"the ONNX model does not output {texts}: it outputs {', '.join(available)}")
 
 
 def _on_host(feed: Mapping[str, Array | DeviceTensor]) -> dict[str, Array]:

@@ -12,7 +12,7 @@ import onnx
 from caffe2_backend.validation.compare import TOLERANCES, Tolerance
 from caffe2_backend.validation.comparison import Comparison
 from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
-from caffe2_backend.validation.forms import Forms, ModelLike, read_model
+from caffe2_backend.validation.forms import Forms, ModelLike, read_model, with_outputs
 from caffe2_backend.validation.inputs.find_weights import find_weights
 from caffe2_backend.validation.inputs.generate import generate
 from caffe2_backend.validation.inputs.specs import Case
@@ -28,6 +28,8 @@ from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.outputs import omitted_outputs
 
 _LISTED: Final = 3
 
@@ -39,6 +41,7 @@ def validate(
     *,
     other: ModelLike | None = None,
     described: Described | None = None,
+    outputs: Sequence[str] | None = None,
     every_blob: bool = False,
     matrix: bool = False,
     lockstep: bool = False,
@@ -62,6 +65,7 @@ def validate(
             runs in the first of its own form, and ``other`` in the first of its own.
         other: a second model to compare with the first: its export, another version of it.
         described: what is known of the inputs, as :func:`caffe2_frontend.to_onnx` takes it.
+        outputs: the outputs to compare, instead of the model's own.
         every_blob: compare every intermediate blob that both sides have under one name.
         matrix: compare every pair of sides, and not only each with the reference.
         lockstep: where sides disagree, find the first operator and step that do.
@@ -82,8 +86,8 @@ def validate(
         NetFormatError, OSError: a model cannot be read.
     """
     options = ValidationOptions(
-        runtimes=runtimes, described=described or {}, every_blob=every_blob, matrix=matrix, lockstep=lockstep,
-        repro=None if repro is None else Path(repro), seed=seed, sizes=sizes, tolerances=tolerances,
+        runtimes=runtimes, described=described or {}, outputs=outputs, every_blob=every_blob, matrix=matrix,
+        lockstep=lockstep, repro=None if repro is None else Path(repro), seed=seed, sizes=sizes, tolerances=tolerances,
         rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, caffe2_python=caffe2_python,
     )  # fmt: skip
     return run_validation(model, inputs, other, options)
@@ -99,7 +103,7 @@ def run_validation(
 ) -> ValidationReport:
     """:func:`validate` with its options in one object; ``progress`` is called with the name of each stage."""
     start = time.perf_counter()
-    own, own_notes = _read(model)
+    own, own_notes = _read(model, options)
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
     first = Forms(own, options.described, inputs, options.recurrent)
     second, second_notes = (None, []) if other is None else _read_other(other, inputs, options)
@@ -141,9 +145,9 @@ def run_validation(
     )
 
 
-def _read(model: ModelLike) -> tuple[AnyModel, list[str]]:
-    """A model, with an init net found by its contents and its random fills drawn; and notes about both."""
-    found = read_model(model)
+def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[str]]:
+    """A model with the chosen outputs, an init net found by its contents and its random fills drawn; and notes."""
+    found = with_outputs(read_model(model), options.outputs)
     if not isinstance(found, Model):
         return found, []
     found, notes = find_weights(found)
@@ -157,14 +161,16 @@ def _read(model: ModelLike) -> tuple[AnyModel, list[str]]:
 def _read_other(
     other: ModelLike, inputs: Mapping[str, Any] | None, options: ValidationOptions
 ) -> tuple[Forms, list[str]]:
-    model, notes = _read(other)
+    model, notes = _read(other, options)
     return Forms(model, options.described, inputs, options.recurrent), notes
 
 
 def _diagnostics(*models: Forms | None) -> Iterator[str]:
-    """Warnings and notes of the conversions of the models that are compared."""
+    """Warnings and notes of the conversions of the models that are compared, and of the nets that are not converted."""
     for forms in models:
-        yield from map(str, () if forms is None else forms.diagnostics)
+        if forms is not None:
+            net = forms.model.predict_net if isinstance(forms.model, Model) else NetDef()
+            yield from map(str, forms.diagnostics or omitted_outputs(net))
 
 
 def _probe(reference: Runtime, forms: Forms) -> Callable[[Case], str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.importer import to_netdef
+from caffe2_backend.runtime.sessions import require_outputs
 from caffe2_backend.validation.options import Described
 from caffe2_backend.validation.roles import find_roles
 from caffe2_backend.validation.runtimes import AnyModel, Runtime
@@ -35,6 +36,24 @@ def read_model(model: ModelLike, init: str | Path | None = None, databases: str 
     if isinstance(model, str | Path) and Path(model).suffix != ".onnx":
         return cut_readers(load(model, init, databases=databases))
     return load_proto(model)
+
+
+def with_outputs(model: AnyModel, names: Sequence[str] | None) -> AnyModel:
+    """The model with these outputs instead of its own; of an ONNX model they must be among its outputs.
+
+    Raises OptionError if the model does not have an output of that name.
+    """
+    if names is None:
+        return model
+    if isinstance(model, Model):
+        return model.with_outputs(names)
+    outputs = {value.name: value for value in model.graph.output}
+    require_outputs(names, tuple(outputs))
+    chosen = onnx.ModelProto()
+    chosen.CopyFrom(model)
+    del chosen.graph.output[:]
+    chosen.graph.output.extend(outputs[name] for name in dict.fromkeys(names))
+    return chosen
 
 
 class Forms:

@@ -29,6 +29,7 @@ class ValidationOptions:
         runtimes: names in ``RUNTIMES``, or objects of that interface; the first is the reference. None takes those of
             ``DEFAULT_RUNTIMES`` that are installed, the ones of the model's own form first.
         described: what is known of the inputs, as :func:`caffe2_frontend.to_onnx` takes it.
+        outputs: the outputs to compare, instead of the model's own.
         every_blob: whether to compare every intermediate blob that both sides have under one name.
         matrix: whether to compare every pair of sides, and not only each with the reference.
         lockstep: whether to find the first operator and step where sides disagree.
@@ -47,6 +48,7 @@ class ValidationOptions:
 
     runtimes: Sequence[str | Runtime] | None = None
     described: Described = field(default_factory=dict)
+    outputs: Sequence[str] | None = None
     every_blob: bool = False
     matrix: bool = False
     lockstep: bool = False

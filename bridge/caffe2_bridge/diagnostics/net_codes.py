@@ -87,6 +87,18 @@ NET_CODES: Final = (
         cure="Give the init net with `--init FILE`, or `to_onnx(predict_net, init_net)` in this order.",
     ),
     DiagnosticCode(
+        code="object-output",
+        severity=Severity.WARNING,
+        summary="An output of the net is left out, because it is an object and not a tensor.",
+        cause="The net declares a stack of workspaces, a counter, a queue or another object as an output. Caffe2's "
+        "mobile exporter declares every blob that no operator reads, and so the `step_workspaces` of recurrent nets.",
+        example="predict: warning: output 'lstm/step_workspaces' is left out, because it is an object and not a tensor "
+        "[object-output] (remove 'lstm/step_workspaces' from the net's external_output, or choose the outputs: "
+        "--output NAME, or outputs=[NAME])",
+        cure="Nothing needs to be done. To remove the warning, choose the outputs: `--output NAME`, or "
+        "`outputs=[NAME]`.",
+    ),
+    DiagnosticCode(
         code="placeholder",
         severity=Severity.WARNING,
         summary="The init net fills an input of the predict net with a sample.",

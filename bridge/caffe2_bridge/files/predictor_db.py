@@ -162,13 +162,14 @@ def predictor_records(model: Model) -> Iterator[Record]:
     if parameters:
         load.op.add(type="Load", input=[DB_READER], output=parameters)
     load.op.extend(op.proto for op in model.init.rest)
-    blobs = [*model.inputs, *model.outputs]
+    outputs = dict.fromkeys(model.predict_net.external_output)  # real Caffe2 lists objects, too
+    blobs = [*model.inputs, *outputs]
     placeholders = NetDef(name="predict-init", external_input=blobs)
     # Caffe2 creates the predict net before any input is fed: its inputs must exist.
     placeholders.op.extend(_placeholder(name, model.init.placeholders.get(name)) for name in blobs)
     for key, net in ((PREDICT_INIT_NET, placeholders), (GLOBAL_INIT_NET, load), (PREDICT_NET, model.predict_net)):
         meta.nets.append(NetsMap(key=key, value=net))
-    for key, names in ((PARAMETERS, parameters), (INPUTS, model.inputs), (OUTPUTS, model.outputs)):
+    for key, names in ((PARAMETERS, parameters), (INPUTS, model.inputs), (OUTPUTS, outputs)):
         meta.blobs.append(BlobsMap(key=key, value=list(names)))
     yield text_record(META_NET_DEF, meta.SerializeToString())
     for name in sorted(parameters):

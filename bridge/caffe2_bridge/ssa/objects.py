@@ -48,6 +48,15 @@ def makes_object(op: OperatorDef) -> bool:
     return op.type in _MAKERS and not op.domain and not op.input and len(op.output) == 1
 
 
+def final_objects(net: NetDef) -> frozenset[str]:
+    """The blobs of a net, without those of its bodies, whose last value is an object."""
+    found: dict[str, bool] = {}
+    for op in net.op:
+        objects = object_outputs(op)
+        found.update((name, name in objects) for name in op.output)
+    return frozenset(name for name, is_object in found.items() if is_object)
+
+
 def objects_of(net: NetDef) -> Iterator[str]:
     """The blobs of a net, and of the bodies in it, that hold objects."""
     for op in net.op:

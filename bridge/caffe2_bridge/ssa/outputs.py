@@ -4,22 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
-from caffe2_bridge.ssa.objects import object_outputs
+from caffe2_bridge.ssa.objects import final_objects, object_outputs
 
 
 def net_outputs(net: NetDef, asked: Iterable[str] | None = None) -> tuple[str, ...]:
     """The outputs of a net, without duplicates.
 
     Those that are asked for; without a request those that the net declares; without a declaration the blobs that
-    operators list as outputs and whose last value no operator, and no body, reads. Objects are not among the latter.
+    operators list as outputs and whose last value no operator, and no body, reads. Objects are only among those that
+    are asked for.
     """
     if asked is not None:
         return tuple(dict.fromkeys(asked))
-    declared = tuple(dict.fromkeys(net.external_output))
-    return declared or unread_outputs(analyse(net, Location(net.name or "net"), []))
+    return declared_outputs(net) or unread_outputs(analyse(net, Location(net.name or "net"), []))
+
+
+def declared_outputs(net: NetDef) -> tuple[str, ...]:
+    """The outputs that a net declares, without duplicates and without objects, which no model can output."""
+    objects = final_objects(net)
+    return tuple(name for name in dict.fromkeys(net.external_output) if name not in objects)
+
+
+def omitted_outputs(net: NetDef) -> list[Diagnostic]:
+    """A warning for each declared output that is left out because it is an object."""
+    objects = final_objects(net) if net.external_output else frozenset[str]()
+    place = Location(net.name or "net")
+    return [
+        Diagnostic(
+            "object-output",
+            f"output {name!r} is left out, because it is an object and not a tensor",
+            place,
+            Severity.WARNING,
+            f"remove {name!r} from the net's external_output, or choose the outputs: --output NAME, or outputs=[NAME]",
+        )
+        for name in dict.fromkeys(net.external_output)
+        if name in objects
+    ]
 
 
 def unread_outputs(effects: NetEffects) -> tuple[str, ...]:

@@ -20,11 +20,13 @@ class LoweringContext(Protocol):
     Attributes:
         consulted: values on whose contents the nodes of the current operator depend, with the contents where the value
             is no constant.
+        unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         measured: values whose producing node the conversion of the current operator inspected.
     """
 
     consulted: dict[ir.Value, Array | None]
     measured: set[ir.Value]
+    unfused: dict[Location, list[str]]
 
     @property
     def recurrent(self) -> Recurrent:
@@ -34,6 +36,11 @@ class LoweringContext(Protocol):
     @property
     def read(self) -> Counter[str]:
         """How often the operators of the net and the caller read each blob."""
+        ...
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The blobs that are outputs of the model."""
         ...
 
     @property

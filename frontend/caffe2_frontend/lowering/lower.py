@@ -32,6 +32,7 @@ class Lowering:
         converters: the converter of each operator type.
         recurrent: the form of recurrent nets.
         read: how often each blob is read.
+        outputs: the blobs that are outputs of the model.
         ranks_known: whether the ranks of all inputs are known. If not, which is reported elsewhere, operators are
             converted for their other diagnostics, and those about unknown shapes are suppressed.
         findings: the diagnostics so far.
@@ -40,12 +41,14 @@ class Lowering:
         labels: what the nodes of each operator are named after, by its location.
         consulted: the values that the current converter read at conversion time, with their contents unless they are
             constants.
+        unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         measured: the values whose nodes the current converter inspected.
     """
 
     converters: Mapping[str, Converter]
     recurrent: Recurrent = "auto"
     read: Counter[str] = field(default_factory=Counter)
+    outputs: tuple[str, ...] = ()
     ranks_known: bool = True
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
@@ -53,6 +56,7 @@ class Lowering:
     labels: dict[str, Label] = field(default_factory=dict)
     consulted: dict[Value, Array | None] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
+    unfused: dict[Location, list[str]] = field(default_factory=dict)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property

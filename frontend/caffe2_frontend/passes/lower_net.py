@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from shlex import quote
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -44,19 +45,17 @@ class LowerNet(FunctionalPass[Export]):
         for name, parameter in state.init.parameters.items():
             if name not in state.inputs:
                 scope.blobs[name] = _parameter(parameter, constants)
-        read = count_reads(state.predict) + Counter(blob for _, blob in state.outputs)
-        lowering = Lowering(
-            converters(state.options.int8),
-            state.options.recurrent,
-            read,
-            all(value.shape is not None for value in inputs),
-        )
+        blobs = tuple(blob for _, blob in state.outputs)
+        read = count_reads(state.predict) + Counter(blobs)
+        ranks_known = all(value.shape is not None for value in inputs)
+        table = converters(state.options.int8)
+        lowering = Lowering(table, state.options.recurrent, read, blobs, ranks_known)
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
         lowering.ops(numbered(net), scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs, labels=lowering.labels)
-        findings = _in_net_order([*state.findings, *lowering.findings], net.name)
+        findings = _in_net_order([*state.findings, *_choose_outputs(lowering)], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
@@ -64,6 +63,17 @@ class LowerNet(FunctionalPass[Export]):
             graph.opset_imports.update(state.domains)
             model = ir.Model(graph, ir_version=ir_version(state.working_opset))
         return replace(state, model=model, findings=tuple(findings), covered=lowering.covered, traces=traces)
+
+
+def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:
+    """The diagnostics, with what to type where outputs of the model keep recurrent nets from being fused."""
+    slow = tuple(name for names in lowering.unfused.values() for name in names)
+    kept = [name for name in lowering.outputs if name not in slow]
+    if not slow or not kept:
+        return lowering.findings
+    options = " ".join(f"--output {quote(name)}" for name in kept)
+    hint = f"if {', '.join(map(repr, slow))} is not needed, choose the others: {options}, or outputs={kept!r}"
+    return [replace(each, hint=hint) if each.location in lowering.unfused else each for each in lowering.findings]
 
 
 def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:

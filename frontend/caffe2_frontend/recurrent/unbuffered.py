@@ -113,12 +113,24 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
 
 def _check_wanted(op: Op, spec: RecurrentSpec, cell: Cell) -> None:
     """Raise NoMatchError if the cell state of every step is read, which ONNX's LSTM does not output."""
-    wanted = [state.blob for state in (spec.states[i] for i in cell.states[1:]) if _steps_are_read(op, spec, state)]
-    if wanted:
-        raise NoMatchError(f"the cell state of every step ({wanted[0]!r}) is read, which ONNX's LSTM does not output")
+    wanted = [name for i in cell.states[1:] for name in _read_steps(op, spec, spec.states[i])]
+    if not wanted:
+        return
+    reads, outputs = op.lowering.read, op.lowering.outputs
+    if all(reads[name] == outputs.count(name) for name in wanted):
+        op.lowering.unfused[op.location] = wanted
+        how = "is an output of the net"
+    else:
+        how = "is read"
+    raise NoMatchError(f"the cell state of every step ({wanted[0]!r}) {how}, which ONNX's LSTM does not output")
 
 
 def _steps_are_read(op: Op, spec: RecurrentSpec, state: State) -> bool:
     """Return whether more of a state than its last row is read."""
+    return bool(_read_steps(op, spec, state))
+
+
+def _read_steps(op: Op, spec: RecurrentSpec, state: State) -> list[str]:
+    """The blobs with more of a state than its last row that are read."""
     aliases = (alias.blob for alias in spec.aliases if alias.source == state.blob and alias.offset != -1)
-    return any(op.is_read(name) for name in (state.blob, *aliases))
+    return [name for name in dict.fromkeys((state.blob, *aliases)) if op.is_read(name)]

@@ -15,9 +15,11 @@ from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_o
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.outputs import omitted_outputs
 
 Runnable: TypeAlias = "Program | StagedProgram"
 
@@ -40,6 +42,7 @@ def make_program(
         init: parameters that are constants.
         state: see Program.
     """
+    log_new_diagnostics(omitted_outputs(net))
     if device is None:
         if names_gpu(net):
             return StagedProgram(net, options, init=init, state=state)

@@ -12,7 +12,7 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.objects import makes_object
-from caffe2_bridge.ssa.outputs import unread_outputs
+from caffe2_bridge.ssa.outputs import declared_outputs, unread_outputs
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class NetInterface:
         writes = tuple(name for name in effects.may if name not in scopes)
         written = frozenset(writes)
         known = written if state else {*written, *needs, *made}
-        declared = [name for name in view.external_outputs if name in known]
+        declared = [name for name in declared_outputs(net) if name in known]
         required = tuple(dict.fromkeys([*declared, *(name for name in keep if name in written)]))
         unread = [name for name in unread_outputs(effects) if name in written]
         return cls(

@@ -1,0 +1,60 @@
+"""Caffe2's own translation decoder: a bidirectional encoder, attention, and beam search in a RecurrentNetwork.
+
+The net declares no outputs, so it outputs every blob that no operator reads.
+"""
+
+import numpy as np
+import pytest
+from support.commands import call
+from support.paths import CAFFE2_MODELS
+
+from caffe2_backend import Predictor
+from caffe2_bridge import load
+from caffe2_frontend import to_onnx
+from caffe2_frontend.options import Recurrent
+
+MODEL = CAFFE2_MODELS / "translation_decoder"
+CASES = ("0", "1", "2")
+INPUTS = {"encoder_inputs": ("int32", ["T", "N"]), "max_output_seq_len": ("int64", [1])}
+
+
+def _values(case: str, kind: str) -> dict[str, np.ndarray]:
+    start = f"{case}/{kind}/"
+    with np.load(MODEL / "cases.npz") as file:
+        return {name.removeprefix(start): file[name] for name in file.files if name.startswith(start)}
+
+
+@pytest.mark.parametrize("form", ["auto", "scan", "loop"])
+def test_the_export_equals_caffe2(form: Recurrent) -> None:
+    predictor = Predictor(to_onnx(load(MODEL), inputs=INPUTS, recurrent=form))
+
+    for case in CASES:
+        expected = _values(case, "out")
+        found = predictor.run(_values(case, "in"))
+        assert set(found) == set(expected)
+        for name, value in expected.items():
+            assert found[name].dtype == value.dtype, name
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_the_runtime_equals_caffe2() -> None:
+    predictor = Predictor(load(MODEL))
+
+    for case in CASES:
+        found = predictor.run(_values(case, "in"))
+        for name, value in _values(case, "out").items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_the_check_names_the_outputs_that_force_a_scan() -> None:
+    described = ("--input", "encoder_inputs=int32[T,N]", "--input", "max_output_seq_len=int64[1]")
+    result = call("check", MODEL, *described)
+
+    assert result.exit_code == 0, result.output
+    first, second = (line for line in result.stderr.splitlines() if "choose the others" in line)
+    assert "fw/lstm/cell_state_all') is an output" in first
+    assert "bw/lstm/cell_state_all') is an output" in second
+    typed = first.partition("choose the others: ")[2].partition(", or")[0].split()
+    chosen = call("check", MODEL, *described, *typed)
+    assert chosen.exit_code == 0, chosen.output
+    assert "choose the others" not in chosen.stderr
