@@ -120,13 +120,13 @@ def record(spec_path: Path, folder: Path) -> list[str]:
     A case is kept only where two runs in an empty workspace give the same outputs. What Caffe2 refuses is written to
     ``errors.npz``. Cases that an earlier recording of the same spec wrote are replaced.
     """
-    specs = read_spec(spec_path)
+    specs, name = read_spec(spec_path), _spec_name(spec_path)
     runs = [OracleRun(spec.net, spec.inputs, quantized=spec.quantized) for spec in specs]
     first, second = run_oracle(runs), run_oracle(runs)
     files: dict[Path, list[Recorded]] = {}
     lines = []
     for index, (spec, result, again) in enumerate(zip(specs, first, second, strict=True)):
-        test = f"{spec_path.name}::{index}"
+        test = f"{name}::{index}"
         types = [op.type for op in spec.net.op]
         if not result.error and (again.error or not _same(result, again)):
             lines.append(f"{test} {'+'.join(types)}: not recorded, its outputs differ from run to run")
@@ -135,8 +135,14 @@ def record(spec_path: Path, folder: Path) -> list[str]:
         files.setdefault(target, []).append(_recorded(spec, result, test, types))
         lines.append(f"{test} {'+'.join(types)}: {_message(result) or 'recorded in ' + str(target)}")
     for path in {*files, *(path for path in folder.rglob("*.npz") if "models" not in path.parts)}:
-        _replace(path, f"{spec_path.name}::", files.get(path, []))
+        _replace(path, f"{name}::", files.get(path, []))
     return lines
+
+
+def _spec_name(path: Path) -> str:
+    """The name of a spec file, with its folder below ``specs``: specs of the same name may lie in several."""
+    parts = path.resolve().parts
+    return "/".join(parts[parts.index("specs") + 1 :]) if "specs" in parts else path.name
 
 
 def _file_name(spec: Spec, result: OracleResult, stem: str) -> Path:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import reshape_like, scalar
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal
-from caffe2_frontend.emit.shapes import known_size, unsqueeze
+from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.selection import true_indices
+from caffe2_frontend.emit.shapes import known_size, sizes, unsqueeze, vector
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -89,3 +92,27 @@ def paired_operands(op: Op, first: int, second: int, dtypes: Collection[ir.DataT
         return a, b
     like = max(a, b, key=op.rank)
     return reshape_like(op, a, like), reshape_like(op, b, like)
+
+
+def sum_to(op: Op, x: Value, like: Value) -> Value:
+    """Sum ``x`` over the dims along which ``like`` was broadcast to the shape of ``x``, as NumPy does; [like].
+
+    This is the gradient of broadcasting. Which dims of ``like`` are 1 may be known at run time alone.
+    """
+    rank, rank_like = op.rank(x), op.rank(like)
+    if rank_like > rank:
+        op.unsupported(f"an operand of rank {rank_like} cannot broadcast to rank {rank}", code="invalid-operands")
+    start = rank - rank_like
+    pairs = list(enumerate(zip(op.shape(x)[start:], op.shape(like), strict=True), start))
+    certain = [*range(start), *(axis for axis, (dim, small) in pairs if small == 1 and dim != 1)]
+    if all(small == 1 or _is_same(dim, small) for _, (dim, small) in pairs):
+        summed = reduce_axes(op, "ReduceSum", x, certain, keep=True)
+    else:
+        is_one = op.emit("Equal", vector(op, [*[1] * start, *sizes(op, like)]), op.const([1], np.int64))
+        summed = op.emit("ReduceSum", x, true_indices(op, is_one), keepdims=1, noop_with_empty_axes=1)
+    return reshape_like(op, summed, like)
+
+
+def _is_same(dim: int | ir.SymbolicDim, other: int | ir.SymbolicDim) -> bool:
+    """Whether two dims are known to be equal."""
+    return dim == other and (isinstance(dim, int) or dim.value is not None)

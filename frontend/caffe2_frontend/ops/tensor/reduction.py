@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import binary, div, mul, scalar, sqrt, square, sub
-from caffe2_frontend.emit.broadcast import broadcast_axis
+from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sqrt, square, sub
+from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, sum_to
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_axes, reduce_each_row
 from caffe2_frontend.emit.shapes import (
@@ -204,18 +204,10 @@ def sum_like(op: Op) -> Value:
     require_dtype(op, x, REALS, "the input")
     axis, rank, rank_like = broadcast_axis(op), op.rank(x), op.rank(like)
     start = rank - rank_like if axis == -1 else axis
-    if not 0 <= start <= rank - rank_like:
-        if any(isinstance(d, int) and d != 1 for d in op.shape(like)):
-            reason = f"the second operand's rank ({rank_like}) must fit into that of X ({rank}) from axis {axis} on"
-            op.unsupported(reason, code="invalid-operands")
-        return reshape(op, reduce_all(op, "ReduceSum", x), [1] * rank_like)
-    dims = [*[1] * start, *sizes(op, like), *[1] * (rank - start - rank_like)]
-    if all(isinstance(d, int) for d in dims):
-        axes = op.const([i for i, d in enumerate(dims) if d == 1], np.int64)
-    else:
-        axes = reshape(op, op.emit("NonZero", op.emit("Equal", vector(op, dims), op.const([1], np.int64))), [-1])
-    summed = op.emit("ReduceSum", x, axes, keepdims=1, noop_with_empty_axes=1)
-    return op.emit("Reshape", summed, vector(op, sizes(op, like)), allowzero=1, shape=op.shape(like))
+    if not 0 <= start <= rank - rank_like and any(isinstance(d, int) and d != 1 for d in op.shape(like)):
+        reason = f"the second operand's rank ({rank_like}) must fit into that of X ({rank}) from axis {axis} on"
+        op.unsupported(reason, code="invalid-operands")
+    return reshape_like(op, sum_to(op, x, align_dims(op, x, like, axis)), like)
 
 
 def _unless_empty(op: Op, y: Value, x: Value, axes: Sequence[int], value: float) -> Value:
