@@ -1,0 +1,62 @@
+"""Gradients of fully connected layers and of element-by-element linear ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import mul, reshape_like
+from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.shapes import flatten, reshape, size
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("linear_gradient")
+
+
+def _fc_operand(op: OpView, index: int) -> TensorInfo:
+    """Describe operands by their ranks: X has axis + 1 dims, W has axis_w + 1, and dY the rank of X."""
+    if index == 1:
+        return TensorInfo(shape=(None,) * (max(op.args.integer("axis_w", default=1), 0) + 1))
+    axis = op.args.integer("axis", default=1)
+    return TensorInfo(shape=(None,) * (axis + 1) if axis >= 0 else None)
+
+
+@family.converts("FCGradient", "FCTransposedGradient", expects=_fc_operand)
+@takes(REALS, 0, 1, 2)
+def fully_connected_gradient(op: Op) -> tuple[Value, ...]:
+    """FCGradient | FCTransposedGradient(X, W, dY; axis=1, axis_w=1) -> dW, db[, dX].
+
+    As matrices, with X [N, K], dY [N, M] and W [M, K] ([K, M] if transposed): ``dW = dY' X``, ``dX = dY W``, and db
+    the sum of the rows of dY.
+    """
+    op.args.ignore("freeze_bias")
+    x, w, dy = op.input(0), op.input(1), op.input(2)
+    axis = op.axis(op.args.integer("axis", default=1), op.rank(x))
+    axis_w = op.axis(op.args.integer("axis_w", default=1), op.rank(w), "axis_w")
+    rows, matrix = flatten(op, x, axis), flatten(op, w, axis_w)
+    transposed = op.type == "FCTransposedGradient"
+    columns = size(op, matrix, 1 if transposed else 0)
+    dy = dy if op.rank(dy) == 2 and axis == 1 else reshape(op, dy, [size(op, rows, 0), columns])
+    left, right = (rows, dy) if transposed else (dy, rows)
+    dw = reshape_like(op, op.emit("Gemm", left, right, transA=1), w)
+    db = reduce_axes(op, "ReduceSum", dy, [0])
+    if not op.wants(2):
+        return dw, db
+    dx = op.emit("Gemm", dy, matrix, transB=1 if transposed else None)
+    return dw, db, reshape_like(op, dx, x)
+
+
+@family.converts("ElementwiseLinearGradient", expects={2: TensorInfo(shape=(None,))})
+@takes(REALS, 0, 1, 2)
+def elementwise_linear_gradient(op: Op) -> tuple[Value, Value, Value]:
+    """ElementwiseLinearGradient(dY, X, w; axis=1) -> dX, dw, db: ``dY * w``, and the sums of ``dY * X`` and of dY."""
+    dy, x, w = op.input(0), op.input(1), op.input(2)
+    axis = op.axis(op.args.integer("axis", default=1), op.rank(x))
+    dy_rows, x_rows = flatten(op, dy, axis), flatten(op, x, axis)
+    dx = mul(op, dy_rows, op.emit("Reshape", w, op.const([-1], np.int64)))
+    products = mul(op, dy_rows, x_rows)
+    dw, db = (reshape_like(op, reduce_axes(op, "ReduceSum", value, [0]), w) for value in (products, dy_rows))
+    return reshape_like(op, dx, x), dw, db

@@ -1,0 +1,115 @@
+"""Gradients of softmax, alone and with the loss of a classification."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sub, total
+from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.shapes import cast, flatten, reshape, size, unsqueeze, vector
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+
+family = Family("softmax_gradient")
+
+_FLOAT: Final = TensorInfo(ir.DataType.FLOAT)
+
+
+@family.converts("SoftmaxGradient", expects={0: _FLOAT, 1: _FLOAT})
+@takes(REALS, 0, 1)
+def softmax_gradient(op: Op) -> Value:
+    """SoftmaxGradient(Y, dY; axis=1) -> dX: ``Y * (dY - sum(Y * dY))``, with the sum over the dims from ``axis`` on."""
+    y, dy = op.input(0), op.input(1)
+    rank = op.rank(y)
+    axis = op.axis(op.args.integer("axis", default=1), rank)
+    rows, gradient = (value if axis == rank - 1 else flatten(op, value, axis) for value in (y, dy))
+    last = op.rank(rows) - 1
+    inner = reduce_axes(op, "ReduceSum", mul(op, rows, gradient), [last], keep=True)
+    return reshape_like(op, mul(op, rows, sub(op, gradient, inner)), y)
+
+
+def _operand(op: OpView, index: int) -> TensorInfo:
+    """Describe the labels: probabilities (float) with ``label_prob``, else class indices (int32)."""
+    indices = index == 1 and not op.args.integer("label_prob", default=0)
+    return TensorInfo(ir.DataType.INT32) if indices else _FLOAT
+
+
+@family.converts("SoftmaxWithLossGradient", expects=_operand)
+@takes(REALS, 0)
+def softmax_with_loss_gradient(op: Op) -> Value:
+    """SoftmaxWithLossGradient(X, labels[, weights], P, dloss; axis=1, label_prob=0, scale=1.0, ...) -> dX.
+
+    ``(P - labels) * weights * scale * dloss / sum(weights)``, with indices of classes as one-hot rows; with
+    average_by_batch_size=1 (default 0) the number of rows takes the place of the sum. Where the sum is not positive,
+    Caffe2 leaves out the factors behind the weights.
+    """
+    if op.args.text("order", default="NCHW") != "NCHW":
+        op.unsupported("order must be NCHW", code="invalid-argument")
+    op.args.ignore("only_loss")
+    scale = op.args.number("scale", default=1.0)
+    if scale < 0:
+        op.unsupported(f"scale must not be negative: {scale}", code="invalid-argument")
+    count = len(op.inputs)
+    x, labels, probability, loss = op.input(0), op.input(1), op.input(count - 2), scalar(op, op.input(count - 1))
+    rank = op.rank(x)
+    rows = flatten(op, probability, op.axis(op.args.integer("axis", default=1), rank))
+    likely = bool(op.args.integer("label_prob", default=0))
+    targets = reshape_like(op, labels, rows) if likely else _one_hot(op, reshape(op, labels, [-1]), rows, axis=-1)
+    difference = sub(op, rows, targets)
+    by_rows = op.args.integer("average_by_batch_size", default=0)
+    numerator = mul(op, loss, scale) if scale != 1.0 else loss
+    if count == 5:
+        weights = reshape(op, op.input(2), [-1])
+        difference = mul(op, difference, unsqueeze(op, weights, [1]))
+        if not by_rows:
+            divisor = total(op, weights)
+            is_positive = binary(op, "Greater", divisor, 0.0)
+            factor = op.emit("Where", is_positive, div(op, numerator, divisor), op.const(1.0, divisor))
+            return reshape_like(op, mul(op, difference, factor), x)
+    return reshape_like(op, mul(op, difference, div(op, numerator, _row_count(op, rows))), x)
+
+
+def _one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:
+    """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...]."""
+    depth = vector(op, [size(op, like, 1)])
+    # onnxruntime has no kernel for int32 indices.
+    return op.emit("OneHot", cast(op, labels, ir.DataType.INT64), depth, op.const([0, 1], op.dtype(like)), axis=axis)
+
+
+def _row_count(op: Op, rows: Value) -> Value:
+    return cast(op, scalar(op, vector(op, [size(op, rows, 0)])), op.dtype(rows))
+
+
+@family.converts(
+    "SpatialSoftmaxWithLossGradient",
+    expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4), 1: TensorInfo(ir.DataType.INT32, (None,) * 3)},
+)
+@takes(REALS, 0)
+def spatial_softmax_with_loss_gradient(op: Op) -> Value:
+    """SpatialSoftmaxWithLossGradient(X, labels[, weights], P, dloss; order="NCHW") -> dX.
+
+    As for SoftmaxWithLoss, with a class for each pixel of X [N, classes, H, W]. Pixels labelled -1 do not count.
+    Caffe2 reads ``scale`` on CUDA only; it is ignored here.
+    """
+    if op.args.text("order", default="NCHW") != "NCHW":
+        op.unsupported("order must be NCHW", code="invalid-argument")
+    op.args.ignore("only_loss", "scale")
+    count = len(op.inputs)
+    x, probability, loss = op.input(0), op.input(count - 2), scalar(op, op.input(count - 1))
+    pixels = [size(op, x, 0), size(op, x, 2), size(op, x, 3)]
+    labels = reshape(op, op.input(1), pixels)
+    dtype = op.dtype(probability)
+    targets = _one_hot(op, binary(op, "Max", labels, 0), probability, axis=1)
+    weights = cast(op, op.emit("Not", binary(op, "Equal", labels, -1)), dtype)
+    if count == 5:
+        weights = mul(op, weights, reshape(op, op.input(2), pixels))
+    difference = mul(op, sub(op, probability, targets), unsqueeze(op, weights, [1]))
+    divisor = op.emit("ReduceSum", weights, keepdims=0, shape=[])
+    is_positive = binary(op, "Greater", divisor, 0.0)
+    factor = op.emit("Where", is_positive, div(op, loss, divisor), op.const(1.0, divisor))
+    return mul(op, difference, factor)
