@@ -26,7 +26,9 @@ class Assumptions:
         shapes: of inputs, as far as they are known.
         ranks: of other inputs, as far as they are known.
         size: steps and batch.
-        image: height and width of images.
+        fixes_batch: whether the net runs with the batch of ``size`` alone.
+        image: height of images, and their width if ``image_width`` is None.
+        image_width: width of images.
         rank: of inputs whose rank is unknown.
         rows: rows of weights by name, if later operators depend on them in a way that cannot be inferred.
         width: channels and features of weights if no operator asks for a number.
@@ -38,8 +40,15 @@ class Assumptions:
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     ranks: Mapping[str, int] = field(default_factory=dict)
     size: Size = Size(1, 2, 4)  # noqa: RUF009 - frozen
+    fixes_batch: bool = False
     image: int = IMAGE
+    image_width: int | None = None
     rank: int = 1
     rows: Mapping[str, int] = field(default_factory=dict)
     width: int = 16
     seed: int = 2018
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width of images."""
+        return self.image, self.image if self.image_width is None else self.image_width

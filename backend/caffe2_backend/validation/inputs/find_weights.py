@@ -13,6 +13,7 @@ from caffe2_bridge.diagnostics import NetFormatError, RunError
 from caffe2_bridge.files.loader import load_init_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 def find_weights(model: Model) -> tuple[Model, list[str]]:
@@ -34,7 +35,7 @@ def find_weights(model: Model) -> tuple[Model, list[str]]:
         names = ", ".join(file.name for file, _ in found)
         raise RunError(f"several files have the weights of {path.name}: {names}; name one with --init")
     ((file, init),) = found
-    whole = Model.of(model.predict_net, init, model.source)
+    whole = Model.of(model.predict_net, _needed(init, model.predict_net), model.source)
     return whole, [f"weights are read from {file.name}, which lies in the folder of {path.name}"]
 
 
@@ -52,6 +53,19 @@ def _init_nets(path: Path) -> list[tuple[Path, InitNet]]:
         except NetFormatError:
             continue
     return list(found.values())
+
+
+def _needed(init: InitNet, net: NetDef) -> InitNet | NetDef:
+    """The operators on which the net depends: the init net of a training also opens databases."""
+    if not init.rest:
+        return init
+    wanted = {name for op in net.op for name in op.input}.union(net.external_input)
+    kept = []
+    for op in reversed(init.net.op):
+        if not wanted.isdisjoint(op.output):
+            kept.append(op)
+            wanted.update(op.input)
+    return NetDef(name=init.net.name, op=reversed(kept))
 
 
 def _writes(init: InitNet, names: tuple[str, ...]) -> bool:

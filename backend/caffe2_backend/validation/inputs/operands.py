@@ -8,8 +8,9 @@ from typing import Final
 
 from caffe2_backend.validation.inputs.assumptions import Assumptions, Shape
 from caffe2_backend.validation.inputs.specs import CHANNELS
-from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, SUMS, Demands
+from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, PASS, STATES, SUMS, Demands
 from caffe2_backend.validation.roles import Role, Shapes
+from caffe2_backend.validation.sizes import Size
 from caffe2_bridge.netdef.views import OpView
 
 _TABLE: Final = 50
@@ -54,19 +55,34 @@ def input_shape(
         demands: of the readers.
         assumptions: of the synthesis.
     """
-    rank, batch, other = assumptions.ranks.get(name), assumptions.size.batch, assumptions.size.other
+    rank, batch = assumptions.ranks.get(name), assumptions.size.batch
     if role.columns:
         return _role_shape(role, assumptions)
     demanded = _demanded(op, index, rank, shapes, assumptions)
+    if op.type in STATES:
+        demanded = _state(op, index, demands.of(name, last=True).channels, assumptions)
+    elif op.type == "Concat":
+        demanded = _part(op, rank, shapes, demands, assumptions) or demanded
+    elif demanded is not None and len(demanded) == 3 and demands.is_state(name):
+        demanded = (1, batch, demanded[-1])
     if demanded is not None and (rank is None or len(demanded) == rank):
         return demanded
     if rank == 4 or (rank is None and op.type in _IMAGES):
         last = op.args.text("order", default="NCHW") == "NHWC" or op.type == "NHWC2NCHW"
         channels = demands.of(name, last=last).channels or CHANNELS
-        sides = (assumptions.image, assumptions.image)
-        return (batch, *sides, channels) if last else (batch, channels, *sides)
-    rank = assumptions.rank if rank is None else rank
-    return (batch, *(other,) * (rank - 1)) if rank else ()
+        return (batch, *assumptions.sides, channels) if last else (batch, channels, *assumptions.sides)
+    return _free_shape(name, op, rank, demands, assumptions)
+
+
+def _free_shape(name: str, op: OpView, rank: int | None, demands: Demands, assumptions: Assumptions) -> Shape:
+    """The shape of an input of which its first reader demands nothing; its last dim may follow from later readers."""
+    batch, other = assumptions.size.batch, assumptions.size.other
+    last = demands.of(name, last=True).channels
+    if rank in (None, 3) and demands.is_state(name):
+        return 1, batch, last or other
+    if rank is None:
+        rank = 2 if last and op.type in PASS | {"Reshape"} else assumptions.rank
+    return (batch, *(other,) * (rank - 2), last or other) if rank > 1 else (batch,) * rank
 
 
 def _role_shape(role: Role, assumptions: Assumptions) -> Shape:
@@ -80,7 +96,7 @@ def _demanded(op: OpView, index: int, rank: int | None, shapes: Shapes, assumpti
     known = [shapes(name) for name in op.inputs]
     demanded: Shape | None = None
     if index == 0 and len(known) > 1 and known[1]:
-        demanded = _left_of_weight(op, known[1], rank, assumptions.size.batch)
+        demanded = _left_of_weight(op, known[1], rank, assumptions.size)
     if op.type in _DIMS_OF_FIRST and index and known[0]:
         demanded = _DIMS_OF_FIRST[op.type](op, index, known[0])
     elif op.type == "SparseToDenseMask" and index == 2 and known[1]:
@@ -96,17 +112,36 @@ def _demanded(op: OpView, index: int, rank: int | None, shapes: Shapes, assumpti
     return demanded
 
 
-def _left_of_weight(op: OpView, weight: Shape, rank: int | None, batch: int) -> Shape | None:
+def _left_of_weight(op: OpView, weight: Shape, rank: int | None, size: Size) -> Shape | None:
     """The shape of the first operand of a matrix product whose weight exists."""
     if op.type in LAYERS:
         axis = op.args.integer("axis", default=1)
         columns = prod(weight[:-1] if op.type == "FCTransposed" else weight[op.args.integer("axis_w", default=1) :])
         inner = (rank or axis + 1) - axis
-        return (batch,) * axis + (1,) * (inner - 1) + (columns,) if inner > 0 else None
+        rows = (size.steps, size.batch) if axis == 2 else (size.batch,) * axis
+        return rows + (1,) * (inner - 1) + (columns,) if inner > 0 else None
     if op.type == "MatMul" and len(weight) == 2:
         inner = weight[1] if op.args.flag("trans_b", default=False) else weight[0]
-        return (inner, batch) if op.args.flag("trans_a", default=False) else (batch, inner)
+        return (inner, size.batch) if op.args.flag("trans_a", default=False) else (size.batch, inner)
     return None
+
+
+def _state(op: OpView, index: int, features: int, assumptions: Assumptions) -> Shape | None:
+    """Operands of LSTMUnit and GRUUnit: states [1,N,D], gates [1,N,kD], lengths [N], and the step."""
+    gates, _ = STATES[op.type]
+    if index <= gates:
+        return 1, assumptions.size.batch, features
+    return (1,) if index == len(op.inputs) - 1 else (assumptions.size.batch,)
+
+
+def _part(op: OpView, rank: int | None, shapes: Shapes, demands: Demands, assumptions: Assumptions) -> Shape | None:
+    """A matrix of a Concat of columns whose result has a known number: an even share of what the others leave."""
+    if rank not in (None, 2) or op.args.integer("axis", default=1) not in (1, -1):
+        return None
+    known = [shapes(name) for name in op.inputs]
+    missing = known.count(None)
+    left = demands.of(op.outputs[0], last=True).channels - sum(shape[-1] for shape in known if shape)
+    return (assumptions.size.batch, left // missing) if left >= missing > 0 else None
 
 
 def _batch_matmul(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.validation.inputs.assumptions import Assumptions
+from caffe2_backend.validation.inputs.implied_sizes import implied_sizes
 from caffe2_backend.validation.inputs.size_search import IMAGES
 from caffe2_backend.validation.inputs.specs import IMAGE, Case, given_case
 from caffe2_backend.validation.inputs.synthesize import StuckError, Synthesized, synthesize_inputs
@@ -57,30 +58,41 @@ def synthesize_cases(
     assumptions = _assumptions(net, free | dict(described), given, options)
     first, assumptions = first_synthesis(net, assumptions)
     whole = _with_parameters(net, first.weights) if first.weights else net
-    notes = [f"images are {assumptions.image} by {assumptions.image}"] if assumptions.image != IMAGE else []
+    height, width = assumptions.sides
+    notes = [f"images are {height} by {width}"] if {height, width} != {IMAGE} else []
     if given:
         cases = [given_case(given)]
     else:
         cases = [Case(str(options.sizes[0]) if first.inputs else "no inputs", first.inputs, options.seed)]
-        cases += _further_cases(whole, assumptions, cases[0], options.sizes[1:], notes)
+        sizes = options.sizes[1:]
+        if assumptions.fixes_batch:
+            notes.append(f"the model fixes the batch at {assumptions.size.batch}")
+            sizes = [replace(size, batch=assumptions.size.batch) for size in sizes]
+        cases += _further_cases(whole, assumptions, cases[0], sizes, notes)
     return SynthesizedCases(whole, cases, tuple(first.weights), tuple(notes))
 
 
 def first_synthesis(net: Model, assumptions: Assumptions) -> tuple[Synthesized, Assumptions]:
     """Synthesize, trying sizes of images, and ranks of inputs of unknown rank, until the net runs to the end.
 
+    Sizes that the net implies come before usual ones.
+
     Returns the result with the assumptions that led to it. Raises StuckError, that of the attempt that got furthest.
     """
     known = {*assumptions.given, *assumptions.shapes, *assumptions.ranks}
     open_ranks = any(name not in known for name in net.inputs)
     detects = any(role.kind in ("anchors", "boxes") for role in find_roles(None, net).values())
-    images = list(dict.fromkeys([_DETECTION if detects else IMAGE, IMAGE, *IMAGES]))
+    squares = [(side, side) for side in (_DETECTION if detects else IMAGE, IMAGE, *IMAGES)]
+    implied = implied_sizes(net, IMAGES)
+    if implied.batch is not None:
+        assumptions = replace(assumptions, size=replace(assumptions.size, batch=implied.batch), fixes_batch=True)
+    images = list(dict.fromkeys([*implied.images, *squares]))
     if not open_ranks and 4 not in assumptions.ranks.values():
         images = images[:1]
     furthest, until = StuckError(-1, "nothing ran", Synthesized()), time.monotonic() + _SECONDS
     for rank in _RANKS if open_ranks else _RANKS[:1]:
-        for image in images:
-            attempt = replace(assumptions, image=image, rank=rank)
+        for height, width in images:
+            attempt = replace(assumptions, image=height, image_width=width, rank=rank)
             try:
                 return synthesize_inputs(net, attempt), attempt
             except StuckError as error:

@@ -27,6 +27,13 @@ PASS: Final = frozenset({
 })  # fmt: skip
 
 
+# Operators on the states of recurrent nets: the index of the gates, which follow the states, and their parts.
+STATES: Final = {"LSTMUnit": (2, 4), "GRUUnit": (1, 3)}
+# Features of states if nothing fixes them.
+_HIDDEN: Final = 6
+_MOST_CHANNELS: Final = 4096
+
+
 @dataclass(frozen=True)
 class Demand:
     """What the readers of a blob demand: ``channels`` (0: any), and the standard deviation, ``spread``."""
@@ -136,6 +143,41 @@ def _layer(op: OpView, index: int, first: Shape, demand: Demand, width: int, oth
     return (*before, columns, rows) if transposed else (*before, rows, columns)
 
 
+def _product_columns(op: OpView, index: int, shapes: Callable[[str], Shape | None]) -> int:
+    """The last dim of the first operand, of a product whose weight exists or of a Reshape; 0 if it does not follow."""
+    if index:
+        return 0
+    if op.type == "Reshape":
+        return _reshaped_channels(op)
+    weight = shapes(op.inputs[1]) if op.type in LAYERS | {"MatMul"} else None
+    if weight is None:
+        return 0
+    if op.type == "MatMul":
+        return weight[-1 if op.args.flag("trans_b", default=False) else 0] if len(weight) == 2 else 0
+    return weight[0 if op.type == "FCTransposed" else -1] if len(weight) == 2 else 0
+
+
+def _reshaped_channels(op: OpView) -> int:
+    """Channels with which a Reshape to constants runs for any size of its operand's other dims; 0 for any number."""
+    shape = op.args.integers("shape", default=())
+    fixed = prod(dim for dim in shape if dim > 0) if shape else 0
+    return fixed if 1 < fixed <= _MOST_CHANNELS and -1 in shape else 0
+
+
+def _passed(op: OpView, name: str, *, last: bool) -> bool | None:
+    """Whether the channels of an operand are the last dim of the result; None if the result has others."""
+    if op.type in SUMS:
+        return last if not op.args.flag("broadcast", default=False) or op.inputs[0] == name else None
+    if op.inputs[0] != name:
+        return None
+    if op.type in ("NHWC2NCHW", "NCHW2NHWC"):
+        return op.type == "NCHW2NHWC"
+    if op.type == "Transpose":
+        axes = op.args.integers("axes", default=())
+        return bool(axes) and axes[-1] == (len(axes) - 1 if last else 1)
+    return last if op.type in PASS | {"Flatten", "Concat"} else None
+
+
 # Standard deviation of box regressions: boxes stay near their anchors.
 _REGRESSION: Final = 0.1
 
@@ -163,12 +205,24 @@ class Demands:
         """The demand on a blob; ``last`` if the channels are its last dim, ``reach`` operators are passed at most."""
         for op in self._readers.get(name, ()):
             demand = self._demand(op, name, last)
-            if demand is None and op.type in PASS and op.inputs[0] == name and op.outputs[0] != name and reach:
-                passed = op.type != "NHWC2NCHW" and last
-                demand = self.of(op.outputs[0], last=passed, reach=reach - 1)
+            if demand is None and reach and op.outputs and op.outputs[0] != name:
+                passed = _passed(op, name, last=last)
+                demand = None if passed is None else self.of(op.outputs[0], last=passed, reach=reach - 1)
             if demand is not None and demand != Demand():
                 return demand
         return Demand()
+
+    def is_state(self, name: str, reach: int = 12) -> bool:
+        """Whether an operator reads a blob as a state or gates of one step, [1,N,D], directly or after a product."""
+        for op in self._readers.get(name, ()):
+            if op.type in STATES and op.inputs.index(name) <= STATES[op.type][0]:
+                return True
+            kept = op.type in PASS | SUMS | {"Concat"} or (
+                op.type in LAYERS and op.args.integer("axis", default=1) == 2 and op.inputs[0] == name
+            )
+            if kept and reach and op.outputs[0] != name and self.is_state(op.outputs[0], reach - 1):
+                return True
+        return False
 
     def _demand(self, op: OpView, name: str, last: bool) -> Demand | None:
         index = op.inputs.index(name)
@@ -196,7 +250,20 @@ class Demands:
             return known[-1 if last else 1] if known else 0
         if op.type in PER_CHANNEL and index == 0 and len(op.inputs) > 1:
             return (self._shapes(op.inputs[1]) or (0,))[0]
-        return 0
+        if op.type in STATES:
+            return self._state(op, index)
+        return _product_columns(op, index, self._shapes) if last or op.type == "Reshape" else 0
+
+    def _state(self, op: OpView, index: int) -> int:
+        """Features of a state, or of the gates: those of the operands that exist require them, else ``_HIDDEN``."""
+        gates, parts = STATES[op.type]
+        if index > gates:
+            return 0
+        shapes = [self._shapes(name) for name in op.inputs[: gates + 1]]
+        states = [shape[-1] for shape in shapes[:gates] if shape]
+        made = shapes[gates]
+        hidden = made[-1] // parts if made else states[0] if states else _HIDDEN
+        return parts * hidden if index == gates else hidden
 
 
 # Standard deviations: of sums of quantized products, in quantization steps, and of uniform random bytes.

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conformance.recording import operator
 from support.cells import fills
 from support.nets import op
 
@@ -51,6 +52,15 @@ def test_a_net_with_an_init_net_keeps_it(folder: Path) -> None:
     found, notes = find_weights(load(folder / "layer.pb"))
     assert notes == []
     assert found.params["w"][0, 0] == 2
+
+
+def test_operators_that_the_net_does_not_need_are_left_out(folder: Path) -> None:
+    reader = operator("CreateDB", [], ["reader"], db="nowhere", db_type="minidb")
+    write(folder / "parameters.pb", reader, *fills(WEIGHTS).op)
+    found, notes = find_weights(load(folder / "layer.pb"))
+    assert len(notes) == 1
+    assert [op.type for op in found.init_net.op] == ["GivenTensorFill", "GivenTensorFill"]
+    assert validate(folder / "layer.pb", runtimes=SIDES).agrees
 
 
 def test_a_half_is_not_enough(folder: Path) -> None:
