@@ -16,7 +16,6 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blob_workspace import Net, Workspace
-from caffe2_backend.runtime.device_names import option_device
 from caffe2_backend.runtime.onnxruntime_library import cuda_devices
 from caffe2_backend.runtime.predictor import Predictor as NamedPredictor
 from caffe2_backend.runtime.values import Array, Int8Tensor
@@ -49,6 +48,7 @@ __all__ = [
     "RunOperatorMultiple",
     "RunOperatorOnce",
     "RunOperatorsOnce",
+    "SetDevice",
     "SwitchWorkspace",
     "Workspace",
     "WorkspaceGuard",
@@ -60,6 +60,7 @@ _DEFAULT: Final = "default"
 _lock = threading.Lock()
 _workspaces: dict[str, Workspace] = {_DEFAULT: Workspace()}
 _current: list[str] = [_DEFAULT]
+_device: list[str | None] = [None]
 
 
 def current() -> Workspace:
@@ -81,7 +82,7 @@ def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
         if name not in _workspaces:
             if not create_if_missing:
                 raise RunError(f"workspace {name!r} does not exist")
-            _workspaces[name] = Workspace()
+            _workspaces[name] = Workspace(_device[0])
         _current[0] = name
 
 
@@ -96,6 +97,19 @@ def ResetWorkspace(root_folder: str | None = None) -> bool:
     del root_folder
     current().reset()
     return True
+
+
+def SetDevice(device: str | None) -> None:
+    """Choose the device of all workspaces and predictors from now on. Caffe2 does not have this function.
+
+    ``cpu`` ignores device options; ``cuda:N`` runs nets without device options there, and others with this GPU in place
+    of those that they name. None follows the options of nets, or ignores them on a machine without a GPU: the default.
+    Raises RunError if the device is not available.
+    """
+    with _lock:
+        for workspace in _workspaces.values():
+            workspace.set_device(device)
+        _device[0] = device
 
 
 @contextmanager
@@ -119,11 +133,12 @@ def GlobalInit(args: Sequence[str] = ()) -> bool:
 
 
 def FeedBlob(name: object, arr: Any, device_option: Message | None = None) -> bool:
-    """Set a blob to an array, a list, a number, a text, an Int8Tensor or a torch tensor."""
-    device = None
-    if device_option is not None:
-        device = option_device(DeviceOption.FromString(device_option.SerializeToString()))
-    current().feed(str(name), arr, device)
+    """Set a blob to an array, a list, a number, a text, an Int8Tensor or a torch tensor.
+
+    The device option is ignored on a machine without a GPU, as those of nets are.
+    """
+    option = None if device_option is None else DeviceOption.FromString(device_option.SerializeToString())
+    current().feed(str(name), arr, option)
     return True
 
 
@@ -256,13 +271,14 @@ class PositionalPredictor:
     Args:
         init_net: the init net, a NetDef or its bytes.
         predict_net: the predict net, the same.
+        device: where it runs; None for that of :func:`SetDevice`.
 
-    Raises NetFormatError if a net cannot be read.
+    Raises NetFormatError if a net cannot be read, RunError if the device is not available.
     """
 
-    def __init__(self, init_net: Message | bytes, predict_net: Message | bytes) -> None:
+    def __init__(self, init_net: Message | bytes, predict_net: Message | bytes, device: str | None = None) -> None:
         model = Model.of(predict_net, init_net)
-        self._predictor = NamedPredictor(model)
+        self._predictor = NamedPredictor(model, _device[0] if device is None else device)
         self._inputs = model.inputs
 
     def run(self, inputs: Sequence[Any] | Mapping[str, Any]) -> list[Any]:

@@ -24,10 +24,10 @@ COMMANDS = {
     "import": ("MODEL", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--format"),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
     "validate": (
-        "--other PATH", "--output NAME", "--against RUNTIME", "--lockstep", "--report PATH",
+        "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--lockstep", "--report PATH",
         "0: they agree, 1: they disagree",
     ),
-    "batch": ("FOLDER", "a process of", "--seconds"),
+    "batch": ("FOLDER", "a process of", "--device TEXT", "--seconds"),
     "oracle": ("install",),
 }  # fmt: skip
 

@@ -18,6 +18,7 @@ from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 @click.option("-o", "--output", "out", type=options.PATH, help="The folder to write; default FOLDER-validation.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Models at a time.")
 @options.runtimes
+@options.runtime_device
 @click.option("--seconds", type=float, default=600.0, show_default=True, help="Time limit for one model.")
 @options.random_weights
 @options.tolerances

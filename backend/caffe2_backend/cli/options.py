@@ -45,7 +45,12 @@ outputs = click.option(
     "--output", "outputs", multiple=True, metavar="NAME", help="A blob to output, instead of the net's own. Repeatable."
 )
 device = click.option(
-    "--device", help="cpu (ignores device options) or cuda:N; by default operators run where the net says, else cpu."
+    "--device",
+    help="cpu (ignores device options) or cuda:N; by default operators run where the net says, or on the cpu if this "
+    "machine has no GPU.",
+)
+runtime_device = click.option(
+    "--device", help="Where onnxruntime and the workspace run: cpu or cuda:N. Default: cpu, whatever the net says."
 )
 predictor = click.option("--predictor", metavar="NAME", help="The predictor to read from a database with several.")
 recurrent = click.option(

@@ -25,6 +25,7 @@ from caffe2_bridge.diagnostics import BridgeError
 @options.databases
 @click.option("--other", type=options.PATH, help="A second model to compare MODEL with.")
 @options.runtimes
+@options.runtime_device
 @click.option("--inputs", "source", type=options.PATH, help="An .npz file; without it inputs are synthesized.")
 @options.inputs
 @options.outputs
@@ -58,7 +59,7 @@ def validate(
 
     chosen: Sequence[str | Runtime] | None = runtimes or None
     if matrix and chosen is None:
-        chosen = present_runtimes(caffe2_python=caffe2_python)
+        chosen = present_runtimes(caffe2_python=caffe2_python, device=choices["device"])
     validation = ValidationOptions(
         runtimes=chosen, described=inputs, outputs=outputs or None, every_blob=every_blob or report is not None,
         matrix=matrix, lockstep=lockstep or repro is not None, repro=repro, caffe2_python=caffe2_python, **choices,

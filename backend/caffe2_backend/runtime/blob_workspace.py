@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 from google.protobuf.message import Message
 
-from caffe2_backend.runtime.device_names import CPU, device_name, names_gpu
+from caffe2_backend.runtime.device_choice import choose_device, option_target
+from caffe2_backend.runtime.device_names import CPU, device_name
 from caffe2_backend.runtime.feeding import as_value
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
 from caffe2_backend.runtime.prepared import BlobStore, PreparedNet, is_init_net, prepare_net
@@ -21,7 +22,7 @@ from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlo
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
 # Nets and operators that run once are kept in converted form, in case they run again.
 _KEPT_ONCE: Final = 256
@@ -35,8 +36,9 @@ class Workspace:
     and run at the same time; a run reads its inputs at one moment and writes its results at one moment.
 
     Args:
-        device: None runs every operator where its device option says; ``cpu`` ignores device options (with one
-            warning); ``cuda:N`` runs nets without device options there, and others with this GPU for those they name.
+        device: None runs every operator where its device option says, or on the CPU (with one warning) on a machine
+            without a GPU; ``cpu`` ignores device options (with one warning); ``cuda:N`` runs nets without device
+            options there, and others with this GPU for those they name.
         options: of the sessions.
         seed: of random fills that have no seed of their own; None draws one.
 
@@ -46,30 +48,48 @@ class Workspace:
     def __init__(
         self, device: str | None = None, *, options: SessionOptions = DEFAULTS, seed: int | None = None
     ) -> None:
-        self.device = None if device is None else device_name(device)
-        if self.device is not None:
-            real_device(self.device, options)
         self._options = options
+        self.device = self._checked(device)
         self._store = BlobStore(seed)
         self._nets: dict[str, PreparedNet] = {}
         self._once: OrderedDict[bytes, PreparedNet] = OrderedDict()
         self._lock = threading.RLock()
         self._warned = False
 
+    def _checked(self, device: str | None) -> str | None:
+        name = None if device is None else device_name(device)
+        if name is not None:
+            real_device(name, self._options)
+        return name
+
+    def set_device(self, device: str | None) -> None:
+        """Run nets on another device from now on, those that were created too; values as in the constructor.
+
+        Raises RunError if the device is not supported.
+        """
+        checked = self._checked(device)
+        with self._lock:
+            self.device = checked
+            self._once.clear()
+            self._nets = {name: self._prepare(prepared.net) for name, prepared in self._nets.items()}
+
     # Blobs
 
-    def feed(self, name: str, value: Any, device: str | None = None) -> None:
+    def feed(self, name: str, value: Any, device: str | DeviceOption | None = None) -> None:
         """Set a blob.
 
         Args:
             name: the blob.
             value: an array, a number or list of them, an Int8Tensor, a text, or a tensor of a library that supports
                 DLPack, such as torch. Host values are copied; a tensor on a GPU stays there, and its memory is shared.
-            device: where to put a host value; default the host.
+            device: where to put a host value; default the host. A device option is treated as those of nets: it is
+                ignored on a machine without a GPU, and where the workspace's device is ``cpu``.
 
         Raises RunError if the value is none of these, or the device is not supported.
         """
         fed = as_value(name, value, copy=True)
+        if isinstance(device, DeviceOption):
+            device = option_target(device, self.device, self._options)
         if device is not None and device_name(device) != CPU:
             if not isinstance(fed, np.ndarray):
                 raise RunError(f"blob {name!r}: only a tensor of numbers on the host can be copied to {device}")
@@ -194,11 +214,11 @@ class Workspace:
         return sum(prepared.program.conversions for prepared in kept if prepared.program is not None)
 
     def _prepare(self, net: NetDef) -> PreparedNet:
-        if self.device == CPU and names_gpu(net) and not self._warned:
+        device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")
+        if warning and not self._warned:
             self._warned = True
-            text = f"net {net.name!r} asks for GPUs: its device options are ignored, all operators run on the CPU"
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
-        return prepare_net(net, self.device, self._options)
+            warnings.warn(warning, RuntimeWarning, stacklevel=4)
+        return prepare_net(net, device, self._options)
 
     def _prepared_once(self, net: NetDef) -> PreparedNet:
         """A net that runs once, kept in case it runs again; init nets are not: they are large and fast to prepare."""

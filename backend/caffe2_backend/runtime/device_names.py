@@ -9,6 +9,7 @@ from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import (
     PROTO_CPU,
     PROTO_CUDA,
+    PROTO_HIP,
     PROTO_IDEEP,
     PROTO_MKLDNN,
     DeviceOption,
@@ -19,6 +20,7 @@ from caffe2_bridge.proto.caffe2_pb2 import (
 
 CPU: Final = "cpu"
 _ON_HOST: Final = (PROTO_CPU, PROTO_MKLDNN, PROTO_IDEEP)
+_ON_GPU: Final = (PROTO_CUDA, PROTO_HIP)  # Caffe2 has one source for both, and nets differ in nothing else
 
 
 def device_name(device: str) -> str:
@@ -40,14 +42,14 @@ def device_kind(device: str) -> str:
 
 
 def option_device(option: DeviceOption) -> str:
-    """The device of an option. Raises RunError for a type of device that is neither CPU nor CUDA."""
+    """The device of an option. Raises RunError for a type of device that is neither CPU nor GPU."""
     if option.device_type in _ON_HOST:
         return CPU
-    if option.device_type == PROTO_CUDA:
+    if option.device_type in _ON_GPU:
         return f"cuda:{option.device_id}"
     names: dict[int, str] = {int(value): name for name, value in DeviceTypeProto.items()}
     kind = names.get(int(option.device_type), str(option.device_type)).removeprefix("PROTO_")
-    raise RunError(f"device type {kind} is neither CPU nor CUDA")
+    raise RunError(f"device type {kind} is neither CPU nor CUDA: run the net with --device cpu, or device='cpu'")
 
 
 def operator_device(op: OperatorDef, net: NetDef) -> str:

@@ -52,9 +52,22 @@ def real_device(device: str, options: SessionOptions) -> str:
     Raises RunError if this onnxruntime does not support it.
     """
     real = device_name(options.stand_in.get(device, device))
-    if device_kind(real) == "cuda" and "CUDAExecutionProvider" not in onnxruntime().get_available_providers():
-        raise RunError("this onnxruntime has no CUDA: install caffe2-bridge[gpu] instead of caffe2-bridge[cpu]")
+    if device_kind(real) != "cuda":
+        return real
+    reason = missing_cuda()
+    count = 0 if reason else cuda_devices()
+    if not reason and device_index(real) >= count:
+        reason = f"this machine has {count} CUDA device{'s' if count > 1 else ''}, the last one is cuda:{count - 1}"
+    if reason:
+        raise RunError(f"{real} is not available: {reason}; --device cpu, or device='cpu', runs without it")
     return real
+
+
+def missing_cuda() -> str:
+    """Why onnxruntime cannot use any CUDA device; empty if it can. Raises RunError as :func:`onnxruntime`."""
+    if "CUDAExecutionProvider" not in onnxruntime().get_available_providers():
+        return "this onnxruntime has no CUDA (install caffe2-bridge[gpu] instead of caffe2-bridge[cpu])"
+    return "" if cuda_devices() else "no CUDA device is available"
 
 
 def cuda_devices() -> int:

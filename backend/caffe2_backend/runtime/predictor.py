@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 
 from caffe2_backend.admission import admit_file, load_proto
-from caffe2_backend.runtime.device_names import CPU, device_name, names_gpu
+from caffe2_backend.runtime.device_choice import choose_device
+from caffe2_backend.runtime.device_names import CPU, device_name
 from caffe2_backend.runtime.feeding import as_value
 from caffe2_backend.runtime.onnxruntime_library import real_device
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
@@ -35,7 +36,8 @@ class Predictor:
     Args:
         model: a loaded model, a path that ``caffe2_bridge.load`` reads, the path of an ``.onnx`` file, or an ONNX model
             in memory (a ModelProto or its bytes).
-        device: None runs every operator where its device option says; ``cpu`` ignores device options (with a warning);
+        device: None runs every operator where its device option says, or on the CPU (with a warning) on a machine
+            without a GPU; ``cpu`` ignores device options (with a warning);
             ``cuda:N`` runs a model without device options there as a whole, and replaces the GPUs that options name by
             this one. An ONNX model runs as a whole on the device, default ``cpu``.
         options: of the sessions.
@@ -64,10 +66,10 @@ class Predictor:
         self._runner: _NetRunner | _OnnxRunner
         if isinstance(model, Model):
             model = cut_readers(model)
-            if self.device == CPU and names_gpu(model.predict_net):
-                text = "the model asks for GPUs: its device options are ignored, all operators run on the CPU"
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
-            self._runner = _NetRunner(model.with_outputs(outputs), self.device, options)
+            chosen, warning = choose_device(model.predict_net, self.device, options, "the model")
+            if warning:
+                warnings.warn(warning, RuntimeWarning, stacklevel=2)
+            self._runner = _NetRunner(model.with_outputs(outputs), chosen, options)
         else:
             self._runner = _OnnxRunner(model, self.device or CPU, options, outputs)
         self.inputs, self.outputs = self._runner.inputs, self._runner.outputs

@@ -54,6 +54,7 @@ def validate(
     recurrent: Any = "auto",
     random_weights: bool = False,
     caffe2_python: str | None = None,
+    device: str | None = None,
 ) -> ValidationReport:
     """Run a model in several runtimes, or two models, and compare what each computes with what the first one computes.
 
@@ -78,6 +79,7 @@ def validate(
         recurrent: the form of recurrent nets in exports.
         random_weights: synthesize the weights that a net lacks.
         caffe2_python: the Python that has real Caffe2; None finds it.
+        device: where onnxruntime and the workspace run, ``cpu`` or ``cuda:N``; default the CPU.
 
     Raises:
         RunError: a named runtime is not installed, weights are missing, or no inputs can be generated.
@@ -89,6 +91,7 @@ def validate(
         runtimes=runtimes, described=described or {}, outputs=outputs, every_blob=every_blob, matrix=matrix,
         lockstep=lockstep, repro=None if repro is None else Path(repro), seed=seed, sizes=sizes, tolerances=tolerances,
         rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, caffe2_python=caffe2_python,
+        device=device,
     )  # fmt: skip
     return run_validation(model, inputs, other, options)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
+from caffe2_backend.runtime.device_names import device_name
 from caffe2_backend.validation.compare import TOLERANCES, Tolerance, with_tolerance
 from caffe2_backend.validation.runtimes import Runtime
 from caffe2_backend.validation.sizes import SIZES, Size
@@ -18,7 +19,7 @@ from caffe2_frontend import Recurrent
 # Inputs by name, as caffe2_frontend.to_onnx takes them: (dtype, shape).
 Described: TypeAlias = Mapping[str, tuple[Any, ...]]
 # The options that a batch passes to the process of a model.
-_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent", "rtol", "atol")
+_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent", "rtol", "atol", "device")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,8 @@ class ValidationOptions:
         recurrent: the form of recurrent nets in exports.
         random_weights: whether to synthesize the weights that a net lacks.
         caffe2_python: the Python that has real Caffe2; None finds it.
+        device: where onnxruntime and the workspace run: ``cpu`` or ``cuda:N``; None is the CPU, except for runtimes
+            that are named after a GPU.
 
     Raises OptionError if an option has a value that does not exist.
     """
@@ -61,8 +64,11 @@ class ValidationOptions:
     recurrent: Recurrent = "auto"
     random_weights: bool = False
     caffe2_python: str | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
+        if self.device is not None:
+            object.__setattr__(self, "device", device_name(self.device))
         if self.recurrent not in get_args(Recurrent):
             raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {self.recurrent!r}")
         if not self.sizes:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.runtimes import Form, Runtime, find_requested, find_runtime, is_requested
 from caffe2_bridge.diagnostics import RunError
 
 DEFAULT_RUNTIMES: Final = ("caffe2", "onnxruntime-cpu", "onnx-reference")
+_CPU_TO_GPU: Final = {"onnxruntime-cpu": "onnxruntime-cuda"}
 
 
 def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtime], dict[str, str]]:
@@ -19,18 +21,21 @@ def select_runtimes(options: ValidationOptions, form: Form) -> tuple[list[Runtim
         form: the model's own form: default runtimes of this form come first, as the reference should run the model
             itself and not its conversion.
 
-    Raises RunError if a runtime that the options or the environment ask for is not installed: one that is named, or
-    real Caffe2 if its Python is.
+    Raises RunError if a runtime that the options or the environment ask for is not installed: one that is named, real
+    Caffe2 if its Python is, or onnxruntime for CUDA if the device is a GPU.
     """
-    python = options.caffe2_python
+    python, device = options.caffe2_python, options.device
     if options.runtimes is not None:
-        return [find_requested(r, caffe2_python=python) if isinstance(r, str) else r for r in options.runtimes], {}
+        named = options.runtimes
+        return [find_requested(r, caffe2_python=python, device=device) if isinstance(r, str) else r for r in named], {}
+    on_gpu = _CPU_TO_GPU if device not in (None, CPU) else {}
     found: list[Runtime] = []
     missing: dict[str, str] = {}
     for name in DEFAULT_RUNTIMES:
-        find = find_requested if name == "caffe2" and is_requested(python) else find_runtime
+        is_asked = name in on_gpu or (name == "caffe2" and is_requested(python))
+        find = find_requested if is_asked else find_runtime
         try:
-            found.append(find(name, caffe2_python=python))
+            found.append(find(on_gpu.get(name, name), caffe2_python=python, device=device))
         except RunError as error:
             if find is find_requested:
                 raise

@@ -96,8 +96,7 @@ class StagedProgram:
             real_device(run.device, self._options)
         except RunError as error:
             place = f"{self.name}[{run.indices[0]}] {run.net.op[0].type}"
-            hint = "device='cpu' runs the net without it"
-            raise RunError(f"{place} runs on {run.device}: {error} ({hint})") from None
+            raise RunError(f"{place} runs on {run.device}: {error}") from None
         part = NetDef()
         part.CopyFrom(run.net)
         part.external_output.extend(name for name in run.writes if name in wanted)

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor, SessionOptions, Workspace
+from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.onnxruntime_library import real_device
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe2_model
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 
+_OPTIONS: Final = SessionOptions(threads=1, spinning=False)
+
 
 class BridgeWorkspace:
-    """Nets in a Workspace, on the CPU."""
+    """Nets in a Workspace, on the CPU or on a GPU."""
 
     name = "workspace"
     form: Form = "caffe2"
 
+    def __init__(self, device: str = CPU) -> None:
+        self.device = device
+
     def missing(self) -> str:
         """See Runtime."""
+        try:
+            real_device(self.device, _OPTIONS)
+        except RunError as error:
+            return str(error)
         return ""
 
     def versions(self) -> dict[str, str]:
@@ -31,13 +43,13 @@ class BridgeWorkspace:
 
     def load(self, model: AnyModel) -> _Loaded:
         """See Runtime."""
-        return _Loaded(caffe2_model(model))
+        return _Loaded(caffe2_model(model), self.device)
 
 
 class _Loaded:
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, device: str) -> None:
         self._model = model
-        self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False), seed=0)
+        self._workspace = Workspace(device, options=_OPTIONS, seed=0)
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         workspace, model = self._workspace, self._model

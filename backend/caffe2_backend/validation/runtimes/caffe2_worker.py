@@ -20,6 +20,9 @@ import numpy as np
 
 LENGTHS = struct.Struct(">QQ")
 MIB = 1 << 20
+GPU_ENGINES = ("CUDNN", "MIOPEN")
+# Copies between devices, which a CPU does not have.
+COPIES = ("CopyCPUToGPU", "CopyGPUToCPU", "CopyFromCPUInput", "EnsureCPUOutput")
 
 # A value is an array, or for an Int8 tensor (array, scale, zero point).
 Values = Dict[str, Any]
@@ -85,7 +88,8 @@ class Server:
         if header["do"] == "about":
             return self.about(), {}
         if header["do"] == "load":
-            self.models[header["key"]] = (values["init"].tobytes(), self.on_cpu(values["net"].tobytes()))
+            init = self.on_cpu(values["init"].tobytes()).SerializeToString() if len(values["init"]) else b""
+            self.models[header["key"]] = (init, self.on_cpu(values["net"].tobytes()))
             return {}, {}
         if header["do"] == "forget":
             self.models.pop(header["key"], None)
@@ -171,11 +175,13 @@ class Server:
         net.ClearField("device_option")
         for op in net.op:
             op.ClearField("device_option")
-            if op.engine == "CUDNN":
+            if op.engine in GPU_ENGINES:
                 op.ClearField("engine")
+            if op.type in COPIES:
+                op.type = "Copy"
             for arg in op.arg:
-                if arg.HasField("n"):
-                    self.clear(arg.n)
+                for body in list(arg.nets) + ([arg.n] if arg.HasField("n") else []):
+                    self.clear(body)
 
 
 def main(memory: int) -> None:
