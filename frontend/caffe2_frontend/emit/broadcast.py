@@ -79,8 +79,10 @@ def paired_operands(op: Op, first: int, second: int, dtypes: Collection[ir.DataT
     """Two operands that Caffe2 combines element by element, in the shape of the one of higher rank.
 
     Caffe2's gradients of functions of one operand take both as flat arrays: ranks may differ where the number of
-    elements does not; otherwise it reads beyond the smaller one, which is refused.
+    elements does not; otherwise it reads beyond the smaller one, which is refused. Arguments of broadcasting change
+    nothing then.
     """
+    op.args.ignore("broadcast", "axis", "axis_str", "order")
     a, b = op.input(first), op.input(second)
     for index, value in ((first, a), (second, b)):
         require_dtype(op, value, dtypes, f"input {index}")

@@ -38,6 +38,13 @@ def test_operands_of_different_rank_pair_element_by_element() -> None:
     assert dims(model) == [1, 2, 2]
 
 
+def test_arguments_of_broadcasting_change_nothing() -> None:
+    """Caffe2's brew writes an order on every ReluGradient."""
+    specs: Specs = {"Y": ("float32", (2,)), "dY": ("float32", (2,))}
+    model = export(operator("ReluGradient", ["Y", "dY"], ["dX"], order="NCHW", axis=1), specs)
+    np.testing.assert_array_equal(run(model, {"Y": np.ones(2, np.float32), "dY": np.ones(2, np.float32)})[0], [1, 1])
+
+
 def test_operands_of_different_sizes_are_refused() -> None:
     specs: Specs = {"Y": ("float32", (2, 3)), "dY": ("float32", (3,))}
     with pytest.raises(ConversionError, match="numbers of elements must agree: 6 and 3"):
