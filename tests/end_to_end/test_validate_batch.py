@@ -8,14 +8,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from support.paths import MODELS
 
+from caffe2_backend.admission import load_proto
 from caffe2_backend.cli.commands import main
 from caffe2_backend.validation.batch import batch
-from caffe2_backend.validation.batch.batch import find_models, run_batch
+from caffe2_backend.validation.batch.batch import run_batch
+from caffe2_backend.validation.batch.discovery import find_models
 from caffe2_backend.validation.batch.result import ModelResult
+from caffe2_backend.validation.batch.task import ModelTask
 from caffe2_backend.validation.options import ValidationOptions
+from caffe2_bridge import load
 
 AGAINST = ("workspace", "onnxruntime-cpu")
 
@@ -55,8 +59,9 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
     verdicts = {model["model"]: model["verdict"] for model in summary["models"]}
     assert verdicts == {"bad.onnx": "could not run", "broken": "could not run", "deep/gru": "agree", "lstm": "agree"}
     assert summary["counts"]["agree"] == 2
-    page = (tmp_path / "out" / "summary.html").read_text(encoding="utf-8")
-    assert "deep/gru" in page
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert '<a href="pages/deep/gru.html">' in page
+    assert '<a href="onnx/deep/gru.onnx">' in page
     assert "http" not in page.replace("http-equiv", "")
     shutil.rmtree(folder / "broken")
     (folder / "bad.onnx").unlink()
@@ -68,11 +73,11 @@ def test_it_goes_on_where_it_stopped(folder: Path, tmp_path: Path, monkeypatch: 
     ran: list[str] = []
     real = batch._run
 
-    def counted(model: Path, name: str, *rest: object) -> ModelResult:
-        ran.append(name)
-        if name == "lstm" and len(ran) < 5:
-            return ModelResult(name, "crashed", key=str(rest[0]))
-        return real(model, name, *rest)  # type: ignore[arg-type] # handed on as they came
+    def counted(task: ModelTask, key: str, *rest: object) -> ModelResult:
+        ran.append(task.name)
+        if task.name == "lstm" and len(ran) < 5:
+            return ModelResult(task.name, "crashed", key=key)
+        return real(task, key, *rest)  # type: ignore[arg-type] # handed on as they came
 
     monkeypatch.setattr(batch, "_run", counted)
     (folder / "bad.onnx").unlink()
@@ -86,18 +91,24 @@ def test_it_goes_on_where_it_stopped(folder: Path, tmp_path: Path, monkeypatch: 
     cut.write_text("{", encoding="utf-8")
     run_batch(folder, tmp_path / "out", ValidationOptions(runtimes=AGAINST))
     assert ran[3:] == ["broken", "lstm"]
+    (tmp_path / "out" / "onnx" / "deep" / "gru.onnx").unlink()
+    run_batch(folder, tmp_path / "out", ValidationOptions(runtimes=AGAINST))
+    assert ran[5:] == ["deep/gru"]
 
 
 def test_a_model_that_takes_too_long_or_kills_its_process_costs_itself(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(folder / "deep")
-    (late,) = (r for r in run_batch(folder, tmp_path / "late", seconds=0.01) if r.model == "lstm")
+    (late,) = (r for r in run_batch(folder, tmp_path / "late", seconds=0.01).results if r.model == "lstm")
     assert (late.verdict, "did not end" in late.reason) == ("crashed", True)
     monkeypatch.setattr(sys, "executable", "false")
-    results = run_batch(folder, tmp_path / "dead")
+    results = run_batch(folder, tmp_path / "dead").results
     assert {result.verdict for result in results} == {"crashed"}
     assert "status 1" in results[0].reason
+    page = (tmp_path / "dead" / "pages" / "lstm.html").read_text(encoding="utf-8")
+    assert "crashed" in page
+    assert "status 1" in page
 
 
 def test_nets_of_any_name_are_models(folder: Path) -> None:
@@ -130,3 +141,77 @@ def test_the_matrix(folder: Path, tmp_path: Path) -> None:
     assert found["weightless.pbtxt"]["verdict"] == "agree"
     assert found["weightless.pbtxt"]["weights"] == 2
     assert len(found["lstm"]["matrix"]) == 9
+
+
+RELU = 'name: "n" op { type: "Relu" input: "x" output: "h" } op { type: "Exp" input: "h" output: "y" } '
+UNKNOWN = 'external_input: "x" external_output: "y" op { type: "NoSuchOperator" input: "x" output: "y" }'
+
+
+def call(*words: object) -> Result:
+    against = [word for runtime in AGAINST for word in ("--against", runtime)]
+    return CliRunner().invoke(main, ["batch", *map(str, words), *against])
+
+
+def test_models_pages_and_operators(folder: Path, tmp_path: Path) -> None:
+    shutil.rmtree(folder / "broken")
+    (folder / "unknown.pbtxt").write_text(UNKNOWN, encoding="utf-8")
+    out = tmp_path / "out"
+    result = call(folder, "-o", out)
+    assert "4 models, 2 exported" in result.output
+    assert "skipped: lstm/init_net.pb: the init net of predict_net.pb" in result.output
+    summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
+    assert {"path": "lstm/init_net.pb", "reason": "the init net of predict_net.pb"} in summary["skipped"]
+    found = {model["model"]: model for model in summary["models"]}
+    net = load(folder / "lstm")
+    assert (found["lstm"]["operators"], found["lstm"]["body_operators"]) == (len(net.predict_net.op), 3)
+    exported = load_proto(out / found["lstm"]["onnx"])
+    assert [value.name for value in exported.graph.output] == list(net.outputs)
+    page = (out / found["deep/gru"]["page"]).read_text(encoding="utf-8")
+    assert '<a href="../../index.html">' in page
+    assert "<dd><code>caffe2-bridge" in page
+    unknown = found["unknown.pbtxt"]
+    assert (unknown["verdict"], unknown["onnx"], unknown["operators"]) == ("not covered", "", 1)
+    errors = {finding["place"] for finding in unknown["findings"] if finding["severity"] == "error"}
+    assert "net[0] NoSuchOperator" in errors
+    assert "NoSuchOperator" in (out / unknown["page"]).read_text(encoding="utf-8")
+    index = (out / "index.html").read_text(encoding="utf-8")
+    assert "2 + 3" in index
+    assert "tolerance of float32" in index
+
+
+def test_a_manifest(folder: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "lstm" / "init_net.pb", tmp_path / "weights.bin")
+    (folder / "lstm" / "init_net.pb").unlink()
+    (folder / "relu.pbtxt").write_text(RELU + 'external_input: "x" external_output: "y"', encoding="utf-8")
+    manifest = folder / "models.toml"
+    manifest.write_text(
+        """
+[[model]]
+path = "lstm"
+init = "../weights.bin"
+opset = 17
+
+[[model]]
+path = "relu.pbtxt"
+name = "small/relu"
+inputs = { x = "float32[N,5]" }
+outputs = ["h"]
+rtol = 0
+""",
+        encoding="utf-8",
+    )
+    out = tmp_path / "out"
+    result = call(manifest, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert load_proto(out / "onnx" / "lstm.onnx").opset_import[0].version == 17
+    graph = load_proto(out / "onnx" / "small" / "relu.onnx").graph
+    assert [value.name for value in graph.output] == ["h"]
+    rows, columns = graph.input[0].type.tensor_type.shape.dim
+    assert (rows.dim_param, columns.dim_value) == ("N", 5)
+    page = (out / "pages" / "small" / "relu.html").read_text(encoding="utf-8")
+    assert "outputs (3)" in page
+    assert "rtol 0, atol 1e-05 at any depth" in page
+    manifest.write_text("[[model]]\npath = 'lstm'\nopset = 99", encoding="utf-8")
+    refused = call(manifest, "-o", out)
+    assert refused.exit_code == 2
+    assert "model 1: opset must be" in refused.output

@@ -27,7 +27,7 @@ COMMANDS = {
         "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--lockstep", "--report PATH",
         "0: they agree, 1: they disagree",
     ),
-    "batch": ("FOLDER", "a process of", "--device TEXT", "--seconds"),
+    "batch": ("SOURCE", "a process of", "--device TEXT", "--seconds", "manifest"),
     "oracle": ("install",),
 }  # fmt: skip
 

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
+from caffe2_backend.input_text import parse_input
+
 PATH: Final = click.Path(path_type=Path)
-_INPUT: Final = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
 
 
 def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
     """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``."""
     described = {}
     for value in values:
-        match = _INPUT.fullmatch(value)
-        if match is None:
+        parsed = parse_input(value)
+        if parsed is None:
             raise click.BadParameter(f"{value!r}: expected NAME=DTYPE[DIM,...], such as data=float32[N,3,224,224]")
-        dims = match["dims"]
-        shape = None if dims is None else [_parse_dim(dim.strip()) for dim in dims.split(",") if dim.strip()]
-        described[match["name"]] = (match["dtype"], shape)
+        described[parsed[0]] = parsed[1]
     return described
-
-
-def _parse_dim(text: str) -> int | str | None:
-    if text in ("?", "*"):
-        return None
-    return int(text) if text.isdigit() else text
 
 
 model = click.argument("model", type=PATH)

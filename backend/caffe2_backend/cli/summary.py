@@ -15,8 +15,8 @@ from rich.text import Text
 
 from caffe2_backend.picture.onnx_model import every_graph, read_onnx
 from caffe2_bridge import Model
+from caffe2_bridge.control import count_operators
 from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _SHOWN = 20
 
@@ -38,8 +38,7 @@ def summarize(model: Model | Path) -> list[Table]:
 
 
 def _summarize_net(model: Model) -> list[Table]:
-    outer, inner = Counter[str](), Counter[str]()
-    _count(model.predict_net, outer, inner)
+    outer, inner = count_operators(model.predict_net)
     weights = [
         _Weight(p.name, p.dtype.name, p.shape, p.size * p.dtype.itemsize) for p in model.init.parameters.values()
     ]
@@ -93,14 +92,6 @@ def _operators(outer: Counter[str], inner: Counter[str]) -> Table:
     for name in sorted(outer | inner):
         table.add_row(Text(name), str(outer[name] or ""), str(inner[name] or ""))
     return table
-
-
-def _count(net: NetDef, outer: Counter[str], inner: Counter[str]) -> None:
-    for op in NetView(net).ops:
-        outer[op.type] += 1
-        for arg in op.proto.arg:
-            if arg.HasField("n"):
-                _count(arg.n, inner, inner)
 
 
 def _parameters(weights: Sequence[_Weight]) -> Table:

@@ -6,6 +6,7 @@ make the arguments of a new one. A new operator is one file here with its class,
 
 from caffe2_bridge.control.bodies import nets_run_by
 from caffe2_bridge.control.branch import If, if_arguments
+from caffe2_bridge.control.counts import count_operators
 from caffe2_bridge.control.description import (
     Body,
     ControlOperator,
@@ -58,6 +59,7 @@ __all__ = [
     "body_arguments",
     "control_class",
     "control_of",
+    "count_operators",
     "do_arguments",
     "edit_bodies",
     "if_arguments",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,23 +20,48 @@ _PREDICT: Final = "predict_net"
 _HEAD: Final = 4096
 
 
-def find_models(folder: Path) -> list[Path]:
-    """Find the models under a folder, in order. Links are not followed.
+@dataclass(frozen=True)
+class Skipped:
+    """A file that is not a model of its own, by its path under the folder, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """The models under a folder, and the files that are not among them, each in order."""
+
+    models: tuple[Path, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+
+def discover(folder: Path, excluded: Path | None = None) -> Discovery:
+    """Find the models under a folder, but not under ``excluded``. Links are not followed.
 
     A folder with one net, next to its init net or the same net in the other format, is a model; otherwise every file
     with a net, a plan or a predictor database is one. So is every .onnx file, and every file that is named as a predict
     net, even if it cannot be read.
     """
-    found: list[Path] = []
+    models: list[Path] = []
+    skipped: list[Skipped] = []
+    without = None if excluded is None else excluded.resolve()
     for place, names, files in os.walk(folder):
-        names.sort()
-        nets = _nets([Path(place, name) for name in sorted(files)])
+        names[:] = sorted(name for name in names if Path(place, name).resolve() != without)
+        found, reasons = _models_in([Path(place, name) for name in sorted(files)])
+        nets = [path for path in found if path.suffix != ".onnx"]
         if len(nets) == 1 and nets[0].stem == _PREDICT:
-            found.append(Path(place))
+            models.append(Path(place))
         else:
-            found += nets
-        found += [Path(place, name) for name in sorted(files) if name.endswith(".onnx")]
-    return found
+            models += nets
+        models += [path for path in found if path.suffix == ".onnx"]
+        skipped += [Skipped(str(path.relative_to(folder)), reason) for path, reason in reasons]
+    return Discovery(tuple(models), tuple(skipped))
+
+
+def find_models(folder: Path) -> list[Path]:
+    """The models of :func:`discover`."""
+    return list(discover(folder).models)
 
 
 def files_of(model: Path) -> list[Path]:
@@ -46,22 +73,46 @@ def files_of(model: Path) -> list[Path]:
     return [model] if init is None else [model, init]
 
 
-def _nets(files: list[Path]) -> list[Path]:
-    """Files with nets, init nets excepted; of a net in both formats, the binary file."""
-    nets = [path for path in files if _is_net(path)]
-    binary = {path.stem for path in nets if path.suffix == ".pb"}
-    return [path for path in nets if path.suffix != ".pbtxt" or path.stem not in binary]
+def _models_in(files: Sequence[Path]) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """The model files among the files of one folder, and the reasons why the others are none."""
+    reasons = {path: why for path in files if (why := _why_skipped(path))}
+    binary = {path.stem: path for path in files if path.suffix == ".pb" and path not in reasons}
+    for path in files:
+        if path.suffix == ".pbtxt" and path not in reasons and path.stem in binary:
+            reasons[path] = f"the same net as {binary[path.stem].name}, in text"
+    models = [path for path in files if path not in reasons]
+    reasons |= dict(_init_nets(models, [path for path in reasons if pairing.is_init_net(path)]))
+    return models, [(path, reasons[path]) for path in files if path in reasons]
 
 
-def _is_net(path: Path) -> bool:
-    if path.suffix not in _SUFFIXES or pairing.is_init_net(path):
-        return False
-    if path.stem == _PREDICT:
-        return True
+def _init_nets(models: Sequence[Path], nets: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """The models of init nets; one that belongs to none may miss its predict net."""
+    owners = {file: model for model in models for file in files_of(model)[1:]}
+    names = {owner.stem: owner.name for owner in owners.values()}
+    stems = {file.stem: owner for file, owner in owners.items()}
+    for net in nets:
+        owner = owners.get(net) or stems.get(net.stem)  # the pair of a net in both formats has two init nets
+        yield net, f"the init net of {names[owner.stem]}" if owner else "an init net without a predict net beside it"
+
+
+def _why_skipped(path: Path) -> str:
+    """Why a file is not a model, by its name and its content; empty if it is one."""
+    if path.suffix == ".onnx":
+        return ""
+    if path.suffix not in _SUFFIXES:
+        return f"the suffix {path.suffix!r} is not that of a model" if path.suffix else "the name has no suffix"
+    if pairing.is_init_net(path):
+        return "an init net"
+    return "" if path.stem == _PREDICT else _why_not_a_net(path)
+
+
+def _why_not_a_net(path: Path) -> str:
     try:
         span = wire.Buffer.of_file(os.fspath(path)).span()
         detect(span)
-    except (OSError, NetFormatError):
-        return False
+    except (OSError, NetFormatError) as error:
+        return str(getattr(error, "strerror", None) or error)
     head = span.view[:_HEAD].tobytes()
-    return path.suffix != ".txt" or b"\0" in head or _TEXT.match(head.decode("utf-8", "replace")) is not None
+    if path.suffix != ".txt" or b"\0" in head or _TEXT.match(head.decode("utf-8", "replace")):
+        return ""
+    return "the text is not a net"

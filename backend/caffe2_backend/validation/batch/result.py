@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -14,18 +14,22 @@ VERDICTS: Final = ("crashed", "could not run", "not covered", "disagree", "agree
 
 @dataclass(frozen=True)
 class ModelResult:
-    """The result of one model.
+    """The result of one model: a record of plain data.
 
     Attributes:
-        model: its path, relative to the folder.
+        model: its name: the path relative to the folder, or that of the manifest.
         verdict: one of ``VERDICTS``.
         reason: in words, unless the verdict is ``agree``.
         worst: the largest difference of any output.
-        operators: how many operators convert.
+        operators: how many operators the net has, or nodes the graph.
+        body_operators: how many operators the bodies that these run have.
         seconds: the duration.
         weights: how many weights were synthesized.
         cases: how many cases there were.
         notes: of the report.
+        findings: the diagnostics of the export, see ``Diagnostic.to_dict``.
+        onnx: the file of the exported model under the folder of the batch; empty if it was not exported.
+        page: the page of the model under the folder of the batch.
         matrix: ``[side, side, largest difference, whether they agree]``, if it was asked for.
         key: digest of the model's files and of the options; a result with the same key is not computed again.
     """
@@ -35,10 +39,14 @@ class ModelResult:
     reason: str = ""
     worst: float = 0.0
     operators: int = 0
+    body_operators: int = 0
     seconds: float = 0.0
     weights: int = 0
     cases: int = 0
     notes: Sequence[str] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
+    onnx: str = ""
+    page: str = ""
     matrix: Sequence[Sequence[Any]] = ()
     key: str = field(default="", repr=False)
 

@@ -14,6 +14,7 @@ from caffe2_backend.validation.render.template import fill
 from caffe2_backend.validation.report import BlobResult, Divergence, OptimizationFault, ValidationReport
 from caffe2_frontend.interop.onnx_files import replacing
 
+_TEMPLATE: Final = Path(__file__).with_name("page.html")
 _MARKS: Final = {"agree": "agree", "disagree": "disagree", "could not run": "could"}
 
 
@@ -26,12 +27,18 @@ def write_page(report: ValidationReport, path: str | Path, picture: str = "") ->
         file.write(page(report, picture).encode())
 
 
-def page(report: ValidationReport, picture: str = "") -> str:
-    """The report as HTML, no file and no network is needed to show it; ``picture`` is an svg element."""
+def page(report: ValidationReport, picture: str = "", home: str = "") -> str:
+    """The report as HTML, no file and no network is needed to show it.
+
+    Args:
+        report: the report.
+        picture: of the model, an svg element.
+        home: the address of the index page that leads here; empty if there is none.
+    """
     sides = [side for side in report.sides if side != report.reference]
     colours = {side: f"s{i % 4}" for i, side in enumerate(sides)}
     return fill(
-        "page.html",
+        _TEMPLATE,
         verdict=escape(report.verdict),
         mark=_MARKS[report.verdict],
         model=escape(report.model),
@@ -51,6 +58,7 @@ def page(report: ValidationReport, picture: str = "") -> str:
         histograms="".join(map(histogram, worst_results(report.results))) or '<p class="dim">Nothing differs.</p>',
         picture=f'<h2>The net</h2><div class="picture">{picture}</div>' if picture else "",
         circumstances=circumstances(report),
+        home=f' <a href="{escape(home)}">all models</a>' if home else "",
     )
 
 

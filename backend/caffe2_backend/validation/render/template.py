@@ -9,11 +9,11 @@ from typing import Final
 _FOLDER: Final = Path(__file__).parent
 
 
-def fill(name: str, **parts: str) -> str:
-    """Fill a template of this folder; ``style`` and ``script`` are the shared ones. The parts are HTML."""
-    shared = {"style": _text("style.css"), "script": _text("tables.js")}
-    return Template(_text(name)).substitute(shared, **parts)
+def fill(template: Path, **parts: str) -> str:
+    """Fill a template; ``style`` and ``script`` are the shared ones. The parts are HTML."""
+    shared = {"style": _text(_FOLDER / "style.css"), "script": _text(_FOLDER / "tables.js")}
+    return Template(_text(template)).substitute(shared, **parts)
 
 
-def _text(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
