@@ -26,7 +26,8 @@ def fc(
 
 def concat(net: Net, blobs: Iterable[str], name: str, *, axis: int) -> Blob:
     """Concatenate blobs along ``axis``. Returns the output, ``name``."""
-    return net.op("Concat", tuple(blobs), (name, f"_{name}_concat_dims"), axis=axis)[0]
+    output: Blob = net.op("Concat", tuple(blobs), (name, f"_{name}_concat_dims"), axis=axis)[0]
+    return output
 
 
 def layer_norm(net: Net, blob: str, name: str, size: int) -> tuple[Blob, Blob, Blob]:
@@ -49,4 +50,5 @@ def layer_norm(net: Net, blob: str, name: str, size: int) -> tuple[Blob, Blob, B
 
 def dropout(net: Net, blob: str, name: str, *, ratio: float, is_test: bool) -> Blob:
     """Set a fraction ``ratio`` of the elements to zero and scale the others up; no operation if ``is_test``."""
-    return net.op("Dropout", blob, (name, f"_{name}_mask"), ratio=float(ratio), is_test=is_test)[0]
+    output: Blob = net.op("Dropout", blob, (name, f"_{name}_mask"), ratio=float(ratio), is_test=is_test)[0]
+    return output

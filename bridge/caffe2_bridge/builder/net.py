@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias, overload
 from google.protobuf.message import Message
 
 from caffe2_bridge.builder.initializers import XAVIER, Initializer
+from caffe2_bridge.builder.operator_names import nearby_operator_types, operator_types
 from caffe2_bridge.builder.scope import Blob, Scope
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.init.fill_nets import fill_net
@@ -184,7 +185,7 @@ class Net:
     @overload
     def op(self, type: str, inputs: Names = ..., outputs: str | None = ..., **options: Any) -> Blob: ...
     @overload
-    def op(self, type: str, inputs: Names, outputs: Iterable[str] | int, **options: Any) -> tuple[Blob, ...]: ...
+    def op(self, type: str, inputs: Names, outputs: Iterable[str] | int, **options: Any) -> Any: ...
     def op(
         self,
         type: str,  # noqa: A002 - Caffe2's word
@@ -195,7 +196,7 @@ class Net:
         op_name: str = "",
         device_option: DeviceOption | None = None,
         **args: Any,
-    ) -> Blob | tuple[Blob, ...]:
+    ) -> Blob | tuple[Blob, ...] | None:
         """Add an operator.
 
         Args:
@@ -208,7 +209,7 @@ class Net:
             args: its arguments; those that are None are omitted.
 
         Returns:
-            The output if ``outputs`` is one name or None, otherwise a tuple of outputs.
+            The output; None or a tuple if the operator has none or several.
 
         Raises:
             BuildError: the value of an argument has a type that arguments cannot hold.
@@ -225,7 +226,9 @@ class Net:
             device_option=self.device if device_option is None else device_option,
         )
         self._append(operator)
-        return written[0] if outputs is None or isinstance(outputs, str) else written
+        if not written:
+            return None
+        return written[0] if len(written) == 1 else written
 
     def extend(self, operators: Iterable[OperatorDef]) -> None:
         """Append copies of operators, such as those of another net; their blobs have full names."""
@@ -235,14 +238,43 @@ class Net:
             self._append(copy)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Return a function that adds an operator: ``net.FC(...)`` is ``net.op("FC", ...)``."""
-        if not name[:1].isupper():
+        """Return a function that adds an operator: ``net.FC(...)`` is ``net.op("FC", ...)``.
+
+        Raises AttributeError for a type that Caffe2 does not have, with the types whose names are close;
+        :meth:`op` adds operators of any type.
+        """
+        if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name not in operator_types() and name.partition("_ENGINE_")[0] not in operator_types():
+            nearby = ",".join(nearby_operator_types(name))
+            raise AttributeError(
+                f"Method {name} is not a registered operator. Did you mean: [{nearby}]? "
+                f"net.op({name!r}, ...) adds an operator of any type"
+            )
 
         def add(inputs: Names = (), outputs: Any = None, **options: Any) -> Any:
             return self.op(name, inputs, outputs, **options)
 
         return add
+
+    # Caffe2's names
+
+    def Proto(self) -> NetDef:  # noqa: N802 - Caffe2's name
+        """The net under construction, :attr:`proto`."""
+        return self._proto
+
+    def Name(self) -> str:  # noqa: N802 - Caffe2's name
+        """The net's name."""
+        return self.name
+
+    def AddExternalInput(self, *names: str) -> Any:  # noqa: N802 - Caffe2's name
+        """Declare external inputs; return the blob, or a list of several."""
+        blobs = list(self.add_external_input(*names))
+        return blobs[0] if len(blobs) == 1 else blobs
+
+    def AddExternalOutput(self, *names: str) -> None:  # noqa: N802 - Caffe2's name
+        """Declare external outputs."""
+        self.add_external_output(*names)
 
     def _outputs(self, kind: str, outputs: str | Iterable[str] | int | None) -> tuple[Blob, ...]:
         if outputs is None:

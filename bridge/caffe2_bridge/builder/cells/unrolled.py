@@ -40,7 +40,8 @@ class UnrolledCell(WrappedCell):
         states = self.starting_states(net, initial_states)
         prepared, unrolled = self.prepare_input(net, inputs)
         lengths = None if seq_lengths is None else net.blob(seq_lengths)
-        rows = net.op("Split", prepared, [prepared + f"_timestep_{t}" for t in range(self.steps)], axis=0)
+        rows = [prepared + f"_timestep_{t}" for t in range(self.steps)]
+        net.op("Split", prepared, rows, axis=0)
         if initial_states is None:
             states = tuple(_expand_state(net, state, rows[0]) for state in states)
         all_states: list[tuple[Blob, ...]] = []

@@ -51,15 +51,35 @@ def test_outputs_are_named_as_asked() -> None:
     assert net.Relu("x") == "n/Relu_2"
     assert net.TopK("x", 2, k=1) == ("n/TopK:0", "n/TopK:1")
     assert net.TopK("x", 2, k=1) == ("n/TopK_2:0", "n/TopK_2:1")
-    assert net.Split("x", ["a"]) == ("a",)
-    assert net.op("ZeroGradient", "x", ()) == ()
-    assert [len(op.output) for op in net.proto.op] == [1, 1, 2, 2, 1, 0]
+    assert net.Split("x", ["a"]) == "a"  # one output, as in Caffe2
+    assert net.Split("x", 1) == "n/Split:0"
+    assert net.op("ZeroGradient", "x", ()) is None
+    assert [len(op.output) for op in net.proto.op] == [1, 1, 2, 2, 1, 1, 0]
 
 
-def test_only_a_name_in_upper_case_is_an_operator() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'rely'"):
-        Net("n").rely("x")
-    assert not hasattr(Net("n"), "__array__")
+def test_operator_types_that_caffe2_does_not_have() -> None:
+    net = Net("n")
+    with pytest.raises(
+        AttributeError, match=r"Sofmax is not a registered operator\. Did you mean: \[Softmax,HSoftmax\]"
+    ):
+        net.Sofmax("x", "y")
+    with pytest.raises(AttributeError, match=r"Did you mean: \[\]\? net\.op\('MyOwnOperator', \.\.\.\)"):
+        net.MyOwnOperator  # noqa: B018 - the access is what is tested
+    assert net.op("MyOwnOperator", "x") == "n/MyOwnOperator"
+    assert not hasattr(net, "softmax")
+    assert not hasattr(net, "__array__")
+    assert net.Conv_ENGINE_NNPACK(["x", "w"], "c") == "c"
+
+
+def test_names_of_caffe2s_nets() -> None:
+    net = Net("n")
+    assert net.Name() == "n"
+    assert net.AddExternalInput("x") == "x"
+    assert net.AddExternalInput("y", "z") == ["y", "z"]
+    net.AddExternalOutput(net.Relu("x", ["r"]))
+    assert net.Proto() is net.proto
+    assert list(net.Proto().external_input) == ["x", "y", "z"]
+    assert list(net.Proto().external_output) == ["r"]
 
 
 def test_engine_name_and_device() -> None:
