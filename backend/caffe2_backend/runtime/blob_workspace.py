@@ -105,11 +105,13 @@ class Workspace:
         """Copy a blob: an array (of bytes objects for strings), an Int8Tensor, or the bytes of a text.
 
         With ``on_device`` a tensor on a device is returned as it is, without a copy. Raises NoBlobError if the blob
-        does not exist, RunError if it is not a tensor.
+        does not exist or has no value, RunError if it is not a tensor.
         """
         with self._store.lock:
             value = value_of(name, self._store.blobs)
         if value is None:
+            if name in self._store.created:
+                raise NoBlobError(f"blob {name!r} does not have a value yet")
             raise NoBlobError(f"the workspace has no blob {name!r}")
         if isinstance(value, Opaque):
             raise RunError(f"blob {name!r} is not a tensor: it is an object of {value.maker.type}")
@@ -122,13 +124,18 @@ class Workspace:
         return string_bytes(value) if value.dtype == object else value.copy()
 
     def has_blob(self, name: str) -> bool:
-        """Whether a blob exists."""
-        return name in self._store.blobs
+        """Whether a blob exists, with or without a value."""
+        return name in self._store.blobs or name in self._store.created
+
+    def create_blob(self, name: str) -> None:
+        """Create a blob without a value; one that exists keeps its value."""
+        with self._store.lock:
+            self._store.created.add(name)
 
     def blobs(self) -> list[str]:
         """The names of all blobs, sorted."""
         with self._store.lock:
-            return sorted(self._store.blobs)
+            return sorted(self._store.created.union(self._store.blobs))
 
     def remove_blob(self, name: str) -> bool:
         """Remove a blob; return whether it existed."""
@@ -206,6 +213,19 @@ class Workspace:
         """The names of the nets that were created."""
         with self._lock:
             return list(self._nets)
+
+    def net(self, name: str) -> NetDef:
+        """The net that was created under a name; it must not be changed. Raises RunError if it does not exist."""
+        with self._lock:
+            prepared = self._nets.get(name)
+        if prepared is None:
+            raise RunError(f"net {name!r} does not exist: create it first")
+        return prepared.net
+
+    def remove_net(self, name: str) -> bool:
+        """Remove a net that was created; return whether it existed."""
+        with self._lock:
+            return self._nets.pop(name, None) is not None
 
     def conversions(self) -> int:
         """How many conversions of nets there were: a run on inputs of a kind seen before adds none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from caffe2_backend.runtime.cuda_driver import count_devices
 from caffe2_backend.runtime.device_names import CPU, device_index, device_kind, device_name
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
@@ -65,24 +66,19 @@ def real_device(device: str, options: SessionOptions) -> str:
 
 def missing_cuda() -> str:
     """Why onnxruntime cannot use any CUDA device; empty if it can. Raises RunError as :func:`onnxruntime`."""
-    if "CUDAExecutionProvider" not in onnxruntime().get_available_providers():
+    if not has_cuda():
         return "this onnxruntime has no CUDA (install caffe2-bridge[gpu] instead of caffe2-bridge[cpu])"
     return "" if cuda_devices() else "no CUDA device is available"
 
 
+def has_cuda() -> bool:
+    """Whether this onnxruntime was built for CUDA."""
+    return "CUDAExecutionProvider" in onnxruntime().get_available_providers()
+
+
 def cuda_devices() -> int:
     """The number of CUDA devices that onnxruntime can use: 0 without CUDA support or without a driver."""
-    import ctypes
-
-    if "CUDAExecutionProvider" not in onnxruntime().get_available_providers():
-        return 0
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int()
-    found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    return count.value if found else 0
+    return count_devices() if has_cuda() else 0
 
 
 # Values

@@ -23,12 +23,14 @@ class BlobStore:
     Attributes:
         blobs: values by name, some of them deferred.
         constants: blobs that init nets made: nets take them as constants while they do not change.
+        created: names of blobs that exist even without a value.
         lock: held while blobs are read or written.
     """
 
     def __init__(self, seed: int | None) -> None:
         self.blobs: dict[str, Value | DeferredBlob] = {}
         self.constants: dict[str, Value] = {}
+        self.created: set[str] = set()
         self.lock = threading.RLock()
         self._random = np.random.default_rng(seed)
 
@@ -49,14 +51,18 @@ class BlobStore:
     def remove(self, name: str) -> bool:
         """Remove a blob; return whether it existed."""
         with self.lock:
+            existed = name in self.created or name in self.blobs
+            self.created.discard(name)
             self.constants.pop(name, None)
-            return self.blobs.pop(name, None) is not None
+            self.blobs.pop(name, None)
+            return existed
 
     def clear(self) -> None:
         """Remove all blobs."""
         with self.lock:
             self.blobs.clear()
             self.constants.clear()
+            self.created.clear()
 
 
 @dataclass

@@ -51,9 +51,10 @@ class Session:
             options = dataclasses.replace(options, threads=threads, verbose=verbose)
         self.device = device_name(device)
         self._real = real_device(self.device, options)
+        providers = execution_providers(self._real, options)
         try:
             self._session = library.InferenceSession(
-                model, library_options(options), providers=execution_providers(self._real, options),
+                model, library_options(options), providers=providers,
                 disabled_optimizers=list(options.disabled_optimizers) or None,
             )  # fmt: skip
         except failures() as error:

@@ -3,10 +3,10 @@
 The exceptions::
 
     BridgeError
-    ├── NetFormatError    a file or protobuf is not what it should be
-    ├── ConversionError   a net cannot be converted; holds every diagnostic
+    ├── NetFormatError    a file or protobuf is not what it should be; also a RuntimeError
+    ├── ConversionError   a net cannot be converted; holds every diagnostic; also a RuntimeError
     ├── OptionError       an option has a value that does not exist
-    ├── RunError          a net cannot be run
+    ├── RunError          a net cannot be run; also a RuntimeError
     └── BuildError        a net cannot be built as asked
 
 They say that the model, the file or the call is at fault. A fault of this project's own code is an ordinary exception

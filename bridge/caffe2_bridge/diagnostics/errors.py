@@ -9,10 +9,14 @@ from caffe2_bridge.diagnostics.diagnostic import Diagnostic
 
 
 class BridgeError(Exception):
-    """Base of all errors that say that a model, a file or a call is at fault."""
+    """Base of all errors that say that a model, a file or a call is at fault.
+
+    Those that Caffe2 itself would raise while it reads or runs a net are also a RuntimeError, its exception for all of
+    them, so that ``except RuntimeError`` of a program written for Caffe2 catches them.
+    """
 
 
-class NetFormatError(BridgeError):
+class NetFormatError(BridgeError, RuntimeError):
     """A file or protobuf is not what it should be. ``source`` names it."""
 
     def __init__(self, reason: str, source: str = "") -> None:
@@ -21,7 +25,7 @@ class NetFormatError(BridgeError):
         self.source = source
 
 
-class ConversionError(BridgeError):
+class ConversionError(BridgeError, RuntimeError):
     """A net cannot be converted.
 
     Attributes:
@@ -43,7 +47,7 @@ class OptionError(BridgeError):
     """An option has a value that does not exist, or names a blob that does not."""
 
 
-class RunError(BridgeError):
+class RunError(BridgeError, RuntimeError):
     """A net cannot be run, or failed while it ran."""
 
 

@@ -42,12 +42,12 @@ def tensor_records(parameter: Parameter) -> Iterator[Record]:
             segment=TensorProto.Segment(begin=begin, end=begin + part.size),
         ).SerializeToString()  # fmt: skip
         head = BlobProto(name=name, type="Tensor").SerializeToString()
-        blob = head + wire_write.encode_len(BlobProto.TENSOR_FIELD_NUMBER, tensor, _data(part))
+        blob = head + wire_write.encode_len(BlobProto.TENSOR_FIELD_NUMBER, tensor, encode_values(part))
         yield f"{name}{SEPARATOR}{index}", blob
 
 
-def _data(values: Array) -> bytes:
-    """Encode the data field of a TensorProto."""
+def encode_values(values: Array) -> bytes:
+    """Encode the data field of a TensorProto: a flat array in the field of its type."""
     kind = values.dtype.kind
     if kind == "O":
         return b"".join(wire_write.encode_len(TensorProto.STRING_DATA_FIELD_NUMBER, bytes(text)) for text in values)

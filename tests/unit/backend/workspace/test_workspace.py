@@ -32,7 +32,7 @@ def test_feed_run_fetch() -> None:
     assert [blob.tolist() for blob in workspace.FetchBlobs(["x", "y"])] == [[-1, 1], [0, 1]]  # type: ignore[union-attr] # arrays
     assert workspace.HasBlob("y")
     assert workspace.ResetBlob("y")
-    assert not workspace.HasBlob("y")
+    assert workspace.HasBlob("y")  # without a value, as in Caffe2
     assert workspace.Nets() == ["n"]
 
 

@@ -1,0 +1,105 @@
+"""Infer the shapes and element types of blobs without running nets."""
+# ruff: noqa: N802 - Caffe2's names
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_backend.runtime.blob_workspace import as_net
+from caffe2_backend.runtime.values import Int8Tensor
+from caffe2_backend.workspace.named_workspaces import current
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.netdef.parameters import NUMBERS
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
+from caffe2_frontend import ExportOptions, TensorInfo, analyze
+from caffe2_frontend.interop.types import CAFFE2_TO_ONNX
+
+Known = tuple[list[int], int]  # shape and Caffe2's data type
+
+_CAFFE2_TYPES: Final = {
+    onnx_type: caffe2_type for caffe2_type, onnx_type in CAFFE2_TO_ONNX.items() if caffe2_type != TensorProto.BYTE
+}
+
+
+def InferShapesAndTypes(
+    nets: Iterable[Any],
+    blob_dimensions: Mapping[Any, Sequence[int]] | None = None,
+    nets_proto: bool = False,
+    blob_types: Mapping[Any, int] | None = None,
+) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """Infer the shapes and types of the blobs that nets write.
+
+    Each operator is inferred from the shapes and types of its inputs, not from their values. Outputs that depend on
+    values, on an unknown blob or on an operator that cannot be converted are left out, as in Caffe2.
+
+    Args:
+        nets: the nets, in order.
+        blob_dimensions: the shapes of the inputs; None for those of all tensors in the current workspace.
+        nets_proto: ignored, as nets of every form are accepted.
+        blob_types: the types of the inputs, TensorProto.DataType; float32 for those not named.
+
+    Returns:
+        The shapes and the types (TensorProto.DataType) of all known blobs by name, inputs included.
+    """
+    del nets_proto
+    known = _given(blob_dimensions, blob_types or {}) if blob_dimensions is not None else _workspace_tensors()
+    for net in map(as_net, nets):
+        for op in net.op:
+            found = _infer(op, known)
+            for name in op.output:
+                known.pop(name, None)
+            known.update(found)
+    ordered = sorted(known.items())
+    return {name: shape for name, (shape, _) in ordered}, {name: dtype for name, (_, dtype) in ordered}
+
+
+def _given(dimensions: Mapping[Any, Sequence[int]], types: Mapping[Any, int]) -> dict[str, Known]:
+    by_name = {str(name): dtype for name, dtype in types.items()}
+    return {
+        str(name): ([int(dim) for dim in dims], by_name.get(str(name), TensorProto.FLOAT))
+        for name, dims in dimensions.items()
+    }
+
+
+def _workspace_tensors() -> dict[str, Known]:
+    known: dict[str, Known] = {}
+    for name in current().blobs():
+        try:
+            value = current().fetch(name, on_device=True)
+        except BridgeError:  # without a value, or not a tensor
+            continue
+        if isinstance(value, bytes):
+            continue
+        data = value.data if isinstance(value, Int8Tensor) else value
+        known[name] = (list(data.shape), NUMBERS[np.dtype(data.dtype)])
+    return known
+
+
+def _infer(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
+    """Infer the outputs of an operator from those of its inputs that are known; none if it cannot be converted."""
+    if any(name not in known for name in op.input):
+        return {}
+    described = {
+        name: TensorInfo(CAFFE2_TO_ONNX[known[name][1]], tuple(known[name][0])) for name in dict.fromkeys(op.input)
+    }
+    net = NetDef(name="net", op=[op], external_input=described, external_output=dict.fromkeys(op.output))
+    try:
+        state = analyze(net, options=ExportOptions(inputs=described))
+    except BridgeError:
+        return {}
+    if state.model is None:
+        return {}
+    values = dict(zip((blob for _, blob in state.outputs), state.graph.outputs, strict=False))
+    return {name: found for name, value in values.items() if (found := _static(value)) is not None}
+
+
+def _static(value: ir.Value) -> Known | None:
+    """The shape and type of a value; None unless both are known."""
+    dtype = _CAFFE2_TYPES.get(value.dtype) if value.dtype is not None else None
+    if dtype is None or value.shape is None or not all(isinstance(dim, int) for dim in value.shape):
+        return None
+    return [int(dim) for dim in value.shape.numpy()], dtype

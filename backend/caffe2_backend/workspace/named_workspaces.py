@@ -1,0 +1,100 @@
+"""Named workspaces, of which one is current for the whole process."""
+# ruff: noqa: N802 - Caffe2's names
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_bridge.diagnostics import RunError
+
+_DEFAULT: Final = "default"
+_DEFAULT_FOLDER: Final = "."
+_lock = threading.Lock()
+_workspaces: dict[str, Workspace] = {_DEFAULT: Workspace()}
+_folders: dict[str, str] = {}
+_current: list[str] = [_DEFAULT]
+_device: list[str | None] = [None]
+
+
+def current() -> Workspace:
+    """The current workspace, for everything that Caffe2's functions do not cover."""
+    return _workspaces[_current[0]]
+
+
+def CurrentWorkspace() -> str:
+    """The name of the current workspace."""
+    return _current[0]
+
+
+def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
+    """Make another workspace the current one. Raises RunError if it does not exist, unless ``create_if_missing``."""
+    with _lock:
+        if name not in _workspaces:
+            if not create_if_missing:
+                raise RunError(f"workspace {name!r} does not exist")
+            _workspaces[name] = Workspace(_device[0])
+        _current[0] = name
+
+
+def Workspaces() -> list[str]:
+    """The names of all workspaces."""
+    with _lock:
+        return list(_workspaces)
+
+
+def ResetWorkspace(root_folder: str | None = None) -> bool:
+    """Remove all blobs and nets of the current workspace.
+
+    Args:
+        root_folder: the new root folder, which is created if it is missing; None keeps the present one.
+    """
+    if root_folder is not None:
+        Path(root_folder).mkdir(parents=True, exist_ok=True)
+        _folders[CurrentWorkspace()] = root_folder
+    current().reset()
+    return True
+
+
+def SetDevice(device: str | None) -> None:
+    """Choose the device of all workspaces and predictors from now on. Caffe2 does not have this function.
+
+    ``cpu`` ignores device options; ``cuda:N`` runs nets without device options there, and others with this GPU in place
+    of those that they name. None follows the options of nets, or ignores them on a machine without a GPU: the default.
+    Raises RunError if the device is not available.
+    """
+    with _lock:
+        for workspace in _workspaces.values():
+            workspace.set_device(device)
+        _device[0] = device
+
+
+def chosen_device() -> str | None:
+    """The device that :func:`SetDevice` chose."""
+    return _device[0]
+
+
+def RootFolder() -> str:
+    """The root folder of the current workspace, ``.`` at first. Operators do not read it."""
+    return _folders.get(CurrentWorkspace(), _DEFAULT_FOLDER)
+
+
+@contextmanager
+def WorkspaceGuard(workspace_name: str) -> Iterator[None]:
+    """Make another workspace the current one within a block."""
+    before = CurrentWorkspace()
+    SwitchWorkspace(workspace_name, create_if_missing=True)
+    try:
+        yield
+    finally:
+        SwitchWorkspace(before)
+
+
+def GlobalInit(args: Sequence[str] = ()) -> bool:
+    """Do nothing: the arguments configure Caffe2's own logging and threads."""
+    del args
+    return True
