@@ -61,7 +61,8 @@ class UnrolledCell(WrappedCell):
 
     def _joined(self, net: Net, blobs: Sequence[Blob]) -> Blob:
         name = blobs[0].removeprefix(net.blob("timestep_0/"))
-        return net.op("Concat", blobs, (f"{name}_concat", f"{name}_concat_info"), axis=0)[0]
+        output: Blob = net.op("Concat", blobs, (f"{name}_concat", f"{name}_concat_info"), axis=0)[0]
+        return output
 
 
 def _expand_state(net: Net, state: Blob, row: Blob) -> Blob:
