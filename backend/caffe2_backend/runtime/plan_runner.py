@@ -17,7 +17,7 @@ Substeps that Caffe2 runs concurrently run in order here, so those that wait for
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -100,7 +100,7 @@ class _Runner:
                 for part in parts:
                     part()
 
-    def _parts(self, step: ExecutionStep) -> list[Callable[[], None]]:
+    def _parts(self, step: ExecutionStep) -> Sequence[Callable[[], None]]:
         if step.network:
             return [partial(self._net, name) for name in step.network]
         instances = max(step.num_concurrent_instances, 1)
@@ -110,7 +110,7 @@ class _Runner:
         self._create([name])
         self._workspace.run_net(name)
 
-    def _until(self, stop: str, parts: list[Callable[[], None]]) -> None:
+    def _until(self, stop: str, parts: Sequence[Callable[[], None]]) -> None:
         while parts:
             for part in parts:
                 part()
