@@ -17,7 +17,7 @@ from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge import Model, load
 from caffe2_bridge.devices import Device
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_HIP, PROTO_IDEEP, PROTO_MKLDNN, DeviceOption
+from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_HIP, PROTO_IDEEP, PROTO_MKLDNN, DeviceOption, NetDef
 from caffe2_frontend import check, to_onnx
 
 MODEL = CAFFE2_MODELS / "gpu_cnn"
@@ -200,3 +200,37 @@ def test_old_text_nets_name_their_gpu_otherwise(tmp_path: Path) -> None:
         predictor = Predictor(path)
 
     assert predictor.run({"x": np.array([-1, 2], np.float32)})["y"].tolist() == [0, 2]
+
+
+def data_parallel(gpus: int) -> NetDef:
+    """What data_parallel_model makes of a layer: a blob for each GPU, combined in place."""
+    blobs = " ".join(f"gpu_{n}/y" for n in range(gpus))
+    layers = [op("Relu", "x", f"gpu_{n}/y", Device("cuda", n)) for n in range(gpus)]
+    return net(*layers, op("NCCLAllreduce", blobs, blobs, Device("cuda", 0)), outputs=blobs)
+
+
+@pytest.mark.filterwarnings("ignore:the model asks for GPUs")
+@pytest.mark.parametrize("kind", ["NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce"])
+def test_a_collective_of_one_gpu_does_nothing(kind: str) -> None:
+    predict = data_parallel(1)
+    predict.op[1].type = kind
+
+    found = Predictor(Model(predict)).run({"x": np.array([-1, 2], np.float32)})
+
+    assert found["gpu_0/y"].tolist() == [0, 2]
+
+
+def test_a_collective_of_several_gpus_is_refused() -> None:
+    (error,) = check(data_parallel(2), inputs={"x": ("float32", [2])}).findings
+
+    assert error.reason == "the operator communicates between 2 GPUs"
+    assert error.hint == "convert the net of one GPU"
+
+
+@pytest.mark.oracle
+def test_real_caffe2_runs_a_collective_of_one_gpu() -> None:
+    report = validate(
+        Model(data_parallel(1)), {"x": np.array([-1, 2], np.float32)}, ["caffe2", "onnxruntime-cpu", "workspace"]
+    )
+
+    assert report.verdict == "agree", report.failures

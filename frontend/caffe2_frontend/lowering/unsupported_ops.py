@@ -35,8 +35,8 @@ _TYPES: Final[Mapping[str, str]] = {
     _ATOMIC: "AtomicFetchAdd AtomicFetchAdd64 CreateAtomicBool ConditionalSetAtomicBool CheckAtomicBool",
     _COUNTER: "CreateCounter ResetCounter CountDown CountUp CheckCounterDone RetrieveCount",
     _NETWORK: "Allgather Allreduce Barrier Broadcast CreateCommonWorld CloneCommonWorld DestroyCommonWorld Reduce "
-    "ReduceScatter SendTensor ReceiveTensor FileStoreHandlerCreate StoreAdd StoreGet StoreSet StoreWait NCCLAllGather "
-    "NCCLAllreduce NCCLBroadcast NCCLReduce NCCLReduceScatter RedisStoreHandlerCreate",
+    "ReduceScatter SendTensor ReceiveTensor FileStoreHandlerCreate StoreAdd StoreGet StoreSet StoreWait "
+    "NCCLReduceScatter RedisStoreHandlerCreate",
     _STATISTICS: "StatRegistryCreate StatRegistryExport StatRegistryUpdate AveragePut IncrementPut StdDevPut",
     _CLOCK: "TimerBegin TimerEnd TimerGet TimerGetAndEnd WallClockTime GetGPUMemoryUsage",
     _STATE: "Accumulate ReservoirSampling LastNWindowCollector FeedBlob Free GetAllBlobNames HasScope "

@@ -22,6 +22,7 @@ LENGTHS = struct.Struct(">QQ")
 MIB = 1 << 20
 GPU_ENGINES = ("CUDNN", "MIOPEN")
 # Copies between devices, which a CPU does not have.
+COLLECTIVES = ("NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce")  # of one GPU they do nothing
 COPIES = ("CopyCPUToGPU", "CopyGPUToCPU", "CopyFromCPUInput", "EnsureCPUOutput")
 
 # A value is an array, or for an Int8 tensor (array, scale, zero point).
@@ -171,8 +172,11 @@ class Server:
         return net
 
     def clear(self, net: Any) -> None:
-        """Take the devices off a net."""
+        """Take the devices off a net, and what only devices have."""
         net.ClearField("device_option")
+        for index in reversed(range(len(net.op))):
+            if net.op[index].type in COLLECTIVES and len(net.op[index].input) == 1:
+                del net.op[index]
         for op in net.op:
             op.ClearField("device_option")
             if op.engine in GPU_ENGINES:

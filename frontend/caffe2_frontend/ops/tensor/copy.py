@@ -40,6 +40,19 @@ def barrier(op: Op) -> tuple[Value, ...]:
     return op.inputs[: op.output_count]
 
 
+@family.converts("NCCLAllGather", "NCCLAllreduce", "NCCLBroadcast", "NCCLReduce")
+def collective(op: Op) -> Value:
+    """NCCLAllGather | NCCLAllreduce | NCCLBroadcast | NCCLReduce(X; root) -> X.
+
+    Of one GPU: Caffe2 then returns without any communication, and leaves the blob, which it holds in place, as it is.
+    """
+    op.args.ignore("root")
+    count = len(op.view.inputs)
+    if count != 1:
+        op.unsupported(f"the operator communicates between {count} GPUs", "convert the net of one GPU")
+    return op.input(0)
+
+
 @family.converts("UnsafeCoalesce")
 def coalesce(op: Op) -> tuple[Value, ...]:
     """UnsafeCoalesce(X0, X1, ...) -> X0, X1, ..., shared.
