@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from caffe2_backend.validation.forms import Forms
-from caffe2_backend.validation.inputs.size_search import Trial, find_sizes
+from caffe2_backend.validation.inputs.implied_sizes import implied_sizes
+from caffe2_backend.validation.inputs.size_search import IMAGES, Trial, find_sizes
 from caffe2_backend.validation.inputs.specs import Case, given_case, make_cases
 from caffe2_backend.validation.inputs.synthesize import StuckError
 from caffe2_backend.validation.inputs.synthesized_cases import synthesize_cases
 from caffe2_backend.validation.inputs.weights import CONVOLUTIONS, LAYERS, PER_CHANNEL, is_weight
 from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
-from caffe2_bridge.diagnostics import ConversionError, RunError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_frontend import check
@@ -129,8 +130,9 @@ def _searched(
             return _synthesized(forms, net, {}, options)
         except StuckError:
             pass
+    images = _implied_images(forms)
     for size in options.sizes[:2]:
-        found = find_sizes(forms.graph, net, trial, seed=options.seed, size=size)
+        found = find_sizes(forms.graph, net, trial, seed=options.seed, size=size, images=images)
         if found.fixed is not None:
             made = make_cases(forms.graph, net, seed=options.seed, sizes=options.sizes, fixed=found.fixed)
             reasons = {case.name: trial.run(case)[1] for case in made}
@@ -140,6 +142,14 @@ def _searched(
             return Generated(forms, [case for case in made if not reasons[case.name]], notes=tuple(notes))
     note = f"no sizes of the inputs were found with which the model runs: {found.reason}"
     return Generated(forms, cases, notes=(note,))
+
+
+def _implied_images(forms: Forms) -> Sequence[tuple[int, int]]:
+    """Sizes of images that the model implies, of an ONNX model by its import; none if it cannot be imported."""
+    try:
+        return implied_sizes(forms.net, IMAGES).images
+    except BridgeError:
+        return ()
 
 
 def _synthesized(forms: Forms, net: Model, given: Mapping[str, Any], options: ValidationOptions) -> Generated:

@@ -230,7 +230,7 @@ _SHAPES: Final[Mapping[str, Callable[[SideInference, OpView, Dims], Dims | None]
     **dict.fromkeys(("Reshape", "Int8Reshape"), SideInference._reshape),  # noqa: SLF001 - the same
     **dict.fromkeys(("Flatten", "Int8Flatten"), SideInference._flatten),  # noqa: SLF001 - the same
     **dict.fromkeys(_RESIZES, SideInference._resize),  # noqa: SLF001 - the same
-    "MatMul": SideInference._matmul,  # noqa: SLF001 - the same
+    **dict.fromkeys(("MatMul", "BatchMatMul"), SideInference._matmul),  # noqa: SLF001 - the same
     "Transpose": SideInference._transpose,  # noqa: SLF001 - the same
     "FlattenToVec": lambda _inference, _op, x: (_product(x),),
     "NCHW2NHWC": lambda _inference, _op, x: (x[0], *x[2:], x[1]),

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import prod
 from typing import Final
 
@@ -135,11 +136,19 @@ class _Search:
         return self.left <= 0 or time.monotonic() > self.until
 
 
-def find_sizes(model: onnx.ModelProto, net: Model | None, trial: Trial, *, seed: int, size: Size) -> FoundSizes:
+def find_sizes(
+    model: onnx.ModelProto,
+    net: Model | None,
+    trial: Trial,
+    *,
+    seed: int,
+    size: Size,
+    images: Sequence[tuple[int, int]] = (),
+) -> FoundSizes:
     """Find sizes of open dims with which the model runs.
 
-    First the free choice; then heights and widths of images, all equal; then each dim alone, with the numbers that
-    occur in the shapes of the model's weights and in its shape constants.
+    First the free choice; then the images that the model implies, and other heights and widths of images, all equal;
+    then each dim alone, with the numbers that occur in the shapes of the model's weights and in its shape constants.
 
     Args:
         model: the ONNX model, or the export of ``net``.
@@ -147,16 +156,18 @@ def find_sizes(model: onnx.ModelProto, net: Model | None, trial: Trial, *, seed:
         trial: the same model, ready to run.
         seed: of the values.
         size: of the case.
+        images: heights and widths that the model implies.
     """
     search = _Search(model, net, trial, seed, size, until=time.monotonic() + _SECONDS)
     if search.works({}):
         return FoundSizes({})
     layout = Layout(model, net, {})
     sides, symbols, numbers = layout.image_symbols(), layout.symbols(), _numbers(model)
+    implied = [layout.image_sides(*image) for image in images]
     improved = True
     while improved and not search.over():
         improved = False
-        for change in _changes(sides, symbols, numbers):
+        for change in chain(implied, _changes(sides, symbols, numbers)):
             result = search.works(change)
             if result:
                 return FoundSizes(search.fixed)

@@ -107,6 +107,17 @@ class Layout:
         dims = (dim for value in images for dim in self._dims.of(value.name)[1:])
         return [dim for dim in dict.fromkeys(dims) if isinstance(dim, str) and not self._dims.is_batch(dim)]
 
+    def image_sides(self, height: int, width: int) -> dict[str, int]:
+        """Sizes of the open heights and widths, by symbol; the channels are taken to come first."""
+        sides: dict[str, int] = {}
+        for value in self.inputs:
+            dims = self._dims.of(value.name) if _has_rank(value) else []
+            if len(dims) == 4:
+                sides |= {
+                    dim: size for dim, size in zip(dims[2:], (height, width), strict=True) if isinstance(dim, str)
+                }
+        return sides
+
     def _shape(self, value: onnx.ValueInfoProto, size: Size) -> tuple[int, ...]:
         if not _has_rank(value):
             raise RunError(f"input {value.name!r} has unknown rank: give inputs, or describe it (--input)")

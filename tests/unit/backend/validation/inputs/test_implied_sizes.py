@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import onnx
 import pytest
 from support.cells import fills
 from support.nets import op
@@ -187,3 +188,20 @@ def test_parts_of_a_concatenation_share_the_columns_of_its_reader() -> None:
     given = model(ops, "x h", {"w": (7, 13), "b": (7,)})
     assert [shapes(given, name)[1] for name in ("x", "h")] == [(3, 6), (3, 7)]
     assert validate(given, runtimes=SIDES).agrees
+
+
+def test_an_onnx_model_fixes_the_image() -> None:
+    graph = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 20]>
+        g (float[N, 3, H, W] x) => (float[N, 2] y) {
+          c = Conv <kernel_shape = [5, 5]> (x, w)
+          p = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (c)
+          f = Flatten <axis = 1> (p)
+          y = Gemm <transB = 1> (f, m)
+        }""")
+    random = np.random.default_rng(0)
+    for name, shape in {"w": (4, 3, 5, 5), "m": (2, 4 * 10 * 22)}.items():
+        values = random.standard_normal(shape).astype(np.float32)
+        graph.graph.initializer.append(onnx.numpy_helper.from_array(values, name))
+    found = generate(Forms(graph), options=ValidationOptions())
+    assert [case.inputs["x"].shape for case in found.cases] == [(1, 3, 24, 48), (3, 3, 24, 48), (2, 3, 24, 48)]
+    assert found.notes == ("the model fixes sizes: H=24, W=48",)
