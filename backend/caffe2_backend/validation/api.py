@@ -153,7 +153,7 @@ def _read(model: ModelLike, options: ValidationOptions) -> tuple[AnyModel, list[
     found = with_outputs(read_model(model), options.outputs)
     if not isinstance(found, Model):
         return found, []
-    found, notes = find_weights(found)
+    found, notes = find_weights(found, required=not options.random_weights)
     found, drawn = draw_fills(found)
     if drawn:
         listed = ", ".join(map(repr, drawn[:_LISTED])) + (", ..." if len(drawn) > _LISTED else "")

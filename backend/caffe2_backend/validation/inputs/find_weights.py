@@ -16,13 +16,17 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
-def find_weights(model: Model) -> tuple[Model, list[str]]:
+def find_weights(model: Model, *, required: bool = True) -> tuple[Model, list[str]]:
     """The model with an init net from its folder, if it has none, lacks weights, and one file has all of them.
+
+    Args:
+        model: the net.
+        required: whether an ambiguous choice is an error; else no file is used, and a note names them.
 
     Returns:
         The model, unchanged where no file has the weights; and a note that names the file.
 
-    Raises RunError if several files have them.
+    Raises RunError if several files have them and the choice is ``required``.
     """
     missing = missing_weights(model)
     if not missing or not model.source or model.init.parameters or model.init.rest:
@@ -33,7 +37,10 @@ def find_weights(model: Model) -> tuple[Model, list[str]]:
         return model, []
     if len(found) > 1:
         names = ", ".join(file.name for file, _ in found)
-        raise RunError(f"several files have the weights of {path.name}: {names}; name one with --init")
+        reason = f"several files have the weights of {path.name}: {names}; name one with --init"
+        if required:
+            raise RunError(reason)
+        return model, [reason]
     ((file, init),) = found
     whole = Model.of(model.predict_net, _needed(init, model.predict_net), model.source)
     return whole, [f"weights are read from {file.name}, which lies in the folder of {path.name}"]

@@ -45,6 +45,9 @@ def test_several_candidates_are_named(folder: Path) -> None:
     write(folder / "second.pb", *fills(WEIGHTS).op)
     with pytest.raises(RunError, match=r"parameters.pb, second.pb; name one with --init"):
         validate(folder / "layer.pb", runtimes=SIDES)
+    report = validate(folder / "layer.pb", runtimes=SIDES, random_weights=True)
+    assert report.random_weights == ("w", "b")
+    assert any("name one with --init" in note for note in report.notes)
 
 
 def test_a_net_with_an_init_net_keeps_it(folder: Path) -> None:
