@@ -8,8 +8,9 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from support.validation.faults import with_weight
 
 from caffe2_backend.picture import sketch_model
 from caffe2_backend.validation import ValidationReport, validate
+from caffe2_backend.validation.batch.pages.summary import index_page
+from caffe2_backend.validation.batch.result import ModelResult
 from caffe2_backend.validation.render.page import page, write_page
 from caffe2_backend.validation.render.picture import colouring, error_picture
 from caffe2_bridge import Model, load
@@ -126,7 +129,7 @@ class Browser:
         self.js("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
         self.js(
             "new Promise(done => { const wait = () =>"
-            " document.querySelector('#verdict') ? done() : setTimeout(wait, 20); wait(); })"
+            " document.querySelector('#verdict, #models') ? done() : setTimeout(wait, 20); wait(); })"
         )
 
     def picture(self) -> bytes:
@@ -214,6 +217,43 @@ def test_the_page_opens_at_the_operator_that_is_named(
     assert "first to disagree" in browser.js("document.querySelector('.marked').textContent")
     browser.js("document.querySelector('.to-picture').click()")
     assert browser.js("Math.abs(document.querySelector('.picture').getBoundingClientRect().top) < 900")
+
+
+def batch_summary() -> dict[str, Any]:
+    scope = "zoo/" + "a_long_folder_without_spaces/" * 5
+    verdicts = ("agree", "disagree", "not covered", "could not run", "crashed", "agree")
+    models = [
+        ModelResult(
+            f"{scope}{i}", verdict, "reason " * 30 + "w" * 90, worst=10.0**-i, operators=i,
+            body_operators=10 - i, cases=1, page=f"pages/{i} #.html", onnx="onnx/m.onnx",
+        )
+        for i, verdict in enumerate(verdicts)
+    ]  # fmt: skip
+    return {
+        "models": [asdict(model) for model in models], "counts": Counter(verdicts), "command": "c " + "x" * 300,
+        "runtimes": [], "tolerances": {}, "versions": {}, "skipped": [{"path": f"{scope}x.jpg", "reason": "a picture"}],
+    }  # fmt: skip
+
+
+def test_the_index_of_a_batch(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(index_page(batch_summary()), encoding="utf-8")
+    browser.open(tmp_path / "index.html", 1280, dark=False)
+    for kept in ("document.documentElement", "document.querySelector('.scroll')"):
+        assert browser.js(f"{kept}.scrollWidth <= {kept}.clientWidth")
+    rows = "[...document.querySelectorAll('#models tbody tr')].filter(row => !row.hidden)"
+    assert browser.js(f"{rows}.length") == 6
+    assert browser.js(f"{rows}[0].cells[1].textContent") == "crashed"  # the worst first
+    browser.js("document.querySelectorAll('#models th button')[2].click()")
+    assert browser.js(f"{rows}.map(row => row.cells[2].textContent)") == [f"1.0e-0{i}" for i in (5, 4, 3, 2, 1)] + [
+        "1.0e+00"
+    ]
+    browser.js("document.querySelector('[data-show=could-not-run]').click()")
+    assert browser.js(f"{rows}.map(row => row.cells[1].textContent)") == ["could not run"]
+    assert browser.js(f"{rows}[0].querySelector('a').getAttribute('href')") == "pages/3%20%23.html"
+    browser.js("document.querySelector('#skipped summary').click()")
+    assert browser.js("document.documentElement.scrollWidth") <= 1280
+    browser.open(tmp_path / "index.html", 380, dark=True)
+    assert browser.js("document.documentElement.scrollWidth") <= 380
 
 
 def test_the_page_has_what_is_needed_to_repeat_it(report: ValidationReport) -> None:

@@ -41,9 +41,9 @@ class Outcome:
 
 
 def run_task(task: ModelTask, common: ValidationOptions, onnx_file: Path | None = None) -> Outcome:
-    """Read a model, write its export to ``onnx_file``, and validate it. What goes wrong with it is in the record.
+    """Read a model, write its export to ``onnx_file`` if that is given, and validate it.
 
-    Raises OSError if ``onnx_file`` cannot be written.
+    Errors are not raised: the record has them, as the verdict and the reason.
     """
     start = time.perf_counter()
     outcome = Outcome()
