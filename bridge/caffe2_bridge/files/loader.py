@@ -16,12 +16,13 @@ from caffe2_bridge.files.blob_records import Blob
 from caffe2_bridge.files.database_loads import read_loads
 from caffe2_bridge.files.detect import Format, detect
 from caffe2_bridge.files.plan_files import read_plan
-from caffe2_bridge.files.predictor_db import read_predictor
+from caffe2_bridge.files.predictor_db import read_meta, read_predictor
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
+from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
 from caffe2_bridge.wire import read as wire
 
 
@@ -99,6 +100,17 @@ def _database(path: Path) -> Mapping[str, Blob]:
         raise NetFormatError(f"the file must be a database, but this is {found}", str(path))
     with _naming(path):
         return _DATABASES[found](path)
+
+
+def load_meta(path: str | os.PathLike[str]) -> MetaNetDef:
+    """Load the nets in a predictor database, unchanged, and the roles of their blobs.
+
+    Raises NetFormatError if the path is not a predictor database.
+    """
+    where = Path(path)
+    stored = _database(where)
+    with _naming(where):
+        return read_meta(stored)
 
 
 def load_plan(path: str | os.PathLike[str]) -> PlanDef:

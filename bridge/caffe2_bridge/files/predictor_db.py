@@ -31,17 +31,10 @@ PREDICT_INIT_NET: Final = "PREDICT_INIT_NET_TYPE"
 PREDICT_NET: Final = "PREDICT_NET_TYPE"
 
 
-def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | None = None) -> Model:
-    """Read the model in a predictor database.
+def read_meta(stored: Mapping[str, Blob]) -> MetaNetDef:
+    """Read the nets in a predictor database, and the roles of their blobs.
 
-    Args:
-        stored: the blobs of the database, by name.
-        source: the path of the database.
-        predictor: the name of the predictor, if there are several; the empty string for the one without a name.
-
-    Raises:
-        NetFormatError: (without a source) the database lacks the predictor, or has several and none is named, or is
-            damaged.
+    Raises NetFormatError, without a source, if the database lacks them or is damaged.
     """
     if META_NET_DEF not in stored:
         names = ", ".join(list(stored)[:5]) or "none"
@@ -57,6 +50,22 @@ def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | Non
     require_text((name for item in meta.blobs for name in (item.key, *item.value)), META_NET_DEF)
     for net in (*(item.value for item in meta.nets), *(net for item in meta.plans for net in item.value.network)):
         require_text_in_net(net)
+    return meta
+
+
+def read_predictor(stored: Mapping[str, Blob], source: str, predictor: str | None = None) -> Model:
+    """Read the model in a predictor database.
+
+    Args:
+        stored: the blobs of the database, by name.
+        source: the path of the database.
+        predictor: the name of the predictor, if there are several; the empty string for the one without a name.
+
+    Raises:
+        NetFormatError: (without a source) the database lacks the predictor, or has several and none is named, or is
+            damaged.
+    """
+    meta = read_meta(stored)
     nets = {item.key: item.value for item in meta.nets}
     roles = {item.key: list(item.value) for item in meta.blobs}
     plans = {item.key: item.value for item in meta.plans}

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.files import leveldb_file, lmdb_file, minidb
+from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.predictor_db import predictor_records
 from caffe2_bridge.model import Model
 
@@ -73,22 +74,40 @@ def _pbtxt(model: Model, folder: Path) -> None:
     )
 
 
-def _minidb(model: Model, file: Path) -> None:
-    records = (minidb.record(key, value) for key, value in predictor_records(model))
-    _replace_files([(file, _streamed(lambda: records))])
+def save_records(records: Iterable[Record], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as in save
+    """Save records, sorted by key, as a database: a file for ``minidb``, a folder for ``lmdb`` and ``leveldb``.
+
+    Raises BridgeError if a package is not installed or a file cannot be written.
+    """
+    try:
+        DATABASES[format](records, Path(path))
+    except OSError as error:
+        raise BridgeError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
-def _lmdb(model: Model, folder: Path) -> None:
-    file = folder / lmdb_file.DATA
-    _replace_files([(file, lambda path: lmdb_file.write(path, predictor_records(model)))])
+def _minidb(records: Iterable[Record], file: Path) -> None:
+    _replace_files([(file, _streamed(lambda: (minidb.record(key, value) for key, value in records)))])
 
 
-def _leveldb(model: Model, folder: Path) -> None:
-    _replace_folder(folder, lambda path: leveldb_file.write(path, predictor_records(model)))
+def _lmdb(records: Iterable[Record], folder: Path) -> None:
+    _replace_files([(folder / lmdb_file.DATA, lambda path: lmdb_file.write(path, records))])
+
+
+def _leveldb(records: Iterable[Record], folder: Path) -> None:
+    _replace_folder(folder, lambda path: leveldb_file.write(path, records))
+
+
+DATABASES: Final = MappingProxyType[str, Callable[[Iterable[Record], Path], None]](
+    {"minidb": _minidb, "lmdb": _lmdb, "leveldb": _leveldb}
+)
+
+
+def _predictor(write: Callable[[Iterable[Record], Path], None]) -> Callable[[Model, Path], None]:
+    return lambda model, path: write(predictor_records(model), path)
 
 
 _SAVERS: Final = MappingProxyType[str, Callable[[Model, Path], None]](
-    {"pb": _pb, "pbtxt": _pbtxt, "minidb": _minidb, "lmdb": _lmdb, "leveldb": _leveldb}
+    {"pb": _pb, "pbtxt": _pbtxt, **{name: _predictor(write) for name, write in DATABASES.items()}}
 )
 FORMATS: Final = tuple(_SAVERS)
 
