@@ -5,22 +5,29 @@ from __future__ import annotations
 import re
 from typing import Final, TypeAlias
 
-Spec: TypeAlias = tuple[str | None, list[int | str | None] | None]
+Shape: TypeAlias = list[int | str | None] | None
+Spec: TypeAlias = tuple[str | None, Shape] | tuple[str | None, Shape, tuple[float, int]]
 
-_INPUT: Final = re.compile(r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?")
+_INPUT: Final = re.compile(
+    r"(?P<name>.+?)=(?P<dtype>\w+)?(?:\[(?P<dims>[^\]]*)\])?"
+    r"(?:@(?P<scale>\d*\.?\d+(?:[eE][+-]?\d+)?),(?P<zero_point>\d+))?"
+)
 
 
 def parse_input(text: str) -> tuple[str, Spec] | None:
     """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``; None if it has another form.
 
-    The result is the name, and ``(dtype, shape)``; dims are sizes, names, or None for ``?`` and ``*``.
+    The result is the name, and ``(dtype, shape)``; dims are sizes, names, or None for ``?`` and ``*``. The scale and
+    zero point of an Int8 tensor follow ``@``, as in ``x=uint8[N,3]@0.05,128``; they are the third item of the result.
     """
     match = _INPUT.fullmatch(text)
     if match is None:
         return None
     dims = match["dims"]
     shape = None if dims is None else [_parse_dim(dim.strip()) for dim in dims.split(",") if dim.strip()]
-    return match["name"], (match["dtype"], shape)
+    if match["scale"] is None:
+        return match["name"], (match["dtype"], shape)
+    return match["name"], (match["dtype"], shape, (float(match["scale"]), int(match["zero_point"])))
 
 
 def _parse_dim(text: str) -> int | str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,14 +13,16 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.netdef.parameter_operands import data_blobs
 from caffe2_bridge.netdef.parameters import Arrays, Parameter
-from caffe2_bridge.netdef.views import as_net_def
+from caffe2_bridge.netdef.views import NetView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.objects import final_objects
 from caffe2_bridge.ssa.outputs import declared_outputs
 
-# The shape of the fill that Caffe2's mobile exporter writes for each input, regardless of the input's shape.
-PLACEHOLDER_SHAPE: Final = (1, 1)
+# Shapes of fills that stand for inputs of any shape: Caffe2's mobile exporter writes [1, 1], its Caffe translator [1].
+PLACEHOLDER_SHAPES: Final = frozenset({(1, 1), (1,)})
+_EXPORTED_SHAPE: Final = (1, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,23 +134,29 @@ def read_init(model: Model | InitNet | Message | bytes | None, predict_net: Mess
 def placeholder_names(predict_net: NetDef, parameters: Mapping[str, Parameter]) -> list[str]:
     """Return the inputs of the predict net that the init net fills.
 
-    Two cases are recognized. Caffe2's mobile exporter lists the inputs before the parameters and writes a fill of shape
-    [1, 1] with the value 0 for each. Other exporters store the sample that was in the workspace: if every external
-    input is filled and the first one is also the first operand of the first operator, it is the input.
+    Three cases are recognized. Caffe2's mobile exporter lists the inputs before the parameters and writes a fill of
+    shape [1, 1] with the value 0 for each. Its Caffe translator, and scripts, write a fill with one element for an
+    input in any position: operators read it as data, as the image of a Conv, not as a parameter. Other exporters store
+    the sample that was in the workspace: if every external input is filled and the first one is also the first operand
+    of the first operator, it is the input.
     """
-    external = list(dict.fromkeys(predict_net.external_input))
-    names = []
-    for name in external:
-        parameter = parameters.get(name)
-        if (
-            parameter is None
-            or parameter.shape != PLACEHOLDER_SHAPE
-            or parameter.dtype != np.float32
-            or parameter.load().any()
-        ):
-            break
-        names.append(name)
+    external = list(dict.fromkeys(predict_net.external_input)) or list(NetView(predict_net).read_first)
+    names = list(itertools.takewhile(lambda name: _is_exported_fill(parameters.get(name)), external))
+    tiny = [name for name in external if name in parameters and parameters[name].shape in PLACEHOLDER_SHAPES]
+    if set(tiny).difference(names):
+        data = data_blobs(NetView(predict_net).ops)
+        names += [name for name in tiny if name in data and name not in names]
     if external and not names and all(name in parameters for name in external) and predict_net.op:
         first = next(iter(predict_net.op[0].input), None)
         names = [external[0]] if external[0] == first else []
     return names
+
+
+def _is_exported_fill(parameter: Parameter | None) -> bool:
+    """Return whether a fill is one that Caffe2's mobile exporter writes for an input."""
+    return (
+        parameter is not None
+        and parameter.shape == _EXPORTED_SHAPE
+        and parameter.dtype == np.float32
+        and not parameter.load().any()
+    )

@@ -9,7 +9,8 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
 from caffe2_bridge.init.init_net import InitNet
-from caffe2_bridge.model import PLACEHOLDER_SHAPE, Model
+from caffe2_bridge.model import PLACEHOLDER_SHAPES, Model
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
@@ -17,8 +18,10 @@ from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
 from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
-from caffe2_frontend.interop.types import TensorInfo, type_info
+from caffe2_frontend.interop.input_hint import input_example, input_hint
+from caffe2_frontend.interop.types import Quantization, TensorInfo, type_info
 from caffe2_frontend.lowering.reads import count_reads
+from caffe2_frontend.missing_parameters import missing_parameters
 from caffe2_frontend.options import ExportOptions
 from caffe2_frontend.recurrent.stateful import CarriedState, carried_states
 from caffe2_frontend.state import WORKING_OPSET, Export
@@ -58,7 +61,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         opset=working if options.opset is None else options.opset,
         working_opset=working,
         domains={domain: version for domain, version in opsets.items() if domain},
-        findings=(*init.findings, *warnings),
+        findings=(*init.findings, *warnings, *missing_parameters(net, init, inputs, model.source)),
     )
 
 
@@ -96,16 +99,25 @@ def _describe_declared(
         if name not in inputs and name in net.external_input:
             reason = f"the init net also fills input {name!r}, with a sample: the values are ignored"
             hint = (
-                "remove the fill from the init net, or describe the input: "
-                f"--input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
+                f"remove the fill from the init net, or describe the input, such as {_sample_hint(name, placeholder)}"
             )
             warnings.append(Diagnostic("placeholder", reason, Location(net.name or "net"), Severity.WARNING, hint))
-            shape = None if placeholder.shape == PLACEHOLDER_SHAPE else (None,) * len(placeholder.shape)
-            inputs[name] = TensorInfo(None, shape)
+            shape = None if placeholder.shape in PLACEHOLDER_SHAPES else (None,) * len(placeholder.shape)
+            quantization = None
+            if placeholder.scale is not None:
+                quantization = Quantization(placeholder.scale, placeholder.zero_point or 0)
+            inputs[name] = TensorInfo(None, shape, quantization)
     for name, info in stored.items():
         if name not in init.parameters and name in net.external_input:
             inputs.setdefault(name, info)
     return inputs, warnings
+
+
+def _sample_hint(name: str, placeholder: Parameter) -> str:
+    """How to describe an input like the fill in the init net; fills that stand for any shape are no example of it."""
+    if placeholder.shape in PLACEHOLDER_SHAPES or placeholder.dtype.kind == "O":
+        return input_hint(name, 4)
+    return input_example(name, ["N", *placeholder.shape[1:]] if placeholder.shape else [], placeholder.dtype.name)
 
 
 def _working_opset(net: NetDef, opsets: Mapping[str, int]) -> int:
@@ -135,7 +147,7 @@ def _declare_blobs(
     view = NetView(predict)
     read = set(count_reads(predict))
     written = {name for op in view.ops for name in op.outputs}
-    declared = view.external_inputs or tuple(_read_first(view))
+    declared = view.external_inputs or view.read_first
     filled = [*init.parameters, *(name for op in init.rest for name in op.outputs)]
     known = dict.fromkeys([*declared, *filled, *given])
     unread = [name for name in given if name not in declared and name not in read]
@@ -150,13 +162,3 @@ def _declare_blobs(
     del net.external_output[:]
     net.external_output.extend(wanted)
     return net
-
-
-def _read_first(net: NetView) -> list[str]:
-    """Blobs that are read before the net writes them, in order."""
-    written: set[str] = set()
-    first: dict[str, None] = {}
-    for op in net.ops:
-        first.update((name, None) for name in op.inputs if name not in written)
-        written.update(op.outputs)
-    return list(first)

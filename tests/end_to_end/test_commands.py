@@ -53,7 +53,7 @@ def test_export_with_nothing_but_a_target(small: Path, tmp_path: Path) -> None:
     onnx.checker.check_model(model, full_check=True)
     assert [v.name for v in model.graph.input] == ["x"]
     assert [v.name for v in model.graph.output] == ["y"]
-    assert all(isinstance(dim, str) for dim in dims(model.graph.input[0]))
+    assert dims(model.graph.input[0]) == ["x_dim_0", 3]
     assert [o.version for o in model.opset_import] == [20]
 
 
@@ -70,7 +70,7 @@ def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("x=[4,?]", [4, "x_dim_1"]), ("x=float32", ["x_dim_0", "x_dim_1"]), ("x=float[batch, 3]", ["batch", 3])],
+    [("x=[4,?]", [4, "x_dim_1"]), ("x=float32", ["x_dim_0", 3]), ("x=float[batch, 3]", ["batch", 3])],
 )
 def test_what_can_be_said_of_an_input(small: Path, tmp_path: Path, text: str, expected: list[Any]) -> None:
     call("export", small, "-o", tmp_path / "out.onnx", "--input", text)
@@ -151,3 +151,39 @@ def test_a_real_process(small: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"error: {tmp_path / 'none'}: cannot be read: No such file or directory\n"
     assert start("export", small).returncode == 2
+
+
+def test_run_names_all_missing_inputs_with_their_shapes(tmp_path: Path) -> None:
+    net = NetDef(
+        name="n",
+        op=[
+            operator("Conv", ["data", "w"], ["a"], kernel=3),
+            operator("RoIAlign", ["a", "rois"], ["y"], pooled_h=2, pooled_w=2, spatial_scale=1.0, sampling_ratio=2),
+        ],
+        external_input=["data", "rois", "w"],
+        external_output=["y"],
+    )
+    (tmp_path / "predict_net.pb").write_bytes(net.SerializeToString())
+    (tmp_path / "init_net.pb").write_bytes(fills({"w": np.ones((2, 3, 3, 3), np.float32)}).SerializeToString())
+    result = call("run", tmp_path, "-o", tmp_path / "out.npz", code=1)
+    assert "inputs 'data', 'rois' are not given (data: float32[?,3,?,?], rois: float32[?,?])" in result.stderr
+    call("export", tmp_path, "-o", tmp_path / "net.onnx")
+    result = call("run", tmp_path / "net.onnx", "-o", tmp_path / "out.npz", code=1)
+    assert "inputs 'data', 'rois' are not given (data: float32[data_dim_0,3," in result.stderr
+
+
+def test_the_quantization_of_an_input(tmp_path: Path) -> None:
+    net = NetDef(
+        name="n",
+        op=[operator("Int8Dequantize", ["x"], ["y"])],
+        external_input=["x"],
+        external_output=["y"],
+    )
+    path = tmp_path / "predict_net.pb"
+    path.write_bytes(net.SerializeToString())
+    assert (
+        "--input 'x=uint8@0.05,128'"
+        in call("export", path, "-o", tmp_path / "out.onnx", "--input", "x=[N,3]", code=1).stderr
+    )
+    call("export", path, "-o", tmp_path / "out.onnx", "--input", "x=uint8[N,3]@0.05,128")
+    assert "expected NAME=DTYPE[DIM,...]" in call("check", path, "--input", "x=uint8@one,2", code=2).stderr

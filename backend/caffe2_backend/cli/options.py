@@ -13,9 +13,12 @@ from caffe2_backend.input_text import parse_input
 PATH: Final = click.Path(path_type=Path)
 
 
-def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, Any]]:
-    """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``."""
-    described = {}
+def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
+    """Parse ``NAME=DTYPE[DIMS]``: ``x=float32[T,N,256]``, ``x=[N,?]``, ``x=int64``.
+
+    A scale and zero point may follow, for an Int8 tensor: ``x=uint8[N,3]@0.05,128``.
+    """
+    described: dict[str, tuple[Any, ...]] = {}
     for value in values:
         parsed = parse_input(value)
         if parsed is None:
@@ -31,7 +34,7 @@ databases = click.option(
 )
 inputs = click.option(
     "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",
-    help="Type and shape of an input; a dim is a size, a name or '?'. Repeatable.",
+    help="Type and shape of an input; a dim is a size, a name or '?'; @SCALE,ZERO_POINT is added for Int8. Repeatable.",
 )  # fmt: skip
 outputs = click.option(
     "--output", "outputs", multiple=True, metavar="NAME", help="A blob to output, instead of the net's own. Repeatable."

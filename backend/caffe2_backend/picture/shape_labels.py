@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.picture.sketch import extent
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.model import PLACEHOLDER_SHAPE, Model
+from caffe2_bridge.model import PLACEHOLDER_SHAPES, Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import Export, ExportOptions, Recurrent, analyze
 from caffe2_frontend.interop.bodies import bodies
@@ -48,7 +48,7 @@ def extents_of(model: Model) -> ModelExtents:
             for value in _values(export.graph):
                 if value.name is not None and not texts.get(value.name):
                     texts[value.name] = _extent(value.shape)
-    stored = {n: extent(p.shape) for n, p in model.init.placeholders.items() if p.shape != PLACEHOLDER_SHAPE}
+    stored = {n: extent(p.shape) for n, p in model.init.placeholders.items() if p.shape not in PLACEHOLDER_SHAPES}
     given = {**{name: texts.get(name, "") for name in model.inputs}, **stored}
     return ModelExtents(given, {} if renamed is None else _net(model.predict_net, renamed, texts))
 

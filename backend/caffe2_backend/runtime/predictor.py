@@ -16,12 +16,13 @@ from caffe2_backend.admission import admit_file, load_proto
 from caffe2_backend.runtime.device_choice import choose_device
 from caffe2_backend.runtime.device_names import CPU, device_name
 from caffe2_backend.runtime.feeding import as_value
+from caffe2_backend.runtime.missing_inputs import missing_inputs, net_inputs
 from caffe2_backend.runtime.onnxruntime_library import real_device
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions import Session, require_outputs
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files import load
 from caffe2_bridge.model import Model
@@ -119,7 +120,13 @@ class _NetRunner:
             found = program.run_arrays(inputs)
             if found is not None:
                 return found
-        return program.run_outputs(_given(program, inputs))
+        return program.run_outputs(self._given(program, inputs))
+
+    def _given(self, program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
+        missing = [name for name in program.interface.needs if inputs.get(name) is None]
+        if missing:
+            raise missing_inputs(missing, net_inputs(self._model))
+        return _values(program, inputs)
 
     def _overridden(self, names: frozenset[str]) -> Runnable:
         """The program in which these parameters are inputs."""
@@ -131,12 +138,10 @@ class _NetRunner:
             return self._overriding[names]
 
 
-def _given(program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
+def _values(program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
     given: dict[str, Value] = {}
     for name in program.interface.needs:
-        value = inputs.get(name)
-        if value is None:
-            raise NoBlobError(f"input {name!r} is not given")
+        value = inputs[name]
         if type(value) is np.ndarray and value.dtype.isnative and value.dtype.kind in "fiub":
             given[name] = value
         else:
@@ -168,10 +173,11 @@ class _OnnxRunner:
             self.outputs = tuple(dict.fromkeys(outputs))
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array | DeviceTensor]:
+        missing = [name for name in self._session.inputs if name not in inputs]
+        if missing:
+            raise missing_inputs(missing, self._session.input_types())
         given = {}
         for name in self._session.inputs:
-            if name not in inputs:
-                raise NoBlobError(f"input {name!r} is not given")
             value = as_value(name, inputs[name], copy=False)
             if not isinstance(value, np.ndarray | DeviceTensor | Int8Tensor):
                 raise RunError(f"input {name!r} is not a tensor")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.missing_inputs import missing_inputs, onnx_type_text
 from caffe2_backend.runtime.onnxruntime_library import (
     copy_to_device,
     execution_providers,
@@ -76,10 +77,14 @@ class Session:
         wanted = self._outputs if outputs is None else list(outputs)
         return dict(zip(wanted, self.run_list(self._feed(inputs), wanted), strict=True))
 
+    def input_types(self) -> dict[str, str]:
+        """The element types and shapes of the inputs as text, such as ``float32[N,3]``."""
+        return {value.name: onnx_type_text(value.type, value.shape) for value in self._session.get_inputs()}
+
     def _feed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
-            raise RunError(f"input {', '.join(map(repr, missing))} is not given")
+            raise missing_inputs(missing, self.input_types())
         return {name: inputs[name] for name in self.inputs}
 
     def run_list(self, feed: dict[str, Array], outputs: list[str] | None = None) -> list[Array]:

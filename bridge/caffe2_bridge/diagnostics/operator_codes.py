@@ -64,16 +64,17 @@ OPERATOR_CODES: Final = (
         cause="An Int8 operator reads a blob that no Int8 operator writes, such as an input of the net.",
         example="predict[0] Int8Relu: error: the scale and zero point of 'x' are unknown [needs-quantization]",
         cure="Describe the input with its scale and zero point: `inputs={'x': ('uint8', ['N', 3], (0.05, 128))}`; or "
-        "let an Int8 operator (Int8Quantize, Int8GivenTensorFill) write the blob.",
+        "let an Int8 operator (Int8Quantize, Int8GivenTensorFill) write the blob. On the command line: "
+        "`--input 'x=uint8[N,3]@0.05,128'`.",
     ),
     DiagnosticCode(
         code="needs-shape",
         summary="The element type, the rank or a dim of a value must be known, and is not.",
         cause="The conversion depends on it, and neither the caller nor the operators that read the net's inputs "
         "determine it.",
-        example="predict: error: the rank of input 'data' is unknown [needs-shape] (describe it: "
-        "--input 'data=DTYPE[DIMS]', or inputs={'data': (dtype, shape)}; a dim is an integer, a name, or '?' (None in "
-        "Python))",
+        example="predict: error: the rank of input 'data' is unknown [needs-shape] (describe it, such "
+        "as --input 'data=float32[N,D]', or inputs={'data': ('float32', ['N', 'D'])}; a dim is an integer, a name, or "
+        "'?' (None in Python))",
         cure="Describe the inputs: `--input 'data=float32[N,3,224,224]'`, or "
         "`inputs={'data': ('float32', ['N', 3, 224, 224])}`. A dim is an integer, a name (symbolic) or `?` (None in "
         "Python).",

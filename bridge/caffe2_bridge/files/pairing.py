@@ -9,56 +9,71 @@ from typing import Final
 
 from caffe2_bridge.diagnostics import NetFormatError
 
-# The ending of a predict net's name, and the endings of its init net's name, the closest first.
-_ENDINGS: Final = (
-    ("predict_net", ("init_net", "init")),
-    ("pred_net", ("init_net", "init")),
-    ("predict", ("init", "init_net")),
-    ("pred", ("init", "init_net")),
-    ("net", ("init_net", "init")),
+# How a predict net is called, and how its init net is called in the same place of the name, the closest first. The
+# longer names are found anywhere in a file's name, the others between separators.
+_PARTS: Final = (
+    (re.compile(r"predict(?P<sep>[_.-]?)net", re.IGNORECASE), ("init{sep}net", "init")),
+    (re.compile(r"pred(?P<sep>[_.-]?)net", re.IGNORECASE), ("init{sep}net", "init")),
+    (re.compile(r"exec(?P<sep>[_.-]?)net", re.IGNORECASE), ("init{sep}net", "init")),
+    (re.compile(r"(?<![^_.-])(predict|pred|exec)(?P<sep>)(?![^_.-])", re.IGNORECASE), ("init", "init_net")),
+    (re.compile(r"(?<![^_.-])(?P<sep>)net$", re.IGNORECASE), ("init_net", "init")),
 )
-_INIT: Final = re.compile(r"(^|[_.-])init([_.-]?net)?$")
-_PREDICT: Final = re.compile(r"(^|[_.-])(predict|pred)([_.-]?net)?$")
+_INIT: Final = re.compile(r"init[_.-]?net(?![a-z])|(^|[_.-])init($|[_.-])", re.IGNORECASE)
+_PREDICT: Final = re.compile(r"(predict|pred|exec)[_.-]?net|(^|[_.-])(predict|pred|exec)$", re.IGNORECASE)
 _SUFFIXES: Final = (".pb", ".pbtxt")  # the first is preferred if a net is stored in both
 
 
 def is_init_net(path: Path) -> bool:
     """Return whether a file is named like an init net."""
-    return _INIT.search(path.stem) is not None
+    return _INIT.search(path.stem) is not None and _PREDICT.search(path.stem) is None
 
 
 def init_net_beside(predict: Path) -> Path | None:
     """Find the init net of a predict net by its name; None if there is none.
 
     Names are matched as ``predict_net``/``init_net``, ``X_predict_net``/``X_init_net``, ``X_predict``/``X_init``,
-    ``X_net``/``X_init_net`` and ``model``/``model_init``. Raises NetFormatError if several files match.
+    ``X_exec_net``/``X_init_net``, ``X_net``/``X_init_net`` and ``model``/``model_init``, with text before and after,
+    whether in capitals or not. If no name matches, a folder that holds one net and one init net pairs them. Raises
+    NetFormatError if several files match.
     """
     if is_init_net(predict):
         return None
     files = _files(predict.parent)
-    for stem in _init_stems(predict.stem):
-        found = [file for file in files if file.stem == stem and file != predict]
+    for stem in init_net_stems(predict.stem):
+        found = [file for file in files if file.stem.lower() == stem.lower() and file != predict]
         if found:
             return _one_of(found, predict.suffix, f"several init nets match {predict.name}")
-    return None
+    return _only_init_net(predict, files)
 
 
-def _init_stems(stem: str) -> list[str]:
+def init_net_stems(stem: str) -> list[str]:
     """Return the possible names of the init net of a predict net, without suffixes, the closest first."""
+    matches = ((pattern.search(stem), others) for pattern, others in _PARTS)
+    match, others = next(((match, others) for match, others in matches if match is not None), (None, ()))
     stems = []
-    for ending, others in _ENDINGS:
-        if stem == ending or (stem.endswith(ending) and stem[-len(ending) - 1] in "_.-"):
-            stems += [stem[: -len(ending)] + other for other in others]
-    return list(dict.fromkeys([*stems, f"{stem}_init_net", f"{stem}_init"]))
+    if match is not None:
+        before, after = stem[: match.start()], stem[match.end() :]
+        stems = [before + other.format(sep=match["sep"]) + after for other in others]
+    return [*stems, f"{stem}_init_net", f"{stem}_init"]
+
+
+def _only_init_net(predict: Path, files: Sequence[Path]) -> Path | None:
+    """Return the init net of a folder whose nets are this one and one init net, by the suffixes and names of files."""
+    nets = [file for file in files if file.suffix in _SUFFIXES]
+    init = [file for file in nets if is_init_net(file)]
+    others = {file.stem for file in nets if not is_init_net(file)}
+    if others != {predict.stem} or len({file.stem for file in init}) != 1:
+        return None
+    return _one_of(init, predict.suffix, f"several init nets match {predict.name}")
 
 
 def predict_net_in(folder: Path) -> Path | None:
     """Find the predict net of a folder by name; None if no name identifies it.
 
-    In order of preference: a file named ``predict_net``, one named ``model``, one whose name ends like a predict net's,
+    In order of preference: a file named ``predict_net``, one named ``model``, one whose name contains a predict net's,
     and one that has an init net. Raises NetFormatError if several match equally.
     """
-    files = [file for file in _files(folder) if not _INIT.search(file.stem)]
+    files = [file for file in _files(folder) if not is_init_net(file)]
     tiers = (
         [file for file in files if file.stem == "predict_net"],
         [file for file in files if file.stem == "model" and file.suffix in _SUFFIXES],
@@ -84,4 +99,5 @@ def _one_of(files: Sequence[Path], preferred: str, problem: str) -> Path:
             for file in files:
                 if file.suffix == suffix:
                     return file
-    raise NetFormatError(f"{problem}: {', '.join(file.name for file in files)}", str(files[0].parent))
+    names = ", ".join(file.name for file in files)
+    raise NetFormatError(f"{problem}: {names}; give the path of one", str(files[0].parent))

@@ -264,6 +264,16 @@ class NetView:
         """Declared outputs, in order, duplicates removed."""
         return tuple(dict.fromkeys(self.proto.external_output))
 
+    @cached_property
+    def read_first(self) -> tuple[str, ...]:
+        """Blobs that are read before the net writes them, in order."""
+        written: set[str] = set()
+        first: dict[str, None] = {}
+        for op in self.ops:
+            first.update((name, None) for name in op.inputs if name not in written)
+            written.update(op.outputs)
+        return tuple(first)
+
 
 def as_net_def(net: Message | bytes, what: str = "net") -> NetDef:
     """Convert a net to this project's NetDef.

@@ -38,7 +38,9 @@ def quantization(op: Op, value: Value) -> Quantization:
     if found is None:
         op.unsupported(
             f"the scale and zero point of {value.name!r} are unknown",
-            hint=f"if {value.name!r} is an input of the net, describe it as (dtype, shape, (scale, zero_point))",
+            hint=f"if {value.name!r} is an input of the net, describe it with its scale and zero point, such as "
+            f"--input '{value.name}=uint8@0.05,128', or inputs={{{value.name!r}: ('uint8', None, (0.05, 128))}}; "
+            "if it is a parameter, give the init net: --init FILE, or init_net=...",
             code="needs-quantization",
         )
     return found

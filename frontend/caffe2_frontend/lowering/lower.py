@@ -12,6 +12,7 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
+from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.origin import blobs_of, is_plain
 from caffe2_frontend.lowering.arguments import unread_arguments
@@ -221,7 +222,7 @@ def _unknown_hint(op_type: str) -> str:
 def _input_hint(name: str) -> str:
     return (
         "give the init net that fills it: --init FILE, or init_net=...; "
-        f"or make it an input: --input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
+        f"or make it an input, such as {input_hint(name, 2)}"
     )
 
 

@@ -11,8 +11,10 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.interop.input_hint import input_example
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.types import INT32, INT64
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -55,8 +57,18 @@ class CheckModel(InPlacePass[Export]):
 
 def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
     reason = f"the rank of output {output.name!r} is unknown"
-    hint = "describe the inputs: --input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
+    hint = f"describe the inputs with sizes, such as {_sizes_hint(model)}"
     return Diagnostic("needs-shape", reason, Location(str(model.graph.name)), hint=hint)
+
+
+def _sizes_hint(model: ir.Model) -> str:
+    """How to describe the first input that is a list of integers with its length, or the first input."""
+    inputs = [value for value in model.graph.inputs if value.shape is not None]
+    integers = [value for value in inputs if len(value.shape or ()) == 1 and value.dtype in (INT64, INT32)]
+    for value in [*integers, *inputs]:
+        dims = [dim if isinstance(dim, int) else 2 for dim in value.shape or ()]
+        return input_example(str(value.name), dims, value.dtype.numpy().name if value.dtype else "float32")
+    return "--input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
 
 
 def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
@@ -14,6 +14,8 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.ssa import numbered
+from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
+from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.types import Dim, TensorInfo
 from caffe2_frontend.lowering.family import Expectation
 from caffe2_frontend.ops import expectations
@@ -50,21 +52,27 @@ class DescribeInputs(FunctionalPass[Export]):
     def __call__(self, state: Export) -> Export:
         """Return the state with complete ``inputs``, in the net's order."""
         net = NetView(state.predict)
-        uses = _uses(net)
+        ops = list(_all_ops(net))
+        uses = _uses(ops)
         made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}
         wanted = {*uses, *(blob for _, blob in state.outputs)}
         inputs: dict[str, TensorInfo] = {}
         findings: list[Diagnostic] = []
-        for name in net.external_inputs:
-            given = state.inputs.get(name)
-            if given is None and name in made:
-                continue
-            inferred = _inferred_from_uses(name, uses, expectations(), _REACH)
-            info = (given or TensorInfo()).merged(inferred).merged(TensorInfo(ir.DataType.FLOAT))
+        names = [name for name in net.external_inputs if name in state.inputs or name not in made]
+        inferred = _infer_shapes(state, ops, names)
+        for name in names:
+            given = state.inputs.get(name, TensorInfo())
+            used = _inferred_from_uses(name, uses, expectations(), _REACH)
+            info = given.merged(replace(used, shape=None)).merged(TensorInfo(ir.DataType.FLOAT))
+            if name not in state.options.described and name in inferred.shapes:
+                info = replace(info, shape=inferred.shapes[name])
+            info = info.merged(TensorInfo(shape=inferred.shapes.get(name)))
             if info.shape is None and info.onnx_type is None:
-                findings.append(_unknown_rank(name, Location(net.name), wanted=name in wanted))
+                findings.append(_unknown_rank(name, Location(net.name), info, wanted=name in wanted))
                 if name not in wanted:
                     continue
+            if name in inferred.assumed:
+                findings.append(_assumed_rank(name, Location(net.name), info, inferred.assumed[name]))
             inputs[name] = replace(info, shape=_named(name, info.shape))
         findings += _wrong_arguments(net)
         return replace(state, inputs=inputs, findings=(*state.findings, *findings))
@@ -83,13 +91,38 @@ def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
             yield Diagnostic("invalid-argument", str(error), Location(net.name, place, op.type, op.name))
 
 
-def _unknown_rank(name: str, place: Location, *, wanted: bool) -> Diagnostic:
-    described = f"describe it: --input '{name}=DTYPE[DIMS]', or inputs={{{name!r}: (dtype, shape)}}"
+def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) -> InferredShapes:
+    """Infer what the caller leaves open; nothing is computed where every input is described."""
+    described = state.options.described or {}
+    known = {name: info.shape for name, info in state.inputs.items() if info.shape is not None}
+    if all(name in known and (name in described or None not in known[name]) for name in names):
+        return InferredShapes(known, {})
+    parameters = {name: parameter.shape for name, parameter in state.init.parameters.items() if name not in known}
+    typed = {name for name, info in state.inputs.items() if info.onnx_type is not None and info.shape is None}
+    return infer_input_shapes(
+        ops, [name for name in names if name not in typed], {**parameters, **known}, expectations()
+    )
+
+
+def _unknown_rank(name: str, place: Location, info: TensorInfo, *, wanted: bool) -> Diagnostic:
+    described = f"describe it, such as {input_hint(name, 2, _dtype_name(info))}"
     if not wanted:
         reason = f"input {name!r} is left out, because no operator reads it and its rank is unknown"
         return Diagnostic("unused-input", reason, place, Severity.NOTE, f"to keep it, {described}")
     hint = f"{described}; a dim is an integer, a name, or '?' (None in Python)"
     return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", place, hint=hint)
+
+
+def _assumed_rank(name: str, place: Location, info: TensorInfo, op_type: str) -> Diagnostic:
+    rank = len(info.shape or ())
+    reason = f"input {name!r} is assumed to have rank {rank}, as {op_type} most often has"
+    hint = f"if it has another, describe it, such as {input_hint(name, rank + 1, _dtype_name(info))}"
+    return Diagnostic("assumed-rank", reason, place, Severity.NOTE, hint)
+
+
+def _dtype_name(info: TensorInfo) -> str:
+    dtype = info.dtype or ir.DataType.FLOAT
+    return "string" if dtype is ir.DataType.STRING else dtype.numpy().name
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
@@ -99,9 +132,9 @@ def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
     return tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(shape))
 
 
-def _uses(net: NetView) -> Mapping[str, list[tuple[OpView, int]]]:
+def _uses(ops: Sequence[OpView]) -> Mapping[str, list[tuple[OpView, int]]]:
     uses: dict[str, list[tuple[OpView, int]]] = {}
-    for op in _all_ops(net):
+    for op in ops:
         for i, name in enumerate(op.inputs):
             uses.setdefault(name, []).append((op, i))
     return uses

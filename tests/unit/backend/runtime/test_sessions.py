@@ -33,7 +33,7 @@ def test_a_file(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_named() -> None:
     session = Session(MODEL)
-    with pytest.raises(RunError, match="input 'x', 'y' is not given"):
+    with pytest.raises(RunError, match="inputs 'x', 'y' are not given"):
         session.run({})
     with pytest.raises(RunError, match="onnxruntime: "):
         session.run(ARRAYS | {"x": np.zeros((2, 2), np.float32)})

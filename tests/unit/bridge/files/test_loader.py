@@ -57,6 +57,13 @@ def assert_is_the_model(model: c2.Model) -> None:
         ("lenet_pred_net__pbtxt", "lenet_init_net__pbtxt"),
         ("train_net__pbtxt", "train_init_net__pbtxt"),
         ("relu__pbtxt", "relu_init__pbtxt"),
+        ("12predict_net__pb", "12init_net__pb"),
+        ("testpredict_net__pb", "testinit_net__pbtxt"),
+        ("exec_net__pb", "init_net__pb"),
+        ("squeezenet_exec_net__pb", "squeezenet_init_net__pb"),
+        ("predict_net_v2__pbtxt", "init_net_v2__pb"),
+        ("predictNet__pb", "initNet__pb"),
+        ("squeezenet__pb", "init_net__pb"),
     ],
 )
 def test_folders_and_files_beside_each_other(tmp_path: Path, names: tuple[str, str]) -> None:
@@ -81,6 +88,20 @@ def test_binary_goes_before_text_of_the_same_name(tmp_path: Path) -> None:
     assert_is_the_model(c2.load(tmp_path))
     text = c2.load(tmp_path / "predict_net.pbtxt")  # asked for by name, with the init net of its kind
     assert (text.predict_net, text.init_net) == (other, other)
+
+
+def test_several_pairs_in_one_folder(tmp_path: Path) -> None:
+    other = NetDef(name="other")
+    write(tmp_path, a_predict_net__pb=PREDICT, a_init_net__pb=INIT, b_predict_net__pb=other, b_init_net__pb=other)
+    assert_is_the_model(c2.load(tmp_path / "a_predict_net.pb"))
+    assert c2.load(tmp_path / "b_predict_net.pb").predict_net == other
+    with pytest.raises(c2.NetFormatError, match=r"a_predict_net.pb, b_predict_net.pb; give the path of one"):
+        c2.load(tmp_path)
+
+
+def test_an_init_net_of_another_name_is_not_taken_where_the_folder_has_several_nets(tmp_path: Path) -> None:
+    write(tmp_path, deploy__pb=PREDICT, train__pb=PREDICT, init_net__pb=INIT)
+    assert dict(c2.load(tmp_path / "deploy.pb").params) == {}
 
 
 def test_predict_net_is_preferred_to_other_nets(tmp_path: Path) -> None:

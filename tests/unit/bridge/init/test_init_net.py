@@ -171,6 +171,24 @@ def test_model_inputs_and_outputs() -> None:
     assert repr(model.params) == "Arrays(w)"
 
 
+@pytest.mark.parametrize("shape", [[1], [1, 1]])
+def test_fills_with_one_element_are_inputs_where_operators_read_data(shape: list[int]) -> None:
+    ops = [
+        op("Sub", "data mean", "a", Argument(name="broadcast", i=1)),
+        op("Conv", "a w b", "y"),
+        op("Mul", "y scale", "z"),
+    ]
+    predict = NetDef(op=ops, external_input=["w", "b", "mean", "scale", "data"], external_output=["z"])
+    filled = [given(name, [3.0], [1]) for name in ("w", "b", "mean", "scale")]
+    init = NetDef(op=[*filled, op("ConstantFill", "", "data", Argument(name="shape", ints=shape))])
+    model = Model.of(predict, init)
+    assert model.inputs == ("data",)
+    assert sorted(model.params) == ["b", "mean", "scale", "w"]
+    # The same in a net that declares no inputs.
+    del predict.external_input[:]
+    assert Model.of(predict, init).inputs == ("data",)
+
+
 def test_fake_fills_of_inputs_are_placeholders() -> None:
     predict = NetDef(op=[op("FC", "x w b", "y")], external_input=["x", "w", "b", "x"])
     mobile = NetDef(op=[given("x", [0.0], [1, 1]), given("w", [1.0]), given("b", [0.0], [1, 1])])
@@ -185,4 +203,5 @@ def test_fake_fills_of_inputs_are_placeholders() -> None:
     assert Model.of(predict, NetDef(op=exported.op[1:])).inputs == ("x",)
     # Not so where the first operator does not read it first.
     predict.op[0].input[0], predict.op[0].input[1] = "w", "x"
+    exported.op[1].CopyFrom(given("w", [1.0, 2.0]))
     assert Model.of(predict, exported).inputs == ()

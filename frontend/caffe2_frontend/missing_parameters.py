@@ -1,0 +1,82 @@
+"""Report parameters that have no value: an init net that was not found, or does not fill them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.files.pairing import init_net_stems
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameter_operands import data_blobs, is_parameter_operand
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+_NAMED: Final = 3
+_STEMS: Final = 4
+
+
+def missing_parameters(net: NetDef, init: InitNet, described: Collection[str], source: str) -> list[Diagnostic]:
+    """Report inputs that are parameters without a value, and nets whose init net leaves them without inputs.
+
+    Args:
+        net: the predict net, with its inputs declared.
+        init: the init net.
+        described: the inputs that are described: these are inputs on purpose.
+        source: the path of the predict net; empty if it was not read from a file.
+    """
+    view = NetView(net)
+    filled = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
+    inputs = [name for name in view.external_inputs if name in described or name not in filled]
+    if inputs:
+        unfilled = [name for name in inputs if name not in described]
+        missing = _parameters_among(view, unfilled) if unfilled else []
+        return [_missing(view, missing, len(inputs), init, source)] if missing else []
+    data = data_blobs(view.ops) if filled else set()
+    return [_no_inputs(view, name) for name in view.external_inputs if name in data and name in filled][:1]
+
+
+def _parameters_among(net: NetView, names: Collection[str]) -> list[str]:
+    """The blobs that operators read as parameters, and never as data."""
+    parameters: set[str] = set()
+    others: set[str] = set()
+    for op in _all_ops(net):
+        for index, name in enumerate(op.inputs):
+            (parameters if _is_parameter(op, index) else others).add(name)
+    return [name for name in names if name in parameters and name not in others]
+
+
+def _is_parameter(op: OpView, index: int) -> bool:
+    try:
+        return is_parameter_operand(op, index)
+    except ArgumentError:  # reported when the operator is converted
+        return False
+
+
+def _all_ops(net: NetView) -> Iterator[OpView]:
+    for op in net.ops:
+        yield op
+        for _, body in nets_run_by(op):
+            yield from _all_ops(NetView(body))
+
+
+def _missing(net: NetView, names: list[str], inputs: int, init: InitNet, source: str) -> Diagnostic:
+    shown = ", ".join(map(repr, names[:_NAMED])) + (f" and {len(names) - _NAMED} more" * (len(names) > _NAMED))
+    if init.parameters or init.rest:
+        cause = "the init net does not fill them"
+    elif source:
+        stems = init_net_stems(Path(source).stem)[:_STEMS]
+        cause = f"no init net was found in {Path(source).parent} (looked for {', '.join(stems)})"
+    else:
+        cause = "no init net was given"
+    reason = f"{len(names)} of {inputs} inputs are parameters without a value ({shown}): {cause}"
+    hint = "give the init net: --init FILE, or init_net=...; without it the ONNX model has the parameters as inputs"
+    return Diagnostic("missing-parameters", reason, Location(net.name), Severity.WARNING, hint)
+
+
+def _no_inputs(net: NetView, name: str) -> Diagnostic:
+    reason = f"the model has no inputs: the init net writes {name!r} and everything else that the net reads"
+    hint = f"to set it in each run, describe it: --input '{name}=float32', or inputs={{{name!r}: ('float32', None)}}"
+    return Diagnostic("no-inputs", reason, Location(net.name), Severity.WARNING, hint)
