@@ -8,6 +8,7 @@ writes a blob that also gets a gradient from outside, it writes ``<blob>_accum``
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import count
 from typing import Any, Final
 
 from caffe2_bridge import control
@@ -21,7 +22,7 @@ from caffe2_bridge.gradients import (
     add_gradient_operators,
     get_backward_pass,
 )
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa import get_ssa, get_undefined_blobs
 
 _NET_NAME: Final = "RecurrentBackwardStep"
@@ -47,15 +48,21 @@ def backward_arguments(
     step = [*_recomputed_operators(cell, frozenset(recomputed)), *made.operators]
     written = {name for op in step for name in op.output}
 
+    carriers = _Carriers([*cell.op, *step], (state.cell_output + _GRAD for state in recurrence.states))
     links: list[Link] = []
     for state in recurrence.states:
         rows = state.rows + _GRAD
         own = state.cell_input + _GRAD
         # If no operator writes the gradient under its own name, link the blob that holds it instead: this avoids a
         # copy per step.
-        carrier = own if own in written else _gradient(cell, names, state.cell_input)
+        carrier = carriers.take(own if own in written else _gradient(cell, names, state.cell_input), own)
         links += [Link(state.cell_output + _GRAD, rows, 1), Link(carrier, rows, 0)]
-    links += [Link(_gradient(cell, names, row), sequence + _GRAD, 0) for row, sequence in recurrence.inputs]
+    links += [
+        Link(carriers.take(_gradient(cell, names, row), row + _GRAD), sequence + _GRAD, 0)
+        for row, sequence in recurrence.inputs
+    ]
+    learned = [name for name in recurrence.references if name in names]
+    param_grads = [carriers.take(names[name], name + _GRAD) for name in learned]
 
     external = (
         *_saved_blobs(cell, step),
@@ -63,20 +70,56 @@ def backward_arguments(
         *cell.external_input,
         *cell.external_output,
     )
-    learned = [name for name in recurrence.references if name in names]
     operands = recurrence.operands
     net = None
-    if step:
-        accumulated = list(_accumulate(step, frozenset(external)))
-        net = NetDef(name=_NET_NAME, type="simple", op=accumulated, external_input=dict.fromkeys(external))
+    if step or carriers.copies:
+        operators = [*_accumulate(step, frozenset(external)), *carriers.copies]
+        net = NetDef(name=_NET_NAME, type="simple", op=operators, external_input=dict.fromkeys(external))
     return control.backward_arguments(
         net,
         links,
         [operands.index(name) for name in learned],
         outputs_with_grads=list(outputs_with_grads),
         recompute_blobs_on_backward=list(dict.fromkeys(map(str, recomputed))),
-        param_grads=[names[name] for name in learned],
+        param_grads=param_grads,
     )
+
+
+class _Carriers:
+    """The blobs of a backward step that are linked, or summed over the steps: each for one purpose alone.
+
+    A blob is linked by letting it share the memory of the row: of several links of one blob the last wins, and a blob
+    that is summed over the steps is renamed. So where a gradient serves several purposes, because operators pass it
+    through, every further one gets a copy. Real Caffe2's helper links it several times: the gradients are wrong.
+
+    Attributes:
+        copies: the operators that copy, at the end of the step.
+    """
+
+    def __init__(self, step: Iterable[OperatorDef], given: Iterable[str]) -> None:
+        self.copies: list[OperatorDef] = []
+        self._used = set(given)
+        self._devices: dict[str, DeviceOption] = {}
+        self._names = set(self._used)
+        for op in step:
+            self._names.update((*op.input, *op.output))
+            if op.HasField("device_option"):
+                self._devices.update(dict.fromkeys(op.output, op.device_option))
+
+    def take(self, gradient: str, name: str) -> str:
+        """The blob that carries a gradient for one more purpose: itself, or a copy that is named ``name`` if it can."""
+        if gradient not in self._used:
+            self._used.add(gradient)
+            return gradient
+        candidates = (name if number == 0 else f"{name}_{number}" for number in count())
+        target = next(candidate for candidate in candidates if candidate not in self._names)
+        self._names.add(target)
+        self._used.add(target)
+        copy = OperatorDef(type="Copy", input=[gradient], output=[target])
+        if gradient in self._devices:
+            copy.device_option.CopyFrom(self._devices[gradient])
+        self.copies.append(copy)
+        return target
 
 
 def _backward_pass(recurrence: Recurrence) -> GradientOperators:

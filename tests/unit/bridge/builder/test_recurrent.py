@@ -69,18 +69,29 @@ def test_the_whole_operator() -> None:
     assert body(net, "backward_step_net")[-1].startswith("MulGradient: ")
 
 
-def test_the_gradient_of_a_sum_is_carried_without_a_copy() -> None:
+def test_a_gradient_with_one_reader_is_carried_without_a_copy() -> None:
     """Nothing writes ``h_prev_grad``: the states' gradient is linked to the blob that has it."""
+    net = Net("net")
+    x, start = net.add_external_input("x", "start")
+    step = step_of(net)
+    after = step.Tanh(step.Add(["h_prev", step.Mul(["x_t", "x_t"], "squared")], "sum"), "h")
+    step.add_external_output(after)
+    recurrent_net(net, step, [("x_t", x)], [("h_prev", start)], {"h_prev": after}, scope="s")
+    assert not [line for line in body(net, "backward_step_net") if line.startswith("Copy")]
+
+
+def test_a_gradient_with_several_readers_is_copied_for_each_further_one() -> None:
+    """The gradient of ``h`` is that of both operands of the Sum; of several links of one blob the last would win."""
     net = Net("net")
     x, start = net.add_external_input("x", "start")
     step = step_of(net)
     step.add_external_output(step.Sum(["h_prev", "x_t"], "h"))
     recurrent_net(net, step, [("x_t", x)], [("h_prev", start)], {"h_prev": "h"}, scope="s")
     args = args_of(net)
-    assert args.texts("backward_link_internal") == ("h_grad", "h_grad", "h_grad")
+    assert args.texts("backward_link_internal") == ("h_grad", "h_prev_grad", "x_t_grad")
     assert args.texts("backward_link_external") == ("s/h_prev_states_grad", "s/h_prev_states_grad", "x_grad")
     assert args.integers("backward_link_offset") == (1, 0, 0)
-    assert "backward_step_net" not in args
+    assert body(net, "backward_step_net") == ["Copy: h_grad -> h_prev_grad", "Copy: h_grad -> x_t_grad"]
 
 
 def test_a_gradient_from_outside_is_added() -> None:
