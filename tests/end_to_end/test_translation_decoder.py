@@ -15,7 +15,7 @@ from caffe2_frontend.options import Recurrent
 
 MODEL = CAFFE2_MODELS / "translation_decoder"
 CASES = ("0", "1", "2")
-INPUTS = {"encoder_inputs": ("int32", ["T", "N"]), "max_output_seq_len": ("int64", [1])}
+INPUTS = {"encoder_inputs": ("int32", ["T", "N"])}
 
 
 def _values(case: str, kind: str) -> dict[str, np.ndarray]:
@@ -47,7 +47,7 @@ def test_the_runtime_equals_caffe2() -> None:
 
 
 def test_the_check_names_the_outputs_that_force_a_scan() -> None:
-    described = ("--input", "encoder_inputs=int32[T,N]", "--input", "max_output_seq_len=int64[1]")
+    described = ("--input", "encoder_inputs=int32[T,N]")
     result = call("check", MODEL, *described)
 
     assert result.exit_code == 0, result.output

@@ -51,6 +51,9 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     """
     control = RecurrentNetwork(op.view)
     spec = control.spec
+    sequence = op.input(0)
+    if sequence.shape is None:  # computed, such as by a fill whose shape is an input: it has the rank that inputs have
+        sequence.shape = ir.Shape([None] * len(_operand(op.view, 0).shape or ()))
     if not any(op.lowering.read[scratch.blob] for scratch in spec.scratches):
         spec = spec.without_scratches()
     form = op.lowering.recurrent
