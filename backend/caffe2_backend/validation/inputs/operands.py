@@ -80,6 +80,8 @@ def _free_shape(name: str, op: OpView, rank: int | None, demands: Demands, assum
     last = demands.of(name, last=True).channels
     if rank in (None, 3) and demands.is_state(name):
         return 1, batch, last or other
+    if rank == 3 and op.type in LAYERS and op.args.integer("axis", default=1) == 2:
+        return assumptions.size.steps, batch, last or other
     if rank is None:
         rank = 2 if last and op.type in PASS | {"Reshape"} else assumptions.rank
     return (batch, *(other,) * (rank - 2), last or other) if rank > 1 else (batch,) * rank

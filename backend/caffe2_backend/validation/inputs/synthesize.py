@@ -32,7 +32,7 @@ from caffe2_backend.validation.inputs.weights import (
     weight_values,
 )
 from caffe2_backend.validation.roles import Role, find_roles, op_roles
-from caffe2_bridge.control import If, control_of, nets_run_by
+from caffe2_bridge.control import If, RecurrentNetwork, control_of, nets_run_by
 from caffe2_bridge.diagnostics import BridgeError, Location, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
@@ -112,11 +112,13 @@ class _Synthesis:
 
     def _operator(self, op: OpView, place: Location) -> None:
         made = []
+        control = control_of(op)
+        if isinstance(control, RecurrentNetwork):
+            self._first_step(op, control, place)
         for index, name in enumerate(op.inputs):
             if not self._workspace.has_blob(name):
                 self._make(name, op, index)
                 made.append(index)
-        control = control_of(op)
         if isinstance(control, If):
             taken = control.bodies.get(control.taken(condition=bool(self._fetch(op.inputs[0]).item())))
             if taken is not None:
@@ -129,6 +131,38 @@ class _Synthesis:
         self._workspace.run_operator_once(op.proto)
         if op.type in _PRODUCTS and 1 in made and not op.type.startswith("Int8"):
             self._normalize_scale(op)
+
+    def _first_step(self, op: OpView, control: RecurrentNetwork, place: Location) -> None:
+        """Synthesize the states and weights of a recurrent net: its step net runs once, operator by operator."""
+        if all(map(self._workspace.has_blob, op.inputs)):
+            return
+        if not self._workspace.has_blob(op.inputs[0]):
+            self._make(op.inputs[0], op, 0)
+        initial = dict(zip(control.states, (op.inputs[index] for index in control.initial_ids), strict=True))
+        rows: dict[str, Array] = {control.timestep: np.zeros(1, np.int32)}
+        for link in control.step_links:
+            if link.external in initial and not link.offset:
+                rows[link.internal] = self._initial_state(initial[link.external], link.internal)
+            elif self._workspace.has_blob(link.external):
+                rows[link.internal] = self._fetch(link.external)[link.offset : link.offset + link.window]
+        for name, value in rows.items():
+            self._workspace.feed(name, value)
+        known = set(self._workspace.blobs()).difference(rows)
+        self._run(control.step_net, (place,))
+        for name in set(self._workspace.blobs()).difference(known, self._inputs, self._weights):
+            self._workspace.remove_blob(name)
+
+    def _initial_state(self, name: str, inner: str) -> Array:
+        """The initial state of that name, [1,N,D] or as declared: D is what the step net demands of its row."""
+        if not self._workspace.has_blob(name):
+            assumptions = self._assumptions
+            features = self._demands.of(inner, last=True).channels or assumptions.size.other
+            shape: Shape = (1, assumptions.size.batch, features)[3 - assumptions.ranks.get(name, 3) :]
+            value = self._random.standard_normal(assumptions.shapes.get(name, shape)).astype(np.float32)
+            self._inputs[name] = value
+            self._workspace.feed(name, value)
+        state = self._fetch(name)
+        return np.broadcast_to(state, (1, self._assumptions.size.batch, state.shape[-1])).copy()
 
     def _normalize_scale(self, op: OpView) -> None:
         """Scale a synthesized weight so that the operator's result has the standard deviation that is demanded.
@@ -218,7 +252,7 @@ class _Synthesis:
 
 
 def _operators(net: NetDef) -> Sequence[OpView]:
-    """The operators of a net and of its branches, which share its blobs."""
+    """The operators of a net, of its branches, which share its blobs, and of its step nets, which read its weights."""
     found: list[OpView] = []
     for op in NetView(net).ops:
         found.append(op)
@@ -226,4 +260,6 @@ def _operators(net: NetDef) -> Sequence[OpView]:
         if isinstance(control, If):
             for body in control.bodies.values():
                 found += _operators(body.net)
+        elif isinstance(control, RecurrentNetwork):
+            found += _operators(control.step_net)
     return found

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod, sqrt
 from typing import Final
 
 import numpy as np
 
 from caffe2_backend.validation.inputs.assumptions import Shape
+from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.parameters import Array, Int8Tensor
 from caffe2_bridge.netdef.views import OpView
@@ -36,10 +37,14 @@ _MOST_CHANNELS: Final = 4096
 
 @dataclass(frozen=True)
 class Demand:
-    """What the readers of a blob demand: ``channels`` (0: any), and the standard deviation, ``spread``."""
+    """What the readers of a blob demand: ``channels`` (0: any), and the standard deviation, ``spread``.
+
+    ``multiple``: any multiple of the channels will do.
+    """
 
     channels: int = 0
     spread: float = 1.0
+    multiple: bool = False
 
 
 def is_weight(op: OpView, index: int) -> bool:
@@ -164,18 +169,27 @@ def _reshaped_channels(op: OpView) -> int:
     return fixed if 1 < fixed <= _MOST_CHANNELS and -1 in shape else 0
 
 
+def _shared(op: OpView, demand: Demand) -> Demand:
+    """A demand on the first result of a Concat or Split, as one on its operands: equal parts."""
+    if op.type == "Split":
+        return replace(demand, channels=demand.channels * len(op.outputs))
+    if op.type == "Concat" and not demand.multiple and demand.channels % len(op.inputs) == 0:
+        return replace(demand, channels=demand.channels // len(op.inputs))
+    return demand
+
+
 def _passed(op: OpView, name: str, *, last: bool) -> bool | None:
     """Whether the channels of an operand are the last dim of the result; None if the result has others."""
     if op.type in SUMS:
         return last if not op.args.flag("broadcast", default=False) or op.inputs[0] == name else None
-    if op.inputs[0] != name:
+    if op.inputs[0] != name and op.type != "Concat":
         return None
     if op.type in ("NHWC2NCHW", "NCHW2NHWC"):
         return op.type == "NCHW2NHWC"
     if op.type == "Transpose":
         axes = op.args.integers("axes", default=())
         return bool(axes) and axes[-1] == (len(axes) - 1 if last else 1)
-    return last if op.type in PASS | {"Flatten", "Concat"} else None
+    return last if op.type in PASS | {"Concat", "ElementwiseLinear", "Flatten", "Split"} else None
 
 
 # Standard deviation of box regressions: boxes stay near their anchors.
@@ -196,7 +210,12 @@ class Demands:
         self, ops: Sequence[OpView], shapes: Callable[[str], Shape | None], *, classes: int = 5, anchors: int = 3
     ) -> None:
         self._readers: dict[str, list[OpView]] = {}
+        self._links: dict[str, list[str]] = {}
         for op in ops:
+            control = control_of(op)
+            if isinstance(control, RecurrentNetwork):
+                for inner, outer in control.links:
+                    self._links.setdefault(outer, []).append(inner)
             for name in dict.fromkeys(op.inputs):
                 self._readers.setdefault(name, []).append(op)
         self._shapes, self._classes, self._anchors = shapes, classes, anchors
@@ -207,10 +226,11 @@ class Demands:
             demand = self._demand(op, name, last)
             if demand is None and reach and op.outputs and op.outputs[0] != name:
                 passed = _passed(op, name, last=last)
-                demand = None if passed is None else self.of(op.outputs[0], last=passed, reach=reach - 1)
+                demand = None if passed is None else _shared(op, self.of(op.outputs[0], last=passed, reach=reach - 1))
             if demand is not None and demand != Demand():
                 return demand
-        return Demand()
+        linked = (self.of(inner, last=last, reach=reach - 1) for inner in self._links.get(name, ()) if reach)
+        return next((demand for demand in linked if demand != Demand()), Demand())
 
     def is_state(self, name: str, reach: int = 12) -> bool:
         """Whether an operator reads a blob as a state or gates of one step, [1,N,D], directly or after a product."""
@@ -235,7 +255,7 @@ class Demands:
         if (op.type, index) == ("BoxWithNMSLimit", 0):
             return Demand(self._classes)
         channels = self._channels_for(op, index, name, last)
-        return Demand(channels) if channels else None
+        return Demand(channels, multiple=op.type == "Reshape") if channels else None
 
     def _channels_for(self, op: OpView, index: int, name: str, last: bool) -> int:
         """The channels that operands which exist require; 0 for any number."""

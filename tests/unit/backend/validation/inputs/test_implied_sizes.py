@@ -9,13 +9,14 @@ import onnx
 import pytest
 from support.cells import fills
 from support.nets import op
+from support.paths import ROOT
 
 from caffe2_backend import Workspace, validate
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import Generated, generate
 from caffe2_backend.validation.inputs.implied_sizes import ImpliedSizes, implied_sizes
 from caffe2_backend.validation.options import ValidationOptions
-from caffe2_bridge import BridgeError, Model
+from caffe2_bridge import BridgeError, Model, load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 SIDES = ("workspace", "onnxruntime-cpu")
@@ -205,3 +206,24 @@ def test_an_onnx_model_fixes_the_image() -> None:
     found = generate(Forms(graph), options=ValidationOptions())
     assert [case.inputs["x"].shape for case in found.cases] == [(1, 3, 24, 48), (3, 3, 24, 48), (2, 3, 24, 48)]
     assert found.notes == ("the model fixes sizes: H=24, W=48",)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "milstm", "lstm_two_layers"])
+def test_recurrent_nets_without_weights(name: str) -> None:
+    given = Model.of(load(ROOT / "tests" / "golden" / "models" / name).predict_net)
+    report = validate(given, runtimes=SIDES, random_weights=True)
+    assert report.agrees, report.to_json()
+    assert report.cases == ("T=1 N=1", "T=6 N=3", "T=17 N=2")
+    found = made(given, random_weights=True)
+    for case in found.cases:
+        states = {case.inputs[name].shape for name in case.inputs if name.startswith("init_")}
+        assert {shape[-1] for shape in states} == {6}
+        assert {shape[-2] for shape in states} == {case.inputs["input"].shape[1]}
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", ["lstm", "gru"])
+def test_recurrent_nets_without_weights_in_real_caffe2(name: str) -> None:
+    given = Model.of(load(ROOT / "tests" / "golden" / "models" / name).predict_net)
+    report = validate(given, runtimes=("caffe2", "onnxruntime-cpu"), random_weights=True)
+    assert report.agrees, report.to_json()
