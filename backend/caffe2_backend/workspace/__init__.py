@@ -66,7 +66,9 @@ from caffe2_backend.workspace.named_workspaces import (
 from caffe2_backend.workspace.names import GetNetName, StringifyBlobName, StringifyNetName, StringifyProto
 from caffe2_backend.workspace.nets import (
     CallWithExceptionIntercept,
+    ClearGlobalNetObserver,
     CreateNet,
+    GetStats,
     Nets,
     RegisteredOperators,
     RunNet,
@@ -90,6 +92,7 @@ __all__ = [
     "BenchmarkNetOnce",
     "Blobs",
     "CallWithExceptionIntercept",
+    "ClearGlobalNetObserver",
     "CreateBlob",
     "CreateNet",
     "CurrentWorkspace",
@@ -112,6 +115,7 @@ __all__ = [
     "GetGpuPeerAccessPattern",
     "GetNetName",
     "GetNumNUMANodes",
+    "GetStats",
     "GlobalInit",
     "GpuDeviceType",
     "HasBlob",
@@ -158,8 +162,20 @@ __all__ = [
 ]
 
 
+# Names of Caffe2's module that are left out, and why.
+_LEFT_OUT = {
+    "ApplyTransform": "graphs are optimized by onnxruntime, without Caffe2's transforms",
+    "ApplyTransformIfFaster": "graphs are optimized by onnxruntime, without Caffe2's transforms",
+    "CreateOfflineTensor": "tensors without memory are not supported; InferShapesAndTypes infers shapes",
+    "FillRandomNetworkInputs": "feed the inputs with FeedBlob, or use caffe2_backend.validate, which makes inputs",
+    "GetOperatorCost": "operators do not have cost models; BenchmarkNet measures them",
+    "StartMint": "the web page of Caffe2's mint is not supported",
+}
+
+
 def __getattr__(name: str) -> bool:
     """Compute ``has_gpu_support`` and ``has_cuda_support`` on access: whether onnxruntime was built for CUDA."""
     if name in ("has_gpu_support", "has_cuda_support"):
         return has_cuda()
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    reason = f": {_LEFT_OUT[name]}" if name in _LEFT_OUT else ""
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")

@@ -105,3 +105,12 @@ def CallWithExceptionIntercept(
         for file, line, function in reversed(operator_tracebacks.get(net_name, {}).get(index, [])):
             logger.warning('  File "%s", line %s, in %s', file, line, function)
         raise
+
+
+def ClearGlobalNetObserver() -> None:
+    """Do nothing: nets do not have observers."""
+
+
+def GetStats() -> dict[str, int]:
+    """The statistics that operators exported: none."""
+    return {}

@@ -205,3 +205,22 @@ def test_inferred_shapes(tmp_path: Path) -> None:
         [[("FeedBlob", "x", X), ("InferShapesAndTypes", [net("n", operator("Relu", ["x"], ["y"]))], None, True)]],
         tmp_path,
     )
+
+
+# Names of the module that need no counterpart: its imports, and what only its own code reads.
+INTERNAL = {
+    "C", "GetNameScope", "Message", "Process", "TriggerLazyImport", "absolute_import", "basestring", "caffe2_pb2",
+    "collections", "contextlib", "defaultdict", "division", "logger", "logging", "np", "os", "print_function", "scope",
+    "shutil", "socket", "tempfile", "unicode_literals", "utils",
+}  # fmt: skip
+
+
+@pytest.mark.oracle
+def test_every_name_is_there_or_left_out_with_a_reason() -> None:
+    program = "from caffe2.python import workspace; print(*(n for n in dir(workspace) if not n.startswith('_')))"
+    command = [str(find_oracle()), "-c", program]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout  # noqa: S603 - the python that the user names
+    for name in sorted(set(listed.split()) - INTERNAL):
+        if not hasattr(workspace, name):
+            with pytest.raises(AttributeError, match=f"'{name}': "):
+                getattr(workspace, name)
