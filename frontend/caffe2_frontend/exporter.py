@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
-from caffe2_frontend.options import DEFAULTS, ExportOptions, Int8, Recurrent
-from caffe2_frontend.pipeline import analyze, finish
+from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recurrent
+from caffe2_frontend.pipeline import analyze, complete
 
 
 def to_onnx(
@@ -26,6 +26,8 @@ def to_onnx(
     stateful: bool = False,
     reroll: bool = False,
     int8: Int8 = "exact",
+    fp16: bool = False,
+    fp16_io: Float16Io = "float16",
 ) -> onnx.ModelProto:
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
@@ -47,6 +49,9 @@ def to_onnx(
         int8: the form of Int8 operators: ``exact`` (integer arithmetic, equal to Caffe2's to the bit) or ``qdq`` (float
             operators between DequantizeLinear and QuantizeLinear, which runtimes fuse into quantized kernels; results
             may differ by a step or two).
+        fp16: convert float32 values to float16; needs onnxruntime. Nodes that stay in float32 are noted, and numbers
+            beyond the range of float16 become the nearest in it, with a warning.
+        fp16_io: with ``fp16``, the type of the inputs and outputs that are float32: ``float16`` or ``float32``.
 
     Returns:
         The checked model, with symbolic dims wherever the inputs' are. Warnings and notes of the conversion go to the
@@ -60,7 +65,7 @@ def to_onnx(
     """
     options = ExportOptions(
         inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful, reroll=reroll,
-        int8=int8,
+        int8=int8, fp16=fp16, fp16_io=fp16_io,
     )  # fmt: skip
     return ir.to_proto(convert(predict_net, init_net, options))
 
@@ -69,7 +74,7 @@ def convert(
     predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
 ) -> ir.Model:
     """Convert a net like :func:`to_onnx`, without reading the weights: :func:`save_onnx` copies them one by one."""
-    export = analyze(predict_net, init_net, options)
-    model = finish(export)
+    export = complete(analyze(predict_net, init_net, options))
     log_diagnostics(export.findings)
-    return model
+    assert export.model is not None  # an error would have been raised
+    return export.model

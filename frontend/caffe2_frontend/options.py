@@ -13,6 +13,7 @@ from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Recurrent = Literal["auto", "fused", "scan", "loop"]
 Int8 = Literal["exact", "qdq"]
+Float16Io = Literal["float16", "float32"]
 
 
 @dataclass(frozen=True)
@@ -28,12 +29,14 @@ class ExportOptions:
         reroll: whether nets that were unrolled over time become loops again.
         int8: the form of Int8 operators: exact integer arithmetic, or float operators between DequantizeLinear and
             QuantizeLinear, which runtimes fuse.
+        fp16: whether float32 values become float16.
+        fp16_io: with ``fp16``, the type of float32 inputs and outputs.
 
     Attributes:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``recurrent``, ``int8`` or ``opset`` is outside of what is supported.
+        OptionError: ``recurrent``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is supported.
         InputSpecError: the description of an input has another form.
     """
 
@@ -44,10 +47,12 @@ class ExportOptions:
     stateful: bool = False
     reroll: bool = False
     int8: Int8 = "exact"
+    fp16: bool = False
+    fp16_io: Float16Io = "float16"
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("recurrent", Recurrent), ("int8", Int8)):
+        for name, kind in (("recurrent", Recurrent), ("int8", Int8), ("fp16_io", Float16Io)):
             forms, chosen = get_args(kind), getattr(self, name)
             if chosen not in forms:
                 raise OptionError(f"{name} must be one of {', '.join(forms)}, not {chosen!r}")

@@ -15,6 +15,7 @@ from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.options import DEFAULTS, ExportOptions
 from caffe2_frontend.passes.check_model import CheckModel
+from caffe2_frontend.passes.convert_float16 import ConvertFloat16
 from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
 from caffe2_frontend.passes.describe_inputs import DescribeInputs
@@ -52,6 +53,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     EliminateDeadCode(),
     ConvertOpset(),
     RaiseErrors(),
+    ConvertFloat16(),
     CheckModel(),
     SinkWeights(),
     RecordOrigins(),
@@ -110,11 +112,17 @@ def finish(export: Export) -> ir.Model:
 
     Raises:
         ConversionError: the net cannot be converted; holds every diagnostic, in net order.
+        OptionError: the options ask for half precision, and onnxruntime is not installed.
     """
-    with _collector_paused():
-        model = run_passes(COMPLETION, export, held=_ANALYZED).model
+    model = complete(export).model
     assert model is not None  # RaiseErrors raised otherwise
     return model
+
+
+def complete(export: Export) -> Export:
+    """:func:`finish`, with the whole state as the result: its findings include those of the second half."""
+    with _collector_paused():
+        return run_passes(COMPLETION, export, held=_ANALYZED)
 
 
 @contextmanager

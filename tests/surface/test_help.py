@@ -17,6 +17,7 @@ COMMANDS = {
     "export": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "-o, --output-file PATH", "[required]", "--output NAME",
         "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
+        "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",
     ),
     "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
     "show": ("MODEL", "--init", "Summarize"),

@@ -104,7 +104,7 @@ def test_the_signatures() -> None:
     assert given.items() >= known.items()
     assert all(kind == "*" for name, kind in given.items() if name not in known)
     assert parameters(caffe2_frontend.check).items() >= {"predict_net": "", "init_net": ""}.items()
-    assert list(parameters(caffe2_frontend.save_onnx)) == ["model", "path", "external_data_above"]
+    assert list(parameters(caffe2_frontend.save_onnx)) == ["model", "path", "external_data_above", "external_data"]
     assert list(parameters(caffe2_backend.Session))[:2] == ["model", "device"]
 
 

@@ -12,6 +12,7 @@ from caffe2_backend.cli import options
 from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import FAILED, reports_errors
 from caffe2_bridge import Model, load
+from caffe2_bridge.diagnostics import BridgeError
 
 
 @click.command()
@@ -34,10 +35,22 @@ from caffe2_bridge import Model, load
     help="Int8 operators as integer arithmetic equal to Caffe2's, or as QuantizeLinear and DequantizeLinear around "
     "float operators, which runtimes fuse.",
 )  # fmt: skip
+@click.option(
+    "--fp16", is_flag=True,
+    help="Convert float32 values to float16, and print the largest difference on generated inputs.",
+)  # fmt: skip
+@click.option(
+    "--fp16-io", type=click.Choice(["float16", "float32"]), default="float16", show_default=True,
+    help="With --fp16, the type of float32 inputs and outputs.",
+)  # fmt: skip
+@click.option(
+    "--external-data", type=click.IntRange(min=0), is_flag=False, flag_value=1024, metavar="[BYTES]",
+    help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
+)  # fmt: skip
 @reports_errors()
 def export(
     model: Path, init: Path | None, databases: Path | None, target: Path, certify: bool, outputs: tuple[str, ...],
-    **choices: Any,
+    external_data: int | None, **choices: Any,
 ) -> None:  # fmt: skip
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
     from caffe2_frontend import ExportOptions, convert, save_onnx
@@ -46,10 +59,27 @@ def export(
     if certify:
         _certify(loaded)
     with progress("exporting"):
-        converted = convert(loaded, options=ExportOptions(outputs=outputs or None, **choices))
-        written = save_onnx(converted, target)
+        chosen = ExportOptions(outputs=outputs or None, **choices)
+        converted = convert(loaded, options=chosen)
+        written = save_onnx(converted, target, external_data=external_data)
     for path in written:
         click.echo(f"{path}: {path.stat().st_size:,} bytes")
+    if chosen.fp16 or chosen.int8 != "exact":
+        _measure(loaded, chosen, converted, target)
+
+
+def _measure(model: Model, chosen: Any, converted: Any, target: Path) -> None:
+    """Print how far the outputs are from those of the exact export."""
+    from caffe2_backend.validation.precision import measure_precision
+
+    try:
+        with progress("comparing"):
+            differences = measure_precision(model, chosen, converted, target)
+    except BridgeError as error:
+        click.echo(f"the results were not compared with those of the exact export: {error}", err=True)
+        return
+    for difference in differences:
+        click.echo(str(difference))
 
 
 def _certify(model: Model) -> None:

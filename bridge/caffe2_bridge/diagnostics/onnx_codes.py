@@ -31,6 +31,16 @@ ONNX_CODES: Final = (
         "`to_netdef(model, base_dir=FOLDER)`.",
     ),
     DiagnosticCode(
+        code="float16-range",
+        summary="Weights have numbers beyond the range of float16.",
+        cause="The model is exported in half precision, and weights have finite numbers above 65504 or, other than 0, "
+        "below 6e-8. Those become the nearest number in the range, with their sign.",
+        example="net: warning: 2 numbers of 'w' beyond the range of float16 (5.96e-08 to 65504) become the nearest "
+        "number in it [float16-range]",
+        cure="Compare the results, whose largest difference `caffe2-bridge export --fp16` prints. If it is too large, "
+        "scale the weights in the net, or export without `--fp16`.",
+    ),
+    DiagnosticCode(
         code="malformed-model",
         summary="The protobuf of the ONNX model contradicts the ONNX format.",
         cause="An attribute has no type, an element type is unknown, a dim is negative, or a name is missing or not "

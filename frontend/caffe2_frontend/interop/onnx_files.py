@@ -15,11 +15,17 @@ from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[attr-d
 
 # Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.
 SINGLE_FILE_LIMIT: Final = 2_000_000_000
+# Tensors of more bytes are written to the separate file.
+_EXTERNAL_TENSOR: Final = 256
 _LENGTH_DELIMITED: Final = 2
 
 
 def save_onnx(
-    model: ir.Model | onnx.ModelProto, path: str | os.PathLike[str], *, external_data_above: int = SINGLE_FILE_LIMIT
+    model: ir.Model | onnx.ModelProto,
+    path: str | os.PathLike[str],
+    *,
+    external_data_above: int = SINGLE_FILE_LIMIT,
+    external_data: int | None = None,
 ) -> list[Path]:
     """Write a model to a file. Weights are read from where they are stored and written one by one.
 
@@ -28,6 +34,7 @@ def save_onnx(
         path: the file to write. An existing one is replaced when the new one is complete.
         external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
             external data).
+        external_data: if given, tensors with more bytes than this are written there, whatever the weights have in all.
 
     Returns:
         The files written.
@@ -38,9 +45,13 @@ def save_onnx(
     if isinstance(model, onnx.ModelProto):
         model = ir.from_proto(model)
     target = Path(path)
-    total = sum(v.const_value.nbytes for v in model.graph.initializers.values() if v.const_value is not None)
-    if total > external_data_above:
-        return _save_with_data(model, target)
+    tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
+    sizes = [tensor.nbytes for tensor in tensors if tensor.dtype != ir.DataType.STRING]
+    threshold = _EXTERNAL_TENSOR if external_data is None else external_data
+    if sum(size for size in sizes if external_data is None or size <= threshold) > external_data_above:
+        return _save_with_data(model, target, min(threshold, _EXTERNAL_TENSOR))
+    if external_data is not None and any(size > threshold for size in sizes):
+        return _save_with_data(model, target, threshold)
     with replacing(target) as file:
         _write_model(model, file)
     return [target]
@@ -80,14 +91,17 @@ def _umask() -> int:
     return mask
 
 
-def _save_with_data(model: ir.Model, target: Path) -> list[Path]:
-    """Write model and weights into a temporary folder next to the target, then move both, the weights first."""
+def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]:
+    """Write model and weights into a temporary folder next to the target, then move both, the weights first.
+
+    Weights of more bytes than ``threshold`` go to the second file.
+    """
     data = target.with_name(f"{target.name}.data")
     with _naming(target):
         made = tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent)
     with made as name:
         folder = Path(name)
-        ir.save(model, folder / target.name, external_data=data.name)
+        ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
         with _naming(target):
             _replace_both(folder / data.name, data, folder / target.name, target)
     return [target, data]

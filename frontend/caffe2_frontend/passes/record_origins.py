@@ -55,7 +55,7 @@ class RecordOrigins(InPlacePass[Export]):
     """Write into the nodes of each operator what the import needs to restore the operator from them.
 
     Operators of which no node is left, or whose operands were replaced (repacked weights), get no origin: the import
-    converts their nodes one by one.
+    converts their nodes one by one. Nor do those of a model in half precision.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph", "folded", "pruned", "opset", "sunk"})
@@ -63,6 +63,8 @@ class RecordOrigins(InPlacePass[Export]):
 
     def __call__(self, state: Export) -> None:
         """Write the metadata of the model's nodes."""
+        if state.options.fp16:
+            return  # the operators have other values than the nodes
         recorder = _Recorder(state)
         for trace in state.traces.ops:
             recorder.record(trace)

@@ -21,6 +21,8 @@ def test_inputs_are_described_in_one_form() -> None:
     ("given", "error"),
     [
         ({"recurrent": "spiral"}, OptionError),
+        ({"int8": "sometimes"}, OptionError),
+        ({"fp16_io": "float64"}, OptionError),
         ({"opset": 0}, OptionError),
         ({"opset": 999}, OptionError),
         ({"inputs": {"x": "float32"}}, InputSpecError),

@@ -86,6 +86,21 @@ def test_above_the_limit_weights_lie_beside_the_model(tmp_path: Path) -> None:
     assert b["s"].tolist() == ["a", "b\u00e9"]
 
 
+def test_tensors_above_a_size_of_choice_lie_beside_the_model(tmp_path: Path) -> None:
+    target = tmp_path / "m.onnx"
+    assert save_onnx(model(), target, external_data=1000) == [target, tmp_path / "m.onnx.data"]
+    stored = onnx.load(target, load_external_data=False)  # noqa: TID251 - a file of the tests themselves
+    places = {tensor.name: tensor.data_location for tensor in stored.graph.initializer}
+    assert places["w"] == onnx.TensorProto.EXTERNAL  # 12,000 bytes
+    assert places["b"] == onnx.TensorProto.DEFAULT  # 200 bytes
+    assert save_onnx(model(), tmp_path / "n.onnx", external_data=100_000) == [tmp_path / "n.onnx"]
+
+
+def test_a_model_too_large_for_one_file_is_split_whatever_the_size_of_choice(tmp_path: Path) -> None:
+    written = save_onnx(model(), tmp_path / "m.onnx", external_data=100_000, external_data_above=5000)
+    assert [path.name for path in written] == ["m.onnx", "m.onnx.data"]
+
+
 class DiskFullError(OSError):
     pass
 
