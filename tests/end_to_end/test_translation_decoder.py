@@ -3,6 +3,8 @@
 The net declares no outputs, so it outputs every blob that no operator reads.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from support.commands import call
@@ -34,6 +36,18 @@ def test_the_export_equals_caffe2(form: Recurrent) -> None:
         assert set(found) == set(expected)
         for name, value in expected.items():
             assert found[name].dtype == value.dtype, name
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_the_export_needs_no_description(tmp_path: Path) -> None:
+    result = call("export", MODEL, "-o", tmp_path / "m.onnx")
+
+    assert result.exit_code == 0, result.output
+    assert "assumed" not in result.stderr
+    predictor = Predictor(tmp_path / "m.onnx")
+    for case in CASES:
+        found = predictor.run(_values(case, "in"))
+        for name, value in _values(case, "out").items():
             np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 

@@ -137,11 +137,19 @@ def _gather(op: OpView, shapes: KnownShapes) -> None:
         shapes.set_rank(y, ranks[0] + ranks[1] - 1)
     elif ranks[2] is not None and ranks[1] is not None:
         shapes.set_rank(data, ranks[2] - ranks[1] + 1)
+    elif ranks[2] is not None and ranks[0] is not None:
+        shapes.set_rank(indices, ranks[2] - ranks[0] + 1)
 
 
 def _segments(op: OpView, shapes: KnownShapes) -> None:
     """Reductions of segments of rows: the result has the rank of the data, and its dims from 1 on."""
     shapes.relate_shapes(op.inputs[0], op.outputs[0], but=0)
+
+
+def _reversed(op: OpView, shapes: KnownShapes) -> None:
+    """Rows over time of a batch have three dims, reversed or not."""
+    for name in (op.inputs[0], op.outputs[0]):
+        shapes.set_rank(name, 3)
 
 
 def _recurrent(op: OpView, shapes: KnownShapes) -> None:
@@ -168,7 +176,7 @@ RULES: Final[Mapping[str, Callable[[OpView, KnownShapes], None]]] = {
     **dict.fromkeys(_ELEMENTWISE, _first_to_first),
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(["Sum", "SumRelu", "Mean", "Max", "Min", "Int8Add", "Int8Sum", "Int8SumRelu"], _all_alike),
-    **dict.fromkeys(["Slice", "Tile", "TopK", "ReversePackedSegs"], _same_rank),
+    **dict.fromkeys(["Slice", "Tile", "TopK"], _same_rank),
     **dict.fromkeys(["Concat", "DepthConcat"], _concat),
     "Split": _split,
     "Transpose": _transpose,
@@ -186,4 +194,5 @@ RULES: Final[Mapping[str, Callable[[OpView, KnownShapes], None]]] = {
         _segments,
     ),
     "RecurrentNetwork": _recurrent,
+    "ReversePackedSegs": _reversed,
 }  # fmt: skip
