@@ -25,6 +25,7 @@ from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.merge_directions import MergeDirections
+from caffe2_frontend.passes.name_dims import NameDims
 from caffe2_frontend.passes.name_nodes import NameNodes
 from caffe2_frontend.passes.record_origins import RecordOrigins
 from caffe2_frontend.passes.record_states import RecordStates
@@ -58,6 +59,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     SinkWeights(),
     RecordOrigins(),
     RecordStates(),
+    NameDims(),
     NameNodes(),
     DescribeModel(),
 )

@@ -53,7 +53,7 @@ def test_export_with_nothing_but_a_target(small: Path, tmp_path: Path) -> None:
     onnx.checker.check_model(model, full_check=True)
     assert [v.name for v in model.graph.input] == ["x"]
     assert [v.name for v in model.graph.output] == ["y"]
-    assert dims(model.graph.input[0]) == ["x_dim_0", 3]
+    assert dims(model.graph.input[0]) == ["N", 3]
     assert [o.version for o in model.opset_import] == [20]
 
 
@@ -70,7 +70,7 @@ def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("x=[4,?]", [4, "x_dim_1"]), ("x=float32", ["x_dim_0", 3]), ("x=float[batch, 3]", ["batch", 3])],
+    [("x=[4,?]", [4, 3]), ("x=float32", ["N", 3]), ("x=float[batch, 3]", ["batch", 3])],
 )
 def test_what_can_be_said_of_an_input(small: Path, tmp_path: Path, text: str, expected: list[Any]) -> None:
     call("export", small, "-o", tmp_path / "out.onnx", "--input", text)
@@ -169,7 +169,7 @@ def test_run_names_all_missing_inputs_with_their_shapes(tmp_path: Path) -> None:
     assert "inputs 'data', 'rois' are not given (data: float32[?,3,?,?], rois: float32[?,?])" in result.stderr
     call("export", tmp_path, "-o", tmp_path / "net.onnx")
     result = call("run", tmp_path / "net.onnx", "-o", tmp_path / "out.npz", code=1)
-    assert "inputs 'data', 'rois' are not given (data: float32[data_dim_0,3," in result.stderr
+    assert "inputs 'data', 'rois' are not given (data: float32[N,3,H,W], rois: float32[" in result.stderr
 
 
 def test_the_quantization_of_an_input(tmp_path: Path) -> None:

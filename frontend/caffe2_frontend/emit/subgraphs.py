@@ -63,6 +63,8 @@ def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], ste
     states = [_formal(inside, value, value.shape) for value in initial]
     rows = [formal_row(inside, value) for value in sequences]
     after, stacked = step(inside, states, rows)
+    for before, value in zip(initial, after, strict=True):
+        op.dims.equate_shapes(before.shape, value.shape)
     return Body(inside, tuple(initial), tuple(sequences), tuple(states), tuple(rows), tuple(after), tuple(stacked))
 
 

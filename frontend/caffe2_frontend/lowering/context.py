@@ -10,6 +10,7 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.options import Recurrent
 
@@ -22,11 +23,13 @@ class LoweringContext(Protocol):
             is no constant.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         measured: values whose producing node the conversion of the current operator inspected.
+        dims: what converters know of symbolic dims.
     """
 
     consulted: dict[ir.Value, Array | None]
     measured: set[ir.Value]
     unfused: dict[Location, list[str]]
+    dims: DimFacts
 
     @property
     def recurrent(self) -> Recurrent:

@@ -16,6 +16,7 @@ from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.origin import blobs_of, is_plain
 from caffe2_frontend.lowering.arguments import unread_arguments
+from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
@@ -44,6 +45,7 @@ class Lowering:
             constants.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         measured: the values whose nodes the current converter inspected.
+        dims: what converters know of symbolic dims.
     """
 
     converters: Mapping[str, Converter]
@@ -58,6 +60,7 @@ class Lowering:
     consulted: dict[Value, Array | None] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
     unfused: dict[Location, list[str]] = field(default_factory=dict)
+    dims: DimFacts = field(default_factory=DimFacts)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property

@@ -16,6 +16,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.lowering.context import LoweringContext
+from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.inference import ShapeMismatchError, infer_outputs
 from caffe2_frontend.lowering.scope import Scope
 
@@ -107,6 +108,11 @@ class Op(OperatorBase[ir.Value]):
     def looks_behind(self, value: Value) -> None:
         """Note that what is emitted depends on the node that makes a value."""
         self.lowering.measured.add(value)
+
+    @property
+    def dims(self) -> DimFacts:
+        """Where to record which symbolic dims are equal, and how they are usually called."""
+        return self.lowering.dims
 
     # Emission
 

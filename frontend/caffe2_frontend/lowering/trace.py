@@ -13,6 +13,7 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_frontend.lowering.dim_facts import DimFacts
 
 # Values are tracked as inputs of nodes outside the graph, of this size each: replacing an input copies the tuple.
 _CHUNK: Final = 64
@@ -58,12 +59,14 @@ class Traces:
         ops: the traces of its operators, in order.
         blobs: the last value of each blob.
         given: the outputs of the graph whose value is not that of their blob.
+        dims: what converters know of symbolic dims.
         labels: for the location of each operator, those of bodies and of the init net too, what names its nodes.
     """
 
     ops: list[Trace] = field(default_factory=list)
     blobs: dict[str, ir.Value | None] = field(default_factory=dict)
     given: dict[str, ir.Value | None] = field(default_factory=dict)
+    dims: DimFacts = field(default_factory=DimFacts)
     labels: dict[str, Label] = field(default_factory=dict)
 
     @cached_property

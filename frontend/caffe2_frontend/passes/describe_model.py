@@ -45,7 +45,8 @@ class DescribeModel(InPlacePass[Export]):
 
 def _describe_blobs(state: Export) -> None:
     """The doc strings of inputs and outputs: the operators that first read, and last write, their blobs."""
-    readers, writers = _readers(state.predict), _writers(state.predict)
+    readers = _readers(state.predict, {str(value.name) for value in state.graph.inputs})
+    writers = _writers(state.predict, {blob for _, blob in state.outputs})
     fed = {state.graph.outputs[index].name: initial for initial, index in state.states.items()}
     feeds = {initial: name for name, initial in fed.items()}
     for value in state.graph.inputs:
@@ -59,17 +60,26 @@ def _describe_blobs(state: Export) -> None:
         value.doc_string = text + (f"; feeds input {fed[value.name]!r} in the next call." if value.name in fed else ".")
 
 
-def _readers(net: NetDef) -> dict[str, str]:
+def _readers(net: NetDef, wanted: set[str]) -> dict[str, str]:
+    """The type of the first operator that reads each blob."""
     readers: dict[str, str] = {}
     for op in net.op:
-        for blob in op.input:
-            if blob not in readers:
-                readers[blob] = op.type
+        if len(readers) == len(wanted):
+            break
+        for blob in wanted.intersection(op.input).difference(readers):
+            readers[blob] = op.type
     return readers
 
 
-def _writers(net: NetDef) -> dict[str, str]:
-    return {blob: op.type for op in net.op for blob in op.output}
+def _writers(net: NetDef, wanted: set[str]) -> dict[str, str]:
+    """The type of the last operator that writes each blob."""
+    writers: dict[str, str] = {}
+    for op in reversed(net.op):
+        if len(writers) == len(wanted):
+            break
+        for blob in wanted.intersection(op.output).difference(writers):
+            writers[blob] = op.type
+    return writers
 
 
 @cache

@@ -28,19 +28,19 @@ class EliminateRedundancy(InPlacePass[Export]):
             return
         with state.traces.followed():
             for graph in list(model.graphs()):
-                _remove_identities(graph)
+                _remove_identities(graph, keeps_names=graph is model.graph)
             if is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
                 logger.debug("common subexpressions kept: the net carries ONNX operators")
             else:
                 common.CommonSubexpressionEliminationPass()(model)
 
 
-def _remove_identities(graph: ir.Graph) -> None:
+def _remove_identities(graph: ir.Graph, *, keeps_names: bool) -> None:
     """Let the readers of an Identity read its operand.
 
-    An output of the graph stays under its name; where a node of the same graph makes the operand, and it is no output
-    too, that node makes the output itself. (onnx_ir's own pass does this to operands of outer graphs as well, which
-    takes them away from there.)
+    An output of the graph stays, under its name if ``keeps_names``; where a node of the same graph makes the operand,
+    and it is not an output too, that node makes the output itself. (onnx_ir's own pass does this to operands of outer
+    graphs as well, which takes them away from there.)
     """
     own = {value for node in graph for value in node.outputs}
     for node in list(graph):
@@ -54,7 +54,8 @@ def _remove_identities(graph: ir.Graph) -> None:
             source.type, source.shape = source.type or target.type, source.shape or target.shape
             ir.convenience.replace_all_uses_with(target, source, replace_graph_outputs=True)
             graph.remove(node, safe=True)
-            source.name = name
+            if keeps_names:
+                source.name = name
         else:
             ir.convenience.replace_all_uses_with(target, source)
             graph.remove(node, safe=True)

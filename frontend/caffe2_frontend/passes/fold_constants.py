@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
@@ -10,6 +11,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.names import Names
 from caffe2_frontend.state import Export
 
 # The results of these are no larger than their operands: they may be stored.
@@ -17,6 +19,21 @@ _FOLDABLE: Final = frozenset({
     "Add", "Cast", "Concat", "Flatten", "Gather", "Identity", "Mul", "Neg", "Reshape", "Shape", "Slice", "Split",
     "Squeeze", "Sub", "Transpose", "Unsqueeze",
 })  # fmt: skip
+# How the names of folded weights end.
+_SUFFIXES: Final = {
+    "Cast": "cast",
+    "Flatten": "reshaped",
+    "Gather": "part",
+    "Neg": "negated",
+    "Reshape": "reshaped",
+    "Slice": "part",
+    "Split": "part",
+    "Squeeze": "reshaped",
+    "Transpose": "transposed",
+    "Unsqueeze": "reshaped",
+}
+_RECURRENT: Final = frozenset({"GRU", "LSTM", "RNN"})
+_RECURRENT_OPERANDS: Final = {1: "W", 2: "R", 3: "B"}
 
 
 class FoldConstants(InPlacePass[Export]):
@@ -32,15 +49,74 @@ class FoldConstants(InPlacePass[Export]):
         """Fold the constants of the model's graph."""
         graph = state.graph
         results = set(graph.outputs)
+        folded: list[_Folded] = []
         for node in list(graph):
             if not _is_foldable(node) or results.intersection(node.outputs):
                 continue
+            sources = tuple(value for value in node.inputs if value is not None)
             for value, tensor in zip(node.outputs, _tensors(node, state.working_opset), strict=True):
                 constant = ir.Value(name=value.name, type=value.type, shape=value.shape, const_value=tensor)
-                tensor.name = value.name
                 ir.convenience.replace_all_uses_with(value, constant)
-                graph.register_initializer(constant)
+                folded.append(_Folded(constant, value, node.op_type, sources))
             graph.remove(node, safe=True)
+        _name(state, folded)
+        for each in folded:
+            graph.register_initializer(each.constant)
+
+
+@dataclass(frozen=True)
+class _Folded:
+    """A constant, the value that it replaces, and the type and the operands of the node that computed it."""
+
+    constant: ir.Value
+    value: ir.Value
+    op_type: str
+    sources: tuple[ir.Value, ...]
+
+
+def _name(state: Export, folded: Sequence[_Folded]) -> None:
+    """Name the constants that are read after the weights that they are computed from, unless they are blobs.
+
+    The replaced values get the names too: the traces of the operators hold those.
+    """
+    bound = [state.traces.blobs, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
+    blobs = {value for values in bound for value in values.values()} if folded else set()
+    names = Names([*_names(state.graph), *(str(each.constant.name) for each in folded)]) if folded else Names()
+    made = {each.constant: each for each in folded}
+    for each in folded:
+        if each.value not in blobs and each.constant.uses():
+            name = _derived_name(each, made)
+            if name is not None:
+                each.value.name = each.constant.name = names.fresh(name)
+        assert each.constant.const_value is not None
+        each.constant.const_value.name = each.constant.name
+
+
+def _names(graph: ir.Graph) -> Iterator[str]:
+    """The names of all values of a graph and of its bodies."""
+    for each in (graph, *graph.subgraphs()):
+        for value in (*each.inputs, *each.initializers.values(), *(value for node in each for value in node.outputs)):
+            yield str(value.name)
+
+
+def _derived_name(folded: _Folded, made: Mapping[ir.Value, _Folded]) -> str | None:
+    """``<operator>_W`` and the like for an operand of a recurrent operator, else ``<weight>_transposed`` and the like.
+
+    None for a constant of several weights, which keeps the name after the operator that it was made for.
+    """
+    owner = str(folded.value.name).rpartition("/")[0]
+    for use in folded.constant.uses():
+        if use.node.op_type in _RECURRENT and use.idx in _RECURRENT_OPERANDS:
+            return f"{owner}_{_RECURRENT_OPERANDS[use.idx]}"
+    suffix, source = _SUFFIXES.get(folded.op_type), folded
+    while True:
+        weights = [value for value in source.sources if value.dtype is not None and value.dtype.is_floating_point()]
+        if len(weights) != 1 or suffix is None:
+            return None
+        before = made.get(weights[0])
+        if before is None:
+            return f"{weights[0].name}_{suffix}"
+        source = before
 
 
 def _is_foldable(node: ir.Node) -> bool:

@@ -54,7 +54,7 @@ class LowerNet(FunctionalPass[Export]):
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
         lowering.ops(numbered(net), scope, Location(net.name))
-        traces = Traces(lowering.traces, scope.blobs, labels=lowering.labels)
+        traces = Traces(lowering.traces, scope.blobs, dims=lowering.dims, labels=lowering.labels)
         findings = _in_net_order([*state.findings, *_choose_outputs(lowering)], net.name)
         made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
         model = None

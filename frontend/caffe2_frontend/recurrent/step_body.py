@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,12 +62,23 @@ def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
         op.unsupported(
             f"the input sequence must have rank 2 or more, [T, N, ...], not {op.rank(first)}", code="invalid-operands"
         )
+    _record_dims(op, first, [op.input(state.initial) for state in spec.states])
     steps, batch = size(op, first, 0), size(op, first, 1)
     initial = {state.blob: initial_row(op, op.input(state.initial), batch) for state in spec.states}
     sequences = {link.internal: _sequence(op, link, steps) for link in spec.reads() if link.external not in initial}
     if _reads(spec.step_net, spec.timestep):
         sequences[spec.timestep] = _timesteps(op, steps)
     return Operands(initial, sequences, steps)
+
+
+def _record_dims(op: Op, first: Value, initial: Sequence[Value]) -> None:
+    """The input is [T, N, ...], and an initial state of rank 2 or 3 [..., N, D]: Caffe2 requires it."""
+    batch = op.shape(first)[1]
+    op.dims.name(op.shape(first)[0], "T")
+    op.dims.name(batch, "N")
+    for value in initial:
+        if value.shape is not None and 2 <= len(value.shape) <= 3:
+            op.dims.equate(value.shape[-2], batch)
 
 
 def lower_step(op: Op, spec: RecurrentSpec, rows: Mapping[str, Value], slices: Mapping[str, Value]) -> list[Value]:

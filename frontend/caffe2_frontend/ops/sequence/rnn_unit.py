@@ -6,6 +6,8 @@ sequence has ended at the timestep, the states are kept or, with drop_states, se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
@@ -39,6 +41,7 @@ def lstm_unit(op: Op) -> tuple[Value, Value]:
     cell; forget_bias is added to the forget gate before its sigmoid.
     """
     h_prev, c_prev, gates = op.input(0), op.input(1), op.input(2)
+    _record_dims(op, [h_prev, c_prev], gates, 4)
     forget_bias = op.args.number("forget_bias", default=0.0)
     i, f, o, g = op.emit("Split", gates, axis=-1, num_outputs=4, outputs=4)
     if forget_bias:
@@ -58,12 +61,32 @@ def gru_unit(op: Op) -> Value:
     """
     op.args.ignore("forget_bias")
     h_prev, gates = op.input(0), op.input(1)
+    _record_dims(op, [h_prev], gates, 3)
     _, u, candidate = op.emit("Split", gates, axis=-1, num_outputs=3, outputs=3)
     update = op.emit("Sigmoid", u)
     rest = op.emit("Sub", op.const(1.0, gates), update)
     h = op.emit("Add", op.emit("Mul", h_prev, update), op.emit("Mul", op.emit("Tanh", candidate), rest))
     valid, drop = _valid_rows(op, 2)
     return _masked(op, valid, drop, h, h_prev)
+
+
+def _record_dims(op: Op, states: Sequence[Value], gates: Value, count: int) -> None:
+    """Caffe2 requires N and D of the states to be those of the gates, and N to be the number of lengths."""
+    shape = gates.shape
+    if shape is None or len(shape) != 3:
+        return
+    width = shape[2]
+    for state in states:
+        if state.shape is not None and len(state.shape) == 3:
+            op.dims.equate(state.shape[1], shape[1])
+            if isinstance(width, int):
+                op.dims.equate(state.shape[2], width // count)
+    if op.args.flag("sequence_lengths", default=True):
+        lengths = op.input(len(states) + 1)
+        if lengths.shape is not None and len(lengths.shape) == 1:
+            for state in states:
+                if state.shape is not None and len(state.shape) == 3:
+                    op.dims.equate(lengths.shape[0], state.shape[1])
 
 
 def _valid_rows(op: Op, index: int) -> tuple[Value | None, bool]:

@@ -11,12 +11,16 @@ import onnx_ir.convenience
 import pytest
 from conformance.recording import operator
 from support.cells import fills
+from support.nets import net, op
+from support.paths import CHAR_RNN
 
 import caffe2_frontend
+from caffe2_bridge import load
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import to_onnx
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.state import Export
 
@@ -89,8 +93,8 @@ def test_all_outputs_of_a_node_are_folded(x: ir.Value) -> None:
     y = graph.node("Mul", node.outputs[1], x, shape=(2, 2), name="y")
     z = graph.node("Mul", node.outputs[0], y, shape=(2, 2), name="z")
     result = graph.folded(z, inputs=(x,))
-    for k in range(2):
-        tensor = result.initializers[f"s{k}"].const_value
+    for k, name in enumerate(["w_part", "w_part_1"]):
+        tensor = result.initializers[name].const_value
         assert tensor is not None
         np.testing.assert_array_equal(tensor.numpy(), [[2 * k, 2 * k + 1]])
 
@@ -137,3 +141,21 @@ def test_an_export_reads_no_weights_before_it_is_written(monkeypatch: pytest.Mon
     assert "w" not in read
     ir.to_proto(converted)
     assert "w" in read
+
+
+def test_a_repacked_weight_is_named_after_it() -> None:
+    init = fills({"w": np.ones((2, 3), np.float32), "b": np.ones(2, np.float32)})
+    model = to_onnx(net(op("FC", "x w b", "y", axis=2), inputs="x w b"), init)
+    assert [tensor.name for tensor in model.graph.initializer] == ["b", "w_transposed"]
+
+
+def test_a_name_that_a_blob_has_is_not_taken() -> None:
+    init = fills({"w": np.ones((2, 3), np.float32), "w_transposed": np.ones(2, np.float32)})
+    model = to_onnx(net(op("FC", "x w w_transposed", "y", axis=2), inputs="x w w_transposed"), init)
+    assert [tensor.name for tensor in model.graph.initializer] == ["w_transposed", "w_transposed_1"]
+
+
+def test_operands_of_a_recurrent_operator_are_named_after_their_roles() -> None:
+    names = {tensor.name for tensor in to_onnx(load(CHAR_RNN), recurrent="fused").graph.initializer}
+    assert {f"LSTM/hidden_state_all_{role}" for role in "WRB"} <= names
+    assert {"logits_b", "logits_w_transposed"} <= names

@@ -1,0 +1,57 @@
+"""Classes of equal dims."""
+
+from __future__ import annotations
+
+
+class DimClasses:
+    """A union-find structure over the names of dims, in which a class may have a known size."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}
+        self._sizes: dict[str, int] = {}
+        self._contradictory: set[str] = set()
+
+    def join(self, first: int | str, second: int | str) -> bool:
+        """Record that two dims are equal. Returns whether that was new.
+
+        A class that would have two sizes loses both: the model cannot run, which is not decided here.
+        """
+        if isinstance(first, int):
+            return isinstance(second, str) and self._set_size(self.root(second), first)
+        if isinstance(second, int):
+            return self._set_size(self.root(first), second)
+        a, b = self.root(first), self.root(second)
+        if a == b:
+            return False
+        self._parents[b] = a
+        size = self._sizes.pop(b, None)
+        if b in self._contradictory:
+            self._contradictory.add(a)
+            self._sizes.pop(a, None)
+        elif size is not None:
+            self._set_size(a, size)
+        return True
+
+    def root(self, symbol: str) -> str:
+        """The representative of the class of a name."""
+        parents = self._parents
+        while symbol in parents:
+            above = parents[symbol]
+            parents[symbol] = parents.get(above, above)
+            symbol = above
+        return symbol
+
+    def size(self, symbol: str) -> int | None:
+        """The size of a dim, None where it is unknown."""
+        return self._sizes.get(self.root(symbol))
+
+    def _set_size(self, root: str, size: int) -> bool:
+        if root in self._contradictory:
+            return False
+        known = self._sizes.get(root)
+        if known is None:
+            self._sizes[root] = size
+        elif known != size:
+            del self._sizes[root]
+            self._contradictory.add(root)
+        return known is None

@@ -1,0 +1,215 @@
+"""Completion of shapes: dims that the conversion left unknown, inferred again from better known operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_frontend.dims.sizes import sizes
+from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.strip_weights import drop_generated_dim_names
+from caffe2_frontend.interop.types import Dim
+from caffe2_frontend.lowering.dim_facts import as_dim
+from caffe2_frontend.lowering.inference import ShapeMismatchError, infer_outputs
+
+# Exported graphs have no other operators with bodies.
+WITH_BODIES: Final = frozenset({"If", "Loop", "Scan"})
+
+
+def complete_shapes(graph: ir.Graph, opset: int) -> bool:
+    """Fill unknown dims of a graph's values, and of its bodies, in the order of the nodes. Returns whether any changed.
+
+    Known dims stay. Every node is visited once; only those with incomplete outputs are inferred.
+    """
+    changed = False
+    for node in graph:
+        if node.op_type in WITH_BODIES:
+            for body in bodies(node):
+                _describe_formals(node, body)
+                changed |= complete_shapes(body, opset)
+        if any(map(_is_incomplete, node.outputs)):
+            shapes = _inferred(node, opset)
+            for value, shape in zip(node.outputs, shapes, strict=True):
+                changed |= _fill(value, shape)
+    return changed
+
+
+def _is_incomplete(value: ir.Value) -> bool:
+    shape = value.shape
+    return shape is None or any(type(dim) is not int and as_dim(dim) is None for dim in shape.dims)
+
+
+def _fill(value: ir.Value, shape: ir.Shape | None) -> bool:
+    """Fill the unknown dims of a value's shape from another one."""
+    if shape is None:
+        return False
+    if value.shape is None:
+        value.shape = shape
+        return True
+    if len(value.shape) != len(shape):
+        return False
+    dims = [b if not isinstance(a, int) and a.value is None else a for a, b in zip(value.shape, shape, strict=True)]
+    if all(a is b for a, b in zip(dims, value.shape, strict=True)):
+        return False
+    changed = any(not isinstance(a, int) and a.value is None and a != b for a, b in zip(value.shape, dims, strict=True))
+    value.shape = ir.Shape(dims)
+    return changed
+
+
+def _inferred(node: ir.Node, opset: int) -> Sequence[ir.Shape | None]:
+    """The shapes of a node's outputs, as far as they follow from its operands."""
+    if node.domain:
+        return [None] * len(node.outputs)
+    known = _KNOWN.get(node.op_type)
+    if known is not None:
+        found = known(node)
+        if found is not None:
+            return found
+    return _inferred_by_onnx(node, opset)
+
+
+def _inferred_by_onnx(node: ir.Node, opset: int) -> Sequence[ir.Shape | None]:
+    before = [(value.type, value.shape) for value in node.outputs]
+    with suppress(ShapeMismatchError):
+        infer_outputs(node, opset)
+    shapes = [drop_generated_dim_names(value.shape) for value in node.outputs]
+    for value, (kind, shape) in zip(node.outputs, before, strict=True):
+        value.type, value.shape = kind, shape
+    return shapes
+
+
+def _shape_of(dims: Sequence[Dim] | None) -> list[ir.Shape | None] | None:
+    return None if dims is None else [ir.Shape(dims)]
+
+
+def _range(node: ir.Node) -> list[ir.Shape | None] | None:
+    """Range(0, n, 1) is [n]."""
+    start, limit, step = (sizes(value) for value in node.inputs)
+    return _shape_of(limit) if start == [0] and step == [1] else None
+
+
+def _filled(node: ir.Node) -> list[ir.Shape | None] | None:
+    """ConstantOfShape has the shape that it reads."""
+    return _shape_of(sizes(node.inputs[0]))
+
+
+def _reshaped(node: ir.Node) -> list[ir.Shape | None] | None:
+    """Reshape has the shape that it reads: -1 is unknown, and 0 the operand's dim."""
+    dims = sizes(node.inputs[1])
+    data = node.inputs[0]
+    allow_zero = node.attributes.get("allowzero")
+    if dims is None or data is None or (allow_zero is not None and allow_zero.as_int()):
+        return None
+    if all(isinstance(dim, int) for dim in dims):
+        return None  # ONNX's inference knows more: the size of -1
+    own = [None] * len(dims) if data.shape is None else [*data.shape, *[None] * len(dims)]
+    kept = [own[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+    return [ir.Shape([None if dim == -1 else dim for dim in kept])]
+
+
+def _expanded(node: ir.Node) -> list[ir.Shape | None] | None:
+    """Expand broadcasts its operand with the shape that it reads: a dim of 1 on one side is that of the other."""
+    target, data = sizes(node.inputs[1]), node.inputs[0]
+    if target is None or data is None or data.shape is None:
+        return None
+    rank = max(len(target), len(data.shape))
+    ours = [1] * (rank - len(data.shape)) + [*data.shape]
+    wanted = [1] * (rank - len(target)) + target
+    dims = [_broadcast(ir.Shape([a])[0], ir.Shape([b])[0]) for a, b in zip(ours, wanted, strict=True)]
+    return [ir.Shape(dims)]
+
+
+def _broadcast(a: int | ir.SymbolicDim, b: int | ir.SymbolicDim) -> int | ir.SymbolicDim | None:
+    if a == 1 or b == 1:
+        return b if a == 1 else a
+    for dim in (a, b):
+        if isinstance(dim, int):
+            return dim
+    return a if a == b else None
+
+
+def _where(node: ir.Node) -> list[ir.Shape | None] | None:
+    """Where broadcasts its three operands: unlike ONNX's inference, a number wins over a name."""
+    known = [value.shape for value in node.inputs if value is not None and value.shape is not None]
+    if len(known) < len(node.inputs):
+        return None
+    rank = max(map(len, known))
+    dims: list[int | ir.SymbolicDim | None] = [1] * rank
+    for shape in known:
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            dims[axis] = _broadcast(_some(dims[axis]), dim)
+    return [ir.Shape(dims)]
+
+
+def _some(dim: int | ir.SymbolicDim | None) -> int | ir.SymbolicDim:
+    return ir.SymbolicDim(None) if dim is None else dim
+
+
+def _branches(node: ir.Node) -> list[ir.Shape | None] | None:
+    """An If has the dims in which both branches agree."""
+    then, other = (node.attributes[name].as_graph().outputs for name in ("then_branch", "else_branch"))
+    return [_common(a.shape, b.shape) for a, b in zip(then, other, strict=True)]
+
+
+def _common(a: ir.Shape | None, b: ir.Shape | None) -> ir.Shape | None:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return ir.Shape([x if x == y else None for x, y in zip(a, b, strict=True)])
+
+
+def _scanned(node: ir.Node) -> list[ir.Shape | None] | None:
+    """A Scan keeps the shapes of states, and stacks rows along axis 0."""
+    if "scan_input_axes" in node.attributes or "scan_output_axes" in node.attributes:
+        return None
+    body = node.attributes["body"].as_graph()
+    states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    first = node.inputs[states]
+    steps = None if first is None or first.shape is None else first.shape[0]
+    shapes = [value.shape if value is not None else None for value in node.inputs[:states]]
+    return shapes + [_stacked(steps, value.shape) for value in body.outputs[states:]]
+
+
+def _looped(node: ir.Node) -> list[ir.Shape | None] | None:
+    """A Loop has the dims in which the states before the first and after a step agree, and stacks rows along axis 0."""
+    body = node.attributes["body"].as_graph()
+    states = len(node.inputs) - 2
+    finals = zip(node.inputs[2:], body.inputs[2:], body.outputs[1:], strict=False)
+    shapes = [
+        _common(_common(None if start is None else start.shape, formal.shape), after.shape)
+        for start, formal, after in finals
+    ]
+    limit = sizes(node.inputs[0])
+    always = node.inputs[1] is None or node.inputs[1].const_value is not None
+    keeps = body.outputs[0].producer()
+    unconditional = always and keeps is not None and keeps.op_type == "Identity" and keeps.inputs[0] is body.inputs[1]
+    steps = _some(None) if not limit or not unconditional else ir.Shape(limit[:1])[0]
+    return shapes + [_stacked(steps, value.shape) for value in body.outputs[1 + states :]]
+
+
+def _stacked(steps: int | ir.SymbolicDim | None, row: ir.Shape | None) -> ir.Shape | None:
+    return None if row is None else ir.Shape([steps, *row])
+
+
+def _describe_formals(node: ir.Node, body: ir.Graph) -> None:
+    """The shapes of a Scan's formal inputs follow from its operands; those of a Loop's may change from step to step."""
+    if node.op_type != "Scan" or node.domain or "scan_input_axes" in node.attributes:
+        return
+    states = len(node.inputs) - node.attributes["num_scan_inputs"].as_int()
+    for index, (value, formal) in enumerate(zip(node.inputs, body.inputs, strict=True)):
+        if value is not None and value.shape is not None:
+            _fill(formal, value.shape if index < states else ir.Shape(list(value.shape)[1:]))
+
+
+_KNOWN: Final[Mapping[str, Callable[[ir.Node], list[ir.Shape | None] | None]]] = {
+    "ConstantOfShape": _filled,
+    "Expand": _expanded,
+    "If": _branches,
+    "Loop": _looped,
+    "Range": _range,
+    "Reshape": _reshaped,
+    "Scan": _scanned,
+    "Where": _where,
+}
