@@ -41,7 +41,7 @@ _TYPES: Final[Mapping[str, str]] = {
     _CLOCK: "TimerBegin TimerEnd TimerGet TimerGetAndEnd WallClockTime GetGPUMemoryUsage",
     _STATE: "Accumulate ReservoirSampling LastNWindowCollector FeedBlob Free GetAllBlobNames HasScope "
     "RecurrentNetworkBlobFetcher",
-    _CODE: "ATen Python PythonDLPack Onnxifi TensorRT",
+    _CODE: "Python PythonDLPack Onnxifi TensorRT",
     _PACKED: "FbFCPacked FbGemmPack FbGemmPackTranspose",
     _ABORT: "Assert Crash Fail LogFatal ThrowChildThreadException ThrowException",
     _MESSAGE: "HuffmanTreeHierarchy",

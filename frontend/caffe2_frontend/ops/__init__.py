@@ -6,12 +6,24 @@ from collections.abc import Mapping
 
 from caffe2_bridge.registry import merge
 from caffe2_frontend.lowering.family import Converter, Expectation, Family
-from caffe2_frontend.ops import control_flow, detection, feature, gradients, nn, quantized, sequence, tensor, training
+from caffe2_frontend.ops import (
+    aten,
+    control_flow,
+    detection,
+    feature,
+    gradients,
+    nn,
+    quantized,
+    sequence,
+    tensor,
+    training,
+)
 from caffe2_frontend.ops.quantized import int8_qdq
 from caffe2_frontend.options import Int8
 from caffe2_frontend.recurrent import network
 
 FAMILIES: tuple[Family, ...] = (
+    aten.family,
     control_flow.family,
     network.family,
     *detection.FAMILIES,

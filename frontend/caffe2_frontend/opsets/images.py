@@ -12,6 +12,15 @@ from caffe2_frontend.opsets.rules import Rules
 rules = Rules()
 
 
+@rules.before(20, "GridSample")
+def grid_sample(at: Rewriter) -> None:
+    """Modes had other names, and there were no volumes."""
+    if at.rank(at.input(0)) != 4:
+        at.refuse("its input does not have rank 4")
+    mode = at.text("mode", "linear")
+    at.set("mode", {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode))
+
+
 @rules.before(19, "AveragePool")
 def average_pool(at: Rewriter) -> None:
     """There were no dilations."""

@@ -1,0 +1,99 @@
+"""Converters of the operator ATen, by the ATen operator that its argument ``operator`` names.
+
+PyTorch's exporters write it for what has no ONNX operator. The specification is Caffe2's `ATen` operator of torch
+1.9.1: inputs are the tensors of the ATen schema, and arguments all others, under their names in the schema; trailing
+arguments that have their defaults may be left out. Operators that it lacks (the `_like` fills, `slice` with an end)
+are those of PyTorch.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Final
+
+from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.registry import merge
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.context import LoweringContext
+from caffe2_frontend.lowering.family import Conversion, Family
+from caffe2_frontend.lowering.op import Op, Outputs, Value
+from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.ops.aten import (
+    activations,
+    conversion,
+    elementwise,
+    indexing,
+    matrix,
+    nn,
+    reduction,
+    shape,
+    slicing,
+)
+from caffe2_frontend.ops.aten.operands import name_of
+
+family = Family("aten")
+
+TABLE: Final[Mapping[str, Conversion]] = merge((
+    activations.family,
+    conversion.family,
+    elementwise.family,
+    indexing.family,
+    matrix.family,
+    nn.family,
+    reduction.family,
+    shape.family,
+    slicing.family,
+))  # fmt: skip
+
+# Arguments that choose an overload, or that the exporter adds; the inputs and the other arguments say as much.
+_DESCRIPTIVE: Final = ("overload_name", "outputs", "type")
+
+
+class _Counted(Op):
+    """The operator, with the indices of the operands that its converter reads."""
+
+    def __init__(self, view: OpView, scope: Scope, location: Location, lowering: LoweringContext) -> None:
+        super().__init__(view, scope, location, lowering)
+        self.read: set[int] = set()
+
+    def input(self, index: int) -> Value:
+        """Operand ``index``."""
+        self.read.add(index)
+        return super().input(index)
+
+
+def _expected(op: OpView, index: int) -> TensorInfo:
+    """Describe an operand by the table entry of the ATen operator."""
+    known = TABLE.get(op.args.text("operator", default="").removeprefix("aten::"))
+    return TensorInfo() if known is None or known.expects is None else known.expects(op, index)
+
+
+@family.converts("ATen", expects=_expected)
+def aten(op: Op) -> Outputs:
+    """ATen(tensors...; operator, ...) -> results: the ATen operator of that name."""
+    name = name_of(op)
+    conversion = TABLE.get(name)
+    if conversion is None:
+        close = difflib.get_close_matches(name, TABLE, n=3)
+        similar = f"similar ones that have: {', '.join(close)}; " if close else ""
+        op.unsupported(
+            f"ATen operator {name!r} has no conversion",
+            hint=f"{similar}replace it by other operators before the export, or choose outputs that do not need it: "
+            "--output NAME, or outputs=[NAME]",
+        )
+    counted = _Counted(op.view, op.scope, op.location, op.lowering)
+    results = conversion.convert(counted)
+    extra = [i for i in range(len(op.view.inputs)) if i not in counted.read]
+    if extra:
+        op.unsupported(f"ATen operator {name!r} has no input {extra[0]} with these arguments", code="invalid-operands")
+    op.args.ignore(*_DESCRIPTIVE)
+    unread = op.args.unread
+    if unread:
+        op.unsupported(
+            f"the conversion of ATen operator {name!r} does not support argument {', '.join(map(repr, unread))}",
+            hint="remove the argument if the model does not need it",
+            code="unknown-argument",
+        )
+    return results

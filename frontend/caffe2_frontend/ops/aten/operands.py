@@ -1,0 +1,137 @@
+"""Arguments and element types of ATen operators: scalars, lists of dims, and PyTorch's type promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.lowering.op import Op, Value
+
+# PyTorch's numbers of element types (c10::ScalarType).
+SCALAR_TYPES: Final = {
+    0: ir.DataType.UINT8,
+    1: ir.DataType.INT8,
+    2: ir.DataType.INT16,
+    3: ir.DataType.INT32,
+    4: ir.DataType.INT64,
+    5: ir.DataType.FLOAT16,
+    6: ir.DataType.FLOAT,
+    7: ir.DataType.DOUBLE,
+    11: ir.DataType.BOOL,
+}
+_ORDER: Final = (
+    ir.DataType.BOOL,
+    ir.DataType.UINT8,
+    ir.DataType.INT8,
+    ir.DataType.INT16,
+    ir.DataType.INT32,
+    ir.DataType.INT64,
+    ir.DataType.FLOAT16,
+    ir.DataType.FLOAT,
+    ir.DataType.DOUBLE,
+)
+_UNSIGNED_AND_SIGNED: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT8})
+
+
+def name_of(op: Op) -> str:
+    """The name of the ATen operator."""
+    return op.args.text("operator").removeprefix("aten::")
+
+
+def number(op: Op, name: str, default: float | None = None) -> float:
+    """An argument that is a Scalar: an int where it is stored as an integer, else a float."""
+    arg = op.args.raw(name)
+    if arg is None and default is not None:
+        return default
+    if arg is not None and arg.HasField("i"):
+        return int(arg.i)
+    return op.args.number(name)
+
+
+def axis_list(op: Op, name: str = "dim") -> tuple[int, ...] | None:
+    """An argument that is one axis or a list of axes; None if it is absent."""
+    arg = op.args.raw(name)
+    if arg is None:
+        return None
+    return (int(arg.i),) if arg.HasField("i") else op.args.integers(name)
+
+
+def reduced_axes(op: Op, x: Value, name: str = "dim") -> list[int]:
+    """The axes that a reduction reduces, sorted: all without the argument, or with an empty one."""
+    rank = op.rank(x)
+    axes = axis_list(op, name)
+    if rank == 0:
+        return []
+    return sorted({op.axis(axis, rank) for axis in axes}) if axes else list(range(rank))
+
+
+def is_integral(dtype: ir.DataType) -> bool:
+    """Whether elements are integers or booleans."""
+    return not dtype.is_floating_point()
+
+
+def as_float(op: Op, x: Value) -> Value:
+    """``x``, integers and booleans as float: what functions of real numbers compute with."""
+    return cast(op, x, ir.DataType.FLOAT) if is_integral(op.dtype(x)) else x
+
+
+def as_index(op: Op, x: Value) -> Value:
+    """``x`` as int64."""
+    return cast(op, x, ir.DataType.INT64)
+
+
+def promoted(op: Op, *values: Value) -> list[Value]:
+    """The operands, cast to the element type of their result.
+
+    As in PyTorch, scalars (rank 0) count only if their category (bool, integer, float) is higher than that of all
+    tensors with dims.
+    """
+    dims = [op.dtype(v) for v in values if op.rank(v) > 0]
+    scalars = [op.dtype(v) for v in values if op.rank(v) == 0]
+    if not dims or not scalars:
+        result = _promote(dims or scalars)
+    else:
+        result, other = _promote(dims), _promote(scalars)
+        if _category(other) > _category(result):
+            result = _promote([result, other])
+    return [cast(op, value, result) for value in values]
+
+
+def with_number(op: Op, x: Value, value: float) -> tuple[Value, Value]:
+    """``x`` and a number as operands of one type: that of ``x``, unless the number's category is higher."""
+    if isinstance(value, float) and is_integral(op.dtype(x)):
+        x = cast(op, x, ir.DataType.FLOAT)
+    elif op.dtype(x) == ir.DataType.BOOL:
+        x = cast(op, x, ir.DataType.INT64)
+    return x, op.const(value, x)
+
+
+def _promote(dtypes: Sequence[ir.DataType]) -> ir.DataType:
+    return reduce(_promote_two, dtypes)
+
+
+def _promote_two(a: ir.DataType, b: ir.DataType) -> ir.DataType:
+    if {a, b} == _UNSIGNED_AND_SIGNED:
+        return ir.DataType.INT16
+    return max(a, b, key=_ORDER.index)
+
+
+def _category(dtype: ir.DataType) -> int:
+    if dtype == ir.DataType.BOOL:
+        return 0
+    return 2 if dtype.is_floating_point() else 1
+
+
+def scalar_type(op: Op, default: ir.DataType) -> ir.DataType:
+    """The element type in the argument ``dtype``."""
+    if "dtype" not in op.args:
+        return default
+    number_of_type = op.args.integer("dtype")
+    found = SCALAR_TYPES.get(number_of_type)
+    if found is None:
+        op.unsupported(f"dtype must be one of {sorted(SCALAR_TYPES)}, not {number_of_type}", code="invalid-argument")
+    return found
