@@ -270,7 +270,7 @@ class NetView:
         written: set[str] = set()
         first: dict[str, None] = {}
         for op in self.ops:
-            first.update((name, None) for name in op.inputs if name not in written)
+            first.update((name, None) for name in op.inputs if name and name not in written)
             written.update(op.outputs)
         return tuple(first)
 

@@ -32,6 +32,7 @@ from caffe2_frontend.ops.aten import (
     slicing,
 )
 from caffe2_frontend.ops.aten.operands import name_of
+from caffe2_frontend.ops.aten.positional import with_arguments
 
 family = Family("aten")
 
@@ -83,13 +84,15 @@ def aten(op: Op) -> Outputs:
             hint=f"{similar}replace it by other operators before the export, or choose outputs that do not need it: "
             "--output NAME, or outputs=[NAME]",
         )
-    counted = _Counted(op.view, op.scope, op.location, op.lowering)
+    view = with_arguments(op, name)
+    counted = _Counted(view, op.scope, op.location, op.lowering)
     results = conversion.convert(counted)
-    extra = [i for i in range(len(op.view.inputs)) if i not in counted.read]
+    extra = [i for i in range(len(view.inputs)) if i not in counted.read]
     if extra:
         op.unsupported(f"ATen operator {name!r} has no input {extra[0]} with these arguments", code="invalid-operands")
+    view.args.ignore("operator", *_DESCRIPTIVE)
     op.args.ignore(*_DESCRIPTIVE)
-    unread = op.args.unread
+    unread = view.args.unread
     if unread:
         op.unsupported(
             f"the conversion of ATen operator {name!r} does not support argument {', '.join(map(repr, unread))}",

@@ -83,6 +83,54 @@ def test_inputs_are_described_by_the_aten_operator() -> None:
     assert len(described) == 4
 
 
+def constants(*values: Any) -> NetDef:
+    """An init net that fills x1, x2, ... with constants."""
+    init = NetDef()
+    for i, value in enumerate(values, 1):
+        array = np.asarray(value)
+        kind = "GivenTensorInt64Fill" if array.dtype.kind in "ib" else "GivenTensorFill"
+        filled = array.reshape(-1).tolist()
+        init.op.append(operator(kind, [], [f"x{i}"], shape=list(array.shape), values=filled))
+    return init
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("max", (1, 0), X.max(1)),
+        ("unsqueeze", (-1,), X[..., None]),
+        ("permute", ([2, 0, 1],), X.transpose(2, 0, 1)),
+        ("leaky_relu", (0.5,), np.where(X > 0, X, X * np.float32(0.5))),
+        ("slice", (2, 1, 3, 1), X[:, :, 1:3]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_parameters_as_constant_inputs(name: str, values: Any, expected: np.ndarray[Any, Any]) -> None:
+    model = export(aten(name, 1 + len(values)), {"x0": ("float32", (2, 3, 4))}, constants(*values))
+    (found,) = run(model, {"x0": X})
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_tensors_among_the_parameters() -> None:
+    model = export(aten("index_select", 3), {"x0": ("float32", (2, 3, 4)), "x2": ("int64", (2,))}, constants(2))
+    (found,) = run(model, {"x0": X, "x2": np.array([3, 0])})
+    np.testing.assert_array_equal(found, X[:, :, [3, 0]])
+
+
+def test_an_absent_tensor_among_the_parameters() -> None:
+    op = operator("ATen", ["x0", "x1", "", "", "x2", "x3"], ["y0"], operator="layer_norm")
+    model = export(op, {"x0": ("float32", (2, 3, 4))}, constants([4], 1e-5, 1))
+    (found,) = run(model, {"x0": X})
+    centered = X - X.mean(-1, keepdims=True)
+    expected = centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_parameter_that_is_computed() -> None:
+    with pytest.raises(ConversionError, match="input 1, 'dim' of ATen operator 'unsqueeze', must be a constant"):
+        export(aten("unsqueeze", 2), {"x0": ("float32", (2, 3)), "x1": ("int64", ())})
+
+
 def refusal(op: OperatorDef, **shapes: tuple[int | str, ...]) -> str:
     with pytest.raises(ConversionError) as caught:
         export(op, {name: ("float32", shape) for name, shape in shapes.items()})
