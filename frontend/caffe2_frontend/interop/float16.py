@@ -9,7 +9,7 @@ model is written.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +64,7 @@ def to_float16(model: ir.Model, *, keep_io: bool) -> Half:
     types = {node.name: node.op_type for node in proto_nodes(proto.graph) if node.name in blocked}
     io = [value.name for value in (*proto.graph.input, *proto.graph.output) if value.name not in weights]
     proto = infer_shapes(proto)
+    _split_constants(proto.graph, blocked)
     _forget_types_of_initializers(proto.graph)
     half = convert(
         proto,
@@ -83,6 +84,22 @@ def to_float16(model: ir.Model, *, keep_io: bool) -> Half:
     half_names = {name for name, value in converted.graph.initializers.items() if value.dtype == ir.DataType.FLOAT16}
     clamped = {name: count for name, count in counts.items() if count and name in half_names}
     return Half(converted, Counter(types.values()), clamped)
+
+
+def _split_constants(graph: onnx.GraphProto, blocked: Container[str]) -> None:
+    """Give the nodes that stay in float32 their own copies of constants that others read too, which lose digits."""
+    nodes = list(proto_nodes(graph))
+    own = {name for node in nodes if node.name in blocked for name in node.input}
+    others = {name for node in nodes if node.name not in blocked for name in node.input}
+    shared, copies = own & others, dict[str, str]()
+    for tensor in list(graph.initializer):
+        if tensor.data_type == onnx.TensorProto.FLOAT and tensor.name in shared:
+            copy = graph.initializer.add()
+            copy.CopyFrom(tensor)
+            copy.name = copies[tensor.name] = f"{tensor.name}/float32"
+    for node in nodes:
+        for index, name in enumerate(node.input if node.name in blocked else ()):
+            node.input[index] = copies.get(name, name)
 
 
 def _forget_types_of_initializers(graph: onnx.GraphProto) -> None:

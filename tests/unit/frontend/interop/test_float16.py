@@ -11,7 +11,7 @@ import pytest
 from conformance.__main__ import GOLDEN
 from conformance.corpus import Array, find_cases, read_case
 from conformance.recording import operator
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 from support.cells import fills
 from support.exports import node_types, run
 
@@ -129,3 +129,15 @@ def test_what_stays_in_float32_is_noted() -> None:
     export = analyze(net, options=ExportOptions(inputs={"x": ("float32", [2, 3])}, fp16=True))
     state = complete(export)
     assert any("stay in float32: 1 TopK" in finding.reason for finding in state.findings)
+
+
+def test_quantized_groups_keep_their_scales() -> None:
+    """The scale 0.05, which is no number of float16, is read by a float operator too."""
+    how = {"Y_scale": 0.05, "Y_zero_point": 128}
+    ops = [operator("Int8Quantize", ["x"], ["q"], **how), operator("Int8Dequantize", ["q"], ["y"])]
+    model = half(*ops, inputs={"x": ("float32", [256])}, fp16_io="float32", int8="qdq")
+    quantize = next(node for node in model.graph.node if node.op_type == "QuantizeLinear")
+    scales = [tensor for tensor in model.graph.initializer if tensor.name == quantize.input[1]]
+    assert [numpy_helper.to_array(scale).item() for scale in scales] == [np.float32(0.05)]
+    x = (np.arange(256, dtype=np.float32) - 128) * np.float32(0.05)
+    np.testing.assert_allclose(run(model, {"x": x})[0], x, atol=0.01)
