@@ -12,7 +12,8 @@ from support.paths import CAFFE2_MODELS
 
 from caffe2_backend import Predictor
 from caffe2_bridge import load
-from caffe2_frontend import to_onnx
+from caffe2_bridge.diagnostics import Severity
+from caffe2_frontend import check, to_onnx
 from caffe2_frontend.options import Recurrent
 
 MODEL = CAFFE2_MODELS / "translation_decoder"
@@ -49,6 +50,13 @@ def test_the_export_needs_no_description(tmp_path: Path) -> None:
         found = predictor.run(_values(case, "in"))
         for name, value in _values(case, "out").items():
             np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_without_weights_only_the_constants_of_the_step_net_are_missing() -> None:
+    errors = [each for each in check(load(MODEL).predict_net).findings if each.severity is Severity.ERROR]
+
+    assert {each.code for each in errors} == {"undefined-blob"}
+    assert {str(each.location).partition(" > ")[2][:8] for each in errors} == {"step_net"}
 
 
 def test_the_runtime_equals_caffe2() -> None:

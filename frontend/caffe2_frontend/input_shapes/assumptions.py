@@ -63,7 +63,9 @@ def _lookup(op: OpView, shapes: KnownShapes) -> None:
     """A table of rows, and a vector of indices."""
     if not op.args.integer("axis", default=0):
         shapes.set_rank(op.inputs[0], _MATRIX)
-        shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", 1)
+        table, result = shapes.rank(op.inputs[0]), shapes.rank(op.outputs[0])
+        rank = 1 if table is None or result is None else result - table + 1
+        shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", rank)
 
 
 def _reduced(op: OpView, shapes: KnownShapes) -> None:
