@@ -172,7 +172,7 @@ def _require_weights(missing: Sequence[str]) -> None:
 
 
 def _is_about_shapes(error: ConversionError | RunError) -> bool:
-    """Whether all errors are about unknown ranks or sizes."""
+    """Whether all errors are about unknown ranks, sizes or scales of inputs."""
     if not isinstance(error, ConversionError):
         return True
-    return all(finding.code == "needs-shape" for finding in error.errors)
+    return all(finding.code in ("needs-shape", "needs-quantization") for finding in error.errors)

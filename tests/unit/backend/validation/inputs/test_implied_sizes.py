@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from support.cells import fills
-from support.nets import op
+from support.nets import net, op
 from support.paths import ROOT
 
 from caffe2_backend import Workspace, validate
@@ -227,3 +227,9 @@ def test_recurrent_nets_without_weights_in_real_caffe2(name: str) -> None:
     given = Model.of(load(ROOT / "tests" / "golden" / "models" / name).predict_net)
     report = validate(given, runtimes=("caffe2", "onnxruntime-cpu"), random_weights=True)
     assert report.agrees, report.to_json()
+
+
+def test_quantized_inputs_of_unknown_scale() -> None:
+    fill = op("Int8GivenTensorFill", "", "z", shape=[2, 3], values=bytes(range(6)), Y_scale=1.0, Y_zero_point=0)
+    predict = net(op("Int8SumRelu", "x z", "y", Y_scale=2.0, Y_zero_point=0), inputs="x z")
+    assert validate(Model.of(predict, NetDef(name="init", op=[fill])), runtimes=SIDES).agrees
