@@ -17,7 +17,7 @@ WITHOUT_CASE: Final[Mapping[str, str]] = {
     "CopyGPUToCPU": "the same",
     "DeformConv": "real Caffe2 has it on GPUs only; unit tests compare it with Conv",
     "Float16UniformFill": "random: no outcome is certain, and it fails on an empty shape",
-    "NCCLAllGather": "real Caffe2 is the CPU build, which does not have it; unit tests compare it on one device",
+    "NCCLAllGather": "real Caffe2 is the CPU build, which does not have it; of one device it is a copy",
     "NCCLAllreduce": "the same",
     "NCCLBroadcast": "the same",
     "NCCLReduce": "the same",

@@ -53,9 +53,13 @@ _NAMES: Final[Mapping[str, str]] = {
     "max_pool2d_with_indices max_pool3d_with_indices",
     "self* mat1* mat2* beta alpha": "addmm",
     "self* mat* vec* beta alpha": "addmv",
+    "self* max": "clamp_max",
+    "self* min": "clamp_min",
+    "self* min max": "clamp",
     "self* min_val max_val": "hardtanh",
     "self* negative_slope": "leaky_relu",
     "self* num_classes": "one_hot",
+    "self* other* alpha": "add rsub sub subtract",
     "self* output_size": "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "
     "adaptive_max_pool2d adaptive_max_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d",
     "self* output_size align_corners scales": "upsample_linear1d",
@@ -88,6 +92,8 @@ _PARAMETERS: Final[Mapping[tuple[str, int], Sequence[str]]] = {
     for parameters, names in _NAMES.items()
     for name in names.split()
 }
+# These parameters may be tensors, too.
+_OVERLOADED: Final = frozenset({"clamp", "clamp_max", "clamp_min"})
 _ADDED: Final = frozenset({"operator", "overload_name", "outputs", "type"})
 
 
@@ -104,6 +110,8 @@ def with_arguments(op: Op, name: str) -> OpView:
             result.input.append(inputs[index])
         elif inputs[index]:
             contents = op.known(op.input(index))
+            if contents is None and name in _OVERLOADED:
+                return op.view
             if contents is None:
                 op.unsupported(
                     f"input {index}, {parameter!r} of ATen operator {name!r}, must be a constant",

@@ -102,6 +102,9 @@ def constants(*values: Any) -> NetDef:
         ("permute", ([2, 0, 1],), X.transpose(2, 0, 1)),
         ("leaky_relu", (0.5,), np.where(X > 0, X, X * np.float32(0.5))),
         ("slice", (2, 1, 3, 1), X[:, :, 1:3]),
+        ("add", (2.5, 2), X + np.float32(5)),
+        ("mul", (2.5,), X * np.float32(2.5)),
+        ("clamp", (-0.5, 0.5), X.clip(-0.5, 0.5)),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
