@@ -12,8 +12,19 @@ from typing import Final, Literal
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
-from caffe2_frontend.emit.shapes import Size, cast, indices, reshape, size, size_vector, sizes, unsqueeze, vector
+from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_rank
+from caffe2_frontend.emit.shapes import (
+    Size,
+    broadcast_over_rows,
+    cast,
+    indices,
+    reshape,
+    size,
+    size_vector,
+    sizes,
+    unsqueeze,
+    vector,
+)
 from caffe2_frontend.lowering.op import Op, Value
 
 Reduction = Literal["add", "max"]
@@ -148,6 +159,19 @@ def segment_count(op: Op, ids: Value) -> Value:
 def count_rows(op: Op, ids: Value, count: Size) -> Value:
     """The number of rows of each of ``count`` segments, [``count``]."""
     return scatter_rows(op, op.emit("ConstantOfShape", op.emit("Shape", ids), value=_int64(1)), ids, count, "add")
+
+
+def divide_by_counts(op: Op, x: Value, counts: Value) -> Value:
+    """Divide each row of ``x`` [S, ...] by the number of rows of its segment, [S]; by 1 if that is 0."""
+    divisors = cast(op, op.emit("Max", counts, op.const([1], np.int64)), op.dtype(x))
+    return op.emit("Div", x, broadcast_over_rows(op, divisors, x))
+
+
+def weigh(op: Op, x: Value, weights: Value) -> Value:
+    """Multiply each row of ``x`` [N, ...] by its weight [N]."""
+    require_rank(op, weights, 1, "weights")
+    require_equal(op, op.static_dim(weights, 0), op.static_dim(x, 0), "weights and rows")
+    return op.emit("Mul", x, broadcast_over_rows(op, weights, x))
 
 
 def _int64(value: int) -> ir.TensorProtocol:

@@ -10,14 +10,14 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dim, require_dtype, require_equal, require_rank
-from caffe2_frontend.emit.segments import row_segments, scatter_rows, take_rows, vector_operand
+from caffe2_frontend.emit.segments import row_segments, scatter_rows, take_rows, vector_operand, weigh
 from caffe2_frontend.emit.shapes import cast, size
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.quantized.fused_rows import FusedRows, look_up
 from caffe2_frontend.ops.quantized.rowwise import EIGHT_BITS, dequantize_rows
-from caffe2_frontend.ops.sequence.segment_reduction import Reduction, Segments, reduce_rows, segments_by_lengths, weigh
+from caffe2_frontend.ops.sequence.segment_reduction import Reduction, Segments, reduce_rows, segments_by_lengths
 
 family = Family("sparse_lengths_rowwise")
 

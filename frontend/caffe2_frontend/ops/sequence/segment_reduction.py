@@ -16,12 +16,14 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import (
     count_rows,
+    divide_by_counts,
     row_positions,
     row_segments,
     scatter_rows,
     segment_count,
     take_rows,
     vector_operand,
+    weigh,
 )
 from caffe2_frontend.emit.shapes import Size, broadcast_over_rows, cast, size
 from caffe2_frontend.interop.types import TensorInfo
@@ -43,9 +45,8 @@ class Segments:
     lengths: Value | None = None
 
     def counts(self, op: Op) -> Value:
-        """The divisors of a mean: the number of rows of each segment, at least 1, float [S]."""
-        counts = count_rows(op, self.ids, self.count) if self.lengths is None else self.lengths
-        return cast(op, op.emit("Max", counts, op.const([1], np.int64)), _FLOAT)
+        """The number of rows of each segment, [S]."""
+        return count_rows(op, self.ids, self.count) if self.lengths is None else self.lengths
 
 
 Reduction = Literal["Sum", "Mean", "Max", "LogSumExp", "LogMeanExp"]
@@ -157,13 +158,6 @@ def positional_weighted_sum(op: Op) -> Value:
     return reduce_rows(op, weigh(op, x, op.emit("Gather", weights, position, axis=0)), segments, "Sum")
 
 
-def weigh(op: Op, x: Value, weights: Value) -> Value:
-    """Multiply each row of ``x`` [N, ...] by its weight [N]."""
-    require_rank(op, weights, 1, "weights")
-    require_equal(op, op.static_dim(weights, 0), op.static_dim(x, 0), "weights and rows")
-    return op.emit("Mul", x, broadcast_over_rows(op, weights, x))
-
-
 def segments_by_lengths(op: Op, lengths: Value, x: Value) -> Segments:
     """The segments of the rows of ``x`` by ``lengths`` [S]."""
     return Segments(row_segments(op, lengths, size(op, x, 0)), size(op, lengths, 0), lengths)
@@ -183,7 +177,7 @@ def reduce_rows(op: Op, x: Value, segments: Segments, reduction: Reduction) -> V
     """Reduce the rows of ``x`` [N, ...] to one row per segment, [S, ...]."""
     if reduction in ("Sum", "Mean"):
         total = scatter_rows(op, x, segments.ids, segments.count, "add")
-        return _divide_by_counts(op, total, segments) if reduction == "Mean" else total
+        return divide_by_counts(op, total, segments.counts(op)) if reduction == "Mean" else total
     if reduction == "Max" and segments.lengths is not None:
         maximum = scatter_rows(op, x, segments.ids, segments.count, "max", -np.inf)
         empty = op.emit("Equal", segments.lengths, op.const(0, np.int64))
@@ -195,10 +189,5 @@ def reduce_rows(op: Op, x: Value, segments: Segments, reduction: Reduction) -> V
     scaled = op.emit("Exp", op.emit("Sub", x, op.emit("Gather", maximum, segments.ids, axis=0)))
     total = scatter_rows(op, scaled, segments.ids, segments.count, "add")
     if reduction == "LogMeanExp":
-        total = _divide_by_counts(op, total, segments)
+        total = divide_by_counts(op, total, segments.counts(op))
     return op.emit("Add", op.emit("Log", total), maximum)
-
-
-def _divide_by_counts(op: Op, total: Value, segments: Segments) -> Value:
-    """Divide the sums [S, ...] of segments by their numbers of rows."""
-    return op.emit("Div", total, broadcast_over_rows(op, segments.counts(op), total))
