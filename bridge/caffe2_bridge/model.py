@@ -19,6 +19,7 @@ from caffe2_bridge.netdef.views import NetView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.objects import final_objects
 from caffe2_bridge.ssa.outputs import declared_outputs
+from caffe2_bridge.training import computes_gradients
 
 # Shapes of fills that stand for inputs of any shape: Caffe2's mobile exporter writes [1, 1], its Caffe translator [1].
 PLACEHOLDER_SHAPES: Final = frozenset({(1, 1), (1,)})
@@ -138,8 +139,11 @@ def placeholder_names(predict_net: NetDef, parameters: Mapping[str, Parameter]) 
     shape [1, 1] with the value 0 for each. Its Caffe translator, and scripts, write a fill with one element for an
     input in any position: operators read it as data, as the image of a Conv, not as a parameter. Other exporters store
     the sample that was in the workspace: if every external input is filled and the first one is also the first operand
-    of the first operator, it is the input.
+    of the first operator, it is the input. A net that computes gradients was written by none of these: its init net
+    fills parameters, among them numbers and counters of shape [1].
     """
+    if computes_gradients(predict_net):
+        return []
     external = list(dict.fromkeys(predict_net.external_input)) or list(NetView(predict_net).read_first)
     names = list(itertools.takewhile(lambda name: _is_exported_fill(parameters.get(name)), external))
     tiny = [name for name in external if name in parameters and parameters[name].shape in PLACEHOLDER_SHAPES]

@@ -28,6 +28,7 @@ def to_onnx(
     int8: Int8 = "exact",
     fp16: bool = False,
     fp16_io: Float16Io = "float16",
+    training: bool | None = None,
 ) -> onnx.ModelProto:
     """Convert a Caffe2 net to an ONNX model whose graph inputs and outputs are named as the net's blobs.
 
@@ -52,6 +53,10 @@ def to_onnx(
         fp16: convert float32 values to float16; needs onnxruntime. Nodes that stay in float32 are noted, and numbers
             beyond the range of float16 become the nearest in it, with a warning.
         fp16_io: with ``fp16``, the type of the inputs and outputs that are float32: ``float16`` or ``float32``.
+        training: make the blobs that a training net updates (parameters, states of optimizers, running statistics,
+            counters) inputs with the init net's values as defaults, and their new values outputs, after the losses;
+            the model's metadata ``caffe2.parameters.updated`` maps each such input to the output that feeds it in the
+            next step. None does so if the net computes gradients and ``outputs`` is None.
 
     Returns:
         The checked model, with symbolic dims wherever the inputs' are. Warnings and notes of the conversion go to the
@@ -60,12 +65,13 @@ def to_onnx(
     Raises:
         ConversionError: the net cannot be converted; holds every diagnostic, in net order.
         NetFormatError: an argument is not a net.
-        OptionError: an option has a value that is not supported, or names a blob that the net does not have.
+        OptionError: an option has a value that is not supported, or names a blob that the net does not have;
+            ``training`` is asked for and the net does not update anything.
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """
     options = ExportOptions(
         inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful, reroll=reroll,
-        int8=int8, fp16=fp16, fp16_io=fp16_io,
+        int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
     )  # fmt: skip
     return ir.to_proto(convert(predict_net, init_net, options))
 

@@ -31,12 +31,15 @@ class ExportOptions:
             QuantizeLinear, which runtimes fuse.
         fp16: whether float32 values become float16.
         fp16_io: with ``fp16``, the type of float32 inputs and outputs.
+        training: whether the blobs that the net updates become inputs and outputs; None if the net computes gradients,
+            updates parameters, and ``outputs`` is None.
 
     Attributes:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``recurrent``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is supported.
+        OptionError: ``recurrent``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is supported, or ``training``
+            is asked for with ``fp16``.
         InputSpecError: the description of an input has another form.
     """
 
@@ -49,6 +52,7 @@ class ExportOptions:
     int8: Int8 = "exact"
     fp16: bool = False
     fp16_io: Float16Io = "float16"
+    training: bool | None = None
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -59,6 +63,8 @@ class ExportOptions:
         newest = onnx.defs.onnx_opset_version()
         if self.opset is not None and not 1 <= self.opset <= newest:
             raise OptionError(f"opset must be from 1 to {newest} with the installed onnx, not {self.opset}")
+        if self.training and self.fp16:
+            raise OptionError("fp16 must not be combined with training: updates need float32")
         described = {name: tensor_info(name, spec) for name, spec in self.inputs.items()}
         object.__setattr__(self, "described", described)
 

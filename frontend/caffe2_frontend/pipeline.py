@@ -29,6 +29,7 @@ from caffe2_frontend.passes.name_dims import NameDims
 from caffe2_frontend.passes.name_nodes import NameNodes
 from caffe2_frontend.passes.record_origins import RecordOrigins
 from caffe2_frontend.passes.record_states import RecordStates
+from caffe2_frontend.passes.record_updates import RecordUpdates
 from caffe2_frontend.passes.sink_weights import SinkWeights
 from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
@@ -59,6 +60,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     SinkWeights(),
     RecordOrigins(),
     RecordStates(),
+    RecordUpdates(),
     NameDims(),
     NameNodes(),
     DescribeModel(),

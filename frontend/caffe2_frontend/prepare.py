@@ -25,6 +25,7 @@ from caffe2_frontend.missing_parameters import missing_parameters
 from caffe2_frontend.options import ExportOptions
 from caffe2_frontend.recurrent.stateful import CarriedState, carried_states
 from caffe2_frontend.state import WORKING_OPSET, Export
+from caffe2_frontend.training import Training, find_training
 
 
 def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
@@ -39,13 +40,15 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
     if options.reroll:
         model = reroll(model)
     states = carried_states(model) if options.stateful else []
-    outputs = _wanted_outputs(model, options, states)
+    training = find_training(model, options)
+    outputs = _wanted_outputs(model, options, states, training)
     stored = _stored_infos(model.predict_net)
-    given = {**{state.initial: state.info for state in states}, **options.described}
+    given = {**{state.initial: state.info for state in states}, **training.inputs, **options.described}
     given = {name: info.merged(stored.get(name, TensorInfo())) for name, info in given.items()}
     init = model.init.with_inputs(given)
     net = _declare_blobs(model.predict_net, init, given, outputs)
     inputs, warnings = _describe_declared(net, init, given, stored)
+    warnings += training.findings
     if options.outputs is None:
         warnings += omitted_outputs(model.predict_net)
     opsets = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
@@ -58,6 +61,9 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         inputs=inputs,
         outputs=tuple((name, name) for name in declared),
         states={state.initial: declared.index(state.last) for state in states},
+        updates={name: declared.index(name) for name in training.updated},
+        initial=training.initial,
+        losses=tuple(declared.index(name) for name in training.losses if name in declared),
         opset=working if options.opset is None else options.opset,
         working_opset=working,
         domains={domain: version for domain, version in opsets.items() if domain},
@@ -74,12 +80,14 @@ def _as_model(predict_net: Message | bytes | Model, init_net: Message | bytes | 
     return Model.of(predict_net, init_net)
 
 
-def _wanted_outputs(model: Model, options: ExportOptions, states: Sequence[CarriedState]) -> Sequence[str] | None:
-    """The outputs that the caller asks for, followed by the last rows of carried states; None for the net's own."""
-    if not states:
+def _wanted_outputs(
+    model: Model, options: ExportOptions, states: Sequence[CarriedState], training: Training
+) -> Sequence[str] | None:
+    """The outputs that the caller asks for, then last rows of carried states and updates; None for the net's own."""
+    if not states and not training.updated:
         return options.outputs
-    wanted = model.outputs if options.outputs is None else options.outputs
-    return [*wanted, *(state.last for state in states)]
+    wanted = (training.outputs or model.outputs) if options.outputs is None else options.outputs
+    return [*wanted, *(state.last for state in states), *training.updated]
 
 
 def _stored_infos(net: NetDef) -> dict[str, TensorInfo]:

@@ -12,6 +12,7 @@ from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of ver
 
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import TensorInfo
@@ -46,6 +47,9 @@ class Export:
         outputs: pairs of a graph output's name and its blob, in the net's order.
         states: for the initial value of each carried state, an input, the index of the graph output that feeds it in
             the next call; empty unless the export is stateful.
+        updates: the same for each blob that a training net updates; empty unless the export is one of training.
+        initial: the values of updated blobs before the first step, where they are known.
+        losses: the indices of the graph outputs that gradients start from, of a training export.
         opset: the opset of the result.
         working_opset: the opset in which the graph is built.
         domains: the versions of other ONNX domains, where the net carries ONNX operators.
@@ -61,6 +65,9 @@ class Export:
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
     states: Mapping[str, int] = field(default_factory=dict)
+    updates: Mapping[str, int] = field(default_factory=dict)
+    initial: Mapping[str, Parameter] = field(default_factory=dict)
+    losses: tuple[int, ...] = ()
     opset: int = WORKING_OPSET
     working_opset: int = WORKING_OPSET
     domains: Mapping[str, int] = field(default_factory=dict)

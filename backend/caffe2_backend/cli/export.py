@@ -44,6 +44,10 @@ from caffe2_bridge.diagnostics import BridgeError
     help="With --fp16, the type of float32 inputs and outputs.",
 )  # fmt: skip
 @click.option(
+    "--training/--no-training", default=None,
+    help="The blobs that a training net updates as inputs and outputs; by default if the net computes gradients.",
+)  # fmt: skip
+@click.option(
     "--external-data", type=click.IntRange(min=0), is_flag=False, flag_value=1024, metavar="[BYTES]",
     help="Write tensors of more than BYTES (1024) to OUTPUT-FILE.data.",
 )  # fmt: skip

@@ -88,7 +88,7 @@ def _infer(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
     }
     net = NetDef(name="net", op=[op], external_input=described, external_output=dict.fromkeys(op.output))
     try:
-        state = analyze(net, options=ExportOptions(inputs=described))
+        state = analyze(net, options=ExportOptions(inputs=described, training=False))
     except BridgeError:
         return {}
     if state.model is None:

@@ -157,6 +157,19 @@ NET_CODES: Final = (
         cure="Convert the nets of the plan one by one, or write the step without that option.",
     ),
     DiagnosticCode(
+        code="training-net",
+        severity=Severity.NOTE,
+        summary="The net trains: the blobs that it updates are inputs and outputs of the ONNX model.",
+        cause="The net has gradient operators, and reads and overwrites parameters, states of optimizers or counters. "
+        "Each of them is an input, with the value of the init net as the default, and an output; the metadata "
+        "`caffe2.parameters.updated` holds the pairs.",
+        example="mlp: note: the net trains: 19 blobs that it updates are inputs and outputs of the model ('fc_w', "
+        "'fc_b', 'iter' and 16 more) [training-net] (for other outputs without updates: --no-training, or "
+        "training=False)",
+        cure="Nothing needs to be done. `--no-training` (`training=False`) makes the parameters constants, "
+        "and `--output NAME` chooses the outputs.",
+    ),
+    DiagnosticCode(
         code="undefined-blob",
         summary="An operator reads a blob that has no value.",
         cause="No earlier operator writes the blob, and it is neither an external input of the net nor a parameter of "

@@ -47,7 +47,8 @@ def _describe_blobs(state: Export) -> None:
     """The doc strings of inputs and outputs: the operators that first read, and last write, their blobs."""
     readers = _readers(state.predict, {str(value.name) for value in state.graph.inputs})
     writers = _writers(state.predict, {blob for _, blob in state.outputs})
-    fed = {state.graph.outputs[index].name: initial for initial, index in state.states.items()}
+    carried = {**state.states, **state.updates}
+    fed = {state.graph.outputs[index].name: initial for initial, index in carried.items()}
     feeds = {initial: name for name, initial in fed.items()}
     for value in state.graph.inputs:
         name = str(value.name)

@@ -69,7 +69,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
     """
     from caffe2_frontend import ExportOptions, analyze, finish
 
-    export = analyze(Model(net, init), options=ExportOptions(inputs=inputs, outputs=outputs))
+    export = analyze(Model(net, init), options=ExportOptions(inputs=inputs, outputs=outputs, training=False))
     random, quantized = False, {}
     if export.model is not None:
         random = any(node.op_type in _RANDOM for node in _all_nodes(export.model))
