@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.emit.arithmetic import binary
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -29,3 +30,9 @@ def select(op: Op, condition: Value, a: Value, b: Value) -> Value:
         wide = op.emit("Where", condition, cast(op, a, ir.DataType.INT32), cast(op, b, ir.DataType.INT32))
         return cast(op, wide, dtype)
     return op.emit("Where", condition, a, b)
+
+
+def dead_zone_sign(op: Op, x: Value, width: float) -> Value:
+    """The sign of each element of ``x``; 0 where its absolute value is at most ``width``."""
+    is_zero = binary(op, "LessOrEqual", op.emit("Abs", x), width)
+    return op.emit("Where", is_zero, op.const(0, x), op.emit("Sign", x))

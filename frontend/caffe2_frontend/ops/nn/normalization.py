@@ -6,15 +6,15 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.affine import as_tail, per_channel
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, square, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.moments import inverse_deviation, moments
-from caffe2_frontend.emit.operand_checks import require_equal, require_groups
+from caffe2_frontend.emit.neighbours import mean_over_channels
+from caffe2_frontend.emit.operand_checks import require_groups
 from caffe2_frontend.emit.shapes import (
-    as_vector,
     broadcast_over_channels,
     cast,
-    known_size,
     product,
     quotient,
     reshape,
@@ -49,7 +49,7 @@ def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     if op.rank(x) < 2:
         op.unsupported(f"X must have at least rank 2 (batch and channels), not {op.rank(x)}", code="invalid-operands")
     x = move_first(op, x, when=last)
-    scale, bias, mean, var = (_per_channel(op, x, i) for i in range(1, 5))
+    scale, bias, mean, var = (per_channel(op, x, i) for i in range(1, 5))
     epsilon = op.args.number("epsilon", default=1e-5)
     momentum = op.args.number("momentum", default=0.9)
     batches = op.args.integer("num_batches", default=1)
@@ -95,7 +95,7 @@ def instance_norm(op: Op) -> Value | tuple[Value, ...]:
     epsilon = op.args.number("epsilon", default=1e-5)
     if epsilon < 0:
         op.unsupported("epsilon must not be negative", code="invalid-argument")
-    scale, bias = (_per_channel(op, x, i) for i in (1, 2))
+    scale, bias = (per_channel(op, x, i) for i in (1, 2))
     y = op.emit("InstanceNormalization", x, scale, bias, epsilon=epsilon)
     y = move_last(op, y, when=last)
     return y if op.output_count == 1 else (y, *_saved(op, x, range(2, op.rank(x)), epsilon))
@@ -121,7 +121,7 @@ def group_norm(op: Op) -> Value | tuple[Value, ...]:
     ones, zeros = (op.const(np.full(group, v), x) for v in (1.0, 0.0))
     y = op.emit("InstanceNormalization", groups, ones, zeros, epsilon=epsilon)
     y = reshape_like(op, y, x)
-    y = move_last(op, _affine(op, y, *(_per_channel(op, x, i) for i in (1, 2))), when=last)
+    y = move_last(op, _affine(op, y, *(per_channel(op, x, i) for i in (1, 2))), when=last)
     return y if op.output_count == 1 else (y, *_saved(op, groups, [2], epsilon))
 
 
@@ -139,7 +139,7 @@ def layer_norm(op: Op) -> tuple[Value, Value, Value]:
     affine = op.args.flag("elementwise_affine", default=False)
     if rank < 2:
         op.unsupported(f"X must have at least rank 2, not {rank}", code="invalid-operands")
-    scale, bias = (_as_tail(op, op.input(i), x, axis) for i in (1, 2)) if affine else (op.const([1.0], x), None)
+    scale, bias = (as_tail(op, op.input(i), x, axis) for i in (1, 2)) if affine else (op.const([1.0], x), None)
     if op.dtype(x) == ir.DataType.DOUBLE:
         # onnxruntime has no float64 kernel for LayerNormalization.
         mean, var = moments(op, x, range(axis, rank))
@@ -162,7 +162,7 @@ def rms_norm(op: Op) -> tuple[Value, Value]:
     rank = op.rank(x)
     axis = op.axis(op.args.integer("axis", default=1), rank)
     epsilon = op.args.number("eps", default=0.0)
-    gamma, beta = (_as_tail(op, op.input(i), x, axis) for i in (1, 2))
+    gamma, beta = (as_tail(op, op.input(i), x, axis) for i in (1, 2))
     axes = list(range(axis, rank))
     power = op.emit("ReduceMean", square(op, x), op.const(axes, np.int64))
     inverse = inverse_deviation(op, power, epsilon)
@@ -188,15 +188,8 @@ def local_response(op: Op) -> Value | tuple[Value, Value]:
     if width % 2 and op.output_count == 1:
         y = op.emit("LRN", x, size=width, alpha=alpha, beta=beta, bias=bias)
         return move_last(op, y, when=last)
-    # ONNX's LRN has no second output, and no even size. Compute the mean of squares over neighbouring channels as a
-    # pooling of images [N, 1, C, H * W].
-    n, c, *image = sizes(op, x)
-    planes = reshape(op, square(op, x), [n, 1, c, product(op, image)])
-    before = (width - 1) // 2
-    local_mean = op.emit(
-        "AveragePool", planes, kernel_shape=[width, 1], pads=[before, 0, width - 1 - before, 0], count_include_pad=1
-    )
-    scale = add(op, mul(op, reshape_like(op, local_mean, x), alpha), bias)
+    # ONNX's LRN has no second output, and no even size.
+    scale = add(op, mul(op, mean_over_channels(op, square(op, x), width, (width - 1) // 2), alpha), bias)
     y = mul(op, x, op.emit("Pow", scale, op.const(-beta, x)))
     return move_last(op, y, when=last), move_last(op, scale, when=last)
 
@@ -214,25 +207,6 @@ def affine_channel(op: Op) -> Value:
 def _affine(op: Op, x: Value, scale: Value, bias: Value) -> Value:
     """Scale and shift each channel of ``x`` [N, C, ...]."""
     return add(op, mul(op, x, broadcast_over_channels(op, scale, x)), broadcast_over_channels(op, bias, x))
-
-
-def _per_channel(op: Op, x: Value, index: int) -> Value:
-    """Return operand ``index``, which holds one element per channel of ``x`` [N, C, ...], as a vector."""
-    v = op.input(index)
-    require_equal(op, known_size(op, v), op.static_dim(x, 1), f"elements of input {index} and channels")
-    return as_vector(op, v)
-
-
-def _as_tail(op: Op, v: Value, x: Value, axis: int) -> Value:
-    """Reshape ``v`` to the dims of ``x`` from ``axis`` on."""
-    tail = op.shape(x)[axis:]
-    elements = product(op, sizes(op, x, axis)) if all(isinstance(d, int) for d in tail) else None
-    require_equal(
-        op, known_size(op, v), elements if isinstance(elements, int) else None, "elements per layer and weights"
-    )
-    if op.rank(v) == len(tail) and (len(tail) == 1 or list(op.shape(v)) == list(tail)):
-        return v
-    return reshape(op, v, sizes(op, x, axis))
 
 
 def _batch_moments(op: Op, x: Value, batches: int, count: Value) -> tuple[Value, Value]:

@@ -1,0 +1,38 @@
+"""Gradients of losses: named dims, and class counts that are known at run time alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance.recording import operator
+from support.exports import Specs, dims, export, run
+
+from caffe2_bridge.diagnostics import ConversionError
+
+FREE: Specs = {"X": ("float32", ("N", "C")), "T": ("float32", ("N", "C")), "dY": ("float32", ("N",))}
+
+
+@pytest.mark.parametrize("op_type", ["CrossEntropyGradient", "SigmoidCrossEntropyWithLogitsGradient"])
+def test_named_dims_stay(op_type: str) -> None:
+    order = ["X", "T", "dY"] if op_type.startswith("Cross") else ["dY", "X", "T"]
+    assert dims(export(operator(op_type, order, ["dX"]), FREE)) == ["N", "C"]
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (4, 1), (0, 3)])
+def test_mean_over_a_dim_of_run_time(shape: tuple[int, int]) -> None:
+    model = export(operator("SigmoidCrossEntropyWithLogitsGradient", ["dY", "X", "T"], ["dX"]), FREE)
+    dy, x, t = np.ones(shape[0], np.float32), np.zeros(shape, np.float32), np.ones(shape, np.float32)
+    np.testing.assert_allclose(run(model, {"dY": dy, "X": x, "T": t})[0], np.full(shape, -0.5 / shape[1]))
+
+
+def test_labels_among_classes_of_run_time() -> None:
+    specs: Specs = {"X": FREE["X"], "label": ("int32", ("N",)), "dY": FREE["dY"]}
+    model = export(operator("LabelCrossEntropyGradient", ["X", "label", "dY"], ["dX"]), specs)
+    x = np.full((2, 3), 0.5, np.float32)
+    (dx,) = run(model, {"X": x, "label": np.array([2, 0], np.int32), "dY": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(dx, [[0, 0, -2], [-4, 0, 0]])
+
+
+def test_two_classes() -> None:
+    with pytest.raises(ConversionError, match="dim 1 of the gradient must be 2"):
+        export(operator("MakeTwoClassGradient", ["dY"], ["dX"]), {"dY": ("float32", (2, 3))})
