@@ -210,7 +210,8 @@ def test_findings_in_bodies_have_their_place() -> None:
 
 def test_bodies_of_an_operator_that_cannot_be_converted_are_looked_into() -> None:
     step = NetDef(op=[operator("Foo", ["x_t"], ["h"])])
-    loop = operator("RecurrentNetwork", ["a", "h0"], ["h_all"], step_net=step, initial_recurrent_state_ids=[1])
+    outputs = ["h_all", "step_workspaces"]  # the last output of the operator is never a tensor
+    loop = operator("RecurrentNetwork", ["a", "h0"], outputs, step_net=step, initial_recurrent_state_ids=[1])
     predict = net([operator("Bar", ["x"], ["a"]), loop], ["x", "h0"], ["h_all"])
     assert findings(predict) == [
         "unknown-operator predict[0] Bar",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from caffe2_bridge.diagnostics.code import DiagnosticCode
+from caffe2_bridge.diagnostics.code import DiagnosticCode, Severity
 
 ONNX_CODES: Final = (
     DiagnosticCode(
@@ -39,6 +39,7 @@ ONNX_CODES: Final = (
         "number in it [float16-range]",
         cure="Compare the results, whose largest difference `caffe2-bridge export --fp16` prints. If it is too large, "
         "scale the weights in the net, or export without `--fp16`.",
+        severity=Severity.WARNING,
     ),
     DiagnosticCode(
         code="malformed-model",

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from conformance import record, third_party, trips
 from conformance.__main__ import GOLDEN, main
 from conformance.recording import Recorded, operator, read_recorded, write_recorded
+from support.unconverted import unconverted_gradient
 
 
 def run(*args: str | Path) -> Result:
@@ -78,7 +79,7 @@ def test_model_exported_once_for_all_sizes_in_a_form(tmp_path: Path) -> None:
     [
         ("--types", "NoSuchOperator"),
         ("--types", "Relu,NoSuchOperator"),
-        ("--types", "FCGradient"),
+        ("--types", unconverted_gradient()),
         ("--types", "Relu", "--write-baseline"),
         ("--executor", "magic"),
         ("--show", "ops/NoSuchOperator"),

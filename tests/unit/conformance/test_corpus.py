@@ -7,6 +7,7 @@ import pytest
 from conformance.__main__ import GOLDEN, make_tasks, select, unmatched
 from conformance.check import declared
 from conformance.corpus import Case, find_cases, read_case
+from support.unconverted import unconverted_gradient
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -68,8 +69,9 @@ def test_select_by_type_name_and_sample() -> None:
     assert {ref.group for ref in chosen} == {"Relu", "models/lstm", "nets/basic_rnn_test"}
     whole = select(refs, ["Add"], gradients=False, sample=1)
     assert select(refs, ["Add"], gradients=False, sample=3) == whole[::3]
-    assert not select(refs, ["FCGradient"], gradients=False, sample=1)
-    assert select(refs, ["FCGradient"], gradients=True, sample=1)
+    unconverted = unconverted_gradient()
+    assert not select(refs, [unconverted], gradients=False, sample=1)
+    assert select(refs, [unconverted], gradients=True, sample=1)
 
 
 def test_gradient_operators_that_are_converted_count() -> None:

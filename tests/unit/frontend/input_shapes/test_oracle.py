@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conformance.oracle import find_oracle
+from support.paths import SUPPORT
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge import load
@@ -18,7 +19,7 @@ from caffe2_frontend import to_onnx
 def test_exports_of_caffe2s_own_tools(tmp_path: Path) -> None:
     python = find_oracle()
     assert python is not None
-    worker = Path(__file__).with_name("caffe2_exporters.py")
+    worker = SUPPORT / "caffe2_exporters.py"
     subprocess.run([python, worker, tmp_path], check=True, capture_output=True)  # noqa: S603 - the python that the user installed Caffe2 in
     with np.load(tmp_path / "expected.npz") as expected:
         x, y = expected["x"], expected["y"]
