@@ -351,3 +351,29 @@ def test_rewritten_net_means_the_same(net: NetDef) -> None:
     again, _ = ssa_rewrite(rewritten)
     assert again == rewritten
     assert get_undefined_blobs(get_ssa(rewritten)[0]) <= set(INPUTS)
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+@given(nets())
+def test_a_net_that_declares_no_inputs_finds_any_blob_of_its_workspace(net: NetDef) -> None:
+    del net.external_input[:]
+    given = {name: mix("input", name) for name in POOL}
+
+    def values(of: NetDef) -> list[object]:
+        workspace = Plain(dict(given))
+        run(copy.deepcopy(of), workspace)
+        return [workspace.get(name) for name in of.external_output]
+
+    try:
+        expected = values(net)
+    except Undefined:  # of a blob inside a Do
+        reject()
+    rewritten, _ = ssa_rewrite(net)
+    one_writer(rewritten, top=False)
+    assert values(rewritten) == expected
+    assert ssa_rewrite(rewritten)[0] == rewritten

@@ -106,15 +106,15 @@ def _rewrite_predict(predict: NetDef, effects: NetEffects, made: Collection[str]
     for name in declared:
         names.claim(name)
     keep_live(effects, predict.external_output)
-    anything = not declared
-    versions = NetVersions(
-        effects,
-        entry=lambda name, sure: (
-            Entry(name, defined=True) if name in declared or name in made or (sure and anything) else None
-        ),
-        final=lambda _: None,
-        names=names,
-    )
+    # Without declared inputs, a blob that is read before it is surely written may hold a value at entry.
+    found = {} if declared else {**effects.exposed, **effects.soft}
+
+    def entry(name: str, sure: bool) -> Entry | None:
+        if name in declared or name in made:
+            return Entry(name, defined=True)
+        return Entry(name, defined=sure) if name in found else None
+
+    versions = NetVersions(effects, entry=entry, final=lambda _: None, names=names)
     emit(effects, versions, names)
     for position, name in enumerate(predict.external_output):
         if name in versions.last:

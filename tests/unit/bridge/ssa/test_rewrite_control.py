@@ -214,3 +214,24 @@ def test_an_update_of_what_is_perhaps_there_gets_a_copy_where_it_is_read() -> No
     """)
     assert arrows(body(result.op[1], "then_net")) == ["Copy: a_1 -> a", "ScatterAssign: a c c -> a"]
     assert arrows(body(result.op[1], "else_net")) == ["Tanh: c -> a"]
+
+
+def test_a_net_without_declared_inputs_may_find_what_one_branch_overwrites() -> None:
+    """Where the branch is not taken, the reader finds the blob that was there before the net ran."""
+    result = rewrite("""
+        op { type: "If" input: "c" output: "y"
+             arg { name: "then_net" n { op { type: "Tanh" input: "x" output: "y" } } } }
+        op { type: "Relu" input: "y" output: "y" }
+        op { type: "Exp" input: "y" output: "z" }
+    """)
+    assert arrows(result) == ["If: c x -> y", "Relu: y -> y_1", "Exp: y_1 -> z"]
+    assert arrows(body(result.op[0], "then_net")) == ["Tanh: x -> y"]
+
+
+def test_a_blob_that_is_not_read_before_it_is_surely_written_keeps_its_last_name() -> None:
+    result = rewrite("""
+        op { type: "If" input: "c" output: "y"
+             arg { name: "then_net" n { op { type: "Tanh" input: "x" output: "y" } } } }
+        op { type: "Relu" input: "x" output: "y" }
+    """)
+    assert arrows(result) == ["If: c x -> y_1", "Relu: x -> y"]
