@@ -12,6 +12,12 @@ from caffe2_bridge import control
 from caffe2_bridge.builder.backward_step import backward_arguments
 from caffe2_bridge.builder.cell_net import Recurrence, State
 from caffe2_bridge.builder.net import Net, copy_net
+from caffe2_bridge.builder.recurrent_checks import (
+    require_cell_blobs,
+    require_distinct_states,
+    require_pairs,
+    require_result_indices,
+)
 from caffe2_bridge.builder.scope import Blob
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -55,12 +61,16 @@ def recurrent_net(
         For each state its rows after each step, [T, N, D], then its last row, [1, N, D].
 
     Raises:
-        BuildError: there is not exactly one sequence, a link is missing or names a blob that the cell does not write,
-            or the cell cannot be differentiated.
+        BuildError: there is not exactly one sequence, a link is missing or names a blob that the cell does not write, a
+            state is given twice, an argument is not of its form or refers to a result or a blob that does not exist, or
+            the cell cannot be differentiated.
         NetFormatError: ``cell_net`` is not a NetDef.
     """
+    require_pairs(inputs, "inputs")
+    require_pairs(initial_cell_inputs, "initial_cell_inputs")
     if len(inputs) != 1:
         raise BuildError(f"a recurrent net must have one input sequence, not {len(inputs)}")
+    recomputed = () if recompute_blobs_on_backward is None else recompute_blobs_on_backward
     prefix = net.next_name("recurrent") if scope is None else scope
     cell = copy_net(cell_net, "cell net")
     recurrence = Recurrence(
@@ -69,11 +79,10 @@ def recurrent_net(
         states=tuple(_state(cell, row, initial, links, prefix) for row, initial in initial_cell_inputs),
         references=_references(cell, inputs, initial_cell_inputs, timestep),
     )
-    backward = (
-        {}
-        if forward_only
-        else backward_arguments(recurrence, tuple(outputs_with_grads), recompute_blobs_on_backward or ())
-    )
+    require_distinct_states(recurrence)
+    require_result_indices(outputs_with_grads, len(recurrence.states))
+    require_cell_blobs(cell, recomputed)
+    backward = {} if forward_only else backward_arguments(recurrence, tuple(outputs_with_grads), recomputed)
     cell.type = "simple"
     arguments = {
         **_forward_arguments(recurrence, _DEFAULT_TIMESTEP if timestep is None else str(timestep)),

@@ -262,3 +262,41 @@ def test_an_operator_is_one_of_the_net() -> None:
     assert net.Relu(rows, "y") == "y"
     assert isinstance(net.proto.op[0], OperatorDef)
     assert list(net.proto.external_input) == ["x", "start", "w"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"outputs_with_grads": [2]}, "outputs_with_grads .*: 2 must be an integer from 0 to 1"),
+        ({"outputs_with_grads": [-1]}, "outputs_with_grads .*: -1 must be"),
+        ({"outputs_with_grads": ["h_all"]}, "outputs_with_grads .*: 'h_all' must be"),
+        ({"outputs_with_grads": [0, 0]}, "outputs_with_grads .*: 0 is given twice"),
+        ({"outputs_with_grads": 0}, "outputs_with_grads must be a list of indices of the 2 results, not 0"),
+        ({"recompute_blobs_on_backward": ["other"]}, "recompute_blobs_on_backward .* does not write 'other'"),
+        ({"recompute_blobs_on_backward": "scaled"}, "recompute_blobs_on_backward must be a collection"),
+    ],
+)
+def test_arguments_of_the_gradient_must_refer_to_results_and_blobs(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(BuildError, match=reason):
+        decay(Net("net"), **options)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "states", "links", "reason"),
+    [
+        ([("x_t", "x")], [("h_prev", "s"), ("h_prev", "s")], {"h_prev": "h"}, "lists 'h_prev' twice"),
+        ([("x_t", "x")], [("h_prev", "s"), ("g", "s")], {"h_prev": "h", "g": "h"}, "links maps both 'h_prev' and 'g'"),
+        ([("x_t", "x")], [("x_t", "s")], {"x_t": "h"}, "must not list 'x_t'"),
+        ([("x_t", "x")], [], {}, "initial_cell_inputs must list at least one state"),
+        (["x_t"], [("h_prev", "s")], {"h_prev": "h"}, "inputs must hold pairs .*, not 'x_t'"),
+        ([("x_t", "x")], "h_prev", {"h_prev": "h"}, "initial_cell_inputs must be a list of pairs"),
+    ],
+)
+def test_states_and_sequences_are_pairs_and_given_once(inputs: Any, states: Any, links: Any, reason: str) -> None:
+    net = Net("net")
+    net.add_external_input("x", "s")
+    step = step_of(net)
+    step.add_external_input("g")
+    step.add_external_output(step.Add(["h_prev", "x_t"], "h"))
+    with pytest.raises(BuildError, match=reason):
+        recurrent_net(net, step, inputs, states, links)
