@@ -129,8 +129,9 @@ class _Builder:
                 where = Location(place.net, index, proto.type, proto.name, place.path)
                 raise ConversionError([Diagnostic("invalid-argument", str(error), where)]) from None
             if versioned is not None:
-                for name in dict.fromkeys(proto.output):
+                for name in proto.output:  # a blob that is listed twice has the version of the last
                     counts[name] = counts.get(name, 0) + 1
+                for name in dict.fromkeys(proto.output):
                     versioned[name, counts[name]] = scope.written[name]
 
     def _operator(self, index: int, proto: OperatorDef, scope: _Scope, place: Location) -> None:

@@ -40,18 +40,21 @@ def infer_device_type(
         predict_net: the net. Its device options count only for blobs that no known status reaches.
         known_status: where some blobs are, by name and version: anything that :func:`as_device` takes.
         device_name_style: ``caffe2`` gives ``cpu`` and ``gpu``, ``pytorch`` gives ``cpu`` and ``cuda``.
-        unknown: the kind of blobs that nothing forces anywhere; None makes them an error that names them.
+        unknown: the kind of blobs that nothing forces anywhere; None makes them an error that names them, except
+            external inputs that no operator reads: the result lacks these.
 
     Returns:
-        The kind by versioned blob, of all that the net reads or writes. Raises ConversionError with all conflicts, each
-        with both operators (or what was given) that force it.
+        The kind by versioned blob, of all that the net declares, reads or writes. Raises ConversionError with all
+        conflicts, each with both operators (or what was given) that force it.
     """
     if device_name_style not in _STYLES:
         raise BridgeError(f"device_name_style must be one of {', '.join(_STYLES)}, not {device_name_style!r}")
     flow = build_flow(as_net_def(predict_net), _PREDICT)
     known = {value: as_device(what) for value, what in known_values(flow, known_status).items()}
     kinds = _kinds(flow, known)
+    rest = _kind_of_unknown(unknown)
     if unknown is None:
+        used = {value for step in flow.steps for value in (*step.inputs, *step.outputs)}
         findings = [
             Diagnostic(
                 "unknown-device",
@@ -60,13 +63,24 @@ def infer_device_type(
                 hint="give it in known_status, or a default with unknown='cpu'",
             )
             for (name, version), value in flow.versioned.items()
-            if kinds[value] is None
+            if kinds[value] is None and value in used
         ]
         if findings:
             raise ConversionError(findings)
     style = _STYLES[device_name_style]
-    rest = as_device(unknown or HOST).kind
-    return {blob: style[kinds[value] or rest] for blob, value in flow.versioned.items()}
+    found = {blob: kinds[value] or rest for blob, value in flow.versioned.items()}
+    return {blob: style[kind] for blob, kind in found.items() if kind is not None}
+
+
+def _kind_of_unknown(unknown: object) -> str | None:
+    if unknown is None:
+        return None
+    if not isinstance(unknown, str | Device):
+        raise BridgeError(f"unknown must be a device, such as 'cpu' or 'cuda', or None, not {unknown!r}")
+    try:
+        return as_device(unknown).kind
+    except BridgeError as error:
+        raise BridgeError(f"unknown: {error}") from None
 
 
 def infer_output_devices(predict_net: Message | bytes, tensor_inputs: Sequence[Any] | Mapping[str, Any]) -> list[str]:

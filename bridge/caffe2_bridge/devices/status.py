@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 from google.protobuf.message import Message
 
 from caffe2_bridge.devices.flow import Flow, Step, build_flow
-from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_bridge.ssa.versions import VersionedBlob
@@ -39,15 +39,16 @@ def propagate_status(
         known_status: what is known, by blob name and version as ``get_ssa`` counts; a value of None is ignored.
 
     Returns:
-        The status of each versioned blob of which one is known. Raises ConversionError with all conflicts: the
-        both operators that determine the statuses of a blob are named.
+        The status of each versioned blob of which one is known. Raises ConversionError with all conflicts: both
+        operators that determine the statuses of a blob are named; BridgeError where the updater does not return a
+        status, or None, for each input and output.
     """
     flow = build_flow(as_net_def(net), Location("net"))
     known = known_values(flow, known_status)
 
     def update(step: Step, inputs: list[S | None], outputs: list[S | None]) -> tuple[Statuses[S], Statuses[S]]:
         if step.proto is not None:
-            return status_updater(step.proto, inputs, outputs)
+            return _checked(status_updater(step.proto, inputs, outputs), step)
         status = next((status for status in inputs if status is not None), None)
         return [status] * len(inputs), []
 
@@ -55,8 +56,26 @@ def propagate_status(
     return {blob: status for blob, value in flow.versioned.items() if (status := found[value]) is not None}
 
 
+def _checked(returned: tuple[Statuses[S], Statuses[S]], step: Step) -> tuple[Statuses[S], Statuses[S]]:
+    """What an updater returned. Raises BridgeError unless it is a status for each input and each output."""
+    wanted = [len(step.inputs), len(step.outputs)]
+    try:
+        found = [len(statuses) for statuses in returned]
+    except TypeError:
+        found = []
+    if found != wanted:
+        raise BridgeError(
+            f"status_updater must return two lists, of {wanted[0]} and {wanted[1]} statuses for {step.location}, "
+            f"not {returned!r}"
+        )
+    return returned
+
+
 def known_values(flow: Flow, known_status: Mapping[VersionedBlob, S]) -> dict[int, S]:
     """Known statuses by value. Raises ConversionError for blobs that the net does not have."""
+    for blob in known_status:
+        if not isinstance(blob, tuple) or len(blob) != 2:
+            raise BridgeError(f"the keys of known_status must be pairs (blob, version), not {blob!r}")
     missing = [blob for blob in known_status if blob not in flow.versioned]
     if missing:
         raise ConversionError(

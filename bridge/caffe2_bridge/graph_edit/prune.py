@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, SupportsIndex
 
 from google.protobuf.message import Message
 
@@ -64,6 +64,9 @@ def get_sub_graph_external_input_output(
     proto = as_net_def(net)
     ssa, versions = get_ssa(proto)
     chosen = set(op_indices)
+    foreign = [index for index in chosen if not isinstance(index, SupportsIndex)]
+    if foreign:
+        raise BridgeError(f"op_indices must hold integers, not {foreign[0]!r}")
     wrong = [index for index in chosen if not 0 <= index < len(ssa)]
     if wrong:
         raise BridgeError(f"operator index {wrong[0]} is out of range for a net of {len(ssa)} operators")
@@ -84,6 +87,6 @@ def reads_of(effects: NetEffects) -> list[list[VersionedBlob]]:
         if does.bodies:
             names.update(dict.fromkeys(name for name in does.used if name in versions or name in does.reads))
         reads.append([(name, versions.get(name, 0)) for name in names])
-        for name in dict.fromkeys(op.output):
+        for name in op.output:  # as get_ssa counts: a blob that is listed twice has the version of the last
             versions[name] = versions.get(name, 0) + 1
     return reads

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sized
-from typing import Final
+from operator import index as as_index
+from typing import Final, SupportsIndex
 
 from google.protobuf.message import Message
 
@@ -38,9 +39,12 @@ def rename_op_input(
 
     Returns:
         New nets. Raises ConversionError where other operators read the blob and ``from_producer`` is false, or where
-        the new name would change what an operator reads; BridgeError if the operator or input does not exist.
+        the new name would change what an operator reads; BridgeError if the operator or input does not exist, or an
+        argument is not an index or a name.
     """
     predict = as_net_def(predict_net, "predict_net")
+    op_id, input_id = _index(op_id, "op_id"), _index(input_id, "input_id")
+    _require_name(new_name)
     proto = _operator(predict, op_id)
     _operand(proto.input, input_id, "input", op_id)
     slots = Slots(effects_of(predict, _PREDICT))
@@ -58,6 +62,8 @@ def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, n
         shares its name with an external input.
     """
     predict = as_net_def(predict_net, "predict_net")
+    op_id, output_id = _index(op_id, "op_id"), _index(output_id, "output_id")
+    _require_name(new_name)
     proto = _operator(predict, op_id)
     _operand(proto.output, output_id, "output", op_id)
     slots = Slots(effects_of(predict, _PREDICT))
@@ -67,9 +73,21 @@ def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, n
         raise illegal(
             f"output {proto.output[output_id]!r} is an update of external input {entry!r} and must share its name",
             place_of(_PREDICT, proto, op_id),
-            "rename the input with rename_op_input, which renames it in the init net too",
+            _how_to_rename_input(slots, root, entry, op_id, new_name),
         )
     return rename_slots(slots, {root: new_name}, _PREDICT, frozenset())
+
+
+def _how_to_rename_input(slots: Slots, root: int, name: str, op_id: int, new_name: str) -> str:
+    """The call that renames an external input: an operator may use it in its bodies alone, without declaring it."""
+    call = "rename_op_input(predict_net, init_net, {}, {}, {!r}, from_producer=True)"
+    for index, (proto, reads) in enumerate(zip(slots.effects.net.op, slots.reads, strict=True)):
+        for position, slot in enumerate(reads):
+            if proto.input[position] == name and slots.root(slot) == root:
+                return "rename the input: " + call.format(index, position, new_name)
+    position = len(slots.effects.net.op[op_id].input)
+    declare = f"declare it: predict_net.op[{op_id}].input.append({name!r})"
+    return f"{declare}; then rename the input: {call.format(op_id, position, new_name)}"
 
 
 def fuse_alias_placeholder(
@@ -102,11 +120,13 @@ def fuse_alias_placeholder(
             continue
         others = readers[apart.reads[index][0]] - {index}
         if others and not is_backward:
-            findings += _several(proto.input[0], index, others, predict).findings
+            hint = "add the argument is_backward=1 to the alias: the other operators are renamed with it"
+            findings += _several(proto.input[0], index, others, predict, hint).findings
         known = names.setdefault(slots.root(slot), name)
         if known != name:
             reason = f"{proto.input[0]!r} cannot be renamed to both {known!r} and {name!r}"
-            findings += illegal(reason, place_of(_PREDICT, proto, index)).findings
+            hint = "give the aliases of one blob one name, or remove all but one of them"
+            findings += illegal(reason, place_of(_PREDICT, proto, index), hint).findings
     if findings:
         raise ConversionError(findings)
     predict, init = _rename(init_net, slots, names, aliases)
@@ -136,18 +156,30 @@ def _rename(
 def _require_one_reader(slots: Slots, slot: int, op_id: int, name: str) -> None:
     others = slots.readers().get(slot, set()) - {op_id}
     if others:
-        raise _several(name, op_id, others, slots.effects.net)
+        raise _several(name, op_id, others, slots.effects.net, "rename it for all readers with from_producer=True")
 
 
-def _several(name: str, op_id: int, others: set[int], net: NetDef) -> ConversionError:
+def _several(name: str, op_id: int, others: set[int], net: NetDef, hint: str) -> ConversionError:
     first = min(others)
     reader = place_of(_PREDICT, net.op[first], first)
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return illegal(
         f"{name!r} is also read by {reader}{more}",
         place_of(_PREDICT, net.op[op_id], op_id),
-        "rename it for all readers: from_producer=True, or is_backward=1 of an alias",
+        hint,
     )
+
+
+def _index(value: SupportsIndex, argument: str) -> int:
+    try:
+        return as_index(value)
+    except TypeError:
+        raise BridgeError(f"{argument} must be an integer, not {value!r}") from None
+
+
+def _require_name(new_name: object) -> None:
+    if not isinstance(new_name, str) or not new_name:
+        raise BridgeError(f"new_name must be a blob name that is not empty, not {new_name!r}")
 
 
 def _operator(net: NetDef, op_id: int) -> OperatorDef:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.control import all_names
 from caffe2_bridge.graph_edit.prune import reads_of
+from caffe2_bridge.graph_edit.rows import Rows
 from caffe2_bridge.graph_edit.value_numbering import with_ops
 from caffe2_bridge.netdef.views import OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -56,12 +57,27 @@ def _between(
     return path
 
 
-def remove_reshape_for_fc(predict_net: Message | bytes, params: Mapping[str, Any]) -> tuple[NetDef, dict[str, Any]]:
+def remove_reshape_for_fc(
+    predict_net: Message | bytes,
+    params: Mapping[str, Any],
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[NetDef, dict[str, Any]]:
     """Take out Reshapes that only make data two-dimensional for FC operators, which do that themselves.
 
     A Reshape goes, with the operators that compute its shape, where all that read its output are FCs (as their data, at
-    ``axis`` 1), where it surely keeps the first dimension (its shape begins with 0 or with the data's own first
-    dimension), and where nothing else needs what goes. Parameters that only those operators read go too.
+    ``axis`` 1), where it keeps the first dimension, and where nothing else needs what goes. Parameters that only those
+    operators read go too.
+
+    It keeps the first dimension where its shape begins with 0 or with the data's own first dimension. The constant
+    shapes ``[-1, K]`` and ``[N, K]`` do if the FCs have K columns, according to ``params``, and a row of the data has K
+    elements: it is an input of known shape, the output of an FC of K rows, or an image, [N, C, H, W], where C divides
+    K. (If H * W of an image is not K / C after all, Caffe2 refuses to run the FC.)
+
+    Args:
+        predict_net: the net.
+        params: the parameters, arrays by blob.
+        input_shapes: the shapes of inputs, by blob.
 
     Returns:
         A new net, and a new mapping of the parameters that stay.
@@ -69,7 +85,8 @@ def remove_reshape_for_fc(predict_net: Message | bytes, params: Mapping[str, Any
     predict = as_net_def(predict_net, "predict_net")
     effects = effects_of(predict, "predict")
     flow = _Flow(effects)
-    chains = [chain for chain in identify_reshape_sub_graph(predict) if flow.may_go(chain, params)]
+    rows = Rows(flow.ops, flow.maker, params, input_shapes or {})
+    chains = [chain for chain in identify_reshape_sub_graph(predict) if flow.may_go(chain, params, rows)]
     removed = {index for chain in chains for index in chain}
     result = NetDef()
     result.CopyFrom(predict)
@@ -89,6 +106,8 @@ class _Flow:
 
     def __init__(self, effects: NetEffects) -> None:
         self.net = effects.net
+        self.ops = [OpView(proto, index) for index, proto in enumerate(effects.net.op)]
+        self._has_bodies = [bool(op.bodies) for op in effects.ops]
         self.ssa, versions = get_ssa(effects.net)
         self._outside = {(name, versions.get(name, 0)) for name in effects.net.external_output}
         self._readers: dict[VersionedBlob, list[int]] = {}
@@ -104,7 +123,15 @@ class _Flow:
         """Indices of the operators that read a blob."""
         return self._readers.get(blob, [])
 
-    def may_go(self, chain: list[int], params: Mapping[str, Any]) -> bool:
+    def maker(self, name: str, reader: int) -> int | None:
+        """The index of the operator that made what an operator reads, -1 if none did, None if a body may have."""
+        writers = self._writers.get(name, [])
+        position = bisect_left(writers, reader)
+        if position == 0:
+            return -1
+        return None if self._has_bodies[writers[position - 1]] else writers[position - 1]
+
+    def may_go(self, chain: list[int], params: Mapping[str, Any], rows: Rows) -> bool:
         """Whether a Reshape, the last of the chain, can be taken out with the operators that make its shape."""
         *makers, reshape = chain
         flat, *others = self.ssa[reshape][1]
@@ -119,10 +146,24 @@ class _Flow:
         following = bisect_right(writers, reshape)
         if following < len(writers) and writers[following] < readers[-1]:
             return False
-        return _keeps_rows([OpView(self.net.op[index], index) for index in chain], params)
+        if _keeps_rows([self.ops[index] for index in chain], params):
+            return True
+        shape = () if makers else self._constant_shape(self.ops[reshape], params)
+        if len(shape) != 2 or shape[0] < -1 or shape[1] < 1:
+            return False
+        data, size = self.ops[reshape].inputs[0], shape[1]
+        columns = {rows.columns(self.ops[index].inputs[1], index) for index in readers}
+        return columns == {size} and rows.have(data, reshape, size)
+
+    def _constant_shape(self, reshape: OpView, params: Mapping[str, Any]) -> tuple[int, ...]:
+        """The shape of a Reshape, where it is an argument or a parameter; else it is empty."""
+        if len(reshape.inputs) < 2:
+            return tuple(reshape.args.integers("shape", default=()))
+        name = reshape.inputs[1]
+        return _values(params.get(name)) if self.maker(name, reshape.index) == -1 else ()
 
     def _is_flattening_fc(self, index: int, flat: VersionedBlob) -> bool:
-        op = OpView(self.net.op[index], index)
+        op = self.ops[index]
         first, *rest = self.ssa[index][0]
         return op.type == "FC" and first == flat and flat not in rest and op.args.integer("axis", default=1) == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import Any
 
 import numpy as np
 import pytest
@@ -359,3 +360,36 @@ def test_arguments_that_cannot_be_read_are_named_with_their_place() -> None:
         infer_device_type(inside, {})
     with pytest.raises(ConversionError, match=r"\[1\] ConstantFill.*must be 0 or 1"):
         insert_copies(inside)
+
+
+def test_versions_of_devices_are_those_of_get_ssa_where_an_output_is_listed_twice() -> None:
+    predict = net(op("Split", "x", "a a"), op("Relu", "a", "y"))
+    kinds = infer_device_type(predict, {("a", 2): "cuda"})
+    assert kinds == {("x", 0): "gpu", ("a", 2): "gpu", ("y", 1): "gpu"}
+
+
+def test_unread_external_inputs_are_on_no_device() -> None:
+    predict = net(op("Relu", "x", "y"), inputs="x unread")
+    assert infer_device_type(predict, {("x", 0): "cpu"}, unknown=None) == {("x", 0): "cpu", ("y", 1): "cpu"}
+    given = {("x", 0): "cpu", ("unread", 0): "cuda"}
+    assert infer_device_type(predict, given, unknown=None)["unread", 0] == "gpu"
+    assert infer_device_type(predict, {})["unread", 0] == "cpu"
+
+
+@pytest.mark.parametrize(("unknown", "reason"), [("tpu", "unknown: 'tpu' is not a device"), (3, "unknown must be")])
+def test_unknown_must_be_a_device(unknown: Any, reason: str) -> None:
+    with pytest.raises(BridgeError, match=reason):
+        infer_device_type(net(op("Relu", "x", "y")), {}, unknown=unknown)
+
+
+@pytest.mark.parametrize("returned", [([], [1]), ([1], [1, 2]), ([1], [1], [1]), None, (1, 2)])
+def test_an_updater_must_return_a_status_for_each_operand(returned: Any) -> None:
+    with pytest.raises(
+        BridgeError, match=r"status_updater must return two lists, of 1 and 1 statuses for net\[0\] Relu"
+    ):
+        propagate_status(net(op("Relu", "x", "y")), lambda *_: returned, {("x", 0): 1})
+
+
+def test_known_statuses_are_given_by_version() -> None:
+    with pytest.raises(BridgeError, match=r"keys of known_status must be pairs \(blob, version\), not 'x'"):
+        infer_device_type(net(op("Relu", "x", "y")), {"x": "cpu"})  # type: ignore[dict-item]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from support.nets import lines, net, op
@@ -18,6 +20,7 @@ from caffe2_bridge.graph_edit import (
     rename_op_output,
 )
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_bridge.ssa import get_ssa
 
 
 def test_renaming_an_input_reaches_external_lists_and_the_init_net() -> None:
@@ -185,6 +188,51 @@ def test_a_reshape_that_does_more_than_flatten_stays() -> None:
     assert remove_reshape_for_fc(over, {"const": np.array([0, -1])})[0] == over
 
 
+WEIGHTS = {"k": np.zeros((3, 2, 5, 5)), "w": np.zeros((7, 12)), "b": np.zeros(7)}
+
+
+@pytest.mark.parametrize("shape", [[-1, 12], [4, 12]])
+@pytest.mark.parametrize(
+    ("middle", "data"),
+    [
+        ((), "a"),
+        ((op("Relu", "a", "a"), op("MaxPool", "a", "p", kernel=2), op("SpatialBN", "p s o m v", "q")), "q"),
+        ((op("FC", "a w1 b1", "h"), op("Relu", "h", "h")), "h"),
+        ((op("Relu", "rows", "a"),), "a"),
+    ],
+)
+def test_a_constant_shape_before_an_fc_of_as_many_columns_goes(
+    shape: list[int], middle: tuple[OperatorDef, ...], data: str
+) -> None:
+    params = WEIGHTS | {"w1": np.zeros((12, 6)), "const": np.array(shape)}
+    ops = (op("Conv", "x k", "a"), *middle)
+    inputs = "x k w b w1 b1 rows const"
+    for reshape in (op("Reshape", f"{data} const", "flat old"), op("Reshape", data, "flat old", shape=shape)):
+        predict = net(*ops, reshape, op("FC", "flat w b", "y"), inputs=inputs)
+        changed, _ = remove_reshape_for_fc(predict, params, input_shapes={"rows": (5, 3, 4)})
+        assert lines(changed) == [*lines(net(*ops)), f"FC({data}, w, b) -> y"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        (op("Conv", "x k", "a"), op("Reshape", "a", "flat old", shape=[-1, 6])),  # an FC of other columns
+        (op("Conv", "x k", "a", order="NHWC"), op("Reshape", "a", "flat old", shape=[-1, 12])),
+        (op("Transpose", "x", "a"), op("Reshape", "a", "flat old", shape=[-1, 12])),
+        (op("Conv", "x k5", "a"), op("Reshape", "a", "flat old", shape=[-1, 12])),  # 5 channels
+        (op("AveragePool", "rows", "a", global_pooling=1), op("Reshape", "a", "flat old", shape=[-1, 12])),
+        (op("Reshape", "x", "flat old", shape=[-1, 12]),),  # of unknown shape
+        (op("Reshape", "rows", "flat old", shape=[-1, 12]),),  # FC reads 24 columns
+        (op("Conv", "x k", "a"), op("Reshape", "a", "flat old", shape=[-1, 3, 4])),
+        (op("Flatten", "rows", "a", axis=2), op("Reshape", "a", "flat old", shape=[-1, 12])),
+    ],
+)
+def test_a_constant_shape_that_may_mix_rows_stays(given: tuple[OperatorDef, ...]) -> None:
+    params = WEIGHTS | {"k5": np.zeros((5, 2, 5, 5))}
+    predict = net(*given, op("FC", "flat w b", "y"), inputs="x rows k k5 w b")
+    assert remove_reshape_for_fc(predict, params, input_shapes={"rows": (2, 6, 4)})[0] == predict
+
+
 def test_aliases_give_their_name_and_go() -> None:
     predict = net(
         op("AliasWithName", "x", "d", name="data", is_backward=1),
@@ -218,3 +266,34 @@ def test_group_norm_of_aten_becomes_caffe2s() -> None:
     assert [o.type for o in (found.op[1], *inner.op)] == ["GroupNorm", "GroupNorm", "ATen"]
     assert list(found.op[1].arg) == list(inner.op[0].arg) == expected
     assert predict.op[1].type == "ATen"
+
+
+def test_an_output_that_is_listed_twice_has_the_version_of_the_last() -> None:
+    predict = net(op("Split", "x", "a a"), op("Relu", "a", "y"))
+    assert get_ssa(predict)[0][0][1] == [("a", 2), ("a", 2)]
+    assert get_sub_graph_external_input_output(predict, [0]) == ([("x", 0)], [("a", 2)])
+    assert get_sub_graph_external_input_output(predict, [1]) == ([("a", 2)], [("y", 1)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((0, 0, None), "new_name must be a blob name that is not empty, not None"),
+        ((0, 0, ""), "new_name must be a blob name"),
+        ((0, 0, 3), "new_name must be a blob name"),
+        (("a", 0, "n"), "op_id must be an integer, not 'a'"),
+        ((None, 0, "n"), "op_id must be an integer, not None"),
+    ],
+)
+def test_renames_refuse_arguments_of_another_type(arguments: tuple[Any, Any, Any], reason: str) -> None:
+    predict = net(op("Relu", "x", "y"))
+    with pytest.raises(BridgeError, match=reason):
+        rename_op_output(predict, *arguments)
+    with pytest.raises(BridgeError, match=reason):
+        rename_op_input(predict, None, *arguments)
+    with pytest.raises(BridgeError, match=r"output_id must be an integer, not 0\.5"):
+        rename_op_output(predict, 0, 0.5, "n")  # type: ignore[arg-type]
+    with pytest.raises(BridgeError, match="input_id must be an integer, not 'x'"):
+        rename_op_input(predict, None, 0, "x", "n")  # type: ignore[arg-type]
+    with pytest.raises(BridgeError, match="op_indices must hold integers, not 'a'"):
+        get_sub_graph_external_input_output(predict, ["a"])  # type: ignore[list-item]

@@ -113,3 +113,32 @@ def test_what_only_one_branch_writes_keeps_the_name_of_the_value_before() -> Non
     renamed = rename_op_output(after_a_first_value(control), 2, 0, "new")
     assert [line(o) for o in renamed.op] == ["Relu(a) -> new", "Abs(new) -> z", "If(c, a) -> new", "Exp(new) -> y"]
     assert body(renamed.op[2], "then_net") == ["Exp(a) -> new"]
+
+
+@pytest.mark.parametrize("inputs", ["c a", "c a t"])
+def test_the_hint_renames_an_external_input_that_one_branch_overwrites(inputs: str) -> None:
+    control = op("If", inputs, "t", then_net=net(op("Exp", "a", "t")))
+    given = net(op("Relu", "a", "z"), control, inputs="a c t", outputs="z t")
+    init = net(op("ConstantFill", "", "t"), outputs="t")
+    with pytest.raises(ConversionError, match="must share its name") as refused:
+        rename_op_output(given, 1, 0, "new")
+    *statements, call = refused.value.findings[0].hint.split("; then ")
+    names = {"predict_net": given, "init_net": init, "rename_op_input": rename_op_input}
+    for statement in statements:
+        exec(statement.removeprefix("declare it: "), names)  # noqa: S102 - what the hint says to type
+    renamed, made = eval(call.removeprefix("rename the input: "), names)  # noqa: S307
+    assert [line(o) for o in renamed.op] == ["Relu(a) -> z", "If(c, a, new) -> new"]
+    assert body(renamed.op[1], "then_net") == ["Exp(a) -> new"]
+    assert (list(renamed.external_input), list(renamed.external_output)) == (["a", "c", "new"], ["z", "new"])
+    assert line(made.op[0]) == "ConstantFill() -> new"
+
+
+def test_hints_name_the_argument_of_the_function_that_was_called() -> None:
+    given = net(op("Relu", "a", "t"), op("Exp", "t", "y"), op("Tanh", "t", "z"), inputs="a", outputs="y z")
+    with pytest.raises(ConversionError) as refused:
+        rename_op_input(given, None, 1, 0, "new")
+    assert refused.value.findings[0].hint == "rename it for all readers with from_producer=True"
+    alias = op("AliasWithName", "t", "raw", Argument(name="name", s=b"named"))
+    with pytest.raises(ConversionError) as refused:
+        fuse_alias_placeholder(net(*given.op, alias, inputs="a", outputs="y z raw"))
+    assert "add the argument is_backward=1 to the alias" in refused.value.findings[0].hint
