@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from caffe2_backend.runtime.counters import counters_as_tensors
 from caffe2_backend.runtime.host_fills import run_fill, split_fills
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results
@@ -108,6 +109,7 @@ def prepare_net(net: NetDef, device: str | None, options: SessionOptions) -> Pre
     """Prepare a net; see :func:`make_program` for ``device``. It is converted when it first runs."""
     own = NetDef()
     own.CopyFrom(net)
+    counters_as_tensors(own)
     init = is_init_net(own)
     fills, rest = split_fills(own) if init else ((), own)
     program = make_program(rest, device, options) if rest.op else None

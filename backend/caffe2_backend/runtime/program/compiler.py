@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,7 +27,9 @@ class Compiler:
 
     Attributes:
         conversions: how many conversions there were.
-        sized: whether the conversion needs the sizes of inputs, and not only ranks; found out on the first failure.
+        sized: the inputs whose sizes are known to the conversion, and not only ranks: blobs that the net reads and
+            overwrites, such as parameters in training, whose sizes hardly ever change, so that what depends on them is
+            computed once; all inputs if the conversion needs their sizes, which is found out on the first failure.
     """
 
     def __init__(self, net: NetDef, init: InitNet, interface: NetInterface) -> None:
@@ -35,7 +37,13 @@ class Compiler:
         self._init = init
         self._interface = interface
         self.conversions = 0
-        self.sized = False
+        self.sized = frozenset(interface.state)
+        self._every = frozenset((*interface.needs, *interface.may_need))
+
+    def forget_sizes(self, names: Collection[str]) -> None:
+        """Take inputs whose sizes change as inputs of any size, unless the conversion needs all sizes."""
+        if self.sized != self._every:
+            self.sized = self.sized.difference(names)
 
     def convert(
         self, given: Mapping[str, Value], free: Sequence[str], constants: Mapping[str, Value], outputs: Sequence[str]
@@ -59,10 +67,10 @@ class Compiler:
         try:
             lowered = lower(net, init, describe_inputs(free, given, sized=self.sized), asked)
         except ConversionError as error:
-            if self.sized or not needs_sizes(error):
+            if self.sized == self._every or not needs_sizes(error):
                 raise
-            lowered = lower(net, init, describe_inputs(free, given, sized=True), asked)
-            self.sized = True
+            lowered = lower(net, init, describe_inputs(free, given, sized=self._every), asked)
+            self.sized = self._every
         names = dict(zip(asked, outputs, strict=True))
         quantized = {names[name]: how for name, how in lowered.quantized.items()}
         return dataclasses.replace(lowered, outputs=tuple(outputs), quantized=quantized)

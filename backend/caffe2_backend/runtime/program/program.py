@@ -20,7 +20,7 @@ from caffe2_backend.runtime.program.variant import Variant
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions import Session
-from caffe2_backend.runtime.values import NoBlobError, Tensor, Value
+from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
@@ -67,7 +67,7 @@ class Program:
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
         self._variants: dict[Signature, Variant] = {}
-        self._single: dict[tuple[str, Signature], Variant] = {}
+        self._state_sizes: dict[str, tuple[int, ...]] = {}
         self._unavailable: set[str] = set()
         self._lock = threading.RLock()
 
@@ -143,23 +143,21 @@ class Program:
                 self._variants.clear()
 
     def _compute(self, name: str, given: Mapping[str, Value]) -> Tensor:
-        """One blob of an earlier run, from that run's inputs. Raises RunError if it is not a tensor."""
+        """One blob of an earlier run, from that run's inputs. Raises RunError if it is not a tensor.
+
+        Every run from now on returns it, too: the net is converted anew, once for both.
+        """
         with self._lock:
             if name in self._unavailable:
                 raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor")
-            key = (name, self._signature(given))
-            variant = self._single.get(key)
-            if variant is None:
-                try:
-                    lowered = self._convert(given, [name])
-                except BridgeError as error:
-                    self._unavailable.add(name)
-                    raise RunError(
-                        f"blob {name!r} of net {self.name!r} has no value that is a tensor: {error}"
-                    ) from error
-                session = lowered.session(self.device, self._options)
-                variant = self._single[key] = self._variant(session, lowered, (), given)
-        self.want(name)
+            before = self._required, self._optional, self._variants.copy()
+            self.want(name)
+            try:
+                variant = self._variant_for(given, {})
+            except BridgeError as error:
+                self._required, self._optional, self._variants = before
+                self._unavailable.add(name)
+                raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor: {error}") from error
         return variant.run(given)[name]
 
     # Constants
@@ -178,7 +176,6 @@ class Program:
         with self._lock:
             self._set_constants({name: v for name, v in (self._constants or {}).items() if name not in names})
             self._variants.clear()
-            self._single.clear()
 
     def _set_constants(self, constants: dict[str, Value]) -> None:
         read = (*self.interface.needs, *self.interface.may_need)
@@ -200,7 +197,16 @@ class Program:
     def _signature(self, given: Mapping[str, Value]) -> Signature:
         return signature_of(self._free, given, sized=self._compiler.sized)
 
+    def _forget_changed_sizes(self, given: Mapping[str, Value]) -> None:
+        """Take states whose sizes changed since the last conversion as inputs of any size from now on."""
+        sizes = {name: shape for name in self.interface.state if (shape := _shape(given.get(name))) is not None}
+        changed = [name for name, shape in sizes.items() if self._state_sizes.setdefault(name, shape) != shape]
+        if changed:
+            self._state_sizes.update(sizes)
+            self._compiler.forget_sizes(changed)
+
     def _add_variant(self, given: Mapping[str, Value]) -> Variant:
+        self._forget_changed_sizes(given)
         required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
         optional = [name for name in self._optional if name not in required]
         try:
@@ -244,6 +250,11 @@ class Program:
         on_host = self.device == CPU and self._options.stand_in.get(CPU, CPU) == CPU
         arrays = on_host and not lowered.quantized and all(_is_numeric(given[name]) for name in inputs)
         return Variant(session, inputs, lowered.outputs, lowered.quantized, deferred, on_host, arrays, names)
+
+
+def _shape(value: Value | None) -> tuple[int, ...] | None:
+    plain = value.data if isinstance(value, Int8Tensor) else value
+    return plain.shape if isinstance(plain, np.ndarray | DeviceTensor) else None
 
 
 def _is_numeric(value: Value) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -11,29 +11,33 @@ from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Opaque, Valu
 from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Signature = tuple[Any, ...]
+# NumPy has two 64-bit integer types on most platforms, equal but for these characters; onnxruntime returns the second.
+_CHARACTERS: Final = {"q": np.dtype(np.int64).char, "Q": np.dtype(np.uint64).char}
 
 
-def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: bool) -> Signature:
-    """Element types, devices, and ranks (shapes if ``sized``) of the inputs."""
+def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: Collection[str]) -> Signature:
+    """Element types, devices, and ranks (shapes of those in ``sized``) of the inputs."""
     parts: list[Any] = []
     for name in names:
         value = given.get(name)
         if isinstance(value, Int8Tensor):
             data = value.data
-            extent = data.shape if sized else data.ndim
+            extent = data.shape if name in sized else data.ndim
             parts += (Int8Tensor, data.dtype, extent, value.scale, value.zero_point)
         elif isinstance(value, np.ndarray):
             dtype = value.dtype  # hashing a dtype takes longer than hashing these parts of it
-            parts += (dtype.char, dtype.byteorder, value.shape if sized else value.ndim)
+            char = dtype.char
+            extent = value.shape if name in sized else value.ndim
+            parts += (_CHARACTERS.get(char, char), dtype.byteorder, extent)
         elif isinstance(value, DeviceTensor):
-            parts += (value.device, value.dtype, value.shape if sized else value.ndim)
+            parts += (value.device, value.dtype, value.shape if name in sized else value.ndim)
         else:
             parts.append(value.maker.type if isinstance(value, Opaque) else None)
     return tuple(parts)
 
 
 def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Signature, dict[str, Value]] | None:
-    """The unsized signature of inputs that are all plain arrays, and those inputs; None if one is anything else.
+    """The signature without sizes of inputs that are all plain arrays, and those inputs; None if one is anything else.
 
     A fast path: equal to :func:`signature_of` for such inputs.
     """
@@ -45,12 +49,18 @@ def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Si
             return None
         given[name] = value
         dtype = value.dtype
-        parts += (dtype.char, dtype.byteorder, value.ndim)
+        char = dtype.char
+        parts += (_CHARACTERS.get(char, char), dtype.byteorder, value.ndim)
     return tuple(parts), given
 
 
-def describe_inputs(names: Sequence[str], given: Mapping[str, Value], *, sized: bool) -> dict[str, TensorInfo]:
-    """Describe the inputs as the exporter takes them. Objects are left out; values must not be texts."""
+def describe_inputs(
+    names: Sequence[str], given: Mapping[str, Value], *, sized: Collection[str]
+) -> dict[str, TensorInfo]:
+    """Describe the inputs as the exporter takes them, those in ``sized`` with their sizes.
+
+    Objects are left out; values must not be texts.
+    """
     infos = {}
     for name in names:
         value = given.get(name)
@@ -58,7 +68,7 @@ def describe_inputs(names: Sequence[str], given: Mapping[str, Value], *, sized: 
             continue
         assert not isinstance(value, bytes)
         plain = value.data if isinstance(value, Int8Tensor) else value
-        shape = list(plain.shape) if sized else [None] * plain.ndim
+        shape = list(plain.shape) if name in sized else [None] * plain.ndim
         quantization = (value.scale, value.zero_point) if isinstance(value, Int8Tensor) else None
         infos[name] = tensor_info(name, (plain.dtype if plain.dtype != object else str, shape, quantization))
     return infos

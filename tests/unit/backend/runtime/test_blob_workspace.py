@@ -340,3 +340,14 @@ def test_nets_of_other_kinds() -> None:
     assert workspace.fetch("i").dtype == np.int32  # type: ignore[union-attr] # an array
     with pytest.raises(RunError, match="expected an OperatorDef, got int"):
         workspace.run_operator_once(3)  # type: ignore[arg-type] # the error under test
+
+
+def test_states_have_known_sizes_until_these_change() -> None:
+    workspace = Workspace()
+    workspace.create_net(NetDef(name="step", op=[operator("Add", ["P", "X"], ["P"])], external_input=["P", "X"]))
+    for size, conversions in ((2, 1), (2, 1), (3, 2), (4, 2), (2, 2)):
+        workspace.feed("P", np.ones(size, np.float32))
+        workspace.feed("X", np.ones(size, np.float32))
+        workspace.run_net("step")
+        np.testing.assert_array_equal(workspace.fetch("P"), np.full(size, 2, np.float32))
+        assert workspace.conversions() == conversions
