@@ -130,6 +130,19 @@ def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False,
     return Window(k, s, d, head, tail, legacy, last)
 
 
+def read_pooling_window(op: Op, rank: int) -> Window:
+    """Read the arguments of a pooling's window, whose pads are less than the kernel."""
+    window = read_window(op, rank, whole=True)
+    if set(window.dilation) - {1}:
+        op.unsupported("dilation must be 1: Caffe2's pooling does not support it", code="invalid-argument")
+    for k, *pads in zip(window.kernel, window.head, window.tail, strict=True):
+        if max(pads) >= k or min(pads) < 0:
+            op.unsupported(
+                f"pads must be at least 0 and less than the kernel size ({k}), not {pads}", code="invalid-argument"
+            )
+    return window
+
+
 def check_fits(op: Op, window: Window, x: Value) -> None:
     """Refuse a window that is known to be larger than the padded image [N, C, ...]."""
     if window.legacy is not LegacyPad.NOTSET:

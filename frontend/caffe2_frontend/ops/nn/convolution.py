@@ -6,7 +6,6 @@ likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and leg
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +14,9 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
+from caffe2_frontend.emit.convolution_checks import check_kernel, check_weight
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
-from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_groups, require_rank
+from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
 from caffe2_frontend.emit.window import (
     LegacyPad,
@@ -61,7 +61,7 @@ def convolution(op: Op) -> Value:
     group = op.args.integer("group", default=1)
     window = read_window(op, op.rank(x), exact=True)
     x, w = (move_first(op, v, when=window.channels_last) for v in (x, w))
-    _check_weight(op, window, w, x, group, op.optional(2))
+    check_weight(op, window, w, x, group, op.optional(2))
     x, attributes = _padded(op, window, x)
     y = op.emit("Conv", x, w, op.optional(2), group=group if group != 1 else None, **attributes)
     if op.type == "ConvRelu":
@@ -85,7 +85,7 @@ def deformable_convolution(op: Op) -> Value:
             hint="convert X with NHWC2NCHW and set pads",
             code="invalid-argument",
         )
-    _check_weight(op, window, w, x, group, op.optional(3))
+    check_weight(op, window, w, x, group, op.optional(3))
     attributes = window.attributes | {"group": group, "offset_group": offset_group}
     y: Value = op.emit("DeformConv", x, w, offset, op.optional(3), **attributes)
     return y
@@ -114,7 +114,7 @@ def transposed_convolution(op: Op) -> Value:
             "pads must not be negative, and legacy_pad must not be 3 (CAFFE_LEGACY_POOLING)", code="invalid-argument"
         )
     x, w = (move_first(op, v, when=window.channels_last) for v in (x, w))
-    _check_kernel(op, window, w)
+    check_kernel(op, window, w)
     channels, filters, bias = op.static_dim(w, 0), op.static_dim(w, 1), op.optional(2)
     require_equal(op, op.static_dim(x, 1), channels, "channels of the image and of the weight")
     require_groups(op, channels, group, "channels")
@@ -273,27 +273,3 @@ def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
             x = slice_axis(op, x, axis, max(-head, 0), min(tail, 0) or np.iinfo(np.int64).max)
     pads = [max(p, 0) for p in (*window.head, *window.tail)]
     return x, window.attributes | {"pads": pads if any(pads) else None}
-
-
-def _check_weight(op: Op, window: Window, w: Value, x: Value, group: int, bias: Value | None) -> None:
-    """Require a weight [M, C / group, *kernel] and a bias [M] that fit the window and the image [N, C, ...]."""
-    require_dtype(op, x, SINGLE, "the image")
-    _check_kernel(op, window, w)
-    filters, depth = op.static_dim(w, 0), op.static_dim(w, 1)
-    require_groups(op, filters, group, "filters")
-    channels = None if depth is None else depth * group
-    require_equal(op, op.static_dim(x, 1), channels, "channels of the image and of the weight")
-    if bias is not None:
-        require_rank(op, bias, 1, "the bias")
-        require_equal(op, filters, op.static_dim(bias, 0), "filters and biases")
-
-
-def _check_kernel(op: Op, window: Window, w: Value) -> None:
-    """Require that the weight [.., .., *kernel] has the window's kernel sizes."""
-    kernel: Sequence[Any] = op.shape(w)[2:]
-    if len(kernel) != len(window.kernel):
-        op.unsupported(
-            f"the weight must have {len(window.kernel)} spatial dims, not {len(kernel)}", code="invalid-operands"
-        )
-    for dim, k in zip(kernel, window.kernel, strict=True):
-        require_equal(op, dim if isinstance(dim, int) else None, k, "kernel sizes of the weight and the arguments")

@@ -15,7 +15,15 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
 from caffe2_frontend.emit.shapes import sizes, vector
-from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads, check_fits, crop_gaps, image_rank, read_window
+from caffe2_frontend.emit.window import (
+    LegacyPad,
+    Window,
+    caffe_pads,
+    check_fits,
+    crop_gaps,
+    image_rank,
+    read_pooling_window,
+)
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -95,14 +103,7 @@ def _prepared(op: Op) -> tuple[Value, Window]:
     """Return the image, channels first, and the window over it."""
     x = op.input(0)
     require_dtype(op, x, SINGLE, "the image")
-    window = read_window(op, op.rank(x), whole=True)
-    if set(window.dilation) - {1}:
-        op.unsupported("dilation must be 1: Caffe2's pooling does not support it", code="invalid-argument")
-    for k, *pads in zip(window.kernel, window.head, window.tail, strict=True):
-        if max(pads) >= k or min(pads) < 0:
-            op.unsupported(
-                f"pads must be at least 0 and less than the kernel size ({k}), not {pads}", code="invalid-argument"
-            )
+    window = read_pooling_window(op, op.rank(x))
     x = move_first(op, x, when=window.channels_last)
     if window.kernel:
         check_fits(op, window, x)

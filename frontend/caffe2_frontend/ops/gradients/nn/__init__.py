@@ -1,13 +1,24 @@
 """Converters of the gradients of neural-network layers, losses and regions."""
 
 from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.ops.gradients.nn import activation, distance, linear, loss, normalization, softmax
+from caffe2_frontend.ops.gradients.nn import (
+    activation,
+    convolution,
+    distance,
+    linear,
+    loss,
+    normalization,
+    pooling,
+    softmax,
+)
 
 FAMILIES: tuple[Family, ...] = (
     activation.family,
+    convolution.family,
     distance.family,
     linear.family,
     loss.family,
     normalization.family,
+    pooling.family,
     softmax.family,
 )
