@@ -16,7 +16,7 @@ from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
-from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
+from caffe2_bridge.ssa.outputs import declared_outputs, net_outputs, omitted_outputs
 from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
 from caffe2_frontend.interop.input_hint import input_example, input_hint
 from caffe2_frontend.interop.types import Quantization, TensorInfo, type_info
@@ -60,6 +60,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         options,
         inputs=inputs,
         outputs=tuple((name, name) for name in declared),
+        implied_outputs=outputs is None and not declared_outputs(model.predict_net),
         states={state.initial: declared.index(state.last) for state in states},
         updates={name: declared.index(name) for name in training.updated},
         initial=training.initial,

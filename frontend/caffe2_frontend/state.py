@@ -45,6 +45,7 @@ class Export:
         options: the options of the caller.
         inputs: what is known of the net's inputs; complete once they are described.
         outputs: pairs of a graph output's name and its blob, in the net's order.
+        implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
         states: for the initial value of each carried state, an input, the index of the graph output that feeds it in
             the next call; empty unless the export is stateful.
         updates: the same for each blob that a training net updates; empty unless the export is one of training.
@@ -64,6 +65,7 @@ class Export:
     options: ExportOptions = DEFAULTS
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
+    implied_outputs: bool = False
     states: Mapping[str, int] = field(default_factory=dict)
     updates: Mapping[str, int] = field(default_factory=dict)
     initial: Mapping[str, Parameter] = field(default_factory=dict)

@@ -134,6 +134,18 @@ NET_CODES: Final = (
         "`outputs=[NAME]`.",
     ),
     DiagnosticCode(
+        code="omitted-output",
+        severity=Severity.NOTE,
+        summary="A blob that no operator reads is not an output of the model, so that an LSTM stays one.",
+        cause="The net declares no outputs, so those blobs are its outputs that no operator reads, and the rows of the "
+        "cell state of an LSTM are among them. ONNX's LSTM does not compute these rows.",
+        example="predict[0] RecurrentNetwork: note: 'lstm/cell_t_all' is not an output of the model: no operator reads "
+        "it, the net declares no outputs, and ONNX's LSTM does not compute it [omitted-output] (to output it, choose "
+        "all outputs, and the net becomes a Scan: --output lstm/hidden_t_all --output lstm/cell_t_all, or "
+        "outputs=['lstm/hidden_t_all', 'lstm/cell_t_all'])",
+        cure="Nothing needs to be done if the rows are not needed. Otherwise type what the hint says.",
+    ),
+    DiagnosticCode(
         code="placeholder",
         severity=Severity.WARNING,
         summary="The init net fills an input of the predict net with a sample.",

@@ -22,6 +22,7 @@ class LoweringContext(Protocol):
         consulted: values on whose contents the nodes of the current operator depend, with the contents where the value
             is no constant.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
+        omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         measured: values whose producing node the conversion of the current operator inspected.
         dims: what converters know of symbolic dims.
     """
@@ -29,6 +30,7 @@ class LoweringContext(Protocol):
     consulted: dict[ir.Value, Array | None]
     measured: set[ir.Value]
     unfused: dict[Location, list[str]]
+    omitted: dict[Location, list[str]]
     dims: DimFacts
 
     @property
@@ -44,6 +46,11 @@ class LoweringContext(Protocol):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The blobs that are outputs of the model."""
+        ...
+
+    @property
+    def implied_outputs(self) -> bool:
+        """Whether the outputs are neither declared nor asked for: they are the blobs that nothing reads."""
         ...
 
     @property

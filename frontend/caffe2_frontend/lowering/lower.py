@@ -35,6 +35,7 @@ class Lowering:
         recurrent: the form of recurrent nets.
         read: how often each blob is read.
         outputs: the blobs that are outputs of the model.
+        implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
         ranks_known: whether the ranks of all inputs are known. If not, which is reported elsewhere, operators are
             converted for their other diagnostics, and those about unknown shapes are suppressed.
         findings: the diagnostics so far.
@@ -44,6 +45,7 @@ class Lowering:
         consulted: the values that the current converter read at conversion time, with their contents unless they are
             constants.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
+        omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         measured: the values whose nodes the current converter inspected.
         dims: what converters know of symbolic dims.
     """
@@ -53,6 +55,7 @@ class Lowering:
     read: Counter[str] = field(default_factory=Counter)
     outputs: tuple[str, ...] = ()
     ranks_known: bool = True
+    implied_outputs: bool = False
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
     traces: list[Trace] = field(default_factory=list)
@@ -60,6 +63,7 @@ class Lowering:
     consulted: dict[Value, Array | None] = field(default_factory=dict)
     measured: set[Value] = field(default_factory=set)
     unfused: dict[Location, list[str]] = field(default_factory=dict)
+    omitted: dict[Location, list[str]] = field(default_factory=dict)
     dims: DimFacts = field(default_factory=DimFacts)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 

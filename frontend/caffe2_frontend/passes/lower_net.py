@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
 from typing import ClassVar
@@ -36,7 +37,6 @@ class LowerNet(FunctionalPass[Export]):
     def __call__(self, state: Export) -> Export:
         """Return the state with the ONNX model, or without one if an error was reported."""
         net = NetView(state.predict)
-        outputs = [name for name, _ in state.outputs]
         names = Names(_blob_names(net, state))
         constants = Constants(names)
         inputs = [_graph_input(names.claim(name), info) for name, info in state.inputs.items()]
@@ -49,20 +49,23 @@ class LowerNet(FunctionalPass[Export]):
         read = count_reads(state.predict) + Counter(blobs)
         ranks_known = all(value.shape is not None for value in inputs)
         table = converters(state.options.int8)
-        lowering = Lowering(table, state.options.recurrent, read, blobs, ranks_known)
+        lowering = Lowering(table, state.options.recurrent, read, blobs, ranks_known, state.implied_outputs)
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
         lowering.ops(numbered(net), scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs, dims=lowering.dims, labels=lowering.labels)
-        findings = _in_net_order([*state.findings, *_choose_outputs(lowering)], net.name)
-        made = [_output(name, blob, scope, net, findings) for name, blob in state.outputs]
+        findings = _in_net_order([*state.findings, *_choose_outputs(lowering), *_omitted_outputs(lowering)], net.name)
+        omitted = {blob for blobs in lowering.omitted.values() for blob in blobs}
+        outputs = tuple((name, blob) for name, blob in state.outputs if blob not in omitted)
+        made = [(name, _output(name, blob, scope, net, findings)) for name, blob in outputs]
         model = None
         if not any(finding.severity is Severity.ERROR for finding in findings):
-            graph = _finish(net.name, inputs, list(zip(outputs, made, strict=True)), scope, traces)
+            graph = _finish(net.name, inputs, made, scope, traces)
             graph.opset_imports.update(state.domains)
             model = ir.Model(graph, ir_version=ir_version(state.working_opset))
-        return replace(state, model=model, findings=tuple(findings), covered=lowering.covered, traces=traces)
+        state = replace(state, model=model, outputs=outputs, findings=tuple(findings))
+        return replace(state, covered=lowering.covered, traces=traces)
 
 
 def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:
@@ -71,9 +74,28 @@ def _choose_outputs(lowering: Lowering) -> list[Diagnostic]:
     kept = [name for name in lowering.outputs if name not in slow]
     if not slow or not kept:
         return lowering.findings
-    options = " ".join(f"--output {quote(name)}" for name in kept)
-    hint = f"if {', '.join(map(repr, slow))} is not needed, choose the others: {options}, or outputs={kept!r}"
+    hint = f"if {', '.join(map(repr, slow))} is not needed, choose the others: {_typed_outputs(kept)}"
     return [replace(each, hint=hint) if each.location in lowering.unfused else each for each in lowering.findings]
+
+
+def _omitted_outputs(lowering: Lowering) -> list[Diagnostic]:
+    """A note for each recurrent net without the rows of its cell state, with what to type to output them."""
+    names = lowering.outputs
+    return [
+        Diagnostic(
+            "omitted-output",
+            f"{', '.join(map(repr, omitted))} is not an output of the model: no operator reads it, the net declares no "
+            "outputs, and ONNX's LSTM does not compute it",
+            here,
+            Severity.NOTE,
+            f"to output it, choose all outputs, and the net becomes a Scan: {_typed_outputs(names)}",
+        )
+        for here, omitted in lowering.omitted.items()
+    ]
+
+
+def _typed_outputs(names: Sequence[str]) -> str:
+    return f"{' '.join(f'--output {quote(name)}' for name in names)}, or outputs={list(names)!r}"
 
 
 def _in_net_order(findings: list[Diagnostic], net: str) -> list[Diagnostic]:

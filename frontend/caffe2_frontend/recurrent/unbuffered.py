@@ -96,7 +96,7 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
         raise NoMatchError("onnxruntime runs RNN two to four times slower than a Scan")
     for cell in cells:
         hidden_size(cell)
-        _check_wanted(op, spec, cell)
+    omitted = _outputs_to_omit(op, spec, cells)
     results: dict[int, Fused] = {}
     outputs: dict[Value, Value] = {}
     for cell, source in zip(cells, sources, strict=True):
@@ -105,20 +105,31 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
         assert hidden is not None
         outputs[cell.output] = hidden
     discard_body(body)
+    if omitted:
+        op.lowering.omitted[op.location] = omitted
     return {
         blob: Rows(initial, results[i].steps, results[i].last)
         for i, (blob, initial) in enumerate(operands.initial.items())
     }
 
 
-def _check_wanted(op: Op, spec: RecurrentSpec, cell: Cell) -> None:
-    """Raise NoMatchError if the cell state of every step is read, which ONNX's LSTM does not output."""
-    wanted = [name for i in cell.states[1:] for name in _read_steps(op, spec, spec.states[i])]
+def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell]) -> list[str]:
+    """The outputs of the model with the cell state of every step, which ONNX's LSTM does not output.
+
+    Outputs that the net declares, or the caller asks for, are not omitted.
+
+    Raises:
+        NoMatchError: the cell state of every step is needed.
+    """
+    states = (spec.states[i] for cell in cells for i in cell.states[1:])
+    wanted = [name for state in states for name in _read_steps(op, spec, state)]
     if not wanted:
-        return
-    reads, outputs = op.lowering.read, op.lowering.outputs
-    if all(reads[name] == outputs.count(name) for name in wanted):
-        op.lowering.unfused[op.location] = wanted
+        return []
+    lowering = op.lowering
+    if all(lowering.read[name] == lowering.outputs.count(name) for name in wanted):
+        if lowering.implied_outputs and set(lowering.outputs).difference(wanted, *lowering.omitted.values()):
+            return wanted
+        lowering.unfused[op.location] = wanted
         how = "is an output of the net"
     else:
         how = "is read"
