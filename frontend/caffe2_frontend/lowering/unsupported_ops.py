@@ -21,6 +21,7 @@ _PACKED = "the packed matrix is not a tensor"
 _ABORT = "its only effect is to abort the run"
 _MESSAGE = "its output is a serialized message"
 _OTHER_DEVICES = "real Caffe2 supports it on other devices only, so the conversion could not be verified"
+_FAILS = "real Caffe2's kernel for it computes nothing and fails"
 
 _TYPES: Final[Mapping[str, str]] = {
     _QUEUE: "CreateBlobsQueue CloseBlobsQueue EnqueueBlobs DequeueBlobs SafeEnqueueBlobs SafeDequeueBlobs "
@@ -41,21 +42,24 @@ _TYPES: Final[Mapping[str, str]] = {
     _CLOCK: "TimerBegin TimerEnd TimerGet TimerGetAndEnd WallClockTime GetGPUMemoryUsage",
     _STATE: "Accumulate ReservoirSampling LastNWindowCollector FeedBlob Free GetAllBlobNames HasScope "
     "RecurrentNetworkBlobFetcher",
-    _CODE: "Python PythonDLPack Onnxifi TensorRT",
+    _CODE: "Python PythonGradient PythonDLPack PythonDLPackGradient Onnxifi TensorRT",
     _PACKED: "FbFCPacked FbGemmPack FbGemmPackTranspose",
     _ABORT: "Assert Crash Fail LogFatal ThrowChildThreadException ThrowException",
     _MESSAGE: "HuffmanTreeHierarchy",
     _OTHER_DEVICES: "FP16MomentumSGDUpdate FP32MomentumSGDUpdate MaxPoolWithIndex Recurrent RecurrentParamGet "
     "RecurrentParamSet SparseLengthsMax",
+    _FAILS: "TTLinearGradient",
 }
 _REASONS: Final[Mapping[str, str]] = {op_type: reason for reason, types in _TYPES.items() for op_type in types.split()}
 
 
 def unsupported_reason(op_type: str) -> str:
     """Return why an operator of real Caffe2 cannot be converted; empty if Caffe2 does not have it."""
+    if op_type in _REASONS:
+        return _REASONS[op_type]
     if "Gradient" in op_type or op_type.endswith("Grad"):
         return "it computes gradients, and training is not exported"
-    return _REASONS.get(op_type, "")
+    return ""
 
 
 def reasons() -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.ops.training import (
+    fused_sparse_adagrad,
     learning_rate,
     optimizer,
     sparse_optimizer,
@@ -9,6 +10,7 @@ from caffe2_frontend.ops.training import (
 )
 
 FAMILIES: tuple[Family, ...] = (
+    fused_sparse_adagrad.family,
     learning_rate.family,
     optimizer.family,
     sparse_optimizer.family,

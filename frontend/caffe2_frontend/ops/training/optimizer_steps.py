@@ -2,13 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, scalar, sqrt, square, sub
-from caffe2_frontend.emit.shapes import cast, unsqueeze
+from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT
 from caffe2_frontend.lowering.op import Op, Value
+
+
+@dataclass(frozen=True, slots=True)
+class AdagradRowArguments:
+    """The arguments of Adagrad on rows of a table; ``rowwise`` has one moment per row."""
+
+    epsilon: float
+    weight_decay: float
+    rowwise: bool
+
+
+def adagrad_row_arguments(op: Op, *, rowwise: bool) -> AdagradRowArguments:
+    """Read epsilon=1e-5 and weight_decay=0.0."""
+    epsilon = op.args.number("epsilon", default=1e-5)
+    return AdagradRowArguments(epsilon, op.args.number("weight_decay", default=0.0), rowwise)
+
+
+def require_no_decay(op: Op) -> None:
+    """Refuse a decay of the moment other than 1, as Caffe2 does."""
+    if op.args.number("decay", default=1.0) != 1.0:
+        op.unsupported("decay must be 1", hint="remove decay", code="invalid-argument")
+
+
+def adagrad_row_step(
+    op: Op, row: Value, moment: Value, grad: Value, lr: Value, arguments: AdagradRowArguments
+) -> tuple[Value, Value]:
+    """Return rows of a table and their moments after a step; a moment per row grows by the mean of the squares."""
+    if arguments.weight_decay:
+        grad = add(op, mul(op, row, arguments.weight_decay), grad)
+    grown = add(op, moment, mean_square(op, grad) if arguments.rowwise else square(op, grad))
+    rate = div(op, lr, add(op, sqrt(op, grown), arguments.epsilon))
+    if arguments.rowwise:
+        rate = broadcast_over_rows(op, rate, row)
+    return add(op, row, mul(op, grad, rate)), grown
+
+
+def mean_square(op: Op, rows: Value) -> Value:
+    """Return the mean of the squares of each row, [k]."""
+    squares, axes = square(op, rows), list(range(1, op.rank(rows)))
+    return op.emit("ReduceMean", squares, op.const(axes, np.int64), keepdims=0) if axes else squares
 
 
 def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tuple[Value, Value, Value]:

@@ -22,12 +22,16 @@ from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.training.optimizer_steps import (
     adadelta_arguments,
     adadelta_step,
+    adagrad_row_arguments,
+    adagrad_row_step,
     adam_corrections,
     ftrl_alpha,
     ftrl_arguments,
     ftrl_step,
+    mean_square,
     momentum_arguments,
     momentum_step,
+    require_no_decay,
     storm_rates,
 )
 
@@ -53,15 +57,6 @@ def _indices_and_rows(op: Op, indices: int, grad: int, table: Value) -> tuple[Va
     return flat, rows_for(op, op.input(grad), flat, table)
 
 
-def _mean_square(op: Op, rows: Value) -> Value:
-    """Return the mean of the squares of each row, [k]."""
-    squares = square(op, rows)
-    rank = op.rank(rows)
-    return (
-        squares if rank == 1 else op.emit("ReduceMean", squares, op.const(list(range(1, rank)), np.int64), keepdims=0)
-    )
-
-
 @family.converts("SparseAdagrad", "RowWiseSparseAdagrad", expects=_operands(indices=2, lr=4))
 def sparse_adagrad(op: Op) -> tuple[Value, Value]:
     """SparseAdagrad(param, moment, indices, grad, lr; epsilon=1e-5, weight_decay=0.0, decay=1.0) -> param, moment.
@@ -70,25 +65,17 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
     which grows by the mean of the row's squares.
     """
     rowwise = op.type == "RowWiseSparseAdagrad"
-    epsilon = op.args.number("epsilon", default=1e-5)
-    weight_decay = op.args.number("weight_decay", default=0.0)
-    if not rowwise and op.args.number("decay", default=1.0) != 1.0:
-        op.unsupported("decay must be 1", hint="remove decay", code="invalid-argument")
+    arguments = adagrad_row_arguments(op, rowwise=rowwise)
     if rowwise:
         op.args.ignore("decay", "counter_halflife")
+    else:
+        require_no_decay(op)
     param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4))
     table = as_vector(op, moments) if rowwise else reshape_like(op, moments, param)
     indices, grads = _indices_and_rows(op, 2, 3, param)
 
-    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
-        (row, moment), (grad,) = old, operands
-        if weight_decay:
-            grad = add(inside, mul(inside, row, weight_decay), grad)
-        grown = add(inside, moment, _mean_square(inside, grad) if rowwise else square(inside, grad))
-        rate = div(inside, lr, add(inside, sqrt(inside, grown), epsilon))
-        if rowwise:
-            rate = broadcast_over_rows(inside, rate, row)
-        return [add(inside, row, mul(inside, grad, rate)), grown], []
+    def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[tuple[Value, Value], list[Value]]:
+        return adagrad_row_step(inside, old[0], old[1], operands[0], lr, arguments), []
 
     (new, new_moments), _ = update_rows(op, indices, [param, table], [grads], [], step)
     return new, reshape_like(op, new_moments, moments)
@@ -115,7 +102,7 @@ def sparse_adam(op: Op) -> tuple[Value, ...]:
     def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
         (row, m1, m2), (grad,) = old, operands
         m1 = blend(inside, m1, grad, beta1)
-        m2 = blend(inside, m2, _mean_square(inside, grad) if rowwise else square(inside, grad), beta2)
+        m2 = blend(inside, m2, mean_square(inside, grad) if rowwise else square(inside, grad), beta2)
         root = broadcast_over_rows(inside, sqrt(inside, m2), row) if rowwise else sqrt(inside, m2)
         change = div(inside, mul(inside, m1, both), add(inside, root, epsilon))
         if rectification is not None:

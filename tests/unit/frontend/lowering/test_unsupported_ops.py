@@ -14,4 +14,5 @@ def test_every_reason_is_a_property_of_the_operator() -> None:
     assert all(reason[0].islower() and "yet" not in reason for reason in reasons().values())
     assert unsupported_reason("CreateDB").startswith("it reads or writes a database")
     assert "gradients" in unsupported_reason("ConvGradient")
+    assert unsupported_reason("TTLinearGradient") == "real Caffe2's kernel for it computes nothing and fails"
     assert unsupported_reason("NoSuchOperator") == ""
