@@ -19,6 +19,7 @@ Quantization: TypeAlias = tuple[float, int]
 
 ERRORS_FILE: Final = "errors.npz"
 MODEL_NET: Final = "predict_net.pb"
+PROGRAM: Final = "program.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ class Case:
 def find_cases(corpus: Path) -> list[CaseRef]:
     """Every case below ``corpus`` (a folder, one case file, or one model's folder), in a fixed order.
 
-    Case files that hold refusals (``errors.npz``) are no conformance cases and are left out. Raises FileNotFoundError
-    where ``corpus`` does not exist.
+    Case files that hold refusals (``errors.npz``) and recorded training programs are no conformance cases and are left
+    out. Raises FileNotFoundError where ``corpus`` does not exist.
     """
     if not corpus.exists():
         raise FileNotFoundError(f"no corpus at {corpus}")
@@ -66,7 +67,7 @@ def find_cases(corpus: Path) -> list[CaseRef]:
         return list(_file_cases(corpus, corpus.parent))
     refs: list[CaseRef] = []
     for path in sorted(corpus.rglob("*.npz")):
-        if path.name == ERRORS_FILE:
+        if path.name == ERRORS_FILE or (path.parent / PROGRAM).is_file():
             continue
         if (path.parent / MODEL_NET).is_file():
             if path.name == "cases.npz":
