@@ -29,6 +29,11 @@ COMMANDS = {
         "0: they agree, 1: they disagree",
     ),
     "batch": ("SOURCE", "a process of", "--device TEXT", "--seconds", "manifest"),
+    "train": (
+        "MODEL", "--init", "--inputs PATH", "STEP/INPUT", "--steps", "--batch-size", "--loss NAME",
+        "-o, --output-folder PATH", "--checkpoint-every STEPS", "default: 100", "--resume FOLDER", "--device TEXT",
+        "exit code is then 130",
+    ),
     "oracle": ("install",),
 }  # fmt: skip
 

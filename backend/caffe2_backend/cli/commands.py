@@ -14,6 +14,7 @@ from caffe2_backend.cli.ops import ops
 from caffe2_backend.cli.oracle import oracle
 from caffe2_backend.cli.run import run
 from caffe2_backend.cli.show import show
+from caffe2_backend.cli.train import train
 from caffe2_backend.cli.validate import validate
 
 
@@ -28,5 +29,5 @@ def main(context: click.Context) -> None:
     context.with_resource(printed_diagnostics())
 
 
-for _command in (batch, check, convert, export, import_, ops, oracle, run, show, validate):
+for _command in (batch, check, convert, export, import_, ops, oracle, run, show, train, validate):
     main.add_command(_command)

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 
 @contextmanager
@@ -39,3 +47,18 @@ def stages() -> Iterator[Callable[[str], None]]:
             bar.add_task(stage, total=1)
 
         yield show
+
+
+@contextmanager
+def steps_shown(total: int, done: int = 0) -> Iterator[Callable[[int, float], None]]:
+    """A function that shows the steps so far and the loss: a bar on a terminal, else nothing."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _step, _loss: None
+        return
+    columns = (
+        BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=total, completed=done)
+        yield lambda step, loss: bar.update(task, completed=step, description=f"loss {loss:.6g}")

@@ -62,6 +62,8 @@ class Session:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error
         self.inputs = tuple(value.name for value in self._session.get_inputs())
         self.outputs = tuple(value.name for value in self._session.get_outputs())
+        # Inputs that may be left out: the model has a default for each.
+        self._optional = tuple(value.name for value in self._session.get_overridable_initializers())
         self._outputs = list(self.outputs)
         self._strings = {value.name for value in self._session.get_outputs() if value.type == "tensor(string)"}
         self._on_cpu = self._real == CPU and self.device == CPU
@@ -85,7 +87,10 @@ class Session:
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
             raise missing_inputs(missing, self.input_types())
-        return {name: inputs[name] for name in self.inputs}
+        found = {name: inputs[name] for name in self.inputs}
+        if self._optional:
+            found |= {name: inputs[name] for name in self._optional if name in inputs}
+        return found
 
     def run_list(self, feed: dict[str, Array], outputs: list[str] | None = None) -> list[Array]:
         """Run the model without checks: ``feed`` holds exactly the model's inputs."""

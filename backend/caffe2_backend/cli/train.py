@@ -1,0 +1,109 @@
+"""``caffe2-bridge train``."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from caffe2_backend.cli import options
+from caffe2_backend.cli.arrays import read_arrays
+from caffe2_backend.cli.command_line import command_line
+from caffe2_backend.cli.console import steps_shown
+from caffe2_backend.cli.errors import reports_errors
+from caffe2_bridge import load
+from caffe2_bridge.diagnostics import BridgeError
+
+_INTERRUPTED: Final = 130  # as shells report a command that Ctrl-C ended
+_POSITIVE: Final = click.IntRange(min=1)
+
+
+@click.command()
+@options.model
+@options.init
+@options.databases
+@click.option(
+    "--inputs", "source", type=options.PATH, required=True,
+    help="An .npz file with an array for each input, which --batch-size cuts along the leading dim; or with arrays "
+    "named STEP/INPUT, each the input of a step.",
+)  # fmt: skip
+@click.option("--steps", type=_POSITIVE, required=True, help="The number of steps; with --resume, those before count.")
+@click.option("--batch-size", type=_POSITIVE, help="Rows of a batch; default: all.")
+@click.option("--loss", metavar="NAME", help="The loss; default: the blob that the gradients start from.")
+@click.option("-o", "--output-folder", "target", type=options.PATH, required=True, help="The folder to write.")
+@click.option("--checkpoint-every", type=_POSITIVE, default=100, show_default=True, metavar="STEPS",
+              help="Write a checkpoint after so many steps.")  # fmt: skip
+@click.option("--resume", type=options.PATH, metavar="FOLDER", help="Continue from the checkpoint in this folder.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
+@options.device
+@reports_errors()
+def train(
+    model: Path, init: Path | None, databases: Path | None, source: Path, steps: int, batch_size: int | None,
+    loss: str | None, target: Path, checkpoint_every: int, resume: Path | None, seed: int, device: str | None,
+) -> None:  # fmt: skip
+    """Train MODEL, a Caffe2 training net or its export, on onnxruntime.
+
+    Writes the trained nets, their export, a checkpoint and the loss curve to the output folder. Ctrl-C ends the run
+    after a step, with a checkpoint; the exit code is then 130.
+    """
+    from caffe2_backend.training.batches import make_batches
+    from caffe2_backend.training.checkpoint import read_checkpoint
+    from caffe2_backend.training.interrupt import interruptible
+    from caffe2_backend.training.loop import Schedule
+    from caffe2_backend.training.loop import train as run_training
+
+    start = None if resume is None else read_checkpoint(resume)
+    arrays = read_arrays(source)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainer = _trainer(model, init, databases, device, seed, loss)
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
+    batches = make_batches(arrays, trainer.inputs, batch_size, trainer.input_types())
+    target.mkdir(parents=True, exist_ok=True)
+    schedule = Schedule(steps, checkpoint_every, target, loss)
+    with steps_shown(steps, start.steps if start else 0) as show, interruptible() as stopped:
+        final = run_training(trainer, batches, schedule, start=start, observe=show, stopped=stopped)
+    _report(final, target, str(model))
+    written = _write(trainer, target, batches)
+    for path in written:
+        click.echo(f"{path}: {path.stat().st_size:,} bytes")
+    if final.steps < steps:
+        click.echo(f"interrupted after step {final.steps}; --resume {target} continues", err=True)
+        sys.exit(_INTERRUPTED)
+
+
+def _trainer(
+    model: Path, init: Path | None, databases: Path | None, device: str | None, seed: int, loss: str | None
+) -> Any:
+    from caffe2_backend.training.net_trainer import NetTrainer
+    from caffe2_backend.training.onnx_trainer import OnnxTrainer
+
+    if model.suffix == ".onnx":
+        return OnnxTrainer(model, device)
+    return NetTrainer(load(model, init, databases=databases), device, seed=seed, loss=loss)
+
+
+def _report(final: Any, target: Path, model: str) -> None:
+    """Print the losses in short, and write the page."""
+    from caffe2_backend.training.loss_page import sparkline, write_loss_page
+
+    write_loss_page(target / "loss.html", final, model, command_line())
+    click.echo(f"{final.loss}: {final.losses[0]:.6g} to {final.losses[-1]:.6g} in {final.steps} steps")
+    click.echo(sparkline(final.losses))
+    wrong = next((i for i, value in enumerate(final.losses) if not math.isfinite(value)), None)
+    if wrong is not None:
+        click.echo(f"warning: {final.loss} is {final.losses[wrong]} at step {wrong + 1}", err=True)
+
+
+def _write(trainer: Any, target: Path, batches: Any) -> list[Path]:
+    """Write the trained model; a net that trains and does not export as a whole keeps its nets and its checkpoint."""
+    try:
+        return list(trainer.write(target, batches.batch(0), open_dims=batches.open_dims))
+    except BridgeError as error:
+        click.echo(f"warning: the trained model is not exported: {error}", err=True)
+        return [path for path in (target / "init_net.pb", target / "predict_net.pb") if path.exists()]

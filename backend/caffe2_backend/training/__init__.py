@@ -1,0 +1,1 @@
+"""Training runs: batches, trainers, checkpoints, and what a run writes."""

@@ -1,0 +1,104 @@
+"""``caffe2-bridge train``, from the files of a program to those of the trained model."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commands import call
+from support.training import PROGRAMS, classifier_data, linear_classifier, read_program
+
+from caffe2_backend.training.checkpoint import read_checkpoint
+from caffe2_bridge import load
+
+MLP = PROGRAMS / "mlp_adam"
+PROGRAM = (MLP / "train_net.pb", "--init", MLP / "init_net.pb", "--inputs", MLP / "feeds.npz")
+
+
+@pytest.fixture
+def linear(tmp_path: Path) -> tuple[object, ...]:
+    train, init = linear_classifier()
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "predict_net.pb").write_bytes(train.SerializeToString())
+    (tmp_path / "net" / "init_net.pb").write_bytes(init.SerializeToString())
+    np.savez(tmp_path / "data.npz", **classifier_data(32))  # type: ignore[arg-type] # arrays by name
+    return ("train", tmp_path / "net", "--inputs", tmp_path / "data.npz", "--batch-size", 8)
+
+
+def test_a_program_and_the_model_that_it_becomes(tmp_path: Path) -> None:
+    program = read_program("mlp_adam")
+    result = call("train", *PROGRAM, "--steps", 20, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "loss: 1.35557 to 1.38558 in 20 steps" in result.stdout
+    assert result.stderr == ""
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {"init_net.pb", "predict_net.pb", "model.onnx", "checkpoint.npz", "loss.html"}
+    trained = load(tmp_path / "out")
+    for name, value in program.final.items():
+        np.testing.assert_allclose(trained.params[name], value, rtol=5e-3, atol=5e-4, err_msg=name)
+    again = call("train", tmp_path / "out" / "model.onnx", "--inputs", MLP / "feeds.npz", "--steps", 2, "-o", tmp_path)
+    assert again.exit_code == 0, again.output
+    other = call("train", tmp_path / "out", "--inputs", MLP / "feeds.npz", "--steps", 2, "-o", tmp_path / "net")
+    assert other.stdout.splitlines()[0] == again.stdout.splitlines()[0]
+
+
+def test_resume(linear: tuple[object, ...], tmp_path: Path) -> None:
+    call(*linear, "--steps", 9, "-o", tmp_path / "whole")
+    call(*linear, "--steps", 4, "-o", tmp_path / "parts")
+    result = call(*linear, "--steps", 9, "-o", tmp_path / "parts", "--resume", tmp_path / "parts")
+    assert result.exit_code == 0, result.output
+    assert read_checkpoint(tmp_path / "parts").losses == read_checkpoint(tmp_path / "whole").losses
+
+
+def test_ctrl_c_leaves_a_checkpoint(linear: tuple[object, ...], tmp_path: Path) -> None:
+    script = "import sys; from caffe2_backend.cli.commands import main; sys.argv[0] = 'caffe2-bridge'; main()"
+    words = [str(word) for word in (*linear, "--steps", 10**7, "--checkpoint-every", 5, "-o", tmp_path / "out")]
+    process = subprocess.Popen(  # noqa: S603 - this Python, with a script of our own
+        [sys.executable, "-c", script, *words], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "out" / "checkpoint.npz").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    steps = read_checkpoint(tmp_path / "out").steps
+    assert steps >= 5
+    assert f"interrupted after step {steps}" in err
+    assert load(tmp_path / "out").params["iter"] == steps
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--steps", 5, "--batch-size", 33), 2, "batch size must be from 1 to the number of rows (32)"),
+        (("--steps", 5, "--loss", "nowhere"), 2, "loss 'nowhere' is not a blob that the net writes"),
+        (("--steps", 0), 2, "Invalid value for '--steps'"),
+        (("--steps", 5, "--resume", "."), 1, "the folder has no checkpoint"),
+        (("--steps", 5, "--inputs", MLP / "expected.npz"), 1, "inputs 'data', 'label' are not given"),
+        (("--steps", 5, "--inputs", MLP / "program.json"), 1, "not an .npz file"),
+    ],
+)
+def test_bad_input(
+    linear: tuple[object, ...], tmp_path: Path, words: tuple[object, ...], code: int, message: str
+) -> None:
+    result = call(*linear, *words, "-o", tmp_path / "out")
+    assert result.exit_code == code, result.output
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_loss_that_is_not_finite(linear: tuple[object, ...], tmp_path: Path) -> None:
+    data = classifier_data(32)
+    data["data"][3] = np.nan
+    np.savez(tmp_path / "data.npz", **data)  # type: ignore[arg-type] # arrays by name
+    result = call(*linear, "--steps", 3, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert "warning: loss is nan at step 1" in result.stderr
