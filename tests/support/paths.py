@@ -8,4 +8,5 @@ ROOT: Final = SUPPORT.parents[1]
 GOLDEN: Final = ROOT / "tests" / "golden"
 MODELS: Final = GOLDEN / "models"
 CHAR_RNN: Final = ROOT / "models" / "char_rnn"
-CAFFE2_MODELS: Final = SUPPORT / "data" / "caffe2_models"
+DATA: Final = SUPPORT / "data"
+CAFFE2_MODELS: Final = DATA / "caffe2_models"

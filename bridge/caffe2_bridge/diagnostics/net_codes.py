@@ -106,10 +106,10 @@ NET_CODES: Final = (
     DiagnosticCode(
         code="not-a-constant",
         summary="An operator of the init net computes a value that is only known when the net runs.",
-        cause="`get_params_from_init_net` reads parameters without running Caffe2: it evaluates fills, copies and "
-        "casts of constants, and nothing else.",
-        example="init[7] MatMul: error: the operator is not a fill, copy or cast of constants [not-a-constant] "
-        "(run the init net, and store its parameters with construct_init_net_from_params)",
+        cause="`get_params_from_init_net` reads parameters without running Caffe2: it evaluates fills, and operators "
+        "that arrange constants or compute with them, such as Caffe2's ONNX importer writes, and nothing else.",
+        example="init[7] Conv: error: Conv is not among the operators that are evaluated without running Caffe2 "
+        "[not-a-constant] (run the init net, and store its parameters with construct_init_net_from_params)",
         cure="Run the init net (`caffe2_backend.Workspace().run_net_once(init_net)`), fetch the parameters, and make "
         "an init net of them with `caffe2_bridge.construct_init_net_from_params`.",
     ),

@@ -8,12 +8,14 @@ from typing import Any, Final, Protocol, TypeAlias
 import numpy as np
 from google.protobuf.message import Message
 
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_bridge.init.evaluate import evaluate_init_net, parameters_among
 from caffe2_bridge.init.fill_nets import fill_operators
 from caffe2_bridge.model import read_init
 from caffe2_bridge.netdef.parameters import NUMBERS, Array, Int8Tensor, Parameter
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import effects_of
 from caffe2_bridge.ssa.versions import get_ssa
 
 _STRINGS: Final = "SUO"
@@ -35,31 +37,30 @@ def get_params_from_init_net(
     """The parameters that an init net makes, without running it in Caffe2, and the devices of the operators that do.
 
     Args:
-        init_net: fills, copies and casts. Random fills draw the same values each time.
+        init_net: fills, and operators that compute constants of constants, such as Caffe2's ONNX importer writes.
+            Random fills draw the same values each time.
         predict_net: with it, fills of its inputs (which mobile init nets contain) are left out.
 
     Returns:
         Arrays by name (``object`` arrays of bytes for strings, Int8Tensor for quantized ones), and the device option of
-        the operator that made each: an empty one, the CPU, for what ``CopyGPUToCPU`` makes. Raises ConversionError with
-        all errors if an operator is not a fill, or is a fill that Caffe2 would refuse.
+        the operator that made each: an empty one, the CPU, for what ``CopyGPUToCPU`` makes. Where the init net declares
+        external outputs, they lack blobs that only its own operators read. Raises ConversionError with all errors if an
+        operator cannot be evaluated, or is one that Caffe2 would refuse.
     """
     init = read_init(as_net_def(init_net, "init_net"), predict_net)
-    findings = list(init.findings)
-    known = {finding.location.index for finding in findings}
-    for op in init.rest:
-        if op.index not in known:
-            place = Location("init", op.index, op.type, op.name)
-            reason = "the operator is not a fill, copy or cast of constants"
-            hint = "run the init net, and store its parameters with construct_init_net_from_params"
-            findings.append(Diagnostic("not-a-constant", reason, place, hint=hint))
+    made, findings = evaluate_init_net(init)
     if findings:
         raise ConversionError(findings)
+    read = () if predict_net is None else effects_of(as_net_def(predict_net, "predict_net"), "predict").found
     params: dict[str, Value] = {}
-    for name, parameter in init.parameters.items():
+    devices: dict[str, DeviceOption] = {}
+    for name in parameters_among(init, made, read):
+        parameter = made[name]
         values = parameter.load()
         quantized = parameter.scale is not None
         params[name] = Int8Tensor(values, parameter.scale or 0.0, parameter.zero_point or 0) if quantized else values
-    return params, {name: parameter.device or DeviceOption() for name, parameter in init.parameters.items()}
+        devices[name] = parameter.device or DeviceOption()
+    return params, devices
 
 
 def construct_init_net_from_params(
@@ -72,10 +73,11 @@ def construct_init_net_from_params(
         device_options: where each is to be made; those not named have none, which is the CPU.
 
     Returns:
-        The net. Raises BridgeError for values that no operator of Caffe2 makes without loss.
+        The net; its external outputs are the parameters. Raises BridgeError for values that no operator of Caffe2 makes
+        without loss.
     """
     devices = device_options or {}
-    net = NetDef(name="init")
+    net = NetDef(name="init", external_output=list(params))
     for name, value in params.items():
         for serialized in fill_operators(_parameter(name, value, devices.get(name))):
             net.op.append(OperatorDef.FromString(serialized))
@@ -128,6 +130,7 @@ def export_mobile(
     outputs = [name for name, version in versions.items() if version and name not in read]
     values = {name: _fetch(workspace_or_params, name) for name in wanted}
     init = construct_init_net_from_params(values)
+    init.ClearField("external_output")  # the mobile exporter declares none
     for name in inputs:
         arguments = [Argument(name="shape", ints=[1, 1]), Argument(name="values", floats=[0.0])]
         init.op.append(OperatorDef(type="GivenTensorFill", output=[name], arg=arguments))

@@ -13,10 +13,10 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
+from caffe2_bridge.init.casts import CASTS
 from caffe2_bridge.init.fills import FILLS, Filled, FillError, FillOp, Values
-from caffe2_bridge.netdef.data_type import data_type
 from caffe2_bridge.netdef.names import require_text, require_text_in_operator
-from caffe2_bridge.netdef.parameters import DTYPES, Parameter
+from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import Args, ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.wire import read as wire
@@ -29,6 +29,7 @@ _COPIES: Final = frozenset({
     "Copy", "CopyCPUToGPU", "CopyGPUToCPU", "CopyFromCPUInput", "EnsureCPUOutput", "EnsureDense", "StopGradient",
 })  # fmt: skip
 _TO_HOST: Final = frozenset({"CopyGPUToCPU", "EnsureCPUOutput"})
+FOLDED: Final = frozenset({*FILLS, *_COPIES, *CASTS})  # the operator types that compute constants of constants
 _EMPTY: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
 
@@ -46,6 +47,9 @@ class InitNet:
         placeholders: fills of blobs that are inputs of the predict net: their shapes are informative, their values are
             not.
         serialized: yields the net's protobuf bytes in pieces.
+        external_outputs: the external outputs that the net declares.
+        read: the blobs that its operators read.
+        device: the device option of the net, None if it has none.
     """
 
     parameters: Mapping[str, Parameter] = field(default_factory=lambda: _EMPTY)
@@ -55,6 +59,9 @@ class InitNet:
     serialized: Callable[[], Chunks] = field(
         default=lambda: iter((NetDef(name="init").SerializeToString(),)), repr=False
     )
+    external_outputs: tuple[str, ...] = ()
+    read: frozenset[str] = frozenset()
+    device: DeviceOption | None = None
 
     @cached_property
     def net(self) -> NetDef:
@@ -100,7 +107,16 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
     reader = _Reader(header, dict(known))
     for index, operator in enumerate(operators):
         reader.add(index, operator)
-    return InitNet(MappingProxyType(reader.parameters), tuple(reader.rest), reader.all_findings(), _EMPTY, serialized)
+    return InitNet(
+        MappingProxyType(reader.parameters),
+        tuple(reader.rest),
+        reader.all_findings(),
+        _EMPTY,
+        serialized,
+        tuple(dict.fromkeys(header.external_output)),
+        frozenset(reader.read),
+        reader.device,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +186,7 @@ class _Reader:
         self.rest: list[OpView] = []
         self._diagnostics: list[Diagnostic] = []
         self._undefined: list[Diagnostic] = []  # of operators that read blobs that nothing writes
+        self.read: set[str] = set()
         self._defined = set(known)
         self._failed: set[str] = set()
         self._read_by_rest: set[str] = set()
@@ -178,6 +195,7 @@ class _Reader:
     def add(self, index: int, operator: _Operator) -> None:
         op = operator.light
         require_text_in_operator(op, index)
+        self.read.update(op.input)
         if not self._failed.isdisjoint(op.input):  # the cause is reported already
             self._failed.update(op.output)
             self._defined.update(op.output)
@@ -202,21 +220,14 @@ class _Reader:
         name = op.output[0]
         location = Location(self.name, index, op.type, op.name)
         inputs = tuple(self.parameters[n] for n in op.input)
-        device = op.device_option if op.HasField("device_option") else self.device
         try:
-            filled = _filled(operator, index, inputs, device)
+            self.parameters[name] = _folded(operator, index, inputs, self.device, location)
         except (FillError, ArgumentError, NetFormatError) as error:
             self._diagnostics.append(Diagnostic("bad-fill", str(error), location))
             self._failed.add(name)
             self.parameters.pop(name, None)
             return
         self._failed.discard(name)
-        if op.type in _TO_HOST:
-            device = None
-        make = _checked_make(filled, name, location)
-        self.parameters[name] = Parameter(
-            name, filled.dtype, filled.shape, make, filled.scale, filled.zero_point, device
-        )
 
     def _keep(self, index: int, operator: _Operator) -> None:
         op = operator.light
@@ -239,6 +250,28 @@ class _Reader:
         return tuple(sorted(found, key=lambda diagnostic: diagnostic.location.index or 0))
 
 
+def fold(op: OpView, inputs: tuple[Parameter, ...], device: DeviceOption | None) -> Parameter:
+    """The output of an operator of a type in ``FOLDED``; ``device`` is that of the net.
+
+    Raises FillError, ArgumentError or NetFormatError if Caffe2 would refuse the operator.
+    """
+    location = Location("init", op.index, op.type, op.name)
+    return _folded(_Operator.of_proto(op.proto), op.index, inputs, device, location)
+
+
+def _folded(
+    operator: _Operator, index: int, inputs: tuple[Parameter, ...], device: DeviceOption | None, location: Location
+) -> Parameter:
+    op = operator.light
+    device = op.device_option if op.HasField("device_option") else device
+    filled = _filled(operator, index, inputs, device)
+    if op.type in _TO_HOST:
+        device = None
+    name = op.output[0]
+    make = _checked_make(filled, name, location)
+    return Parameter(name, filled.dtype, filled.shape, make, filled.scale, filled.zero_point, device)
+
+
 def _filled(operator: _Operator, index: int, inputs: tuple[Parameter, ...], device: DeviceOption | None) -> Filled:
     op = operator.light
     if op.type in FILLS:
@@ -250,7 +283,7 @@ def _filled(operator: _Operator, index: int, inputs: tuple[Parameter, ...], devi
     source = inputs[0]
     if op.type in _COPIES:
         return Filled(source.dtype, source.shape, source.load, source.scale, source.zero_point)
-    return _CASTS[op.type](Args(op.arg), source)
+    return CASTS[op.type](Args(op.arg), source)
 
 
 def _checked_make(filled: Filled, name: str, location: Location) -> Callable[[], Any]:
@@ -266,59 +299,3 @@ def _checked_make(filled: Filled, name: str, location: Location) -> Callable[[],
         return values.reshape(filled.shape)
 
     return make
-
-
-def _cast(args: Args, source: Parameter) -> Filled:
-    number = data_type(args, "to")
-    dtype = DTYPES.get(number)
-    if dtype is None or source.dtype.kind == "O" or source.scale is not None:
-        kind = "a quantized tensor" if source.scale is not None else source.dtype.name
-        raise FillError(f"input {source.name!r} is {kind}, which cannot be cast to data type {number}")
-    return _as_text(source) if dtype.kind == "O" else _as(source, dtype)
-
-
-def _as_text(source: Parameter) -> Filled:
-    """Convert numbers to strings as C++'s to_string does: floats with six decimals."""
-    pattern = "%f" if source.dtype.kind == "f" else "%d"
-
-    def make() -> Any:
-        out = np.empty(source.size, object)
-        out[:] = [(pattern % value).encode() for value in source.load().reshape(-1)]
-        return out
-
-    return Filled(np.dtype(object), source.shape, make)
-
-
-def _float_to_half(args: Args, source: Parameter) -> Filled:
-    clip = bool(args.integer("clip", default=0))
-    if source.dtype != np.float32:
-        raise FillError(f"input {source.name!r} must be float32, not {source.dtype.name}")
-    largest = float(np.finfo(np.float16).max)
-
-    def make() -> Any:
-        values = source.load()
-        with np.errstate(over="ignore"):
-            return (np.clip(values, -largest, largest) if clip else values).astype(np.float16)
-
-    return Filled(np.dtype(np.float16), source.shape, make)
-
-
-def _half_to_float(_: Args, source: Parameter) -> Filled:
-    if source.dtype != np.float16:
-        raise FillError(f"input {source.name!r} must be float16, not {source.dtype.name}")
-    return _as(source, np.dtype(np.float32))
-
-
-def _as(source: Parameter, dtype: np.dtype[Any]) -> Filled:
-    def make() -> Any:
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = source.load()
-            if values.dtype.kind == "f" and dtype.kind in "iu":
-                values = values.astype(np.int64)  # truncate, then wrap around, as C does
-            return values.astype(dtype)
-
-    return Filled(dtype, source.shape, make)
-
-
-_CASTS: Final = MappingProxyType({"Cast": _cast, "FloatToHalf": _float_to_half, "HalfToFloat": _half_to_float})
-FOLDED: Final = frozenset({*FILLS, *_COPIES, *_CASTS})  # the operator types that compute constants of constants

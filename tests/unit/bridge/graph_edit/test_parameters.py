@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conformance.oracle import OracleRun, run_oracle
+from support.paths import DATA
 
 from caffe2_bridge import BridgeError, ConversionError, Model
 from caffe2_bridge.graph_edit import Int8Tensor, construct_init_net_from_params, export_mobile, get_params_from_init_net
@@ -113,3 +114,56 @@ def test_exports_have_the_mobile_exporters_shape() -> None:
     assert export_mobile(Workspace(), net, ["w", "b"]) == (init, predict)
     with pytest.raises(BridgeError, match="parameter 'v' has no value"):
         export_mobile(params, net, ["v"])
+
+
+IMPORTER = DATA / "importer"  # written by Caffe2's own ONNX importer; the values are those of real Caffe2
+
+
+def test_init_nets_of_caffe2s_onnx_importer_are_evaluated() -> None:
+    init = (IMPORTER / "init_net.pb").read_bytes()
+    with np.load(IMPORTER / "values.npz") as values:
+        expected = dict(values)
+    declared = NetDef.FromString(init).external_output
+    params, devices = get_params_from_init_net(init)
+    assert len(declared) > 35
+    assert params.keys() >= {*declared}
+    assert devices.keys() == params.keys()
+    for name, value in params.items():
+        assert value.dtype == expected[name].dtype, name
+        assert value.shape == expected[name].shape, name
+        np.testing.assert_allclose(value, expected[name], rtol=3e-7, err_msg=name)
+
+
+def test_only_declared_outputs_and_blobs_that_no_operator_reads_are_parameters() -> None:
+    init = construct_init_net_from_params({"a": np.float32([1]), "b": np.float32([2]), "free": np.float32([3])})
+    assert list(init.external_output) == ["a", "b", "free"]
+    init.op.append(OperatorDef(type="Add", input=["a", "b"], output=["c"]))
+    del init.external_output[:]
+    assert get_params_from_init_net(init)[0].keys() == {"a", "b", "c", "free"}
+    init.external_output.append("c")
+    assert get_params_from_init_net(init)[0].keys() == {"c", "free"}
+    predict = NetDef(op=[OperatorDef(type="Mul", input=["c", "a"], output=["y"])])
+    assert get_params_from_init_net(init, predict)[0].keys() == {"a", "c", "free"}
+
+
+def test_what_an_operator_cannot_compute_is_reported_once() -> None:
+    init = construct_init_net_from_params({"a": np.float32([1, 2]), "i": np.int32([3])})
+    for kind, inputs, output in (("Add", "a i", "b"), ("Relu", "b", "c"), ("Conv", "a a", "d"), ("Gather", "a i", "e")):
+        init.op.append(OperatorDef(type=kind, input=inputs.split(), output=[output]))
+    with pytest.raises(ConversionError) as error:
+        get_params_from_init_net(init)
+    assert [(finding.location.index, finding.code) for finding in error.value.findings] == [
+        (2, "bad-fill"),
+        (4, "not-a-constant"),
+        (5, "bad-fill"),
+    ]
+
+
+def test_random_fills_and_devices_of_computed_blobs() -> None:
+    fill = OperatorDef(type="XavierFill", output=["w"], device_option=GPU)
+    fill.arg.add(name="shape", ints=[3, 4])
+    init = NetDef(op=[fill, OperatorDef(type="Transpose", input=["w"], output=["t"], device_option=GPU)])
+    init.op.append(OperatorDef(type="CopyGPUToCPU", input=["t"], output=["h"], device_option=GPU))
+    params, devices = get_params_from_init_net(init)
+    np.testing.assert_array_equal(params["h"], params["w"].T)
+    assert (devices["t"], devices["h"]) == (GPU, DeviceOption())
