@@ -4,6 +4,7 @@ This package alone reads and writes their arguments. :func:`control_of` gives th
 make the arguments of a new one. A new operator is one file here with its class, and a line in ``operators.py``.
 """
 
+from caffe2_bridge.control.backward_spec import BackwardSpec, ParameterGradient, StateGradient
 from caffe2_bridge.control.bodies import nets_run_by
 from caffe2_bridge.control.branch import If, if_arguments
 from caffe2_bridge.control.counts import count_operators
@@ -35,6 +36,7 @@ from caffe2_bridge.control.while_loop import While, while_arguments
 
 __all__ = [
     "Alias",
+    "BackwardSpec",
     "Body",
     "ControlOperator",
     "Do",
@@ -42,6 +44,7 @@ __all__ = [
     "If",
     "Link",
     "OnnxWhile",
+    "ParameterGradient",
     "Place",
     "RecurrentNetwork",
     "RecurrentNetworkGradient",
@@ -52,6 +55,7 @@ __all__ = [
     "Scope",
     "Scratch",
     "State",
+    "StateGradient",
     "StepOperator",
     "While",
     "all_names",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
+from caffe2_bridge.control.backward_spec import BACKWARD_LINK, BACKWARD_STEP, GRADIENT_SUFFIX
 from caffe2_bridge.control.description import Body, ControlOperator, Formal, Place, Role, Runs, Scope
 from caffe2_bridge.control.recurrent_spec import (
     ALIAS_OFFSET,
@@ -29,10 +30,7 @@ from caffe2_bridge.control.recurrent_spec import (
 )
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-BACKWARD_STEP: Final = "backward_step_net"
-BACKWARD_LINK: Final = "backward_link"
 BACKWARD_EXTERNAL: Final = "backward_link_external"
-GRADIENT_SUFFIX: Final = "_grad"
 RENAME_SUFFIX: Final = ".rename"
 # What only training reads, and how steps are scheduled.
 _TRAINING: Final = (
@@ -40,7 +38,7 @@ _TRAINING: Final = (
     "param_gradient", "outputs_with_grads", "recompute_blobs_on_backward", "backward_alias_src", "backward_alias_dst",
     "backward_alias_offset", "backward_scratch", "input_gradient_ids",
 )  # fmt: skip
-_SCHEDULING: Final = ("enable_rnn_executor", "rnn_executor.num_threads", "rnn_executor.max_cuda_streams")
+SCHEDULING: Final = ("enable_rnn_executor", "rnn_executor.num_threads", "rnn_executor.max_cuda_streams")
 
 
 class StepOperator(ControlOperator):
@@ -50,7 +48,10 @@ class StepOperator(ControlOperator):
     scope = Scope.NESTED
     runs = Runs.LOOP
     computes = True
-    own_arguments = frozenset({ALIAS_SOURCE, ALIAS_TARGET, STATES, SCRATCHES, "link_internal", "link_external"})
+    own_arguments = frozenset(
+        {ALIAS_SOURCE, ALIAS_TARGET, STATES, SCRATCHES, "link_internal", "link_external"}
+        | {"backward_link_internal", BACKWARD_EXTERNAL, "param_grads", "recompute_blobs_on_backward"}
+    )
     # What the operator does with each body.
     roles: ClassVar[dict[str, Role]]
 
@@ -150,7 +151,7 @@ class RecurrentNetwork(StepOperator):
     @cached_property
     def spec(self) -> RecurrentSpec:
         """States, links and aliases. Raises ArgumentError where lists have different lengths."""
-        self.op.args.ignore(*_TRAINING, *_SCHEDULING)
+        self.op.args.ignore(*_TRAINING, *SCHEDULING)
         return read_spec(self.op)
 
     @property

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import ClassVar, Final
 
+from caffe2_bridge.control.backward_spec import BACKWARD_STEP, GRADIENT_SUFFIX, BackwardSpec, read_backward_spec
 from caffe2_bridge.control.description import Place, Role
-from caffe2_bridge.control.recurrent import (
-    BACKWARD_EXTERNAL,
-    BACKWARD_STEP,
-    GRADIENT_SUFFIX,
-    RENAME_SUFFIX,
-    StepOperator,
-)
+from caffe2_bridge.control.recurrent import BACKWARD_EXTERNAL, RENAME_SUFFIX, SCHEDULING, StepOperator
 from caffe2_bridge.control.recurrent_spec import (
     ALIAS_SOURCE,
     ALIAS_TARGET,
@@ -36,6 +32,18 @@ class RecurrentNetworkGradient(StepOperator):
 
     types = ("RecurrentNetworkGradient",)
     roles: ClassVar = {STEP: Role.PAST, BACKWARD_STEP: Role.RUN}
+
+    @cached_property
+    def spec(self) -> BackwardSpec:
+        """Gradients of states, parameters and the sequence. Raises ArgumentError where arguments are contradictory."""
+        self.op.args.ignore(STEP, "recompute_blobs_on_backward", *SCHEDULING)
+        self.op.args.ignore(*(name for name in self.op.args if name.endswith(RENAME_SUFFIX)))
+        return read_backward_spec(self.op, self.output_gradients, self.used_name)
+
+    @property
+    def step_workspaces(self) -> str:
+        """The blob of the step workspaces."""
+        return self.op.inputs[-1]
 
     @property
     def output_gradients(self) -> int:

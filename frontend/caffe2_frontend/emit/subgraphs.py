@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.shapes import Size
+from caffe2_frontend.emit.shapes import END, Size
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
 
@@ -86,13 +86,15 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
     return _finals(outputs, body.initial), _stacks(outputs, results, len(body.initial), steps)
 
 
-def emit_loop(op: Op, body: Body, trips: Size) -> tuple[list[Value], list[Value]]:
+def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tuple[list[Value], list[Value]]:
     """Emit a body as a Loop that gathers the rows of its sequences; returns what :func:`emit_scan` does."""
     iteration, going = _loop_inputs(op)
+    final = op.emit("Sub", _scalar(op, trips), op.const(1, np.int64)) if reverse else None
     # The Gathers go before the nodes of the body, which read their results instead of the formal rows.
     nodes, body.op.scope.nodes = body.op.scope.nodes, []
+    index = iteration if final is None else body.op.emit("Sub", final, iteration)
     for sequence, row in zip(body.sequences, body.rows, strict=True):
-        gathered = body.op.emit("Gather", sequence, iteration, axis=0)
+        gathered = body.op.emit("Gather", sequence, index, axis=0)
         ir.convenience.replace_all_uses_with(row, gathered)
         replaced = {row: gathered}
         body = _with_results(body, replaced)
@@ -101,7 +103,14 @@ def emit_loop(op: Op, body: Body, trips: Size) -> tuple[list[Value], list[Value]
     graph = body.op.scope.graph([iteration, going, *body.states], results, "body")
     outputs = _emit(op, "Loop", [_scalar(op, trips), None, *body.initial], len(results) - 1, body=graph)
     steps = trips if isinstance(trips, int) else None
-    return _finals(outputs, body.initial), _stacks(outputs, results[1:], len(body.initial), steps)
+    stacks = _stacks(outputs, results[1:], len(body.initial), steps)
+    return _finals(outputs, body.initial), [_reversed(op, stack) for stack in stacks] if reverse else stacks
+
+
+def _reversed(op: Op, stack: Value) -> Value:
+    """Reverse the order of rows."""
+    start, end, axis, step = (op.const([value], np.int64) for value in (-1, -END, 0, -1))
+    return op.emit("Slice", stack, start, end, axis, step, shape=stack.shape)
 
 
 def discard_body(body: Body) -> None:

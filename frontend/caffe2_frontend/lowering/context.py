@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Protocol
 
 import onnx_ir as ir
@@ -41,6 +42,11 @@ class LoweringContext(Protocol):
     @property
     def read(self) -> Counter[str]:
         """How often the operators of the net and the caller read each blob."""
+        ...
+
+    @property
+    def workspace_reads(self) -> Mapping[str, frozenset[str]]:
+        """By blob of step workspaces, the blobs of a step that gradient operators find there."""
         ...
 
     @property

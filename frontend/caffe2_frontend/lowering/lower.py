@@ -34,6 +34,7 @@ class Lowering:
         converters: the converter of each operator type.
         recurrent: the form of recurrent nets.
         read: how often each blob is read.
+        workspace_reads: by blob of step workspaces, the blobs of a step that gradient operators find there.
         outputs: the blobs that are outputs of the model.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
         ranks_known: whether the ranks of all inputs are known. If not, which is reported elsewhere, operators are
@@ -53,6 +54,7 @@ class Lowering:
     converters: Mapping[str, Converter]
     recurrent: Recurrent = "auto"
     read: Counter[str] = field(default_factory=Counter)
+    workspace_reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
     ranks_known: bool = True
     implied_outputs: bool = False

@@ -1,12 +1,15 @@
-"""Count the reads of blobs."""
+"""Find who reads blobs: how often each is read, and what gradient operators find in step workspaces."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from caffe2_bridge.control import control_class
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.control import RecurrentNetworkGradient, control_class
+from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import effects_of
 
 
 def count_reads(net: NetDef) -> Counter[str]:
@@ -25,3 +28,29 @@ def _reads(net: NetDef) -> Iterator[str]:
                     yield value.decode(errors="replace")
             for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
                 yield from _reads(inner)
+
+
+def workspace_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
+    """Return, by blob of step workspaces, the blobs of a step that backward step nets of the net and sub-nets find."""
+    found: dict[str, set[str]] = {}
+    _add_workspace_reads(net, found)
+    return {name: frozenset(blobs) for name, blobs in found.items()}
+
+
+def _add_workspace_reads(net: NetDef, found: dict[str, set[str]]) -> None:
+    for op in net.op:
+        if op.type in RecurrentNetworkGradient.types and op.input:
+            found.setdefault(op.input[-1], set()).update(_found_in_steps(op))
+        for arg in op.arg:
+            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
+                _add_workspace_reads(inner, found)
+
+
+def _found_in_steps(op: OperatorDef) -> Iterator[str]:
+    """Yield what the backward step net finds; nothing if it cannot be read, which its converter reports."""
+    try:
+        spec = RecurrentNetworkGradient(OpView(op, 0)).spec
+        yield from effects_of(spec.step_net, spec.argument).found
+    except (ArgumentError, ConversionError):
+        return
+    yield from (parameter.internal for parameter in spec.parameters)

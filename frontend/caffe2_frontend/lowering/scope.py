@@ -72,6 +72,7 @@ class Scope:
         sizes: for the name of a dim, an input of the model and the axis with that dim.
         nodes: the nodes so far.
         blobs: the value of each blob written in the scope; None for one that is not a tensor.
+        objects: what is known at conversion of blobs that are not tensors, such as step workspaces.
         poisoned: the poisoned blobs.
         unbound: the values that do not have the name of a blob yet.
     """
@@ -84,6 +85,7 @@ class Scope:
     sizes: Mapping[str, tuple[ir.Value, int]] = field(default_factory=dict)
     nodes: list[ir.Node] = field(default_factory=list)
     blobs: dict[str, ir.Value | None] = field(default_factory=dict)
+    objects: dict[str, object] = field(default_factory=dict)
     poisoned: set[str] = field(default_factory=set)
     unbound: set[ir.Value] = field(default_factory=set)
 
@@ -97,6 +99,17 @@ class Scope:
         if blob in self.blobs:
             return self.blobs[blob]
         return None if self.parent is None else self.parent.find(blob)
+
+    def find_object(self, blob: str) -> object:
+        """Return what is known of a blob that is not a tensor, here or in an enclosing scope; None if nothing is."""
+        if blob in self.blobs:
+            return self.objects.get(blob) if self.blobs[blob] is None else None
+        return None if self.parent is None else self.parent.find_object(blob)
+
+    def bind_object(self, blob: str, known: object) -> None:
+        """Set what is known of a blob that is not a tensor."""
+        self.bind(blob, None)
+        self.objects[blob] = known
 
     def is_known(self, blob: str) -> bool:
         """Return whether a blob is defined: as a tensor, as something else, or poisoned."""

@@ -20,12 +20,14 @@ from caffe2_frontend.ops import (
 )
 from caffe2_frontend.ops.quantized import int8_qdq
 from caffe2_frontend.options import Int8
+from caffe2_frontend.recurrent import gradient as recurrent_gradient
 from caffe2_frontend.recurrent import network
 
 FAMILIES: tuple[Family, ...] = (
     aten.family,
     control_flow.family,
     network.family,
+    recurrent_gradient.family,
     *detection.FAMILIES,
     *feature.FAMILIES,
     *gradients.FAMILIES,

@@ -28,7 +28,7 @@ def hoist_invariants(op: Op, body: Body) -> None:
 
     One pass suffices, since nodes are in topological order: a node that moves takes its outputs out of ``inside``.
     """
-    inside = _made_inside(body)
+    inside = made_inside(body)
     kept = []
     for node in body.op.scope.nodes:
         if _may_move(node) and not any(value in inside for value in node.inputs):
@@ -45,7 +45,7 @@ def gather_addends(body: Body) -> None:
     ``(state + constant) + row`` becomes ``state + (row + constant)``; the sum in parentheses is then computed for all
     steps at once. The step net adds in the first order: results may differ from it in the last bit.
     """
-    inside = _made_inside(body)
+    inside = made_inside(body)
     sequences = set(body.rows)
     makers = {node.outputs[0]: node for node in body.op.scope.nodes if node.op_type == "Add"}
     results = {*body.after, *body.stacked}
@@ -91,7 +91,7 @@ def hoist_sequences(op: Op, body: Body) -> Body:
     outside of the body, is emitted once for the stacked operands. The body then gets the rows of the results that it
     still reads as further inputs.
     """
-    inside = _made_inside(body)
+    inside = made_inside(body)
     stacks = {
         row: Stacked(sequence, op.rank(sequence) - 1) for row, sequence in zip(body.rows, body.sequences, strict=True)
     }
@@ -141,7 +141,17 @@ def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:
     )
 
 
-def _made_inside(body: Body) -> set[Value]:
+def without_unused_rows(body: Body) -> Body:
+    """Return the body without the rows that it does not read; at least one sequence stays, whose length is T."""
+    used = _used(body.op.scope.nodes) | {*body.after, *body.stacked}
+    kept = [(row, sequence) for row, sequence in zip(body.rows, body.sequences, strict=True) if row in used]
+    kept = kept or list(zip(body.rows, body.sequences, strict=True))[:1]
+    rows, sequences = zip(*kept, strict=True) if kept else ((), ())
+    return dataclasses.replace(body, rows=rows, sequences=sequences)
+
+
+def made_inside(body: Body) -> set[Value]:
+    """Return the values that have another content in each step: the body's inputs, and what its nodes compute."""
     made = {value for node in body.op.scope.nodes for value in node.outputs}
     return made | {*body.states, *body.rows}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import onnx_ir as ir
@@ -59,7 +60,10 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     form = op.lowering.recurrent
     reason = buffer_reason(spec)
     if reason is None:
-        _bind_rows(op, spec, emit_rowwise(op, spec, form))
+        workspaces = emit_rowwise(op, spec, form)
+        _bind_rows(op, spec, workspaces.states)
+        for name in control.objects:
+            op.scope.bind_object(name, workspaces)
     elif form in ("auto", "loop"):
         op.note(f"the net becomes a Loop that carries whole states: {reason}")
         _bind_buffers(op, spec, emit_buffered(op, spec))
@@ -70,7 +74,7 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     return tuple(op.scope.blobs.get(name) if name in bound else None for name in op.view.outputs)
 
 
-def _bind_rows(op: Op, spec: RecurrentSpec, rows: dict[str, Rows]) -> None:
+def _bind_rows(op: Op, spec: RecurrentSpec, rows: Mapping[str, Rows]) -> None:
     for state in spec.states:
         op.scope.bind(state.blob, _from(op, rows[state.blob], 0))
     for alias in spec.aliases:
@@ -84,7 +88,7 @@ def _bind_buffers(op: Op, spec: RecurrentSpec, buffers: dict[str, Value]) -> Non
         op.scope.bind(alias.blob, slice_axis(op, _source(op, buffers, alias), 0, alias.offset, _END))
 
 
-def _source(op: Op, states: dict[str, T], alias: Alias) -> T:
+def _source(op: Op, states: Mapping[str, T], alias: Alias) -> T:
     if alias.source not in states:
         op.unsupported(f"alias {alias.blob!r} must refer to a state, not {alias.source!r}", code="invalid-argument")
     return states[alias.source]

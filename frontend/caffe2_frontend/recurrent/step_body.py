@@ -65,9 +65,9 @@ def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
     _record_dims(op, first, [op.input(state.initial) for state in spec.states])
     steps, batch = size(op, first, 0), size(op, first, 1)
     initial = {state.blob: initial_row(op, op.input(state.initial), batch) for state in spec.states}
-    sequences = {link.internal: _sequence(op, link, steps) for link in spec.reads() if link.external not in initial}
+    sequences = {link.internal: emit_sequence(op, link, steps) for link in spec.reads() if link.external not in initial}
     if _reads(spec.step_net, spec.timestep):
-        sequences[spec.timestep] = _timesteps(op, steps)
+        sequences[spec.timestep] = emit_timesteps(op, steps)
     return Operands(initial, sequences, steps)
 
 
@@ -106,11 +106,11 @@ def lower_step(op: Op, spec: RecurrentSpec, rows: Mapping[str, Value], slices: M
         value: Value | None = rows[state.blob] if internal is None else op.scope.blobs.get(internal)
         if value is None:
             op.unsupported(f"state {state.blob!r} is linked to {internal!r}, which is not a tensor", code="no-tensor")
-        after.append(_as_row(op, value, rows[state.blob]))
+        after.append(as_row(op, value, rows[state.blob]))
     return after
 
 
-def _as_row(op: Op, value: Value, row: Value) -> Value:
+def as_row(op: Op, value: Value, row: Value) -> Value:
     """Reshape a value to a row of its state: in Caffe2 a link copies elements, regardless of their shape."""
     return value if op.rank(value) == op.rank(row) else op.emit("Reshape", value, op.emit("Shape", row))
 
@@ -131,7 +131,7 @@ def initial_row(op: Op, value: Value, batch: Size) -> Value:
     return value
 
 
-def _sequence(op: Op, link: Link, steps: Size) -> Value:
+def emit_sequence(op: Op, link: Link, steps: Size) -> Value:
     """Slice the rows of an outer blob that a link reads: row t + offset at step t."""
     value = op.scope.find(link.external)
     if value is None:
@@ -146,7 +146,7 @@ def _sequence(op: Op, link: Link, steps: Size) -> Value:
     return op.emit("Slice", value, start, end, op.const([0], np.int64))
 
 
-def _timesteps(op: Op, steps: Size) -> Value:
+def emit_timesteps(op: Op, steps: Size) -> Value:
     """Emit 0 ... T - 1, int32."""
     if isinstance(steps, int):
         return op.const(np.arange(steps), np.int32)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import RecurrentSpec, State
-from caffe2_frontend.emit.shapes import Size, slice_axis, squeeze
+from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, branch, build_body, discard_body, emit_loop, emit_scan
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.options import Recurrent
@@ -18,11 +18,16 @@ from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
 from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
+from caffe2_frontend.recurrent.step_workspaces import Requests, StepWorkspaces, requests, saved_values, take_known
 
 
-def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows]:
-    """Emit the recurrent net in the given form. Returns the rows of each state, by its blob."""
+def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces:
+    """Emit the recurrent net in the given form.
+
+    Returns the rows of each state, by its blob, and what the gradient operator finds of the steps.
+    """
     operands = read_operands(op, spec)
+    wanted = requests(op, spec)
 
     def step(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
         after = lower_step(
@@ -31,15 +36,18 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows
             dict(zip(operands.initial, states, strict=True)),
             dict(zip(operands.sequences, rows, strict=True)),
         )
-        return after, [squeeze(inside, after[i], [0]) for i in stacked]
+        rows_of_states = [squeeze(inside, after[i], [0]) for i in stacked]
+        return after, [*rows_of_states, *saved_values(inside, wanted.blobs)]
 
     # A body computes all its results, so those that are not read are omitted.
-    stacked = [i for i, state in enumerate(spec.states) if _steps_are_read(op, spec, state)]
+    read = {state.blob for state in spec.states if _steps_are_read(op, spec, state)} | wanted.states
+    stacked = [i for i, state in enumerate(spec.states) if state.blob in read]
     body = build_body(op, list(operands.initial.values()), list(operands.sequences.values()), step)
     hoist_invariants(op, body)
     if form in ("auto", "fused"):
         try:
-            return _fused(op, spec, body, operands, form)
+            _check_training(wanted)
+            return StepWorkspaces(_fused(op, spec, body, operands, form), {}, {})
         except NoMatchError as error:
             if form == "fused":
                 hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
@@ -48,25 +56,32 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> dict[str, Rows
     gather_addends(body)
     body = hoist_sequences(op, body)
     join_products(op, body)
+    body, saving = take_known(body, len(stacked), wanted.blobs)
     last, steps = _guarded(op, body, stacked, operands.steps, form)
-    rows = dict(zip(stacked, steps, strict=True))
-    return {
+    rows = dict(zip(stacked, steps, strict=False))
+    states = {
         blob: Rows(value, rows.get(i), final)
         for i, ((blob, value), final) in enumerate(zip(operands.initial.items(), last, strict=True))
     }
+    return saving.finish(states, steps[len(stacked) :])
 
 
 def _guarded(
     op: Op, body: Body, stacked: Sequence[int], steps: Size, form: Recurrent
 ) -> tuple[list[Value], list[Value]]:
-    """Emit the loop, in a branch that skips it if T is 0: Scan requires a step, and Loop loses the shape of results."""
+    """Emit the loop, in a branch that skips it if T is 0: Scan requires a step, and Loop loses the shape of results.
+
+    ``stacked`` are the states of the first stacked values of the body; the others are blobs that are saved.
+    """
+    saved = body.stacked[len(stacked) :]
 
     def run(inside: Op) -> list[Value]:
         last, rows = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
         return [*last, *rows]
 
     def skip(inside: Op) -> list[Value]:
-        return [*body.initial, *(slice_axis(inside, body.initial[i], 0, 0, 0) for i in stacked)]
+        states = (slice_axis(inside, body.initial[i], 0, 0, 0) for i in stacked)
+        return [*body.initial, *states, *(no_rows(inside, value) for value in saved)]
 
     if isinstance(steps, int):
         results = run(op) if steps else skip(op)
@@ -74,9 +89,11 @@ def _guarded(
         some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
         results = branch(op, some, run, skip)
     count = len(body.initial)
-    for value, start in zip(results[count:], (body.initial[i] for i in stacked), strict=True):
-        length = op.shape(body.sequences[0])[0]
-        value.shape = None if start.shape is None else ir.Shape([length, *list(start.shape)[1:]])
+    length = op.shape(body.sequences[0])[0]
+    shapes = [None if s is None else list(s)[1:] for s in (body.initial[i].shape for i in stacked)]
+    shapes += [None if s is None else list(s) for s in (value.shape for value in saved)]
+    for value, shape in zip(results[count:], shapes, strict=True):
+        value.shape = None if shape is None else ir.Shape([length, *shape])
     return results[:count], results[count:]
 
 
@@ -111,6 +128,12 @@ def _fused(op: Op, spec: RecurrentSpec, body: Body, operands: Operands, form: Re
         blob: Rows(initial, results[i].steps, results[i].last)
         for i, (blob, initial) in enumerate(operands.initial.items())
     }
+
+
+def _check_training(wanted: Requests) -> None:
+    """Raise NoMatchError if a gradient operator reads blobs of the steps, which fused operators do not output."""
+    if wanted:
+        raise NoMatchError("its gradient operator reads blobs of the steps, which ONNX's operators do not output")
 
 
 def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell]) -> list[str]:

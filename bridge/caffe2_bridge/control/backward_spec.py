@@ -1,0 +1,155 @@
+"""What a RecurrentNetworkGradient computes: gradients of states, parameters and the sequence, read from its arguments.
+
+The operands are ``gradients of outputs..., inputs of the forward operator..., outputs of it...``, the results
+``gradient of the sequence, gradients of parameters..., gradients of initial states...``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from caffe2_bridge.control.recurrent_spec import (
+    SCRATCHES,
+    TIMESTEP,
+    Alias,
+    Link,
+    RecurrentSpec,
+    read_links,
+    read_spec,
+)
+from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+BACKWARD_STEP: Final = "backward_step_net"
+BACKWARD_LINK: Final = "backward_link"
+GRADIENT_SUFFIX: Final = "_grad"
+
+
+@dataclass(frozen=True, slots=True)
+class StateGradient:
+    """The gradient of a state: an outer blob ``gradient`` of T + 1 rows, of which the last starts at zero.
+
+    Attributes:
+        state: the outer blob of the state.
+        gradient: the outer blob of its gradient.
+        initial: the index of the operand that is the initial state.
+        output: the index of the result that is the gradient of the initial state.
+        steps: the index of the operand that is the gradient of the rows of all steps; None if it has no such gradient.
+        last: the same of the last row.
+    """
+
+    state: str
+    gradient: str
+    initial: int
+    output: int
+    steps: int | None
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterGradient:
+    """The gradient of a parameter, the sum over the steps of the blob ``internal`` of the backward step net.
+
+    ``parameter`` is the index of the operand, ``output`` that of the result.
+    """
+
+    parameter: int
+    output: int
+    internal: str
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardSpec:
+    """One RecurrentNetworkGradient.
+
+    Attributes:
+        step_net: the net of a backward step.
+        timestep: the name that it has for the index of the step, int32 [1].
+        sequence: the index of the operand that is the input sequence; its gradient is result 0.
+        sequence_gradient: the outer blob of its gradient.
+        states: the gradients of states.
+        parameters: the gradients of parameters.
+        links: rows that the backward step net sees, those of the forward step net first; of links with the same
+            internal blob the last holds.
+        workspaces: the index of the operand that is the step workspaces.
+    """
+
+    argument: ClassVar[str] = BACKWARD_STEP
+    step_net: NetDef
+    timestep: str
+    sequence: int
+    sequence_gradient: str
+    states: tuple[StateGradient, ...]
+    parameters: tuple[ParameterGradient, ...]
+    links: tuple[Link, ...]
+    workspaces: int
+
+
+def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], str]) -> BackwardSpec:
+    """Read the arguments of a RecurrentNetworkGradient. Raises ArgumentError where they contradict one another.
+
+    ``gradients`` is the number of operands that are gradients of outputs. ``used_name`` gives the name that the
+    operator really uses for a blob.
+    """
+    args = op.args
+    if SCRATCHES in args or "backward_scratch" in args:
+        raise ArgumentError("the format of early 2017, with the argument 'scratch', has no step workspaces")
+    step_net = args.net(BACKWARD_STEP)
+    if step_net is None or not step_net.op:
+        raise ArgumentError("the backward step net is empty")
+    forward = read_spec(op)
+    links = (*forward.links, *read_links(args, BACKWARD_LINK))
+    parameters = _parameters(op, gradients, used_name)
+    return BackwardSpec(
+        step_net,
+        args.text(TIMESTEP, TIMESTEP),
+        gradients,
+        used_name(op.inputs[gradients] + GRADIENT_SUFFIX),
+        _states(op, forward, gradients, 1 + len(parameters), used_name),
+        parameters,
+        tuple(Link(used_name(e.internal), used_name(e.external), e.offset, e.window) for e in links),
+        len(op.inputs) - 1,
+    )
+
+
+def _parameters(op: OpView, gradients: int, used_name: Callable[[str], str]) -> tuple[ParameterGradient, ...]:
+    """The blob of a step is that of ``param_grads``; without the argument it is named like the result."""
+    indices, names = op.args.integers("param", ()), op.args.texts("param_grads", ())
+    if names and len(names) != len(indices):
+        raise ArgumentError(f"arguments of unequal length: param ({len(indices)}), param_grads ({len(names)})")
+    if len(op.outputs) < 1 + len(indices):
+        raise ArgumentError(f"the operator lists {len(op.outputs)} outputs, but has {len(indices)} parameters")
+    internals = [used_name(name) for name in names] or list(op.outputs[1 : 1 + len(indices)])
+    return tuple(
+        ParameterGradient(index + gradients, 1 + i, internal)
+        for i, (index, internal) in enumerate(zip(indices, internals, strict=True))
+    )
+
+
+def _states(
+    op: OpView, forward: RecurrentSpec, gradients: int, first: int, used_name: Callable[[str], str]
+) -> tuple[StateGradient, ...]:
+    outputs = {index: i for i, index in enumerate(op.args.integers("outputs_with_grads", ()))}
+    given: dict[tuple[str, int], int] = {}
+    for i, alias in enumerate(forward.aliases):
+        if i in outputs:
+            _check_offset(alias)
+            given[alias.source, alias.offset] = outputs[i]
+    return tuple(_state(given, state.blob, state.initial + gradients, first + i, used_name)
+                 for i, state in enumerate(forward.states))  # fmt: skip
+
+
+def _state(
+    given: Mapping[tuple[str, int], int], blob: str, initial: int, output: int, used_name: Callable[[str], str]
+) -> StateGradient:
+    gradient = used_name(blob + GRADIENT_SUFFIX)
+    return StateGradient(blob, gradient, initial, output, given.get((blob, 1)), given.get((blob, -1)))
+
+
+def _check_offset(alias: Alias) -> None:
+    if alias.offset not in (1, -1):
+        raise ArgumentError(
+            f"the output {alias.blob!r} has a gradient, so that its offset must be 1 or -1, not {alias.offset}"
+        )

@@ -1,0 +1,223 @@
+"""The backward step net as the body of a loop from the last step to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from caffe2_bridge.control import BackwardSpec, Link
+from caffe2_bridge.ssa.effects import effects_of
+from caffe2_frontend.emit.arithmetic import reshape_like
+from caffe2_frontend.emit.shapes import Size, reshape, sizes, slice_axis, unsqueeze
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.recurrent.step_body import Rows, emit_sequence, emit_timesteps
+from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
+
+# A row of an outer blob that a step sees: the outer blob, and the offset of its row from the index of the step.
+RowKey = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class BackwardOperands:
+    """What the steps read, over all steps [T, ...].
+
+    Attributes:
+        rows: rows of forward blobs, by the outer blob and the offset.
+        stacks: blobs of the forward step net.
+        constants: those that have the same value in every step.
+        external: gradients of the rows of states from outside of the net, by the blob of the state's gradient.
+        time: the index of the step; None if the step net does not read it.
+    """
+
+    rows: Mapping[RowKey, Value]
+    stacks: Mapping[str, Value]
+    constants: Mapping[str, Value]
+    external: Mapping[str, Value]
+    time: Value | None
+
+    def sequences(self) -> list[Value]:
+        """All of them that have a row for each step, in the order in which :func:`lower_backward_step` takes rows."""
+        time = [] if self.time is None else [self.time]
+        return [*self.rows.values(), *self.stacks.values(), *self.external.values(), *time]
+
+
+@dataclass
+class _Views(Scope):
+    """The scope of a backward step net, in which linked blobs are views of rows of outer blobs."""
+
+    links: dict[str, RowKey] = field(default_factory=dict)
+    rows: dict[RowKey, Value] = field(default_factory=dict)
+    writable: frozenset[RowKey] = frozenset()
+    op: Op | None = None
+
+    def find(self, blob: str) -> Value | None:
+        """Return the value of a blob; for a linked blob the row of its outer blob."""
+        key = self.links.get(blob)
+        if key is None:
+            return super().find(blob)
+        if key not in self.rows and self.op is not None:
+            self.op.unsupported(
+                f"the backward step net reads {blob!r}, row t + {key[1]} of {key[0]!r}, before it writes that row"
+            )
+        return self.rows[key]
+
+    def is_known(self, blob: str) -> bool:
+        """Return whether a blob is defined; linked blobs always are."""
+        return blob in self.links or super().is_known(blob)
+
+    def bind(self, blob: str, value: Value | None) -> None:
+        """Set the value of a blob; for a linked blob the row of its outer blob."""
+        key = self.links.get(blob)
+        if key is None or value is None:
+            super().bind(blob, value)
+            return
+        if key not in self.writable and self.op is not None:
+            self.op.unsupported(f"the backward step net writes {blob!r}, a row of {key[0]!r}, which is not a gradient")
+        if value in self.unbound:
+            super().bind(blob, value)
+        self.rows[key] = value
+
+
+def backward_operands(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -> BackwardOperands:
+    """Collect the operands of the steps: of what the forward operator left, what the step net reads."""
+    found = effects_of(spec.step_net, spec.argument).found
+    _check_links(op, spec)
+    links = _used_links(spec)
+    gradients = _gradients(spec)
+    rows = {
+        (link.external, link.offset): _rows_of(op, spec, link, workspaces, steps)
+        for name, link in links.items()
+        if name in found and link.external not in gradients
+    }
+    external = {state.gradient: op.input(state.steps) for state in spec.states if state.steps is not None}
+    left = [name for name in found if name not in links]
+    return BackwardOperands(
+        rows,
+        {name: workspaces.stacks[name] for name in left if name in workspaces.stacks},
+        {name: workspaces.constants[name] for name in left if name in workspaces.constants},
+        external,
+        emit_timesteps(op, steps) if spec.timestep in found else None,
+    )
+
+
+@dataclass(frozen=True)
+class BackwardResults:
+    """The results of a step: rows [1, N, ...] of gradients before and after it, and gradients of parameters."""
+
+    before: list[Value]
+    after: list[Value]
+    sequence: Value
+    parameters: list[Value]
+
+
+def lower_backward_step(
+    inside: Op, spec: BackwardSpec, operands: BackwardOperands, states: Sequence[Value], rows: Sequence[Value]
+) -> BackwardResults:
+    """Lower the backward step net into the body ``inside``.
+
+    Args:
+        inside: the operator inside the body.
+        spec: the gradient operator.
+        operands: the operands of all steps.
+        states: rows t + 1 of the gradients of states, [1, N, D].
+        rows: the rows of :meth:`BackwardOperands.sequences`.
+    """
+    views = _views(inside, spec)
+    op = inside.inside(views)
+    views.op = op
+    given = iter(rows)
+    for key in operands.rows:
+        views.rows[key] = unsqueeze(op, next(given), [0])
+    views.blobs.update({name: next(given) for name in operands.stacks})
+    views.blobs.update(operands.constants)
+    for state, row in zip(spec.states, states, strict=True):
+        views.rows[state.gradient, 1] = row
+    for gradient in operands.external:
+        row = _as_row(op, unsqueeze(op, next(given), [0]), views.rows[gradient, 1])
+        views.rows[gradient, 1] = op.emit("Add", views.rows[gradient, 1], row)
+    if operands.time is not None:
+        views.blobs[spec.timestep] = unsqueeze(op, next(given), [0])
+    op.lower_body(spec.step_net, views, spec.argument)
+    before = [
+        _as_row(op, _written(op, views, (state.gradient, 0)), row)
+        for state, row in zip(spec.states, states, strict=True)
+    ]
+    after = [_as_row(op, views.rows[state.gradient, 1], row) for state, row in zip(spec.states, states, strict=True)]
+    sequence = _written(op, views, (spec.sequence_gradient, 0))
+    sequence = _as_row_of(op, sequence, op.input(spec.sequence))
+    parameters = [_parameter(op, views, each.internal, op.input(each.parameter)) for each in spec.parameters]
+    return BackwardResults(before, after, sequence, parameters)
+
+
+def _views(inside: Op, spec: BackwardSpec) -> _Views:
+    outer = inside.scope
+    views = _Views(outer.names, outer.constants, outer.opset, outer.parent, sizes=outer.sizes)
+    views.nodes = outer.nodes  # the body's own
+    links = _used_links(spec)
+    gradients = _gradients(spec)
+    views.links = {name: (link.external, link.offset) for name, link in links.items()}
+    views.writable = frozenset(key for key in views.links.values() if key[0] in gradients)
+    return views
+
+
+def _used_links(spec: BackwardSpec) -> dict[str, Link]:
+    """The link of each internal blob: real Caffe2 applies all in order, so that the last holds."""
+    return {link.internal: link for link in spec.links}
+
+
+def _check_links(op: Op, spec: BackwardSpec) -> None:
+    states = {state.gradient for state in spec.states}
+    for link in spec.links:
+        offsets = (0, 1) if link.external in states else (0,)
+        if link.external in _gradients(spec) and (link.offset not in offsets or link.window != 1):
+            what = f"link {link.internal!r} sees a window of {link.window} rows at offset {link.offset}"
+            op.unsupported(f"{what} of the gradient {link.external!r}, which has one row in each step")
+
+
+def _gradients(spec: BackwardSpec) -> frozenset[str]:
+    return frozenset((spec.sequence_gradient, *(state.gradient for state in spec.states)))
+
+
+def _rows_of(op: Op, spec: BackwardSpec, link: Link, workspaces: StepWorkspaces, steps: Size) -> Value:
+    """Emit row t + offset of an outer blob for every step t, [T, ...]."""
+    rows = workspaces.states.get(link.external)
+    if rows is None and link.offset == 0 and link.external == op.view.inputs[spec.sequence]:
+        return op.input(spec.sequence)
+    if rows is None:
+        return emit_sequence(op, link, steps)
+    return _state_rows(op, link, rows)
+
+
+def _state_rows(op: Op, link: Link, rows: Rows) -> Value:
+    if rows.steps is None or link.offset not in (0, 1):
+        op.unsupported(f"the rows at offset {link.offset} of state {link.external!r} were not kept by the forward net")
+    if link.offset == 1:
+        return rows.steps
+    return op.emit("Concat", rows.initial, slice_axis(op, rows.steps, 0, 0, -1), axis=0, shape=rows.steps.shape)
+
+
+def _as_row(op: Op, value: Value, row: Value) -> Value:
+    """Reshape a value to a row, [1, N, D]: in Caffe2 a link copies elements, regardless of their shape."""
+    return value if op.rank(value) == op.rank(row) and op.shape(value)[0] == 1 else reshape_like(op, value, row)
+
+
+def _as_row_of(op: Op, value: Value, sequence: Value) -> Value:
+    """Reshape a value to a row of a sequence, [1, N, ...]."""
+    if op.rank(value) == op.rank(sequence) and op.shape(value)[0] == 1:
+        return value
+    return reshape(op, value, [1, *sizes(op, sequence, 1)])
+
+
+def _written(op: Op, views: _Views, key: RowKey) -> Value:
+    if key not in views.rows:
+        op.unsupported(f"the backward step net does not write row t of {key[0]!r}")
+    return views.rows[key]
+
+
+def _parameter(op: Op, views: _Views, name: str, parameter: Value) -> Value:
+    """The gradient of a parameter that a step computes, in the parameter's shape."""
+    value = views.find(name) if name in views.links else views.blobs.get(name)
+    if value is None:
+        op.unsupported(f"the backward step net does not write {name!r}, the gradient of a parameter")
+    return value if op.rank(value) == op.rank(parameter) else reshape_like(op, value, parameter)

@@ -1,0 +1,166 @@
+"""Convert RecurrentNetworkGradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_bridge.control import BackwardSpec, RecurrentNetworkGradient
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.shapes import Size, size, sizes, squeeze, vector
+from caffe2_frontend.emit.subgraphs import Body, branch, build_body, emit_loop, emit_scan
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.recurrent.backward_step import backward_operands, lower_backward_step
+from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.merge_products import join_products
+from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
+
+family = Family("recurrent_gradient")
+
+
+def _operand(op: OpView, index: int) -> TensorInfo:
+    control = RecurrentNetworkGradient(op)
+    if index <= control.output_gradients:
+        return TensorInfo(shape=(None, None, None))
+    return TensorInfo()
+
+
+@dataclass(frozen=True)
+class _Gradients:
+    """The results: of the sequence, of the parameters, the first rows of the states' and all their rows but these."""
+
+    sequence: Value
+    parameters: Sequence[Value]
+    initial: Sequence[Value]
+    rows: Sequence[Value]
+
+    def values(self) -> list[Value]:
+        return [self.sequence, *self.parameters, *self.initial, *self.rows]
+
+
+@family.converts("RecurrentNetworkGradient", expects=_operand)
+def recurrent_network_gradient(op: Op) -> tuple[Value, ...]:
+    """RecurrentNetworkGradient(dY..., inputs..., outputs..., step_workspaces) -> dsequence, dparameters..., dinitial...
+
+    A loop from the last step to the first. It carries the row of each state's gradient, and the sums of the
+    parameters' gradients; it stacks the rows of the sequence's gradient.
+    """
+    spec = RecurrentNetworkGradient(op.view).spec
+    workspaces = op.scope.find_object(op.view.inputs[spec.workspaces])
+    if not isinstance(workspaces, StepWorkspaces):
+        op.unsupported(
+            f"the step workspaces {op.view.inputs[spec.workspaces]!r} do not come from a RecurrentNetwork of the net",
+            "convert the forward and the gradient operators as one net",
+        )
+    made = _guarded(op, spec, workspaces)
+    for state, first, rows in zip(spec.states, made.initial, made.rows or made.initial, strict=True):
+        if op.is_read(state.gradient):
+            op.scope.bind(state.gradient, op.emit("Concat", first, rows, axis=0))
+    if spec.sequence_gradient not in op.view.outputs and op.is_read(spec.sequence_gradient):
+        op.scope.bind(spec.sequence_gradient, op.emit("Identity", made.sequence))
+    initial = [_initial(op, op.input(state.initial), row) for state, row in zip(spec.states, made.initial, strict=True)]
+    return (made.sequence, *made.parameters, *initial)[: op.output_count]
+
+
+def _guarded(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> _Gradients:
+    """Emit the loop, in a branch that skips it if T is 0: Scan requires a step."""
+    sequence = op.input(spec.sequence)
+    steps = size(op, sequence, 0)
+    if isinstance(steps, int):
+        return _loop(op, spec, workspaces, steps) if steps else _skip(op, spec, steps)
+    some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
+    values = branch(
+        op,
+        some,
+        lambda inside: _loop(inside, spec, workspaces, steps).values(),
+        lambda inside: _skip(inside, spec, steps).values(),
+    )
+    values[0].shape = sequence.shape
+    parameters, states = len(spec.parameters), len(spec.states)
+    ends = [1 + parameters, 1 + parameters + states]
+    return _Gradients(values[0], values[1 : ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
+
+
+def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -> _Gradients:
+    operands = backward_operands(op, spec, workspaces, steps)
+    last = _last_rows(op, spec)
+    sums = [_zeros_like(op, op.input(each.parameter)) for each in spec.parameters]
+    wanted = _rows_are_read(op, spec)
+
+    def step(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        results = lower_backward_step(inside, spec, operands, states[: len(last)], rows)
+        added = [
+            inside.emit("Add", before, each)
+            for before, each in zip(states[len(last) :], results.parameters, strict=True)
+        ]
+        stacked = [results.sequence, *(results.after if wanted else ())]
+        return [*results.before, *added], [squeeze(inside, row, [0]) for row in stacked]
+
+    body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
+    body = _hoisted(op, body)
+    if op.lowering.recurrent == "loop":
+        finals, stacks = emit_loop(op, body, steps, reverse=True)
+    else:
+        finals, stacks = emit_scan(op, body, reverse=True)
+    return _Gradients(stacks[0], finals[len(last) :], finals[: len(last)], stacks[1:])
+
+
+def _hoisted(op: Op, body: Body) -> Body:
+    hoist_invariants(op, body)
+    gather_addends(body)
+    body = hoist_sequences(op, body)
+    join_products(op, body)
+    return body
+
+
+def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:
+    """Results for no step."""
+    del steps
+    sequence = op.input(spec.sequence)
+    none = [sequence] * len(spec.states) if _rows_are_read(op, spec) else []
+    parameters = [_zeros_like(op, op.input(each.parameter)) for each in spec.parameters]
+    return _Gradients(sequence, parameters, _last_rows(op, spec), none)
+
+
+def _rows_are_read(op: Op, spec: BackwardSpec) -> bool:
+    return any(op.is_read(state.gradient) for state in spec.states)
+
+
+def _last_rows(op: Op, spec: BackwardSpec) -> list[Value]:
+    """Row T of the gradient of each state, [1, N, D]: zeros, or the gradient of the last row from outside."""
+    batch = size(op, op.input(spec.sequence), 1)
+    rows = []
+    for state in spec.states:
+        shape = [1, batch, size(op, op.input(state.initial), -1)]
+        if state.last is None:
+            rows.append(_zeros(op, shape))
+        else:
+            rows.append(op.emit("Reshape", op.input(state.last), vector(op, shape), allowzero=1, shape=_dims(shape)))
+    return rows
+
+
+def _initial(op: Op, initial: Value, row: Value) -> Value:
+    """The gradient of an initial state from row 0, [1, N, D]; an initial state [D] serves all elements of the batch."""
+    rank = op.rank(initial)
+    if rank == 1:
+        return reduce_axes(op, "ReduceSum", row, [0, 1])
+    return squeeze(op, row, [0]) if rank == 2 else row
+
+
+def _zeros_like(op: Op, value: Value) -> Value:
+    return _zeros(op, sizes(op, value))
+
+
+def _zeros(op: Op, dims: Sequence[Size]) -> Value:
+    fill = ir.tensor(np.zeros(1, np.float32))
+    return op.emit("ConstantOfShape", vector(op, dims), value=fill, shape=_dims(dims))
+
+
+def _dims(dims: Sequence[Size]) -> list[int | None]:
+    return [dim if isinstance(dim, int) else None for dim in dims]
