@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_frontend.emit.binary_search import append_zero, search
+from caffe2_frontend.emit.id_columns import columns_of_ids, mask_ids
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.segments import (
     filled,
@@ -77,16 +77,14 @@ def sparse_to_dense_mask(op: Op) -> tuple[Value, Value | None]:
     which Caffe2 stops, is ignored.
     """
     op.args.ignore("max_skipped_indices")
-    mask = op.args.integers("mask")
-    if not mask or min(mask) < 0 or len(set(mask)) < len(mask):
-        op.unsupported("mask must hold distinct ids, none of them negative", code="invalid-argument")
+    mask = mask_ids(op)
     ids, x, default = op.input(0), op.input(1), op.input(2)
     require_dtype(op, ids, INDICES, "indices")
     require_rank(op, ids, 1, "indices")
     require_min_rank(op, x, 1, "values")
     require_rank(op, default, op.rank(x) - 1, "default")
     require_dtype(op, default, (op.dtype(x),), "default")
-    column = _columns_of_ids(op, ids, mask)
+    column = columns_of_ids(op, ids, mask)
     rows: list[Size] = []
     target = column
     if op.has_input(3):
@@ -105,21 +103,6 @@ def sparse_to_dense_mask(op: Op) -> tuple[Value, Value | None]:
     present = op.emit("GreaterOrEqual", last, op.const(0, np.int64))
     dense = padded_rows(op, x, last, present, unsqueeze(op, default, [0]))
     return dense, present if op.args.flag("return_presence_mask", default=False) else None
-
-
-def _columns_of_ids(op: Op, ids: Value, mask: tuple[int, ...]) -> Value:
-    """Return the column of each id in the mask; the mask's size if it does not contain the id, or it is invalid."""
-    order = np.argsort(mask)
-    sorted_ids = op.const(np.array(mask)[order], np.int64)
-    # Caffe2 skips the maximum of the type as an invalid id.
-    maximum = np.iinfo(op.dtype(ids).numpy()).max
-    valid = op.emit("Less", ids, op.const(maximum, ids))
-    ids = cast(op, ids, INT64)
-    index = search(op, sorted_ids, ids, "left")
-    found = op.emit("And", valid, op.emit("Equal", op.emit("Gather", append_zero(op, sorted_ids), index), ids))
-    within = op.emit("Less", index, op.const(len(mask), np.int64))
-    column = op.emit("Gather", op.const([*order, len(mask)], np.int64), index)
-    return op.emit("Where", op.emit("And", found, within), column, op.const(len(mask), np.int64))
 
 
 @family.converts(

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.slicing import require_ranges
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -164,12 +165,7 @@ def slice_ranges(op: Op) -> Value:
 
 def slice_static(op: Op, x: Value, starts: list[int], ends: list[int]) -> Value:
     """Slice the first axes of ``x`` from ``starts`` up to ``ends``, negative indices as in Caffe2."""
-    if len(starts) != len(ends) or len(starts) > op.rank(x):
-        op.unsupported(
-            f"starts {starts} and ends {ends} must have equally many elements, at most {op.rank(x)}",
-            code="invalid-argument",
-        )
-    _enforce_slice(op, x, starts, ends)
+    require_ranges(op, x, starts, ends)
     axes = [i for i, bounds in enumerate(zip(starts, ends, strict=True)) if bounds != (0, -1)]
     if not axes:
         return x
@@ -180,24 +176,6 @@ def slice_static(op: Op, x: Value, starts: list[int], ends: list[int]) -> Value:
 def _onnx_index(index: int) -> int:
     """Convert an index as Caffe2 counts it to ONNX's convention."""
     return _TO_THE_END if index == -1 else index + (index < 0)
-
-
-def _enforce_slice(op: Op, x: Value, starts: list[int], ends: list[int]) -> None:
-    """Refuse, where dims are known, ranges that end before they start, and more than one sliced axis."""
-    dims = [op.static_dim(x, i) for i in range(len(starts))]
-    if 0 in op.shape(x):
-        return
-    sliced = []
-    for axis, (dim, *bounds) in enumerate(zip(dims, starts, ends, strict=True)):
-        if dim is None:
-            continue
-        start, end = (min(dim, v + dim + 1 if v < 0 else v) for v in bounds)
-        if not 0 <= start <= end:
-            op.unsupported(f"range {bounds} must lie within axis {axis} of size {dim}", code="invalid-operands")
-        if (start, end) != (0, dim):
-            sliced.append(axis)
-    if len(sliced) > 1 and all(isinstance(d, int) for d in op.shape(x)):
-        op.unsupported(f"at most one axis can be sliced, not axes {sliced}", code="invalid-operands")
 
 
 def _slice_runtime(op: Op, x: Value, starts: Value, ends: Value) -> Value:
