@@ -126,6 +126,10 @@ class ControlOperator:
     own_arguments: ClassVar[frozenset[str]] = frozenset()
     # The body to create where a branch that does nothing must leave a copy; a key of ``arguments``.
     optional_branch: ClassVar[str | None] = None
+    # Arguments that only training reads.
+    training_arguments: ClassVar[frozenset[str]] = frozenset()
+    # Whether operators of these types run forward; else they compute gradients.
+    is_forward: ClassVar[bool] = True
 
     def __init__(self, op: OpView) -> None:
         self.op = op

@@ -13,6 +13,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 _NET: Final = "net"
 _INNER: Final = "inner_blobs"
 _POSITIONS: Final = "outer_blobs_idx"
+_REUSE: Final = "reuse_workspace"
+_COPIES: Final = "copy_external_blobs"
 
 
 class Do(ControlOperator):
@@ -22,6 +24,7 @@ class Do(ControlOperator):
     arguments: ClassVar = {_NET: True}
     scope = Scope.SEALED
     runs = Runs.ONCE
+    training_arguments = frozenset({_COPIES})
 
     def _body(self, argument: str, net: NetDef) -> Body:
         formals = tuple(Formal(inner, source=outer, is_view=True) for inner, outer in self.bindings.items())
@@ -70,17 +73,23 @@ class Do(ControlOperator):
     @property
     def reuses_workspace(self) -> bool:
         """Whether the net runs in the workspace on top of the stack: its blobs are still there in the next run."""
-        return self.op.args.flag("reuse_workspace", default=False)
+        return self.op.args.flag(_REUSE, default=False)
 
     @property
     def copies_external_blobs(self) -> bool:
         """Whether the workspace keeps copies of the outer blobs, for the gradient operator."""
-        return self.op.args.flag("copy_external_blobs", default=False)
+        return self.op.args.flag(_COPIES, default=False)
 
     @property
     def keeps_blobs(self) -> bool:
         """Whether the workspace is one that an earlier run has left."""
         return bool(self.op.proto.is_gradient_op) or self.reuses_workspace
+
+    def reuse_workspace(self) -> None:
+        """Run in the workspace on top of the stack, in the operator's protobuf."""
+        for arg in [arg for arg in self.op.proto.arg if arg.name == _REUSE]:
+            self.op.proto.arg.remove(arg)
+        self.op.proto.arg.add(name=_REUSE, i=1)
 
     def bind_operands(self, inputs: list[str], outputs: list[str]) -> None:
         """Bind the same blobs where they are now."""
@@ -124,7 +133,7 @@ def do_arguments(
         _POSITIONS: [positions[outer] for outer in bindings.values()],
     }
     if copy_external_blobs:
-        arguments["copy_external_blobs"] = True
+        arguments[_COPIES] = True
     if saved_fwd_blobs is not None:
         arguments["saved_fwd_blobs"] = list(saved_fwd_blobs)
     return arguments

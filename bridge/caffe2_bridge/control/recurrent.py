@@ -147,6 +147,7 @@ class RecurrentNetwork(StepOperator):
 
     types = ("RecurrentNetwork",)
     roles: ClassVar = {STEP: Role.RUN, BACKWARD_STEP: Role.CARRIED}
+    training_arguments = frozenset(_TRAINING)
 
     @cached_property
     def spec(self) -> RecurrentSpec:

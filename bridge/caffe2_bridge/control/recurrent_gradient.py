@@ -32,6 +32,7 @@ class RecurrentNetworkGradient(StepOperator):
 
     types = ("RecurrentNetworkGradient",)
     roles: ClassVar = {STEP: Role.PAST, BACKWARD_STEP: Role.RUN}
+    is_forward = False
 
     @cached_property
     def spec(self) -> BackwardSpec:
