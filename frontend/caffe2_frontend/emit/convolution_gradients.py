@@ -69,7 +69,7 @@ def weight_gradient(op: Op, x: Value, dy: Value, w: Value, window: Window, group
     for offsets in cartesian(*(range(k) for k in window.kernel[: dims - inner])):
         shifted = _shifted(op, images, window, dict(enumerate(offsets)))
         columns = _by_group(op, flatten(op, shifted, axis), group)
-        parts.append(_product(op, rows, columns))
+        parts.append(product_with_transposed(op, rows, columns))
     if len(parts) == 1:
         return reshape_like(op, parts[0], w)
     kernel = window.kernel[dims - inner :]
@@ -78,7 +78,15 @@ def weight_gradient(op: Op, x: Value, dy: Value, w: Value, window: Window, group
     return reshape_like(op, op.emit("Transpose", stacked, perm=[1, 2, 0, *range(3, 3 + len(kernel))]), w)
 
 
-def _product(op: Op, a: Value, b: Value) -> Value:
+def window_columns(op: Op, x: Value, window: Window) -> Value:
+    """The pixels that the window covers at each position, [C, *kernel, N, *out] without kernel dims of 1."""
+    images = _channels_outside(op, pad_image(op, resolve_pads(op, window, x), x, 0.0))
+    for dim in reversed(range(len(window.kernel))):
+        images = _stack_offsets(op, images, window, dim)
+    return images
+
+
+def product_with_transposed(op: Op, a: Value, b: Value) -> Value:
     """``a @ b'`` of matrices [M, L] and [K, L], or of one pair of matrices per group."""
     if op.rank(a) == 2:
         return op.emit("Gemm", a, b, transB=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from caffe2_frontend.emit.arithmetic import reshape_like
+from caffe2_frontend.emit.shapes import Size, reshape, sizes
 from caffe2_frontend.lowering.op import Op, Value
 
 _ORDERS = {"NCHW": False, "nchw": False, "NHWC": True, "nhwc": True}
@@ -27,3 +29,11 @@ def move_first(op: Op, x: Value, *, when: bool = True) -> Value:
 
 def _transpose(op: Op, x: Value, perm: list[int]) -> Value:
     return x if perm == sorted(perm) else op.emit("Transpose", x, perm=perm)
+
+
+def swap_factors(op: Op, x: Value, axis: int, first: Size, second: Size) -> Value:
+    """Transpose ``axis`` of ``x``, taken as [``first``, ``second``], to [``second``, ``first``]."""
+    dims = sizes(op, x)
+    factors = reshape(op, x, [*dims[:axis], first, second, *dims[axis + 1 :]])
+    perm = [*range(axis), axis + 1, axis, *range(axis + 2, len(dims) + 1)]
+    return reshape_like(op, op.emit("Transpose", factors, perm=perm), x)

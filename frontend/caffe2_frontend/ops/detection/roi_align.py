@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
-from caffe2_frontend.emit.shapes import cast, product, reshape, size, slice_axis, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.regions import Pooling, bilinear_corners, image_indices, read_pooling
+from caffe2_frontend.emit.shapes import cast, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -19,53 +19,6 @@ from caffe2_frontend.ops.detection.boxes import columns, joined
 family = Family("roi_align")
 
 _OPERANDS: Final = {0: TensorInfo(FLOAT, (None,) * 4), 1: TensorInfo(FLOAT, (None, None))}
-
-
-@dataclass(frozen=True)
-class Pooling:
-    """The arguments of RoIAlign.
-
-    Attributes:
-        height: the number of bins down.
-        width: the number of bins across.
-        scale: the factor from coordinates of boxes to those of features.
-        samples: the samples per side of a bin; 0 for as many as it has pixels, rounded up.
-        aligned: whether coordinates are shifted by half a pixel, and small regions are not enlarged.
-    """
-
-    height: int
-    width: int
-    scale: float
-    samples: int
-    aligned: bool
-
-
-def read_pooling(op: Op) -> Pooling:
-    """Read pooled_h=1, pooled_w=1, spatial_scale=1.0, sampling_ratio=-1 and aligned=0."""
-    pooling = Pooling(
-        op.args.integer("pooled_h", default=1),
-        op.args.integer("pooled_w", default=1),
-        op.args.number("spatial_scale", default=1.0),
-        max(op.args.integer("sampling_ratio", default=-1), 0),
-        op.args.flag("aligned", default=False),
-    )
-    if pooling.height <= 0 or pooling.width <= 0 or pooling.scale <= 0:
-        op.unsupported("pooled_h, pooled_w and spatial_scale must be positive", code="invalid-argument")
-    return pooling
-
-
-def image_indices(op: Op, rois: Value, dims: int) -> Value:
-    """The image of each region: column 0 of [R, dims + 1], or 0 for regions [R, dims]."""
-    first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
-    images = cast(op, first, INT64)
-    known = op.static_dim(rois, 1)
-    if known is not None and known not in (dims, dims + 1):
-        op.unsupported(f"RoIs must have {dims} or {dims + 1} columns, not {known}", code="invalid-operands")
-    if known == dims + 1:
-        return images
-    # 1 if there is a column for the image, else 0.
-    extra = op.emit("Sub", op.emit("Shape", rois, start=1, end=2), op.const([dims], np.int64))
-    return op.emit("Mul", images, extra)
 
 
 @family.converts("RoIAlign", expects=_OPERANDS)
@@ -184,21 +137,6 @@ def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> 
 
     Samples more than one pixel outside of the image are 0; those closer are moved to its border.
     """
-    nearby, axes = [], []
-    for position, limit in ((y, limits[0]), (x, limits[1])):
-        started = op.emit("GreaterOrEqual", position, op.const(-1.0, np.float32))
-        nearby.append(op.emit("And", started, op.emit("LessOrEqual", position, cast(op, limit, FLOAT))))
-        last = sub(op, limit, 1)
-        start = op.emit("Max", position, op.const(0.0, np.float32))
-        low = op.emit("Min", cast(op, start, INT64), last)
-        at_end = op.emit("GreaterOrEqual", low, last)
-        high = op.emit("Min", add(op, low, 1), last)
-        fraction = op.emit("Where", at_end, op.const(0.0, np.float32), sub(op, start, cast(op, low, FLOAT)))
-        axes.append((low, high, sub(op, 1.0, fraction), fraction))
-    (y_low, y_high, y_near, y_far), (x_low, x_high, x_near, x_far) = axes
-    corners = [
-        mul(op, op.emit("Gather", image, add(op, mul(op, row, limits[1]), column), axis=1), w_row, w_column)
-        for row, w_row in ((y_low, y_near), (y_high, y_far))
-        for column, w_column in ((x_low, x_near), (x_high, x_far))
-    ]
-    return mul(op, add(op, *corners), cast(op, op.emit("And", *nearby), FLOAT))
+    corners, inside = bilinear_corners(op, y, x, limits)
+    parts = [mul(op, op.emit("Gather", image, pixel, axis=1), down, along) for pixel, down, along in corners]
+    return mul(op, add(op, *parts), cast(op, inside, FLOAT))

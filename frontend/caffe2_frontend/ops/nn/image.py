@@ -9,10 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.window import window_argument
-from caffe2_frontend.emit.arithmetic import add, mul, reshape_like
-from caffe2_frontend.emit.layout import channels_last, move_first, move_last
+from caffe2_frontend.emit.arithmetic import add, mul
+from caffe2_frontend.emit.layout import channels_last, move_first, move_last, swap_factors
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_groups, require_min_rank, require_rank
-from caffe2_frontend.emit.shapes import Size, cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
+from caffe2_frontend.emit.resampling import reflected_pixels
+from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -124,15 +125,9 @@ def pad_image(op: Op) -> Value:
 def _reflected(op: Op, x: Value, axis: int, dim: int, pads: tuple[int, int]) -> Value:
     """Pad ``axis`` of ``x`` by reflection, where the pads are as large as the dim or larger.
 
-    ONNX leaves this undefined. Caffe2 reflects at the start, then at the end, once each.
+    ONNX leaves this undefined.
     """
-    source = np.abs(np.arange(-pads[0], dim + pads[1]))
-    source = np.minimum(source, 2 * dim - 2 - source)
-    if source.min(initial=0) < 0:
-        op.unsupported(
-            f"pads {pads} of mode reflect must not exceed one reflection of {dim} pixels", code="invalid-operands"
-        )
-    return op.emit("Gather", x, op.const(source, np.int64), axis=axis)
+    return op.emit("Gather", x, op.const(reflected_pixels(op, dim, pads), np.int64), axis=axis)
 
 
 @family.converts("SpaceToBatch", expects={0: _IMAGE})
@@ -209,10 +204,7 @@ def channel_shuffle(op: Op) -> Value:
     require_groups(op, op.static_dim(x, axis), group, "channels")
     if group == 1:
         return x
-    dims: list[Size] = sizes(op, x)
-    groups = reshape(op, x, [*dims[:axis], group, quotient(op, channels, group), *dims[axis + 1 :]])
-    perm = [*range(axis), axis + 1, axis, *range(axis + 2, len(dims) + 1)]
-    return reshape_like(op, op.emit("Transpose", groups, perm=perm), x)
+    return swap_factors(op, x, axis, group, quotient(op, channels, group))
 
 
 @family.converts("NCHW2NHWC", "NHWC2NCHW")
