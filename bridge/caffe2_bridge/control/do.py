@@ -99,6 +99,18 @@ class Do(ControlOperator):
             if arg.name == _POSITIONS and list(arg.ints) != positions:
                 arg.ints[:] = positions
 
+    def keep_values(self) -> None:
+        """Let every run leave a workspace of its own with copies of outer blobs, in the operator's protobuf."""
+        for arg in [arg for arg in self.op.proto.arg if arg.name in (_REUSE, _COPIES)]:
+            self.op.proto.arg.remove(arg)
+        self.op.proto.arg.add(name=_COPIES, i=1)
+
+    def rename_inner(self, names: Mapping[str, str]) -> None:
+        """Rename bound blobs in the argument that lists them, in the operator's protobuf; the net is not changed."""
+        for arg in self.op.proto.arg:
+            if arg.name == _INNER:
+                arg.strings[:] = [names.get(name.decode(), name.decode()).encode() for name in arg.strings]
+
 
 def _repeated(names: Sequence[str]) -> list[str]:
     seen: set[str] = set()

@@ -10,14 +10,15 @@ computed::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from caffe2_bridge.control import all_names, is_control
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
 from caffe2_bridge.gradients.operators import make_operator
 from caffe2_bridge.gradients.rename import rename_output
-from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 
 _SUM_TAG: Final = "is_auto_gen_sum_ops:1"
 _ONLY_TAG: Final = "only_keep_is_auto_gen_sum_ops_tag:1"
@@ -46,9 +47,14 @@ class Source:
         """Whether an operator of the group computes the blob; otherwise it is passed through."""
         return self.at >= 0
 
-    def split_off(self, count: int) -> None:
-        """Rename the blob to the ``count``-th autosplit name, so that the sum or another term gets its name."""
-        self._rename(f"_{self.plain}_autosplit_{count}")
+    def split_off(self, count: int, taken: Collection[str] = ()) -> None:
+        """Rename the blob to the ``count``-th autosplit name, so that the sum or another term gets its name.
+
+        ``taken`` are names that bodies of gradients of control flow have for blobs of theirs.
+        """
+        while (name := f"_{self.plain}_autosplit_{count}") in taken:
+            count += 1
+        self._rename(name)
 
     def settle(self) -> None:
         """Rename the blob to its plain name."""
@@ -141,8 +147,10 @@ def _sum_dense(blob: str, terms: Sequence[DenseTerm]) -> tuple[list[OperatorDef]
                 raise _conflict(blob, total)
             conflict = True
     computed = [term.source for term in terms if term.source.computed]
+    taken = _names_in_bodies(terms)
     for count, source in enumerate(computed if conflict else computed[1:]):
-        source.split_off(count)
+        source.split_off(count, taken)
+        taken.add(source.name)
     for source in computed:
         source.settle()
     if conflict:
@@ -152,6 +160,16 @@ def _sum_dense(blob: str, terms: Sequence[DenseTerm]) -> tuple[list[OperatorDef]
         index = names.index(total)
         names[0], names[index] = names[index], names[0]
     return [make_operator("Sum", names, [total])], total
+
+
+def _names_in_bodies(terms: Sequence[DenseTerm]) -> set[str]:
+    """The names in operators with bodies that compute terms, and those of the terms: bodies share their workspace."""
+    taken = {term.source.name for term in terms}
+    for term in terms:
+        for op in term.source.group:
+            if is_control(op):
+                taken.update(all_names(NetDef(op=[op])))
+    return taken
 
 
 def _concat_sparse(blob: str, terms: Sequence[SparseTerm]) -> tuple[list[OperatorDef], BlobGradient]:

@@ -7,7 +7,9 @@ from typing import NamedTuple, TypeAlias
 
 from google.protobuf.message import Message
 
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.gradients.backward import backward_pass
+from caffe2_bridge.gradients.control.localize import with_local_bodies
 from caffe2_bridge.gradients.forward import BlobGradient, GradientError, SparseGradient
 from caffe2_bridge.gradients.registry import get_gradient_for_op
 from caffe2_bridge.netdef.names import require_text_in_net
@@ -37,7 +39,9 @@ def add_gradient_operators(net: Message | bytes, losses: Losses, *, skip: int = 
     Only operators on which a loss depends are differentiated. The gradients of a blob that several operators read are
     summed: dense ones by Sum, sparse ones by Concat. The names are those of real Caffe2. The operators differ from
     Caffe2's where its gradients would be wrong: a blob that has a given gradient and others, a gradient of several
-    operators that is renamed for a sum, and a gradient that two blobs share and one operator overwrites.
+    operators that is renamed for a sum, and a gradient that two blobs share and one operator overwrites. Loops and
+    branches that a loss depends on, and that overwrite what their gradients need, compute on local blobs in the new net
+    and copy their results to the blobs that they wrote.
 
     Args:
         net: the net, which is not changed: a NetDef of this project or of Caffe2, or a serialized one.
@@ -63,6 +67,7 @@ def add_gradient_operators(net: Message | bytes, losses: Losses, *, skip: int = 
     for name in ys:
         if name not in known:
             raise GradientError(f"{source.name or 'net'}: loss {name!r} is not a blob of the net")
+    source = _with_local_bodies(source, ys, skip)
     found = backward_pass(source.op[skip:], ys, get_gradient_for_op, net=source.name or "net")
     result = NetDef()
     result.CopyFrom(source)
@@ -82,6 +87,13 @@ def get_backward_pass(operators: Iterable[OperatorDef], ys: Losses) -> GradientO
     """
     found = backward_pass(operators, _by_name(ys), get_gradient_for_op, sums_given=False)
     return GradientOperators(found.operators, found.gradients)
+
+
+def _with_local_bodies(net: NetDef, losses: Iterable[str], skip: int) -> NetDef:
+    try:
+        return with_local_bodies(net, losses, skip)
+    except ConversionError as error:
+        raise GradientError(str(error)) from error
 
 
 def _by_name(losses: Losses) -> dict[str, BlobGradient]:

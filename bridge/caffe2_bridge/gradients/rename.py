@@ -20,7 +20,7 @@ def rename_output(group: Sequence[OperatorDef], at: int, output: int, new: str) 
     written = False
     for index, op in enumerate(group):
         if written:
-            _replace(op.input, name, new)
+            _rename_reads(op, name, new)
         if index == at:
             _rename_one(op, output, new)
             written = True
@@ -61,10 +61,23 @@ def _rename_one(op: OperatorDef, index: int, new: str) -> None:
         written = loop
         for inner in body.op:
             if written:
-                _replace(inner.input, old, new)
+                _rename_reads(inner, old, new)
             if old in inner.output:
                 _rename(inner, old, new)
                 written = True
+
+
+def _rename_reads(op: OperatorDef, old: str, new: str) -> None:
+    """Rename a blob where an operator, or a body that runs in the same workspace, finds it."""
+    _replace(op.input, old, new)
+    control = control_of(OpView(op, 0))
+    if control is None or control.scope is not Scope.SHARED:
+        return
+    for body in control.bodies.values():
+        for inner in body.net.op:
+            _rename_reads(inner, old, new)
+            if old in inner.output:
+                break
 
 
 def _replace(names: MutableSequence[str], old: str, new: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from caffe2_bridge.control import If, if_arguments
@@ -11,6 +11,7 @@ from caffe2_bridge.gradients.control.bindings import dedupe_g_output, dense_grad
 from caffe2_bridge.gradients.control.do import read_from_outside
 from caffe2_bridge.gradients.forward import Differentiate, Forward, GradientError, SparseGradient
 from caffe2_bridge.gradients.operators import add_arguments, copy_operator
+from caffe2_bridge.gradients.rename import rename_output
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -42,11 +43,10 @@ def if_gradient(op: Forward) -> None:
     then_branch = _differentiate(then_net, seeds, op.differentiate)
     else_branch = _differentiate(else_net, seeds, op.differentiate)
     branches = (then_branch, else_branch)
-    gradients = {
-        blob: _merge(blob, seeds.get(blob), branches)
-        for blob in dict.fromkeys(op.inputs[1:])
-        if any(blob in branch.entry for branch in branches)
-    }
+    gradients: dict[str, str] = {}
+    for blob in dict.fromkeys(op.inputs[1:]):
+        if any(blob in branch.entry for branch in branches):
+            gradients[blob] = _merge(blob, seeds.get(blob), branches, {*seeds.values(), *gradients.values()})
     computed = {name for blob, name in gradients.items() if name != seeds.get(blob)}
     if not (computed or any(branch.operators or branch.more for branch in branches)):
         for index, blob in enumerate(op.inputs):
@@ -80,17 +80,30 @@ def _differentiate(net: NetDef | None, seeds: Mapping[str, str], differentiate: 
         if isinstance(gradient, SparseGradient):
             raise GradientError(f"the gradient of {blob!r} in a branch is sparse; a dense one is needed")
         entry[blob] = gradient
+    for name in dict.fromkeys(entry.values()):
+        writers = [index for index, op in enumerate(found.operators) if name in op.output]
+        if writers and name in seeds.values():
+            # The other branch may hand on the gradient that comes in under this name.
+            at, new = writers[-1], f"_{name}_in_branch"
+            rename_output(found.operators, at, list(found.operators[at].output).index(name), new)
+            entry = {blob: new if gradient == name else gradient for blob, gradient in entry.items()}
     return _Branch(found.operators, entry)
 
 
-def _merge(blob: str, given: str | None, branches: Iterable[_Branch]) -> str:
-    """One name for the gradient of a blob, which both branches write; none has to where both leave what was given."""
+def _merge(blob: str, given: str | None, branches: Iterable[_Branch], taken: Collection[str]) -> str:
+    """One name for the gradient of a blob, which both branches write; none has to where both leave what was given.
+
+    ``taken`` are the names of incoming gradients and of those of other blobs: a branch may hand on one gradient to
+    several blobs.
+    """
     found = [branch.entry.get(blob) for branch in branches]
     if all(name == given for name in found) and given is not None:
         return given
-    target = next((name for name in found if name is not None and name != given), None)
+    target = next((name for name in found if name is not None and name != given and name not in taken), None)
     if target is None:
-        target = f"{blob}_grad" if given != f"{blob}_grad" else f"{blob}_input_grad"
+        target = f"{blob}_grad"
+        while target in taken or target == given:
+            target = f"{target.removesuffix('_grad')}_input_grad"
     for branch in branches:
         branch.provide(blob, target)
     return target

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from caffe2_bridge.control import do_arguments
+from caffe2_bridge.control import Do, Scope, control_of, do_arguments, edit_bodies, is_control, rename_control
 from caffe2_bridge.gradients.backward import backward_pass
 from caffe2_bridge.gradients.control.bindings import (
     INNER_COPY,
@@ -19,7 +19,9 @@ from caffe2_bridge.gradients.control.bindings import (
 )
 from caffe2_bridge.gradients.forward import Differentiate, Forward, SparseGradient
 from caffe2_bridge.gradients.operators import add_arguments, copy_operator
-from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import effects_of
 
 
 class DoGradient(NamedTuple):
@@ -113,15 +115,43 @@ def _read_outside_what_stays(binding: DoBinding, operators: Iterable[OperatorDef
     """
     written = {name for op in binding.net.op for name in op.output}
     stays = {inner: outer for outer, inner in binding.inner.items() if inner not in written}
-    result = {}
+    result: dict[str, str] = {}
     for op in operators:
         if op.type == "CopyOnDeviceLike":
             op.input[1] = op.input[0]
-        for position, name in enumerate(op.input):
-            if name in stays:
-                op.input[position] = name + INNER_OUTER
-                result[op.input[position]] = stays[name]
+        read = {*op.input, *effects_of(NetDef(op=[op]), op.type).found} if is_control(op) else op.input
+        names = {name: name + INNER_OUTER for name in stays if name in read}
+        op.input.extend(name for name in names if name not in op.input)  # branches read what the If does not list
+        _rename_reads(op, names)
+        result |= {new: stays[name] for name, new in names.items()}
     return result
+
+
+def _rename_reads(op: OperatorDef, names: Mapping[str, str]) -> None:
+    """Rename blobs that an operator and its bodies read.
+
+    A Do within runs in a workspace of the forward pass, where the names that it binds stand for what they did then: it
+    binds new ones.
+    """
+    control = control_of(OpView(op, 0))
+    if isinstance(control, Do):
+        inner = {name: name + INNER_OUTER for name, outer in control.bindings.items() if outer in names}
+        net = control.net
+        op.input[:] = [names.get(name, name) for name in op.input]
+        control.rename_inner(inner)
+        for each in net.op:
+            _rename_reads(each, inner)
+        control.store("net")
+    elif control is not None and control.scope is Scope.SHARED:
+        op.input[:] = [names.get(name, name) for name in op.input]
+
+        def edit(net: NetDef) -> None:
+            for each in net.op:
+                _rename_reads(each, names)
+
+        edit_bodies(op, edit)
+    else:
+        rename_control(op, names, names)
 
 
 def read_from_outside(operators: Iterable[OperatorDef]) -> dict[str, None]:

@@ -127,10 +127,37 @@ def test_while() -> None:
     assert do.is_gradient_op
 
 
-def test_while_that_needs_what_it_overwrites_is_refused() -> None:
+def test_while_that_needs_what_it_overwrites_is_refused_by_itself() -> None:
     ops = while_ops("w h", [("Mul", "h w", "m"), ("Tanh", "m", "h")])
-    with pytest.raises(GradientError, match=r"While: loop_body\[0\] Mul: its gradient needs the input 'h' at"):
-        add_gradient_operators(net_of("net", ops), {"h": "given"})
+    with pytest.raises(GradientError, match=r"loop_body\[0\] Mul: its gradient needs the input 'h' at"):
+        gen_while_gradient(ops[-1], ["given" if name == "h" else None for name in ops[-1].output])
+
+
+def test_while_in_a_net_computes_on_local_blobs() -> None:
+    """The loop of the new net keeps what its gradient needs; the net that was given is not changed."""
+    net = net_of("net", while_ops("w h", [("Mul", "h w", "m"), ("Tanh", "m", "h")]))
+    before = net.SerializeToString(deterministic=True)
+    found = add_gradient_operators(net, {"h": "given"})
+    assert net.SerializeToString(deterministic=True) == before
+    (do,) = args_of(found.net.op[len(net.op) - 1])["loop_net"].n.op
+    body = [(op.type, list(op.input), list(op.output)) for op in args_of(do)["net"].n.op]
+    assert body[:3] == [
+        ("Copy", ["h"], ["h_local"]),
+        ("Mul", ["h_local", "w"], ["m"]),
+        ("Tanh", ["m"], ["h_local_1"]),
+    ]
+    assert ("Copy", ["h_local_1"], ["h"]) in body
+
+
+def test_while_without_a_do_gets_one() -> None:
+    (counter, condition, _, loop) = while_ops("w h", [("Mul", "h w", "m"), ("Tanh", "m", "h")])
+    (do,) = args_of(loop)["loop_net"].n.op
+    body = args_of(do)["net"].n
+    del loop.input[-1], loop.output[-1]
+    args_of(loop)["loop_net"].n.CopyFrom(body)
+    found = add_gradient_operators(net_of("net", [counter, condition, loop]), {"h": "given"})
+    assert [op.type for op in found.net.op[:4]] == ["ConstantFill", "LT", "CreateScope", "While"]
+    assert found.gradients["w"] == "w_loop_grad"
 
 
 def changed_loop(**arguments: int | None) -> OperatorDef:
