@@ -92,7 +92,7 @@ def draw(seed: int) -> RandomCell:
     for _ in range(drawn.random.randint(0, 5)):
         made = drawn.operator(blobs, drawn.fresh())
         blobs = list(dict.fromkeys([*blobs, made]))
-    outputs = []
+    outputs: list[str] = []
     for index, state in enumerate(states):
         output = f"s{index}"
         if index == 0:

@@ -69,7 +69,7 @@ class Program:
 def _run(statements: Sequence[Statement], known: dict[str, Any], inputs: dict[str, Any], state: dict[str, Any]) -> None:
     for statement in statements:
         if isinstance(statement, Assign):
-            operands = [state.get(name, known.get(name)) for name in statement.operands]
+            operands = [state[name] if name in state else known[name] for name in statement.operands]
             if statement.kind in UNARY:
                 state[statement.target] = UNARY[statement.kind](operands[0])
             else:

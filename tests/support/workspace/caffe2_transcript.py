@@ -88,7 +88,7 @@ def call(workspace: Any, objects: SimpleNamespace, name: str, args: List[Any]) -
 
 
 if __name__ == "__main__":
-    from caffe2.python import workspace as caffe2_workspace
+    from caffe2.python import workspace as caffe2_workspace  # type: ignore[import-not-found]  # Caffe2's own
 
     with open(sys.argv[1]) as source:
         transcripts = json.load(source)
