@@ -12,6 +12,7 @@ from typing import Final, Literal
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_rank
 from caffe2_frontend.emit.shapes import (
     Size,
@@ -101,9 +102,17 @@ def longest(op: Op, lengths: Value) -> Value:
 
 def grid(op: Op, lengths: Value, width: Size) -> tuple[Value, Value]:
     """Lay the segments out in a matrix: row indices and a mask of those inside their segment, both [S, ``width``]."""
-    column = indices(op, width)
+    column = row_vector(op, np.arange(width)) if isinstance(width, int) else indices(op, width)
     row = op.emit("Add", unsqueeze(op, starts(op, lengths), [1]), column)
     return row, op.emit("Less", column, unsqueeze(op, lengths, [1]))
+
+
+def row_vector(op: Op, values: Array) -> Value:
+    """A constant [1, N] to be added to a column [S, 1].
+
+    ONNX's shape inference with data propagation takes the column for a vector [S], and refuses to add a vector [N].
+    """
+    return op.const(values[np.newaxis], np.int64)
 
 
 def padded_rows(op: Op, x: Value, rows: Value, present: Value, fill: Value) -> Value:

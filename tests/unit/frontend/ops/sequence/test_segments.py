@@ -42,3 +42,17 @@ def test_sums_are_right_with_several_threads() -> None:
     model = export(operator("LengthsSum", ["X", "L"], ["Y"]), ROWS)
     for _ in range(5):
         np.testing.assert_array_equal(run(model, inputs, threads=4)[0], np.full((4, 3), 20_000, "float32"))
+
+
+@pytest.mark.parametrize("lengths", [(2,), (3,), ("S",)])
+def test_segments_are_laid_out_in_a_static_width(lengths: tuple[int | str, ...]) -> None:
+    """ONNX's shape inference takes a column of static size for a vector, which it refuses to add to another one."""
+    inputs: Specs = {"lengths": ("int32", lengths), "data": ("float32", ("N", 1))}
+    assert dims(export(operator("PackSegments", list(inputs), ["packed"], max_length=5), inputs)) == [*lengths, 5, 1]
+
+
+def test_padding_of_static_width_is_gathered() -> None:
+    inputs: Specs = {"data": ("float32", ("N", 1)), "lengths": ("int32", (2,))}
+    op = operator("GatherPadding", list(inputs), ["sum"], padding_width=3)
+    (total,) = run(export(op, inputs), {"data": np.ones((14, 1), np.float32), "lengths": np.array([7, 7], np.int32)})
+    np.testing.assert_array_equal(total, [12])
