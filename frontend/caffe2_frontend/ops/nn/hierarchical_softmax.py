@@ -8,28 +8,26 @@ nodes. Paths become constant tables of positions in that arrangement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.wire.read import WireError
 from caffe2_frontend.emit.arithmetic import add, binary, mul, negative_log
 from caffe2_frontend.emit.operand_checks import takes
 from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
+from caffe2_frontend.emit.softmax_paths import read_hierarchy, read_message, word_indices
+from caffe2_frontend.emit.softmax_tree import Choice, Step, read_choices
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.nn.softmax_tree import Choice, Step, read_choices, read_paths
 
 family = Family("hierarchical_softmax")
 
 # Probabilities count as this at least, before their logarithm is taken.
 _MIN_PROBABILITY: Final = 1e-20
-# The size of the padded class matrix beyond which the message is taken for corrupt.
-_MAX_CLASSES: Final = 1 << 26
 _FLOAT: Final = (ir.DataType.FLOAT,)
 _WEIGHTS: Final = {
     0: TensorInfo(ir.DataType.FLOAT, (None, None)),
@@ -37,7 +35,6 @@ _WEIGHTS: Final = {
     2: TensorInfo(ir.DataType.FLOAT, (None,)),
     3: TensorInfo(ir.DataType.INT32, (None,)),
 }
-_Tree = TypeVar("_Tree")
 
 
 @dataclass(frozen=True)
@@ -81,22 +78,12 @@ def h_softmax(op: Op) -> tuple[Value, Value | None]:
     The loss of a row is the sum of -log p over the steps on the path to its label. The intermediate output holds, for
     each node on that path, its scores and then its probabilities, concatenated over all nodes and rows.
     """
-    paths = _read(op, "hierarchy", read_paths)
+    paths = read_hierarchy(op)
     steps = [step for path in paths.values() for step in path]
-    if not steps:
-        op.unsupported(
-            "the HierarchyProto in argument 'hierarchy' must have at least one path", code="invalid-argument"
-        )
-    count = len({(step.index, step.length) for step in steps})
-    if max(step.length for step in steps) * count > _MAX_CLASSES or any(not _is_valid(step) for step in steps):
-        op.unsupported(
-            "every step in argument 'hierarchy' must have an index and a target within its node",
-            code="invalid-argument",
-        )
     nodes = _Nodes.of(steps)
     scores, probabilities = _softmax(op, nodes)
     depth = max(map(len, paths.values()))
-    labels = _word_indices(op, list(paths), reshape(op, cast(op, op.input(3), ir.DataType.INT64), [-1]))
+    labels = word_indices(op, list(paths), reshape(op, cast(op, op.input(3), ir.DataType.INT64), [-1]))
     # [words, depth]: the classes on each path. Shorter paths end in an extra column, whose probability is 1.
     columns = np.full((len(paths), depth), nodes.rows.size, np.int64)
     for row, path in zip(columns, paths.values(), strict=True):
@@ -120,7 +107,7 @@ def h_softmax_search(op: Op) -> tuple[Value, Value]:
     choice is dropped, with all that is below it, when its own -log p exceeds ``beam``. Missing results have an empty
     name and the score 0.
     """
-    choices = _read(op, "tree", read_choices)
+    choices = read_message(op, "tree", read_choices)
     count, beam = op.args.integer("topN", default=5), op.args.number("beam", default=0.01)
     if not choices:
         op.unsupported(
@@ -149,28 +136,6 @@ def h_softmax_search(op: Op) -> tuple[Value, Value]:
     missing = op.emit("IsInf", best)
     empty = op.const(np.array("", object))
     return op.emit("Where", missing, empty, found), op.emit("Where", missing, op.const(0.0, best), best)
-
-
-def _read(op: Op, name: str, read: Callable[[bytes], _Tree]) -> _Tree:
-    """Decode the message in a string argument."""
-    raw = op.args.raw(name)
-    try:
-        return read(raw.s if raw is not None else b"")
-    except WireError as error:
-        op.unsupported(f"argument {name!r} must hold a serialized tree: {error}", code="invalid-argument")
-
-
-def _is_valid(step: Step) -> bool:
-    """Return whether the step's target is one of its node's classes."""
-    return step.index >= 0 and 0 <= step.target < step.length
-
-
-def _word_indices(op: Op, words: list[int], labels: Value) -> Value:
-    """Return the indices of the labels [N] in ``words``."""
-    if words == list(range(len(words))):
-        return labels
-    same = op.emit("Equal", unsqueeze(op, labels, [1]), op.const(words, np.int64))
-    return op.emit("ArgMax", cast(op, same, ir.DataType.INT32), axis=1, keepdims=0)
 
 
 def _softmax(op: Op, nodes: _Nodes) -> tuple[Value, Value]:

@@ -5,12 +5,14 @@ from caffe2_frontend.ops.gradients.nn import (
     activation,
     convolution,
     distance,
+    hierarchical_softmax,
     image,
     linear,
     local_convolution,
     loss,
     normalization,
     pooling,
+    ranking_loss,
     softmax,
 )
 
@@ -18,11 +20,13 @@ FAMILIES: tuple[Family, ...] = (
     activation.family,
     convolution.family,
     distance.family,
+    hierarchical_softmax.family,
     image.family,
     linear.family,
     local_convolution.family,
     loss.family,
     normalization.family,
     pooling.family,
+    ranking_loss.family,
     softmax.family,
 )

@@ -1,0 +1,73 @@
+"""Gradients of ranking losses and of hierarchical softmax: empty sessions, ties, and probabilities of 0."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from conformance.recording import Spec, case, generator
+
+Array = np.ndarray[Any, Any]
+rng = generator(0)
+
+
+def floats(*values: Any) -> Array:
+    return np.array(values, "float32")
+
+
+def pairs(x: Array, labels: Array, dy: Array, *lengths: Sequence[int]) -> Spec:
+    given = {"lengths": np.array(lengths[0], "int32")} if lengths else {}
+    return case("PairWiseLossGradient", {"X": x, "label": labels, "dY": dy, **given}, outputs=["dX"])
+
+
+def sessions(lengths: Sequence[int]) -> Spec:
+    count = sum(lengths)
+    y, dy = (rng.standard_normal(count).astype("float32") for _ in range(2))
+    dloss = rng.standard_normal(len(lengths)).astype("float32")
+    inputs = {"y": y, "lengths": np.array(lengths, "int32"), "dy": dy, "dloss": dloss}
+    return case("LambdaRankNdcgGradient", inputs, outputs=["dX"])
+
+
+# HierarchyProto: paths = 2; PathProto: word_id = 1, path_nodes = 2; PathNodeProto: index = 1, length = 2, target = 3.
+def message(*fields: tuple[int, int | bytes]) -> bytes:
+    """A serialized message of integers below 128 and of messages shorter than that."""
+    parts = (
+        bytes([number << 3, value]) if isinstance(value, int) else bytes([number << 3 | 2, len(value)]) + value
+        for number, value in fields
+    )
+    return b"".join(parts)
+
+
+def path(word: int, *steps: tuple[int, int, int]) -> tuple[int, bytes]:
+    nodes = ((2, message(*zip((1, 2, 3), step, strict=True))) for step in steps)
+    return 2, message((1, word), *nodes)
+
+
+TREE = message(path(0, (0, 2, 0), (2, 2, 0)), path(1, (0, 2, 0), (2, 2, 1)), path(4, (0, 2, 1)))
+FLAT = message(*(path(word, (0, 3, word)) for word in range(3)))
+
+
+def hierarchical(tree: bytes, labels: Array, size: int, rows: int, least: float = 0.1) -> Spec:
+    """The stored scores and probabilities need not be those of X: Caffe2 reads them."""
+    x, w = (rng.standard_normal(shape).astype("float32") for shape in ((labels.size, 2), (rows, 2)))
+    stored = rng.random(size).astype("float32")
+    stored[-1] = least
+    inputs = {"X": x, "W": w, "b": w[:, 0], "labels": labels, "i": stored, "dY": x[:, 1]}
+    return case("HSoftmaxGradient", inputs, outputs=["dX", "dW", "db", "di"], args={"hierarchy": tree})
+
+
+S, L = floats(1, 2, 3, 4), floats(0, 1, 1, 0)
+CASES = [
+    pairs(S, L, floats(2)),
+    pairs(S, L, floats(1, 2), [2, 2]),
+    pairs(S, floats(1, 1, 1, 0), floats(1, 2, 3), [2, 0, 2]),
+    pairs(S, floats(1, 1, 1, 1), floats(1, 2), [3, 1]),
+    pairs(S.reshape(4, 1), L, floats(1, 2), [1, 3]),
+    pairs(floats(), floats(), floats(1)),
+    pairs(floats(5, 5, -90, 90), floats(2, 2.5, 1, -3), floats(1)),
+    *(sessions(lengths) for lengths in ([2, 0, 2], [3], [1, 1, 4])),
+    hierarchical(TREE, np.array([4, 0, 1], "int32"), 20, 5),
+    hierarchical(TREE, np.array([[4], [4]], "int32"), 8, 4),
+    hierarchical(TREE, np.array([1, 0], "int32"), 16, 4, 0.0),
+    hierarchical(FLAT, np.array([2, 0, 2, 1], "int32"), 24, 3),
+    hierarchical(FLAT, np.array([0, 2], "int32"), 12, 3, 1e-21),
+]
