@@ -34,37 +34,35 @@ class KnownShapes:
 
     def set_rank(self, name: str, rank: int | None) -> None:
         """Set the rank of a blob, unless it is known, or ``rank`` is None."""
-        if rank is not None and rank >= 0:
-            self.set_shape(name, (None,) * rank)
+        if rank is not None and rank >= 0 and name not in self._shapes:
+            self._store(name, (None,) * rank)
 
     def set_shape(self, name: str, shape: Sequence[Dim]) -> None:
         """Add a shape to what is known of a blob; it is ignored if the blob has another rank."""
         known = self._shapes.get(name)
-        if not name or (known is not None and len(known) != len(shape)):
-            return
-        merged = (
-            tuple(shape)
-            if known is None
-            else tuple(
-                new if old is None and isinstance(new, int) else old for old, new in zip(known, shape, strict=True)
-            )
-        )
-        if merged != known:
-            self._shapes[name] = merged
-            self.changed.add(name)
+        if known is None:
+            self._store(name, tuple(shape))
+        elif len(known) == len(shape):
+            for axis, size in enumerate(shape):
+                if isinstance(size, int):
+                    self.set_size(name, axis, size)
 
     def set_size(self, name: str, axis: int, size: int | None) -> None:
         """Set the size of a dim, unless it is known, or the blob's rank is unknown, or ``size`` is None."""
         shape = self._shapes.get(name)
-        if size is not None and shape is not None and -len(shape) <= axis < len(shape):
-            axis %= len(shape)
-            self.set_shape(name, [size if i == axis else None for i in range(len(shape))])
+        if size is None or shape is None or not -len(shape) <= axis < len(shape) or shape[axis] is not None:
+            return
+        axis %= len(shape)
+        self._store(name, (*shape[:axis], size, *shape[axis + 1 :]))
 
     def relate_sizes(self, *dims: tuple[str, int]) -> None:
         """Give dims, pairs of a blob and an axis, one size if one of them has it."""
-        size = next((size for name, axis in dims if (size := self.size(name, axis)) is not None), None)
         for name, axis in dims:
-            self.set_size(name, axis, size)
+            size = self.size(name, axis)
+            if size is not None:
+                for other, at in dims:
+                    self.set_size(other, at, size)
+                return
 
     def relate_ranks(self, *names: str, rank: int | None = None) -> int | None:
         """Give blobs one rank if it is known, or one of them has it; return that rank."""
@@ -76,6 +74,14 @@ class KnownShapes:
     def relate_shapes(self, *names: str, but: int | None = None) -> None:
         """Give blobs one shape, except for the size of the dim ``but``."""
         rank = self.relate_ranks(*names)
-        for axis in range(rank or 0):
-            if but is None or axis != but % (rank or 1):
-                self.relate_sizes(*((name, axis) for name in names))
+        if not rank or len({self._shapes.get(name) for name in names}) == 1:
+            return
+        for axis in range(rank):
+            if but is None or axis != but % rank:
+                self.relate_sizes(*[(name, axis) for name in names])
+
+    def _store(self, name: str, shape: tuple[Dim, ...]) -> None:
+        """Replace the shape of a blob; operands that are left out have none."""
+        if name:
+            self._shapes[name] = shape
+            self.changed.add(name)
