@@ -27,6 +27,12 @@ def broadcast_operands(op: Op) -> tuple[Value, Value]:
     return (a, align_dims(op, a, b, axis)) if op.args.flag("broadcast", default=False) else (a, b)
 
 
+def _shared_hint(op: Op) -> str:
+    """A hint where several operators read the second operand, which may be contradictory: they need other dims."""
+    name, reads = op.view.inputs[1], op.lowering.read[op.view.inputs[1]]
+    return f"{reads} operators read {name!r}: give this one a blob of its own" if reads > 1 else ""
+
+
 def broadcast_axis(op: Op) -> int:
     """The axis at which legacy broadcasting begins, from ``axis`` or the letter ``axis_str``; -1 for the last dims."""
     axis = op.args.integer("axis", default=-1)
@@ -53,7 +59,9 @@ def align_dims(op: Op, a: Value, b: Value, axis: int) -> Value:
         if all(not isinstance(d, int) or d == 1 for d in op.shape(b)):
             return scalar(op, b)
         op.unsupported(
-            f"the second operand has {rank_b} dims, which must fit into the {rank_a} of the first from axis {axis} on",
+            f"the second operand ({b.name!r}) has {rank_b} dims, which must fit into the {rank_a} of the first from "
+            f"axis {axis} on",
+            hint=_shared_hint(op),
             code="invalid-operands",
         )
     for dim_a, dim_b in zip(op.shape(a)[start : start + rank_b], op.shape(b), strict=True):

@@ -32,14 +32,21 @@ def find_quantization(value: Value) -> Quantization | None:
     return quantization
 
 
-def quantization(op: Op, value: Value) -> Quantization:
-    """The quantization of a value; refuses the operator if it is unknown."""
+def quantization(op: Op, value: Value, example: float | None = None) -> Quantization:
+    """The quantization of a value; refuses the operator if it is unknown.
+
+    Args:
+        op: the operator that reads the value.
+        value: the value.
+        example: a scale that the operator accepts, for the hint; by default a part of the scale of its result.
+    """
     found = find_quantization(value)
     if found is None:
+        scale = f"{op.args.number('Y_scale', default=0.8) / 16 if example is None else example:.3g}"
         op.unsupported(
             f"the scale and zero point of {value.name!r} are unknown",
             hint=f"if {value.name!r} is an input of the net, describe it with its scale and zero point, such as "
-            f"--input '{value.name}=uint8@0.05,128', or inputs={{{value.name!r}: ('uint8', None, (0.05, 128))}}; "
+            f"--input '{value.name}=uint8@{scale},128', or inputs={{{value.name!r}: ('uint8', None, ({scale}, 128))}}; "
             "if it is a parameter, give the init net: --init FILE, or init_net=...",
             code="needs-quantization",
         )

@@ -68,12 +68,13 @@ def _lookup(op: OpView, shapes: KnownShapes) -> None:
         shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", rank)
 
 
+def _second_is_vector(op: OpView, shapes: KnownShapes) -> None:
+    """The slopes of the channels, or a number for each index."""
+    shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", 1)
+
+
 def _reduced(op: OpView, shapes: KnownShapes) -> None:
     shapes.set_rank(op.inputs[0], max(op.args.integer("num_reduce_dim", default=1) + 1, _MATRIX))
-
-
-def _slope(op: OpView, shapes: KnownShapes) -> None:
-    shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", 1)
 
 
 _BINARY: Final = ("Add", "And", "Div", "Mul", "Or", "Sub", "Xor")
@@ -101,5 +102,5 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
         ["ReduceFrontSum", "ReduceFrontMean", "ReduceFrontMax", "ReduceBackSum", "ReduceBackMean", "ReduceBackMax"],
         _reduced,
     ),
-    "PRelu": _slope,
+    **dict.fromkeys(["PRelu", "SparseToDenseMask"], _second_is_vector),
 }  # fmt: skip

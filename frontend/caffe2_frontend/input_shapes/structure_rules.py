@@ -146,6 +146,22 @@ def _segments(op: OpView, shapes: KnownShapes) -> None:
     shapes.relate_shapes(op.inputs[0], op.outputs[0], but=0)
 
 
+def _masked(op: OpView, shapes: KnownShapes) -> None:
+    """SparseToDenseMask: a default without the first dim of the values; a row of values for each id and segment."""
+    if len(op.inputs) < 3:
+        return
+    values, default, y = op.inputs[1], op.inputs[2], op.outputs[0]
+    segments = int(len(op.inputs) > 3)
+    for name, more, base in (
+        (default, -1, values),
+        (y, segments, values),
+        (values, 1, default),
+        (values, -segments, y),
+    ):
+        rank = shapes.rank(base)
+        shapes.set_rank(name, None if rank is None else rank + more)
+
+
 def _reversed(op: OpView, shapes: KnownShapes) -> None:
     """Rows over time of a batch have three dims, reversed or not."""
     for name in (op.inputs[0], op.outputs[0]):
@@ -193,6 +209,7 @@ RULES: Final[Mapping[str, Callable[[OpView, KnownShapes], None]]] = {
          "SparseLengthsWeightedSum", "SparseLengthsWeightedMean"],
         _segments,
     ),
+    "SparseToDenseMask": _masked,
     "RecurrentNetwork": _recurrent,
     "ReversePackedSegs": _reversed,
 }  # fmt: skip

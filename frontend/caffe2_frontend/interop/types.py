@@ -137,3 +137,9 @@ def _dim(name: str, dim: Any) -> Dim:
     if isinstance(dim, int | np.integer) and dim >= 0:
         return int(dim)
     raise InputSpecError(f"input {name!r}: {dim!r} is not a dim: an integer, a name or None is expected")
+
+
+def example_dtype(info: TensorInfo) -> str:
+    """The name of the element type as a caller types it; float32 if it is unknown."""
+    dtype = info.dtype or ir.DataType.FLOAT
+    return "string" if dtype is ir.DataType.STRING else dtype.numpy().name

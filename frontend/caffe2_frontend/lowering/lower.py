@@ -15,9 +15,10 @@ from caffe2_bridge.ssa import numbered
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.origin import blobs_of, is_plain
+from caffe2_frontend.interop.types import TensorInfo, example_dtype
 from caffe2_frontend.lowering.arguments import unread_arguments
 from caffe2_frontend.lowering.dim_facts import DimFacts
-from caffe2_frontend.lowering.family import Converter
+from caffe2_frontend.lowering.family import Converter, Expectation
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
@@ -37,6 +38,7 @@ class Lowering:
         workspace_reads: by blob of step workspaces, the blobs of a step that gradient operators find there.
         outputs: the blobs that are outputs of the model.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
+        expectations: by operator type, what it expects of its operands, for hints.
         ranks_known: whether the ranks of all inputs are known. If not, which is reported elsewhere, operators are
             converted for their other diagnostics, and those about unknown shapes are suppressed.
         findings: the diagnostics so far.
@@ -58,6 +60,7 @@ class Lowering:
     outputs: tuple[str, ...] = ()
     ranks_known: bool = True
     implied_outputs: bool = False
+    expectations: Mapping[str, Expectation] = field(default_factory=dict)
     findings: list[Diagnostic] = field(default_factory=list)
     covered: dict[str, int] = field(default_factory=dict)
     traces: list[Trace] = field(default_factory=list)
@@ -114,13 +117,23 @@ class Lowering:
             reason = (
                 f"the operator reads blob {name!r}, which no earlier operator writes and which is not an external input"
             )
-            self.report("undefined-blob", reason, here, _input_hint(name) if scope.outermost else "")
+            self.report(
+                "undefined-blob", reason, here, _input_hint(name, self._expected(view, name)) if scope.outermost else ""
+            )
             scope.poison(name)
         repeated = _repeated(view.outputs)
         for name in repeated:
             reason = f"the operator lists output {name!r} {view.outputs.count(name)} times"
             self.report("duplicate-output", reason, here, "give each output a name of its own")
         return not undefined and not repeated
+
+    def _expected(self, view: OpView, name: str) -> TensorInfo:
+        """What an operator expects of a blob that it reads."""
+        expected = self.expectations.get(view.type)
+        try:
+            return TensorInfo() if expected is None else expected(view, view.inputs.index(name))
+        except ArgumentError:  # reported when the operator is converted
+            return TensorInfo()
 
     @staticmethod
     def _poison_results(view: OpView, scope: Scope) -> None:
@@ -225,13 +238,14 @@ def _unknown_hint(op_type: str) -> str:
             "put the database into the folder of the net, or give its folder: --databases DIR, "
             "or load(path, databases=DIR)"
         )
-    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]" if unsupported_reason(op_type) else ""
+    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]"
 
 
-def _input_hint(name: str) -> str:
+def _input_hint(name: str, expected: TensorInfo) -> str:
+    rank = 2 if expected.shape is None else len(expected.shape)
     return (
         "give the init net that fills it: --init FILE, or init_net=...; "
-        f"or make it an input, such as {input_hint(name, 2)}"
+        f"or make it an input, such as {input_hint(name, rank, example_dtype(expected))}"
     )
 
 

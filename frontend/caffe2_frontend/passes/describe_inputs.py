@@ -16,7 +16,7 @@ from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
 from caffe2_frontend.interop.input_hint import input_hint
-from caffe2_frontend.interop.types import Dim, TensorInfo
+from caffe2_frontend.interop.types import Dim, TensorInfo, example_dtype
 from caffe2_frontend.lowering.family import Expectation
 from caffe2_frontend.ops import expectations
 from caffe2_frontend.state import Export
@@ -105,7 +105,7 @@ def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) ->
 
 
 def _unknown_rank(name: str, place: Location, info: TensorInfo, *, wanted: bool) -> Diagnostic:
-    described = f"describe it, such as {input_hint(name, 2, _dtype_name(info))}"
+    described = f"describe it, such as {input_hint(name, 2, example_dtype(info))}"
     if not wanted:
         reason = f"input {name!r} is left out, because no operator reads it and its rank is unknown"
         return Diagnostic("unused-input", reason, place, Severity.NOTE, f"to keep it, {described}")
@@ -116,13 +116,8 @@ def _unknown_rank(name: str, place: Location, info: TensorInfo, *, wanted: bool)
 def _assumed_rank(name: str, place: Location, info: TensorInfo, op_type: str) -> Diagnostic:
     rank = len(info.shape or ())
     reason = f"input {name!r} is assumed to have rank {rank}, as {op_type} most often has"
-    hint = f"if it has another, describe it, such as {input_hint(name, rank + 1, _dtype_name(info))}"
+    hint = f"if it has another, describe it, such as {input_hint(name, rank + 1, example_dtype(info))}"
     return Diagnostic("assumed-rank", reason, place, Severity.NOTE, hint)
-
-
-def _dtype_name(info: TensorInfo) -> str:
-    dtype = info.dtype or ir.DataType.FLOAT
-    return "string" if dtype is ir.DataType.STRING else dtype.numpy().name
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:

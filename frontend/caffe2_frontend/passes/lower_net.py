@@ -24,7 +24,7 @@ from caffe2_frontend.lowering.lower import Lowering
 from caffe2_frontend.lowering.reads import count_reads, workspace_reads
 from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
 from caffe2_frontend.lowering.trace import Trace, Traces
-from caffe2_frontend.ops import converters
+from caffe2_frontend.ops import converters, expectations
 from caffe2_frontend.state import Export, ir_version
 
 
@@ -51,7 +51,7 @@ class LowerNet(FunctionalPass[Export]):
         table = converters(state.options.int8)
         wanted = workspace_reads(state.predict)
         implied = state.implied_outputs
-        lowering = Lowering(table, state.options.recurrent, read, wanted, blobs, ranks_known, implied)
+        lowering = Lowering(table, state.options.recurrent, read, wanted, blobs, ranks_known, implied, expectations())
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes

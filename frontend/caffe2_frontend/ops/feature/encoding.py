@@ -51,7 +51,9 @@ def segment_one_hot(op: Op) -> Value:
     return reshape(op, op.emit("ScatterElements", zeros, flat, ones, axis=0), [count, width])
 
 
-@family.converts("BatchOneHot", expects={0: TensorInfo(shape=(None, None)), 1: _LENGTHS, 2: TensorInfo(shape=(None,))})
+@family.converts(
+    "BatchOneHot", expects={0: TensorInfo(INT64, (None, None)), 1: _LENGTHS, 2: TensorInfo(INT64, (None,))}
+)
 def batch_one_hot(op: Op) -> Value:
     """BatchOneHot(data, lengths, values) -> output.
 

@@ -125,8 +125,9 @@ def product_quantization(op: Op) -> tuple[Quantization, np.float32]:
 
     QNNPACK requires a factor below 1.
     """
-    x, w = (quantization(op, value) for value in op.inputs[:2])
     how = output_quantization(op, dnnlowp=op.type != "Int8ConvTranspose")
+    x = quantization(op, op.input(0))
+    w = quantization(op, op.input(1), example=how.scale / (2 * x.scale))
     if uses_dnnlowp(op) and op.type.endswith("Relu"):
         how = relu_quantization(how)
     scale = np.float32(np.float32(x.scale) * np.float32(w.scale) / np.float32(how.scale))
