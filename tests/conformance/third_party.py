@@ -33,6 +33,7 @@ from caffe2_bridge.diagnostics import BridgeError, ConversionError, Severity
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.readers import cut_readers
 from conformance.check import NEEDS_SHAPE
 from conformance.compare import mismatches
 from conformance.corpus import Array, Quantization
@@ -129,7 +130,7 @@ def try_file(path: Path, known: Known, label: str = "") -> Outcome:
     """Try one file out. Whatever goes wrong in our code is the outcome, not an exception."""
     label = label or path.name
     try:
-        model = caffe2_bridge.load(path, path.with_name(known.init) if known.init else None)
+        model = cut_readers(caffe2_bridge.load(path, path.with_name(known.init) if known.init else None))
     except BridgeError as error:
         return Outcome(label, Status.UNREADABLE, reason=_first_line(str(error)))
     try:

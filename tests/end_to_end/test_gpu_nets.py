@@ -134,7 +134,7 @@ def test_the_module_takes_a_device() -> None:
         workspace.SetDevice("cpu")
         with workspace.WorkspaceGuard("made after the device was set"):
             assert workspace.current().device == "cpu"
-        with pytest.warns(RuntimeWarning, match="asks for GPUs: its device options are ignored") as warned:
+        with pytest.warns(RuntimeWarning, match="asks for GPUs: its device options are ignored"):
             predictor = workspace.Predictor(model.init_net, model.predict_net)
         _check(predictor.run([_values("in")["data"]])[0])
     finally:

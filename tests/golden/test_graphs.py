@@ -21,7 +21,6 @@ _REFS: Final = {
 # Outputs with dims that have no name, and why.
 _BRANCHES = "the branches give different sizes"
 _SUM = "all rows of a state are the initial ones and T more: a sum has no name"
-_VECTOR = "an initial state that is a vector is repeated for a batch that only the run knows"
 _UNROLLED = "sizes are those of broadcast operands"
 _OPEN: Final = {
     "control_if_else": _BRANCHES,
@@ -29,7 +28,6 @@ _OPEN: Final = {
     "control_while_if": _BRANCHES,
     "gru": _SUM,
     "gru_linear_before_reset": _SUM,
-    "lstm_param_states": _VECTOR,
     "unrolled_lstm": _UNROLLED,
 }
 

@@ -63,8 +63,8 @@ def read_operands(op: Op, spec: RecurrentSpec) -> Operands:
             f"the input sequence must have rank 2 or more, [T, N, ...], not {op.rank(first)}", code="invalid-operands"
         )
     _record_dims(op, first, [op.input(state.initial) for state in spec.states])
-    steps, batch = size(op, first, 0), size(op, first, 1)
-    initial = {state.blob: initial_row(op, op.input(state.initial), batch) for state in spec.states}
+    steps = size(op, first, 0)
+    initial = {state.blob: initial_row(op, op.input(state.initial), first) for state in spec.states}
     sequences = {link.internal: emit_sequence(op, link, steps) for link in spec.reads() if link.external not in initial}
     if _reads(spec.step_net, spec.timestep):
         sequences[spec.timestep] = emit_timesteps(op, steps)
@@ -115,14 +115,17 @@ def as_row(op: Op, value: Value, row: Value) -> Value:
     return value if op.rank(value) == op.rank(row) else op.emit("Reshape", value, op.emit("Shape", row))
 
 
-def initial_row(op: Op, value: Value, batch: Size) -> Value:
-    """Convert an initial state to [1, N, D]: [D] is repeated for each batch element, [N, D] is one row."""
+def initial_row(op: Op, value: Value, sequence: Value) -> Value:
+    """Convert an initial state to [1, N, D]: [D] is repeated for each batch element, [N, D] is one row.
+
+    The sequence, [T, N, ...], has the batch.
+    """
     rank = op.rank(value)
     if not 1 <= rank <= 3:
         op.unsupported(f"an initial state must have rank 1 to 3, not {rank}", code="invalid-operands")
     if rank == 1:
-        shape = [1, batch if isinstance(batch, int) else None, op.shape(value)[0]]
-        return op.emit("Expand", value, vector(op, [1, batch, size(op, value, 0)]), shape=shape)
+        shape = [1, op.shape(sequence)[1], op.shape(value)[0]]
+        return op.emit("Expand", value, vector(op, [1, size(op, sequence, 1), size(op, value, 0)]), shape=shape)
     if rank == 2:
         return unsqueeze(op, value, [0])
     rows = op.static_dim(value, 0)
