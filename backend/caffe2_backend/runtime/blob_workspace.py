@@ -18,7 +18,7 @@ from caffe2_backend.runtime.prepared import BlobStore, PreparedNet, is_init_net,
 from caffe2_backend.runtime.results import Blobs, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.stepper import Trace, trace_net
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Opaque, string_bytes
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Opaque, Value, string_bytes
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
@@ -107,8 +107,10 @@ class Workspace:
         With ``on_device`` a tensor on a device is returned as it is, without a copy. Raises NoBlobError if the blob
         does not exist or has no value, RunError if it is not a tensor.
         """
-        with self._store.lock:
-            value = value_of(name, self._store.blobs)
+        with self._store.lock:  # until it is copied: a run may overwrite it afterwards
+            return self._copied(name, value_of(name, self._store.blobs), on_device=on_device)
+
+    def _copied(self, name: str, value: Value | None, *, on_device: bool) -> Array | Int8Tensor | DeviceTensor | bytes:
         if value is None:
             if name in self._store.created:
                 raise NoBlobError(f"blob {name!r} does not have a value yet")
@@ -118,7 +120,11 @@ class Workspace:
         if isinstance(value, bytes):
             return value
         if isinstance(value, DeviceTensor):
-            return value if on_device else value.numpy()
+            if on_device:
+                # The workspace goes on with another object: a run updates only such values in place as it alone has.
+                self._store.blobs[name] = DeviceTensor(value.ort, value.device)
+                return value
+            return value.numpy()
         if isinstance(value, Int8Tensor):
             return Int8Tensor(value.data.copy(), value.scale, value.zero_point)
         return string_bytes(value) if value.dtype == object else value.copy()

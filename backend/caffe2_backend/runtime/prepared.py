@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor, Value
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+# References to a blob's value during a run: of the store, and of the run's inputs.
+_HELD: Final = 2
 
 
 class BlobStore:
@@ -85,6 +88,10 @@ class PreparedNet:
             return
         with store.lock:
             given = self.program.collect(store.blobs)
+            if self.program.updates_in_place:
+                # Under the lock: nobody reads a blob while it changes.
+                store.commit(self.program.run(given, store.constants, held=_HELD), constant=self.is_init)
+                return
         store.commit(self.program.run(given, store.constants), constant=self.is_init)
 
     def run_operator(self, blobs: Blobs, store: BlobStore, whole: NetDef) -> Results:

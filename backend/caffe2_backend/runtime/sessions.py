@@ -167,6 +167,65 @@ def _on_host(feed: Mapping[str, Array | DeviceTensor]) -> dict[str, Array]:
     return {name: v.numpy() if isinstance(v, DeviceTensor) else v for name, v in feed.items()}
 
 
+class Binding:
+    """Inputs and outputs bound to a session for many runs; what stays bound is not bound again."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session._session  # noqa: SLF001 - the same module
+        self._binding = self._session.io_binding()
+        self._kind, self._index = device_kind(session._real), device_index(session._real)  # noqa: SLF001 - as above
+        self._device = session.device
+        self._on_cpu = session._on_cpu  # noqa: SLF001 - as above
+        self._inputs: dict[str, Any] = {}
+        self._outputs: dict[str, Any] = {}
+
+    def bind_input(self, name: str, value: Array | DeviceTensor) -> None:
+        """Bind an input to a value, which is not kept."""
+        self._inputs.pop(name, None)
+        if isinstance(value, DeviceTensor):
+            self._binding.bind_ortvalue_input(name, value.ort)
+        else:
+            self._binding.bind_cpu_input(name, np.ascontiguousarray(value).reshape(value.shape))
+
+    def bind_input_value(self, name: str, ort: Any) -> None:
+        """Bind an input to one of onnxruntime's values, or leave it bound to that."""
+        if self._inputs.get(name) is not ort:
+            self._binding.bind_ortvalue_input(name, ort)
+            self._inputs[name] = ort
+
+    def bind_output(self, name: str, ort: Any | None) -> None:
+        """Bind an output to one of onnxruntime's values, or leave it bound to that; None binds it to a new one."""
+        if ort is None:
+            self._outputs.pop(name, None)
+            self._binding.bind_output(name, self._kind, self._index)
+        elif self._outputs.get(name) is not ort:
+            self._binding.bind_ortvalue_output(name, ort)
+            self._outputs[name] = ort
+
+    def run(self) -> list[Any]:
+        """Run once: onnxruntime's values of the outputs, in the order in which they were first bound.
+
+        Raises RunError if the run fails.
+        """
+        try:
+            if not self._on_cpu:
+                self._binding.synchronize_inputs()
+            self._session.run_with_iobinding(self._binding)
+            if not self._on_cpu:
+                self._binding.synchronize_outputs()
+        except failures() as error:
+            raise RunError(f"onnxruntime: {error}") from error
+        values: list[Any] = self._binding.get_outputs()
+        return values
+
+    def value(self, ort: Any) -> Array | DeviceTensor:
+        """One of onnxruntime's values as a value of a workspace, which shares its memory."""
+        if self._on_cpu:
+            array: Array = ort.numpy()
+            return array
+        return DeviceTensor(ort, self._device)
+
+
 class FixedBinding:
     """Device buffers for one combination of shapes, bound to a session; a run copies in, runs, and copies out."""
 

@@ -159,6 +159,17 @@ def scatter_rows(op: Op, x: Value, ids: Value, count: Size, reduction: Reduction
     return cast(op, op.emit("ScatterElements", target, ids, wide, axis=0, reduction=reduction), dtype)
 
 
+def add_rows(op: Op, table: Value, ids: Value, rows: Value) -> Value:
+    """Add ``rows`` [N, ...] to the rows of ``table`` that ``ids`` [N] name, one after another."""
+    dtype = op.dtype(table)
+    if dtype not in _SCATTERED:
+        return op.emit("Add", table, scatter_rows(op, rows, ids, size(op, table, 0), "add"))
+    rank = op.rank(table)
+    if rank > 1:
+        ids = op.emit("Expand", unsqueeze(op, ids, range(1, rank)), op.emit("Shape", rows))
+    return op.emit("ScatterElements", table, ids, rows, axis=0, reduction="add")
+
+
 def segment_count(op: Op, ids: Value) -> Value:
     """The number of segments that ids name: their maximum plus one, [1]; 0 if there are no ids."""
     floored = op.emit("Concat", op.const([-1], np.int64), ids, axis=0)

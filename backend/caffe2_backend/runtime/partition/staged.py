@@ -124,7 +124,14 @@ class StagedProgram:
                 raise NoBlobError(f"net {self.name!r} reads blob {name!r}, which is not in the workspace")
         return given
 
-    def run(self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({})) -> Results:
+    @property
+    def updates_in_place(self) -> bool:
+        """Whether a run may overwrite values of states."""
+        return any(stage.updates_in_place for stage in self._stages if isinstance(stage, Program))
+
+    def run(
+        self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({}), held: int = 0
+    ) -> Results:
         """Run once; the arguments are those of :meth:`Program.run`."""
         blobs = _Overlay(given)
         for stage in self._stages:
@@ -132,7 +139,7 @@ class StagedProgram:
                 blobs.values[stage.target] = self._copied(blobs.tensor(stage.source), stage.device)
                 blobs.deferred.pop(stage.target, None)
             else:
-                blobs.update(stage.run(stage.collect(blobs), constants))
+                blobs.update(stage.run(stage.collect(blobs), constants, held + 1 if held else 0))
         return Results(blobs.values, blobs.deferred, blobs.objects)
 
     def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from caffe2_backend.runtime.program.resident import ResidentStates, resident_session
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError
@@ -40,15 +41,31 @@ class Lowered:
     quantized: Mapping[str, tuple[float, int]]
     random: bool
 
+    def is_small(self) -> bool:
+        """Whether the model fits into one file."""
+        from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
+
+        weights = (value.const_value for value in self.model.graph.initializers.values())
+        return sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT
+
+    def resident_session(
+        self, device: str, options: SessionOptions, states: Sequence[str]
+    ) -> tuple[Session, ResidentStates] | None:
+        """A session that updates states in place, and its runs; None if none may be that a step scatters into."""
+        graph_outputs = [value.name for value in self.model.graph.outputs]
+        pairs = {name: str(other) for name, other in zip(self.outputs, graph_outputs, strict=True) if name in states}
+        if not (pairs and self.is_small()):
+            return None
+        found = resident_session(self.model, pairs, device, options)
+        return None if found is None else (found[0], ResidentStates(*found))
+
     def session(self, device: str, options: SessionOptions) -> Session:
         """A session for the model; weights beyond protobuf's limit go through a file."""
         import onnx_ir as ir
 
         from caffe2_frontend import save_onnx
-        from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
 
-        weights = (value.const_value for value in self.model.graph.initializers.values())
-        if sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT:
+        if self.is_small():
             return Session(ir.to_proto(self.model).SerializeToString(), device, options=options)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"

@@ -25,6 +25,7 @@ class NetInterface:
         writes: blobs that it writes.
         made: parameters, and blobs that the rest of the init net makes.
         state: blobs that it reads and overwrites, which its next run reads again.
+        tables: those of which an operator updates some rows or elements only.
         required: blobs that every run returns.
         optional: blobs that a run returns if they are tensors: those that no operator reads, of a net that declares no
             outputs.
@@ -38,6 +39,7 @@ class NetInterface:
     writes: tuple[str, ...]
     made: frozenset[str]
     state: tuple[str, ...]
+    tables: tuple[str, ...]
     required: tuple[str, ...]
     optional: tuple[str, ...]
     scopes: Mapping[str, Opaque]
@@ -68,17 +70,25 @@ class NetInterface:
         declared = [name for name in declared_outputs(net) if name in known]
         required = tuple(dict.fromkeys([*declared, *(name for name in keep if name in written)]))
         unread = [name for name in unread_outputs(effects) if name in written]
+        states = tuple(name for name in (*needs, *may_need) if name in written) if state else ()
+        rows = {name for op in view.ops if _updates_rows(op.type) for name in op.outputs if name in op.inputs}
         return cls(
             needs=needs,
             may_need=may_need,
             writes=writes,
             made=frozenset(made),
-            state=tuple(name for name in (*needs, *may_need) if name in written) if state else (),
+            state=states,
+            tables=tuple(name for name in states if name in rows),
             required=required,
             optional=() if declared else tuple(name for name in dict.fromkeys(unread) if name not in required),
             scopes={op.outputs[0]: Opaque(op.proto) for op in makers},
             undeclared=_undeclared(view, effects),
         )
+
+
+def _updates_rows(op_type: str) -> bool:
+    """Whether operators of this type update some rows of a blob in place."""
+    return "Sparse" in op_type or op_type.startswith("Scatter")
 
 
 def _undeclared(view: NetView, effects: NetEffects) -> dict[str, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -15,6 +16,7 @@ from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.resident import ResidentStates, large_states
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
 from caffe2_backend.runtime.program.variant import Variant
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
@@ -63,7 +65,8 @@ class Program:
         self._optional = self.interface.optional
         self._written = frozenset(self.interface.writes)
         self._may_need = frozenset(self.interface.may_need)
-        self._random = False
+        self._complete = False  # whether every run returns every blob
+        self._resident = False
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
         self._variants: dict[Signature, Variant] = {}
@@ -99,20 +102,29 @@ class Program:
                     given[name] = found
         return given
 
-    def run(self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({})) -> Results:
+    @property
+    def updates_in_place(self) -> bool:
+        """Whether a run may overwrite values of states: then nobody else may read them during it."""
+        return self._resident
+
+    def run(
+        self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({}), held: int = 0
+    ) -> Results:
         """Run once.
 
         Args:
             given: the inputs, from :meth:`collect`.
             constants: blobs that rarely change: those that the net reads and does not write become constants of the
                 converted net.
+            held: how many references the caller holds to each value in ``given``, itself included: states to which
+                nothing else refers are updated in place. 0 if values must not be overwritten.
 
         Raises:
             ConversionError: the net cannot be converted.
             RunError: the run failed.
         """
         variant = self._variant_for(given, constants)
-        values = variant.run(given)
+        values = variant.run(given, held)
         if not variant.deferred:
             return Results(values, {}, self.interface.scopes)
         deferred = dict.fromkeys(variant.deferred, DeferredBlob(partial(self._compute, given=given)))
@@ -207,6 +219,8 @@ class Program:
 
     def _add_variant(self, given: Mapping[str, Value]) -> Variant:
         self._forget_changed_sizes(given)
+        if not self._complete and large_states(self.interface.tables, given):
+            self._return_every_blob()  # a deferred computation would need states that the next run overwrites
         required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
         optional = [name for name in self._optional if name not in required]
         try:
@@ -215,17 +229,30 @@ class Program:
             if not optional:
                 raise
             lowered = self._without_unavailable(given, required, optional)
-        if lowered.random and not self._random:
-            # A deferred computation would draw other numbers: this run must return every blob.
-            self._random = True
-            self._optional = tuple(name for name in self.interface.writes if name not in self._required)
+        if lowered.random and not self._complete:
+            self._return_every_blob()  # a deferred computation would draw other numbers
             return self._add_variant(given)
-        session = lowered.session(self.device, self._options) if lowered.outputs else None
+        resident = self._resident_session(lowered, given)
+        session = resident[0] if resident else lowered.session(self.device, self._options) if lowered.outputs else None
         returned = set(lowered.outputs)
-        deferred = () if self._random else tuple(name for name in self.interface.writes if name not in returned)
+        deferred = () if self._complete else tuple(name for name in self.interface.writes if name not in returned)
         variant = self._variant(session, lowered, deferred, given)
+        if resident:
+            self._resident = True
+            variant = dataclasses.replace(variant, resident=resident[1])
         self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
         return variant
+
+    def _return_every_blob(self) -> None:
+        self._complete = True
+        self._optional = tuple(name for name in self.interface.writes if name not in self._required)
+
+    def _resident_session(self, lowered: Lowered, given: Mapping[str, Value]) -> tuple[Session, ResidentStates] | None:
+        """A session that updates states in place; None if a copy takes no time, or not all values are tensors."""
+        plain = not lowered.quantized and all(_is_numeric(v) or isinstance(v, DeviceTensor) for v in given.values())
+        if not (plain and large_states(self.interface.tables, given)):
+            return None
+        return lowered.resident_session(self.device, self._options, self.interface.state)
 
     def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""

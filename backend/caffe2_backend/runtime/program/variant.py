@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from caffe2_backend.runtime.program.resident import ResidentStates
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value, to_host
 
@@ -21,6 +22,7 @@ class Variant:
         quantized: (scale, zero point) of the outputs that are Int8 tensors.
         deferred: blobs that the net writes and a run does not return.
         on_host: whether the session runs on the host.
+        resident: runs it with states in place; None if it has none.
         arrays: whether it runs on the host, and all inputs and outputs are arrays of numbers that need no conversion.
     """
 
@@ -32,11 +34,21 @@ class Variant:
     on_host: bool
     arrays: bool
     graph_outputs: list[str]
+    resident: ResidentStates | None = None
 
-    def run(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
-        """Run once: the outputs. Raises RunError if the run fails."""
+    def run(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
+        """Run once: the outputs.
+
+        Args:
+            given: the inputs.
+            held: see :meth:`Program.run`.
+
+        Raises RunError if the run fails.
+        """
         if self.session is None:
             return {}
+        if self.resident is not None:
+            return dict(zip(self.outputs, self.resident.run(cast("Any", given), held), strict=True))
         if self.arrays:
             # The most frequent case, and the only one in which the time spent here matters.
             inputs = self.inputs

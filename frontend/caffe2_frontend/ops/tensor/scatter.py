@@ -7,7 +7,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import mul, scalar
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
 from caffe2_frontend.emit.row_updates import flat_indices, rows_for
-from caffe2_frontend.emit.segments import filled, scatter_rows
+from caffe2_frontend.emit.segments import add_rows, filled
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, indices, product, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -62,10 +62,16 @@ def scatter_weighted_sum(op: Op) -> Value:
         ones = filled(op, x, [size(op, x, 0)], 1)
         scale = op.emit("ScatterElements", ones, targets, factors, axis=0, reduction="mul")
         x = mul(op, x, broadcast_over_rows(op, scale, x))
-    for rows, factor in zip(op.inputs[3::2], op.inputs[4::2], strict=True):
-        added = mul(op, rows_for(op, rows, targets, x), scalar(op, factor))
-        x = op.emit("Add", x, scatter_rows(op, added, targets, size(op, x, 0), "add"))
-    return x
+    added = [
+        mul(op, rows_for(op, rows, targets, x), scalar(op, factor))
+        for rows, factor in zip(op.inputs[3::2], op.inputs[4::2], strict=True)
+    ]
+    if not added:
+        return x
+    # One scatter into the operand itself, in Caffe2's order: a runtime can work on the few rows in place.
+    rows = op.emit("Concat", *added, axis=0) if len(added) > 1 else added[0]
+    targets = op.emit("Concat", *[targets] * len(added), axis=0) if len(added) > 1 else targets
+    return add_rows(op, x, targets, rows)
 
 
 @family.converts("Scatter", expects={1: TensorInfo(ir.DataType.INT32)})

@@ -1,0 +1,180 @@
+"""Tables that stay in one buffer: what users and other nets see of them never changes afterwards."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+from conformance.recording import operator
+
+from caffe2_backend import Workspace
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+ROWS = 4096
+INDICES = np.array([5, 0, 4095, 17], np.int64)
+STEP = NetDef(
+    name="step",
+    op=[
+        operator("Gather", ["table", "indices"], ["rows"]),
+        operator("SparseAdagrad", ["table", "moment", "indices", "grad", "lr"], ["table", "moment"]),
+        operator("SumElements", ["rows"], ["sum"]),
+    ],
+    external_input=["table", "moment", "indices", "grad", "lr"],
+)
+
+
+def trained(workspace: Workspace | None = None) -> Workspace:
+    workspace = workspace or Workspace()
+    random = np.random.default_rng(0)
+    workspace.feed("table", random.standard_normal((ROWS, 8)).astype(np.float32))
+    workspace.feed("moment", np.zeros((ROWS, 8), np.float32))
+    workspace.feed("indices", INDICES)
+    workspace.feed("grad", np.ones((4, 8), np.float32))
+    workspace.feed("lr", np.array([-0.5], np.float32))
+    workspace.create_net(STEP)
+    workspace.run_net("step")
+    return workspace
+
+
+def address(workspace: Workspace, blob: str = "table") -> int:
+    value = workspace._store.blobs[blob]
+    assert isinstance(value, np.ndarray)
+    return value.ctypes.data
+
+
+def fetch(workspace: Workspace, blob: str = "table") -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    value = workspace.fetch(blob)
+    assert isinstance(value, np.ndarray)
+    return value
+
+
+def test_a_table_stays_where_it_is() -> None:
+    workspace = trained()
+    before = {blob: address(workspace, blob) for blob in ("table", "moment")}
+    for _ in range(5):
+        workspace.run_net("step")
+        assert {blob: address(workspace, blob) for blob in before} == before
+    assert workspace.conversions() == 1
+
+
+def test_steps_are_those_of_numpy() -> None:
+    workspace = trained()
+    table = np.random.default_rng(0).standard_normal((ROWS, 8)).astype(np.float32)
+    moment = np.zeros((ROWS, 8), np.float32)
+    for step in range(4):
+        if step:
+            workspace.run_net("step")
+        np.testing.assert_allclose(fetch(workspace, "rows"), table[INDICES], rtol=1e-6)
+        np.testing.assert_allclose(fetch(workspace, "sum"), table[INDICES].sum(), rtol=1e-5)
+        moment[INDICES] += 1
+        table[INDICES] -= 0.5 / (np.sqrt(moment[INDICES]) + 1e-5)
+        np.testing.assert_allclose(fetch(workspace), table, rtol=1e-5)
+        np.testing.assert_array_equal(fetch(workspace, "moment"), moment)
+
+
+def test_fetched_and_fed_arrays_stay_as_they_are() -> None:
+    workspace = trained()
+    fetched = fetch(workspace)
+    copy = fetched.copy()
+    workspace.run_net("step")
+    np.testing.assert_array_equal(fetched, copy)
+    fed = np.zeros((ROWS, 8), np.float32)
+    workspace.feed("table", fed)
+    for _ in range(3):
+        workspace.run_net("step")
+    assert not fed.any()
+    assert fetch(workspace)[INDICES].all()
+
+
+def test_deferred_blobs_of_other_nets_keep_their_inputs() -> None:
+    workspace = trained()
+    workspace.create_net(
+        NetDef(
+            name="predict",
+            op=[operator("Gather", ["table", "indices"], ["x"]), operator("SumElements", ["x"], ["y"])],
+            external_input=["table", "indices"],
+        )
+    )
+    workspace.run_net("predict")
+    expected = fetch(workspace)[INDICES]
+    workspace.run_net("step")
+    np.testing.assert_array_equal(fetch(workspace, "x"), expected)
+
+
+def test_a_step_on_copies_of_the_table() -> None:
+    workspace = trained()
+    workspace.run_operator_once(operator("Copy", ["table"], ["old"]))
+    old = fetch(workspace, "old")
+    np.testing.assert_array_equal(old, fetch(workspace))
+    workspace.run_net("step")
+    np.testing.assert_array_equal(fetch(workspace, "old"), old)
+    assert not np.array_equal(fetch(workspace), old)
+
+
+def test_a_traced_step_and_indices_of_another_type() -> None:
+    workspace = trained()
+    trace = workspace.run_net("step", every_blob=True)
+    kept = [step.values["table"] for step in trace.steps if "table" in getattr(step, "values", {})]
+    copies = [np.array(value) for value in kept]
+    workspace.run_net("step")
+    for value, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(value, copy)
+    workspace.feed("indices", INDICES.astype(np.int32))
+    workspace.run_net("step")
+    workspace.run_net("step")
+    moment = fetch(workspace, "moment")
+    assert moment[INDICES].max() == 5
+
+
+def test_a_table_of_another_size() -> None:
+    workspace = trained()
+    for rows in (5000, 4096, 6000):
+        workspace.feed("table", np.zeros((rows, 8), np.float32))
+        workspace.feed("moment", np.zeros((rows, 8), np.float32))
+        for _ in range(2):
+            workspace.run_net("step")
+        assert fetch(workspace).shape == (rows, 8)
+        np.testing.assert_array_equal(np.unique(np.nonzero(fetch(workspace))[0]), np.sort(INDICES))
+
+
+def test_repeated_indices() -> None:
+    workspace = trained()
+    workspace.feed("indices", np.array([3, 3, 7, 3], np.int64))
+    moment = fetch(workspace, "moment")
+    workspace.run_net("step")
+    workspace.run_net("step")
+    np.testing.assert_array_equal((fetch(workspace, "moment") - moment)[[3, 7, 5], 0], [6, 2, 0])
+
+
+def test_threads_see_whole_steps() -> None:
+    """A reader that runs while a step updates the table sees the table before the step or after it."""
+    workspace = trained()
+    workspace.create_net(
+        NetDef(
+            name="read",
+            op=[
+                operator("Gather", ["table", "indices"], ["seen"]),
+                operator("Gather", ["moment", "indices"], ["sums"]),
+            ],
+            external_input=["table", "moment", "indices"],
+            external_output=["seen", "sums"],
+        )
+    )
+    failures: list[str] = []
+    done = threading.Event()
+
+    def read() -> None:
+        while not done.is_set():
+            workspace.run_net("read")
+            sums = fetch(workspace, "sums")
+            if np.unique(sums).size != 1:
+                failures.append("a step was seen in part")
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for _ in range(200):
+        workspace.run_net("step")
+    done.set()
+    thread.join()
+    assert not failures
+    assert fetch(workspace, "moment")[5, 0] == 201
