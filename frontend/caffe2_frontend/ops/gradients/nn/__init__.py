@@ -4,6 +4,7 @@ from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.ops.gradients.nn import (
     activation,
     convolution,
+    deformable,
     distance,
     hierarchical_softmax,
     image,
@@ -13,12 +14,14 @@ from caffe2_frontend.ops.gradients.nn import (
     normalization,
     pooling,
     ranking_loss,
+    regions,
     softmax,
 )
 
 FAMILIES: tuple[Family, ...] = (
     activation.family,
     convolution.family,
+    deformable.family,
     distance.family,
     hierarchical_softmax.family,
     image.family,
@@ -28,5 +31,6 @@ FAMILIES: tuple[Family, ...] = (
     normalization.family,
     pooling.family,
     ranking_loss.family,
+    regions.family,
     softmax.family,
 )
