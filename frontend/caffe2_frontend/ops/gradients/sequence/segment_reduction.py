@@ -34,7 +34,7 @@ from caffe2_frontend.emit.segments import (
     vector_operand,
     weigh,
 )
-from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, slice_axis, unsqueeze, vector
+from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, sizes, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -152,7 +152,8 @@ def range_gradient(op: Op) -> Value:
     The gradient of a maximum goes to every element that equals it. That of log-sum-exp is ``dY exp(X - Y)``.
     """
     reduction = op.type.removeprefix("SortedSegmentRange").removesuffix("Gradient")
-    x, y, dy = op.input(0), op.input(1), op.input(2)
+    x = op.input(0)
+    y, dy = (_segment_rows(op, op.input(index), x) for index in (1, 2))
     ids = vector_operand(op, 3)
     if "Mean" in reduction:
         dy = divide_by_counts(op, dy, count_rows(op, ids, size(op, dy, 0)))
@@ -230,6 +231,11 @@ def _rows(op: Op, x: Value, ids: Value, rows: Value | None) -> Value:
     """The rows of ``x`` [S, ...] at segment ids [N], of which there are as many as ``rows`` has rows."""
     count = op.shape(ids if rows is None else rows)[0]
     return op.emit("Gather", x, ids, axis=0, shape=[count, *op.shape(x)[1:]])
+
+
+def _segment_rows(op: Op, y: Value, x: Value) -> Value:
+    """``y``, which has one row per segment, with rows of the shape of those of ``x``: Caffe2 reads it flat."""
+    return y if op.rank(y) == op.rank(x) else reshape(op, y, [-1, *sizes(op, x, 1)])
 
 
 def _at_maximum(op: Op, dy: Value, x: Value, maximum: Value) -> Value:
