@@ -18,6 +18,7 @@ from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.backward_step import backward_operands, lower_backward_step
 from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
 from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
 
@@ -103,20 +104,23 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
         return [*results.before, *added], [squeeze(inside, row, [0]) for row in stacked]
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
-    body = _hoisted(op, body)
+    body, hoisted = _hoisted(op, body, len(last))
     if op.lowering.recurrent == "loop":
         finals, stacks = emit_loop(op, body, steps, reverse=True)
     else:
         finals, stacks = emit_scan(op, body, reverse=True)
-    return _Gradients(stacks[0], finals[len(last) :], finals[: len(last)], stacks[1:])
+    parameters = hoisted.finish(op, finals, stacks, [op.input(each.parameter) for each in spec.parameters])
+    rows = stacks[1 : 1 + len(last)] if wanted else []
+    return _Gradients(stacks[0], parameters, finals[: len(last)], rows)
 
 
-def _hoisted(op: Op, body: Body) -> Body:
+def _hoisted(op: Op, body: Body, states: int) -> tuple[Body, HoistedSums]:
+    """Move out of the loop what need not be in it; the states of the body after the first ``states`` are sums."""
     hoist_invariants(op, body)
     gather_addends(body)
-    body = hoist_sequences(op, body)
+    body, sums = hoist_sums(op, hoist_sequences(op, body), states)
     join_products(op, body)
-    return body
+    return body, sums
 
 
 def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:

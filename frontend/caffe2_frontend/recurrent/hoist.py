@@ -141,6 +141,20 @@ def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:
     )
 
 
+def remove_dead_nodes(body: Body) -> None:
+    """Remove the nodes of a body whose results are not read."""
+    live = {*body.after, *body.stacked}
+    kept: list[ir.Node] = []
+    for node in reversed(body.op.scope.nodes):
+        if live.isdisjoint(node.outputs):
+            for index in range(len(node.inputs)):
+                node.replace_input_with(index, None)
+        else:
+            kept.append(node)
+            live |= _used([node])
+    body.op.scope.nodes[:] = reversed(kept)
+
+
 def without_unused_rows(body: Body) -> Body:
     """Return the body without the rows that it does not read; at least one sequence stays, whose length is T."""
     used = _used(body.op.scope.nodes) | {*body.after, *body.stacked}
