@@ -25,7 +25,7 @@ COMMANDS = {
     "import": ("MODEL", "-o, --output PATH", "--foreign [error|carry]", "--device [NAME=]DEVICE", "--format"),
     "convert": ("MODEL OUT", "--predictor NAME", "--format [pb|pbtxt|minidb|lmdb|leveldb]"),
     "validate": (
-        "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--lockstep", "--report PATH",
+        "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--steps", "--lockstep", "--report PATH",
         "0: they agree, 1: they disagree",
     ),
     "batch": ("SOURCE", "a process of", "--device TEXT", "--seconds", "manifest"),

@@ -90,7 +90,7 @@ def _trainer(
 
 def _report(final: Any, target: Path, model: str) -> None:
     """Print the losses in short, and write the page."""
-    from caffe2_backend.training.loss_page import sparkline, write_loss_page
+    from caffe2_backend.cli.loss_page import sparkline, write_loss_page
 
     write_loss_page(target / "loss.html", final, model, command_line())
     click.echo(f"{final.loss}: {final.losses[0]:.6g} to {final.losses[-1]:.6g} in {final.steps} steps")

@@ -26,7 +26,12 @@ from caffe2_bridge.diagnostics import BridgeError
 @click.option("--other", type=options.PATH, help="A second model to compare MODEL with.")
 @options.runtimes
 @options.runtime_device
-@click.option("--inputs", "source", type=options.PATH, help="An .npz file; without it inputs are synthesized.")
+@click.option(
+    "--inputs",
+    "source",
+    type=options.PATH,
+    help="An .npz file; without it inputs are synthesized. Arrays named STEP/INPUT are those of training steps.",
+)
 @options.inputs
 @options.outputs
 @click.option("--every-blob", is_flag=True, help="Compare intermediate blobs, too.")
@@ -34,6 +39,9 @@ from caffe2_bridge.diagnostics import BridgeError
     "--matrix", is_flag=True, help="Compare every pair of runtimes; without --against, all that are installed."
 )
 @options.random_weights
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=3, show_default=True, help="Steps of a training net to compare."
+)
 @click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
 @click.option("--repro", type=options.PATH, help="Write that operator with its inputs to this folder.")
 @click.option("--report", type=options.PATH, help="Write the report to this file, as a page of HTML.")

@@ -14,7 +14,7 @@ from caffe2_backend.validation.comparison import Comparison
 from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
 from caffe2_backend.validation.forms import Forms, ModelLike, read_model, with_outputs
 from caffe2_backend.validation.inputs.find_weights import find_weights
-from caffe2_backend.validation.inputs.generate import generate
+from caffe2_backend.validation.inputs.generate import Generated, generate
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.options import DEFAULTS, Described, ValidationOptions
 from caffe2_backend.validation.progress import Progress, silent
@@ -24,6 +24,14 @@ from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_backend.validation.selection import select_runtimes
 from caffe2_backend.validation.sides import make_sides, versions_of
 from caffe2_backend.validation.sizes import SIZES, Size
+from caffe2_backend.validation.training_steps import (
+    TrainingStep,
+    given_batches,
+    step_cases,
+    step_options,
+    training_notes,
+    training_step,
+)
 from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.diagnostics.log import muted
@@ -53,6 +61,7 @@ def validate(
     atol: float | None = None,
     recurrent: Any = "auto",
     random_weights: bool = False,
+    steps: int = 3,
     caffe2_python: str | None = None,
     device: str | None = None,
 ) -> ValidationReport:
@@ -78,6 +87,8 @@ def validate(
         atol: absolute tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         recurrent: the form of recurrent nets in exports.
         random_weights: synthesize the weights that a net lacks.
+        steps: how many steps of a training net are compared, each from the reference's parameters. ``inputs`` may then
+            hold arrays named ``STEP/INPUT``.
         caffe2_python: the Python that has real Caffe2; None finds it.
         device: where onnxruntime and the workspace run, ``cpu`` or ``cuda:N``; default the CPU.
 
@@ -90,8 +101,8 @@ def validate(
     options = ValidationOptions(
         runtimes=runtimes, described=described or {}, outputs=outputs, every_blob=every_blob, matrix=matrix,
         lockstep=lockstep, repro=None if repro is None else Path(repro), seed=seed, sizes=sizes, tolerances=tolerances,
-        rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, caffe2_python=caffe2_python,
-        device=device,
+        rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, steps=steps,
+        caffe2_python=caffe2_python, device=device,
     )  # fmt: skip
     return run_validation(model, inputs, other, options)
 
@@ -108,14 +119,28 @@ def run_validation(
     start = time.perf_counter()
     own, own_notes = _read(model, options)
     runtimes, missing = select_runtimes(options, "caffe2" if isinstance(own, Model) else "onnx")
+    trains = options.outputs is None and training_step(own) is not None
+    given = given_batches(own, inputs) if trains and inputs is not None else []
+    inputs = given[0] if given else inputs
     first = Forms(own, options.described, inputs, options.recurrent)
     second, second_notes = (None, []) if other is None else _read_other(other, inputs, options)
     probe = _probe(runtimes[0], first) if runtimes and second is None else None
 
     progress("generating inputs" if inputs is None else "converting")
     generated = generate(first, inputs, options, probe)
-    sides, failures = make_sides(generated.forms, second, runtimes)
-    comparison = Comparison(sides, generated.cases, _outputs(generated.forms), options)
+    step = training_step(generated.forms.model) if trains else None
+    forms, cases = generated.forms, generated.cases
+    if step is not None:
+        forms, second = _step_forms(step, generated), _other_step(second)
+        options = step_options(options)
+    sides, failures = make_sides(forms, second, runtimes)
+    steps_notes: list[str] = []
+    if step is not None:
+        batches = given or [case.inputs for case in generated.cases]
+        cases = step_cases(step, sides[0], batches, options.steps)
+        steps_notes = training_notes(step, sides, batches, cases)
+    updates = {} if step is None else {output: name for name, output in step.updated.items()}
+    comparison = Comparison(sides, cases, _outputs(forms), options, updates)
     comparison.run(progress)
     if options.lockstep and comparison.disagreements():
         progress("finding the first operator that disagrees")
@@ -131,14 +156,15 @@ def run_validation(
         versions=package_versions() | versions_of(sides),
         tolerances=options.tolerances,
         seed=options.seed if inputs is None or generated.weights else None,
-        cases=tuple(case.name for case in generated.cases),
+        cases=tuple(case.name for case in cases),
         guessed=generated.forms.guessed,
         random_weights=generated.weights,
         notes=(
             *own_notes,
             *second_notes,
             *generated.notes,
-            *_diagnostics(generated.forms, second),
+            *steps_notes,
+            *_diagnostics(forms, second),
             *comparison.notes(),
         ),
         pairs=comparison.matrix() if options.matrix else {},
@@ -166,6 +192,21 @@ def _read_other(
 ) -> tuple[Forms, list[str]]:
     model, notes = _read(other, options)
     return Forms(model, options.described, inputs, options.recurrent), notes
+
+
+def _step_forms(step: TrainingStep, generated: Generated) -> Forms:
+    """One training step in both forms, exported for inputs like the generated ones."""
+    before = generated.forms
+    made = {**generated.cases[0].inputs, **step.initial}
+    return Forms(step.model, {**before.described, **step.described}, made, before.recurrent)
+
+
+def _other_step(other: Forms | None) -> Forms | None:
+    """The same for the second model, if it trains too."""
+    step = None if other is None else training_step(other.model)
+    if other is None or step is None:
+        return other
+    return Forms(step.model, {**other.described, **step.described}, step.initial, other.recurrent)
 
 
 def _diagnostics(*models: Forms | None) -> Iterator[str]:

@@ -72,7 +72,7 @@ def _certify(model: Model, net: NetView, op: OpView) -> Certificate:
         described = _described(cut, op, rank)
         try:
             fused, scanned = (
-                Session(to_onnx(cut, inputs=described, recurrent=form).SerializeToString())
+                Session(to_onnx(cut, inputs=described, recurrent=form, training=False).SerializeToString())
                 for form in ("fused", "scan")
             )
         except ConversionError as error:

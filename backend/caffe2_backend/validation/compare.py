@@ -13,22 +13,34 @@ from caffe2_backend.runtime.values import Array, Int8Tensor
 
 _BINS: Final = 24
 _GROWS_UNTIL: Final = 8.0
+_SMALLEST_SCALE: Final = 1e-2
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """``|a - b| <= atol + rtol * |a|`` for one dtype; everything else is exact. ``grows``: with depth."""
+    """``|a - b| <= atol + rtol * |a|`` for one dtype; everything else is exact.
+
+    ``grows``: with depth. ``scaled``: ``atol`` is relative to the largest element of ``a``, but at least to 0.01.
+    """
 
     rtol: float
     atol: float
     grows: bool = True
+    scaled: bool = False
 
     def at_depth(self, depth: int) -> Tolerance:
         """The tolerance after ``depth`` operators: rounding errors grow as a random walk, here at most eightfold."""
         if not self.grows:
             return self
         factor = min(math.sqrt(max(depth, 1)), _GROWS_UNTIL)
-        return Tolerance(self.rtol * factor, self.atol * factor)
+        return Tolerance(self.rtol * factor, self.atol * factor, scaled=self.scaled)
+
+    def for_values(self, a: Array) -> Tolerance:
+        """The tolerance for a tensor, with an absolute ``atol``."""
+        if not self.scaled:
+            return self
+        largest = float(np.abs(a).max(initial=0.0, where=np.isfinite(a)))
+        return Tolerance(self.rtol, self.atol * max(largest, _SMALLEST_SCALE), self.grows)
 
 
 # About a hundred rounding errors: the loss of a matrix product over some hundred elements.
@@ -121,7 +133,7 @@ def compare(
     if reason:
         return Difference(agrees=False, reason=reason, dtype=str(a.dtype), shape=a.shape, wrong=a.size, size=a.size)
     if a.dtype.kind == "f":
-        allowed = tolerances.get(str(a.dtype), EXACT).at_depth(depth)
+        allowed = tolerances.get(str(a.dtype), EXACT).at_depth(depth).for_values(a)
         return _floats(a, b, allowed)
     quantized = isinstance(expected, Int8Tensor) or isinstance(actual, Int8Tensor) or not _is_mask(a)
     return _exact(a, b, step=_STEP if quantized and str(a.dtype) in _QUANTIZED else 0)

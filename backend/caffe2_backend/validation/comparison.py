@@ -14,6 +14,7 @@ from caffe2_backend.validation.report import BlobResult, Failure, PairDifference
 from caffe2_backend.validation.runtimes import Loaded, Value
 from caffe2_backend.validation.sides import Side
 from caffe2_backend.validation.structure import depths, every_value
+from caffe2_backend.validation.update_difference import update_difference
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 
@@ -27,6 +28,7 @@ class Comparison:
         cases: the inputs.
         outputs: names of the model's outputs.
         options: of the validation.
+        updates: the outputs that are updated inputs of a training step, with the names of the inputs.
         values: by side and case, those that ran.
         results: the differences from the reference.
         failures: what could not run.
@@ -36,6 +38,7 @@ class Comparison:
     cases: Sequence[Case]
     outputs: Sequence[str]
     options: ValidationOptions
+    updates: Mapping[str, str] = field(default_factory=dict)
     values: dict[tuple[str, str], dict[str, Value]] = field(default_factory=dict)
     results: list[BlobResult] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -92,6 +95,8 @@ class Comparison:
             is_output = name in self.outputs
             if name in actual:
                 difference = self.difference(name, value, actual[name])
+                if name in self.updates:
+                    difference = self._of_update(case, name, difference, expected, actual)
                 depth = self._depths.get(name, 0)
                 self.results.append(BlobResult(case.name, side.label, name, depth, is_output, difference))
                 compared += is_output
@@ -103,6 +108,16 @@ class Comparison:
         if not compared:
             reason = f"it and {self.reference.label} have no output in common"
             self.failures.append(Failure(case.name, side.label, reason))
+
+    def _of_update(
+        self, case: Case, name: str, plain: Difference, expected: Mapping[str, Value], actual: Mapping[str, Value]
+    ) -> Difference:
+        """The verdict on the change of an updated blob, unless the caller chose the tolerances."""
+        blob = self.updates[name]
+        if name in self._random or self.options.rtol is not None or self.options.atol is not None:
+            return plain
+        gradient = expected.get(f"{blob}_grad")
+        return update_difference(plain, case.inputs[blob], expected[name], actual[name], gradient)
 
     def difference(self, name: str, expected: Value, actual: Value) -> Difference:
         """How a value differs; random values are compared by shape and dtype."""

@@ -160,7 +160,7 @@ class Forms:
         return converted
 
     def _export_with(self, model: Model, described: Described) -> onnx.ModelProto:
-        export = analyze(model, options=ExportOptions(inputs=described, recurrent=self.recurrent))
+        export = analyze(model, options=ExportOptions(inputs=described, recurrent=self.recurrent, training=False))
         converted = ir.to_proto(finish(export))
         self.diagnostics = export.findings
         return converted

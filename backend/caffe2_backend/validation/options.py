@@ -19,7 +19,7 @@ from caffe2_frontend import Recurrent
 # Inputs by name, as caffe2_frontend.to_onnx takes them: (dtype, shape).
 Described: TypeAlias = Mapping[str, tuple[Any, ...]]
 # The options that a batch passes to the process of a model.
-_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent", "rtol", "atol", "device")
+_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent", "rtol", "atol", "device", "steps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class ValidationOptions:
         atol: absolute tolerance of every float dtype, at any depth; None for that of ``tolerances``.
         recurrent: the form of recurrent nets in exports.
         random_weights: whether to synthesize the weights that a net lacks.
+        steps: how many steps of a training net are compared.
         caffe2_python: the Python that has real Caffe2; None finds it.
         device: where onnxruntime and the workspace run: ``cpu`` or ``cuda:N``; None is the CPU, except for runtimes
             that are named after a GPU.
@@ -63,6 +64,7 @@ class ValidationOptions:
     atol: float | None = None
     recurrent: Recurrent = "auto"
     random_weights: bool = False
+    steps: int = 3
     caffe2_python: str | None = None
     device: str | None = None
 
@@ -73,6 +75,8 @@ class ValidationOptions:
             raise OptionError(f"recurrent must be one of {', '.join(get_args(Recurrent))}, not {self.recurrent!r}")
         if not self.sizes:
             raise OptionError("sizes must not be empty")
+        if self.steps < 1:
+            raise OptionError(f"steps must be at least 1, not {self.steps}")
         for name in ("rtol", "atol"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:

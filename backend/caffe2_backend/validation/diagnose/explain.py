@@ -154,7 +154,7 @@ def _export(net: Model, like: onnx.ModelProto, form: Recurrent) -> onnx.ModelPro
     outputs = [value.name for value in like.graph.output]
     for options in ({"outputs": outputs, "opset": opset}, {"outputs": outputs}, {}):
         try:
-            return to_onnx(net, inputs=described, recurrent=form, **options)
+            return to_onnx(net, inputs=described, recurrent=form, training=False, **options)
         except BridgeError:
             continue
     return None

@@ -17,7 +17,8 @@ from caffe2_bridge.control import Scope, control_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView, OpView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.objects import makes_object
 
 # Operators whose bodies are stepped through.
 WALKED = frozenset(["If", "AsyncIf", "While", "Do", "RecurrentNetwork"])
@@ -80,7 +81,8 @@ def net_points(runtime: Runtime, model: Model, inputs: Mapping[str, Any], feed: 
     Raises RunError if an operator cannot be run, with its type and outputs.
     """
     memory = _Memory(start_blobs(runtime, model) | dict(inputs))
-    runner = _Runner(runtime, feed)
+    makers = {op.outputs[0]: op.proto for op in model.init.rest if makes_object(op.proto)}
+    runner = _Runner(runtime, feed, makers)
     trace = trace_net(model.predict_net, memory, memory.commit, runner.run, bodies=True, capture=True)
     calls = iter(runner.calls)
     points, turns = [], Counter[str]()
@@ -124,8 +126,9 @@ class _Memory:
 class _Runner:
     """Runs single operators in a runtime; each is loaded once, as a net of its own."""
 
-    def __init__(self, runtime: Runtime, feed: BlobFeeder) -> None:
+    def __init__(self, runtime: Runtime, feed: BlobFeeder, makers: Mapping[str, OperatorDef]) -> None:
         self._runtime = runtime
+        self._makers = makers  # of objects of the init net: an operator that reads one runs after its maker
         self._feed = feed
         self._loaded: dict[bytes, tuple[Loaded, Model]] = {}
         self._turns = Counter[str]()
@@ -135,7 +138,9 @@ class _Runner:
         """Run one operator. Its own values are kept in ``calls``; the net goes on with the feeder's."""
         key = op.proto.SerializeToString(deterministic=True)
         if key not in self._loaded:
-            model = Model(NetDef(name="step", op=[op.proto]))
+            made = [self._makers[name] for name in dict.fromkeys(op.inputs) if name in self._makers]
+            init = NetDef(name="init", op=made) if made else None
+            model = Model.of(NetDef(name="step", op=[op.proto]), init)
             self._loaded[key] = self._runtime.load(model), model
         loaded, model = self._loaded[key]
         read, written = reads_and_writes(op)

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from caffe2_backend.cli.loss_page import averages, curve, sparkline, write_loss_page
 from caffe2_backend.training.checkpoint import Checkpoint
-from caffe2_backend.training.loss_page import averages, curve, sparkline, write_loss_page
 
 
 def test_the_page_has_the_curve(tmp_path: Path) -> None:
