@@ -58,8 +58,7 @@ def spatial_bn_gradient(op: Op) -> tuple[Value, Value, Value]:
         by_bias = reduce_axes(op, "ReduceSum", dy, axes)
     count = _count(op, x, axes, batches)
     alpha = mul(op, scale, inverse)
-    beta = op.emit("Neg", div(op, mul(op, alpha, inverse, by_scale), count))
-    shift = op.emit("Neg", div(op, mul(op, alpha, by_bias), count))
+    beta, shift = (_negative_share(op, v, count) for v in (mul(op, alpha, inverse, by_scale), mul(op, alpha, by_bias)))
     dx = _combined(op, dy, centered, *(_spread(op, v, x, channel) for v in (alpha, beta, shift)))
     like = [op.input(index) for index in ((5, 6) if batches > 1 else (1, 1))]
     if batches > 1:
@@ -85,6 +84,11 @@ def _count(op: Op, x: Value, axes: Sequence[int], batches: int = 1) -> Operand:
     return scalar(op, cast(op, binary(op, "Max", count, 1), op.dtype(x)))
 
 
+def _negative_share(op: Op, v: Value, count: Operand) -> Value:
+    """``-v / count``."""
+    return op.emit("Neg", div(op, v, count)) if isinstance(count, Value) else mul(op, v, -1.0 / count)
+
+
 def _unless_empty(op: Op, v: Value, x: Value) -> Value:
     """``v``, or zeros if the batch ``x`` is empty."""
     count = size(op, x, 0)
@@ -108,13 +112,14 @@ def layer_norm_gradient(op: Op) -> Value | tuple[Value, Value, Value]:
     axis = op.axis(op.args.integer("axis", default=1), rank)
     axes = list(range(axis, rank))
     mean, std = (_per_layer(op, op.input(index), x, axis) for index in (2, 3))
-    normalized = div(op, sub(op, x, mean), std)
+    inverse = op.emit("Reciprocal", std)
+    normalized = mul(op, sub(op, x, mean), inverse)
     affine = op.args.flag("elementwise_affine", default=False)
     scale = op.input(5) if affine else None
     gradient = dy if scale is None else mul(op, dy, as_tail(op, scale, x, axis))
     means = (reduce_axes(op, "ReduceMean", v, axes, keep=True) for v in (gradient, mul(op, gradient, normalized)))
     by_mean, by_deviation = means
-    dx = div(op, sub(op, sub(op, gradient, by_mean), mul(op, normalized, by_deviation)), std)
+    dx = mul(op, sub(op, sub(op, gradient, by_mean), mul(op, normalized, by_deviation)), inverse)
     if scale is None:
         return dx
     rows = list(range(axis))
@@ -219,7 +224,7 @@ def _of_groups(
     )
     count = _count(op, values, [pixel, of_group])
     by_deviation, by_mean = (
-        op.emit("Neg", div(op, reduce_axes(op, "ReduceSum", mul(op, v, weights), [of_group], keep=True), count))
+        _negative_share(op, reduce_axes(op, "ReduceSum", mul(op, v, weights), [of_group], keep=True), count)
         for v in (products, sums)
     )
     beta = mul(op, by_deviation, inverse, inverse, inverse)
