@@ -73,9 +73,16 @@ def scalar(op: Op, x: Value) -> Value:
 
 def reshape_like(op: Op, x: Value, like: Value) -> Value:
     """``x`` reshaped to the shape of ``like``, which must have as many elements."""
-    if x is like or (x.shape is not None and like.shape is not None and _known_equal(x.shape, like.shape)):
+    if x is like or (x.shape is not None and like.shape is not None and known_equal(x.shape, like.shape)):
         return x
     return op.emit("Reshape", x, op.emit("Shape", like), shape=like.shape)
+
+
+def known_equal(a: ir.Shape, b: ir.Shape) -> bool:
+    """Whether two shapes are known to be equal; dims without size and name never are."""
+    return len(a) == len(b) and all(
+        x == y and (isinstance(x, int) or x.value is not None) for x, y in zip(a, b, strict=True)
+    )
 
 
 def _fold(op: Op, op_type: str, first: Operand, others: tuple[Operand, ...]) -> Value:
@@ -85,10 +92,3 @@ def _fold(op: Op, op_type: str, first: Operand, others: tuple[Operand, ...]) -> 
     if not isinstance(result, Value):
         raise TypeError("one operand must be a value")
     return result
-
-
-def _known_equal(a: ir.Shape, b: ir.Shape) -> bool:
-    """Whether two shapes are known to be equal; dims without size and name never are."""
-    return len(a) == len(b) and all(
-        x == y and (isinstance(x, int) or x.value is not None) for x, y in zip(a, b, strict=True)
-    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.emit.arithmetic import known_equal
 from caffe2_frontend.emit.shapes import cast, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.shapes import indices as positions
 from caffe2_frontend.emit.subgraphs import loop
@@ -24,8 +25,11 @@ def flat_indices(op: Op, indices: Value) -> Value:
 
 def rows_for(op: Op, x: Value, indices: Value, table: Value) -> Value:
     """Reshape ``x`` to one row per index, each of the shape of a row of ``table``."""
-    shape = vector(op, [size(op, indices, 0), *sizes(op, table, 1)])
-    return op.emit("Reshape", x, shape, allowzero=1, shape=[op.shape(indices)[0], *op.shape(table)[1:]])
+    shape = ir.Shape([op.shape(indices)[0], *op.shape(table)[1:]])
+    if x.shape is not None and known_equal(x.shape, shape):
+        return x
+    dims = vector(op, [size(op, indices, 0), *sizes(op, table, 1)])
+    return op.emit("Reshape", x, dims, allowzero=1, shape=shape)
 
 
 def update_rows(

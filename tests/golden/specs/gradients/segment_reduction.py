@@ -89,6 +89,24 @@ CASES = [
         outputs=["dX"],
         args={"k": 3},
     ),
+    *(
+        case(
+            f"SortedSegmentRange{reduction}Gradient",
+            {"X": TIES, "Y": TIES[1:].reshape(2, 1, 2), "dY": floats(2, 1, 2), "ids": int32([0, 0, 1])},
+            outputs=["dX"],
+        )
+        for reduction in ("Max", "LogSumExp", "Mean")
+    ),
+    case(
+        "LengthsMaxWithMainInputAndForwardOutputGradient",
+        {"Y": Y, "dY": floats(3, 1, 1), "lengths": int32([2, 0, 1]), "X": X},
+        outputs=["dX"],
+    ),
+    case(
+        "LengthsWeightedSumWithMainInputGradient",
+        {"weights": floats(3), "dY": floats(2, 1, 2), "lengths": int32([2, 1]), "data": floats(3, 2)},
+        outputs=["dX", "dW"],
+    ),
     weighted_front((3,), (2,), None, 3, 2),
     weighted_front((3,), (2, 2), 1, 3, 2, 2),
     weighted_front((2, 3), (2,), 2, 2, 3, 2),

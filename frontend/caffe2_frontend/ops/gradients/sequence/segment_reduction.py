@@ -12,7 +12,7 @@ from typing import Final, Literal
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, mul, sub
+from caffe2_frontend.emit.arithmetic import add, mul, reshape_like, sub
 from caffe2_frontend.emit.operand_checks import (
     INDICES,
     SINGLE,
@@ -34,7 +34,7 @@ from caffe2_frontend.emit.segments import (
     vector_operand,
     weigh,
 )
-from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, sizes, slice_axis, unsqueeze, vector
+from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -136,7 +136,7 @@ def weighted_sum_gradient(op: Op) -> tuple[Value, Value]:
         data = take_rows(op, data, indices)
     ids = _segments(op, vector_operand(op, 2), dy, weights)
     rows = _rows(op, dy, ids, weights)
-    products = mul(op, rows, data)
+    products = mul(op, rows, _aligned(op, data, rows))
     return weigh(op, rows, weights), reduce_axes(op, "ReduceSum", products, list(range(1, op.rank(dy))))
 
 
@@ -152,15 +152,14 @@ def range_gradient(op: Op) -> Value:
     The gradient of a maximum goes to every element that equals it. That of log-sum-exp is ``dY exp(X - Y)``.
     """
     reduction = op.type.removeprefix("SortedSegmentRange").removesuffix("Gradient")
-    x = op.input(0)
-    y, dy = (_segment_rows(op, op.input(index), x) for index in (1, 2))
+    x, y, dy = op.input(0), op.input(1), op.input(2)
     ids = vector_operand(op, 3)
     if "Mean" in reduction:
         dy = divide_by_counts(op, dy, count_rows(op, ids, size(op, dy, 0)))
     rows = _rows(op, dy, ids, ids)
     if reduction in ("Sum", "Mean"):
         return rows
-    result = _rows(op, y, ids, ids)
+    x, result = _aligned(op, x, rows), _rows(op, _aligned(op, y, dy), ids, ids)
     return _at_maximum(op, rows, x, result) if reduction == "Max" else mul(op, rows, op.emit("Exp", sub(op, x, result)))
 
 
@@ -172,7 +171,8 @@ def lengths_max_gradient(op: Op) -> Value:
     """LengthsMaxWithMainInputAndForwardOutputGradient(Y, dY, LENGTHS, X) -> dX: to every element that is a maximum."""
     y, dy, x = op.input(0), op.input(1), op.input(3)
     ids = _segments(op, vector_operand(op, 2), dy, x)
-    return _at_maximum(op, _rows(op, dy, ids, x), x, _rows(op, y, ids, x))
+    rows = _rows(op, dy, ids, x)
+    return _at_maximum(op, rows, _aligned(op, x, rows), _rows(op, _aligned(op, y, dy), ids, x))
 
 
 @family.converts(
@@ -233,9 +233,12 @@ def _rows(op: Op, x: Value, ids: Value, rows: Value | None) -> Value:
     return op.emit("Gather", x, ids, axis=0, shape=[count, *op.shape(x)[1:]])
 
 
-def _segment_rows(op: Op, y: Value, x: Value) -> Value:
-    """``y``, which has one row per segment, with rows of the shape of those of ``x``: Caffe2 reads it flat."""
-    return y if op.rank(y) == op.rank(x) else reshape(op, y, [-1, *sizes(op, x, 1)])
+def _aligned(op: Op, x: Value, like: Value) -> Value:
+    """``x`` in the shape of ``like``, where the ranks differ.
+
+    Caffe2 compares numbers of elements alone; a state of a recurrent net has more dims than what it is computed from.
+    """
+    return x if op.rank(x) == op.rank(like) else reshape_like(op, x, like)
 
 
 def _at_maximum(op: Op, dy: Value, x: Value, maximum: Value) -> Value:

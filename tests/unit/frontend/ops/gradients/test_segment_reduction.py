@@ -80,11 +80,11 @@ def test_a_weight_per_row_needs_rows() -> None:
 
 
 def test_ranges_whose_result_has_another_rank() -> None:
-    """A recurrent net gives its state a leading dim; Caffe2 reads the result and its gradient flat."""
+    """A recurrent net gives its state a leading dim; Caffe2 reads the operands flat, and dX has the rank of dY."""
     specs: Specs = {"X": ("float32", (4, 3)), "Y": ("float32", (1, 1, 3)), "dY": ("float32", (1, 1, 3))}
     specs["ids"] = ("int32", (4,))
     net = operator("SortedSegmentRangeLogSumExpGradient", list(specs), ["dX"])
     x, dy = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([[[1, 2, 3]]], np.float32)
     y = np.log(np.exp(x).sum(0)).astype(np.float32)
     (dx,) = run(export(net, specs), {"X": x, "Y": y[None, None], "dY": dy, "ids": np.zeros(4, np.int32)})
-    np.testing.assert_allclose(dx, dy[0] * np.exp(x - y), rtol=1e-5)
+    np.testing.assert_allclose(dx, (dy[0] * np.exp(x - y))[:, None], rtol=1e-5)
