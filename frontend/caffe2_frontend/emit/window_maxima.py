@@ -14,10 +14,11 @@ from typing import Final
 import numpy as np
 
 from caffe2_bridge.netdef.parameters import Array
-from caffe2_frontend.emit.arithmetic import add, binary
+from caffe2_frontend.emit.arithmetic import add, binary, mul
 from caffe2_frontend.emit.shapes import indices, size, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.emit.window import Window
+from caffe2_frontend.emit.window_pads import unpad_image
 from caffe2_frontend.emit.window_sums import repeat_pixels
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -35,6 +36,8 @@ def max_gradient(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value
 
     The pads of the window must be explicit and not negative; it must have no dilations.
     """
+    if window.kernel == window.stride and not any((*window.head, *window.tail)):
+        return _of_separate_windows(op, x, y, dy, window)
     covering = [-(-k // s) for k, s in zip(window.kernel, window.stride, strict=True)]
     before, after = [q - 1 for q in covering], _blocks_after(op, x, y, window)
     pads = op.const([0, 0, *before, 0, 0, *after], np.int64)
@@ -61,6 +64,18 @@ def max_gradient(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value
         at = op.const(start, np.int64)
         parts.append(_compared(op, x, _cropped(op, y, x, at, start), _cropped(op, dy, x, at, start), masks))
     return add(op, parts[0], *parts[1:])
+
+
+def _of_separate_windows(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value:
+    """The gradient for windows that neither overlap nor leave pixels out, but for those after the last window."""
+    repeated = [repeat_pixels(op, value, window.stride) for value in (y, dy)]
+    covered, sizes = op.shape(repeated[0])[2:], op.shape(x)[2:]
+    if all(isinstance(a, int) and a == b for a, b in zip(covered, sizes, strict=True)):
+        return where_equal(op, x, *repeated)
+    starts, axes = op.const([0] * len(covered), np.int64), op.const(np.arange(2, op.rank(x)), np.int64)
+    ends = mul(op, op.emit("Shape", y, start=2), op.const(window.stride, np.int64))
+    cropped = op.emit("Slice", x, starts, ends, axes, shape=[*op.shape(x)[:2], *covered])
+    return unpad_image(op, window, where_equal(op, cropped, *repeated), x)
 
 
 def _blocks_after(op: Op, x: Value, y: Value, window: Window) -> list[int]:
