@@ -74,3 +74,16 @@ def test_groups_divide_the_channels() -> None:
     specs: Specs = {"dY": image, "X": image, "s": channel, "b": channel, "m": moment, "r": moment}
     with pytest.raises(ConversionError, match="multiple of group"):
         export(operator("GroupNormGradient", list(specs), OUTPUTS, group=3), specs)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 0, 3), (2, 4, 2, 0), (0, 4, 2, 3)])
+def test_groups_of_no_pixels(shape: tuple[int, ...]) -> None:
+    """Real Caffe2 gives zeros for scale and bias."""
+    image, channel, moment = ("float32", ("N", "C", "H", "W")), ("float32", ("C",)), ("float32", ("N", 2))
+    specs: Specs = {"dY": image, "X": image, "s": channel, "b": channel, "m": moment, "r": moment}
+    model = export(operator("GroupNormGradient", list(specs), OUTPUTS, group=2), specs)
+    moments = floats(shape[0], 2)
+    inputs = {"dY": floats(*shape), "X": floats(*shape), "s": floats(4), "b": floats(4), "m": moments, "r": moments}
+    dx, dscale, dbias = run(model, inputs)
+    assert dx.shape == shape
+    np.testing.assert_array_equal(np.stack([dscale, dbias]), np.zeros((2, 4)))
