@@ -10,17 +10,14 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.control import parsed_bodies
 from caffe2_bridge.devices.device import HOST, Device, as_device
-from caffe2_bridge.devices.flow import Flow, Step, build_flow
+from caffe2_bridge.devices.flow import build_flow
 from caffe2_bridge.devices.infer import write_option
-from caffe2_bridge.devices.operand_sides import Side
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
+from caffe2_bridge.devices.sides import GPU_SIDE, HOST_SIDE, Sides
+from caffe2_bridge.diagnostics import BridgeError, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 _PREDICT: Final = Location("predict")
-_HOST: Final = "host"
-_GPU: Final = "gpu"
-Graph = Any  # networkx ships no types
 
 
 class CostModel(Protocol):
@@ -77,146 +74,30 @@ def place(
     result.CopyFrom(as_net_def(net))
     with parsed_bodies(result):
         flow = build_flow(result, _PREDICT)
-        cost, on_host = _Cut(flow, cost_model, device).solve(inputs or {}, outputs or {})
+        sides = Sides(flow, device, cost_model.operator, cost_model.transfer)
+        sides.add_steps()
+        for name, where in (inputs or {}).items():
+            sides.pin_input(_known(flow.versioned.get((name, 0)), name), _side(where, device))
+        for name, where in (outputs or {}).items():
+            sides.pin_output(_known(flow.last.get(name), name), _side(where, device))
+        cost, on_host = sides.solve()
         devices = {}
-        for number, step in enumerate(flow.steps):
+        for step, is_on_host in zip(flow.steps, on_host, strict=True):
             if step.proto is not None:
-                at = HOST if step.is_dispatch or ("step", number) in on_host else device
+                at = HOST if step.is_dispatch or is_on_host else device
                 devices[step.location] = at
                 write_option(step.proto, at, result.device_option)
     return Placement(result, devices, cost)
 
 
-class _Cut:
-    """The graph whose minimum cut is the placement: the source is the host's side, the sink the GPU's."""
+def _side(where: Any, gpu: Device) -> int:
+    device = as_device(where)
+    if device.is_gpu and device != gpu:
+        raise BridgeError(f"{device} is neither the host nor {gpu}, the one GPU of this placement")
+    return GPU_SIDE if device.is_gpu else HOST_SIDE
 
-    def __init__(self, flow: Flow, model: CostModel, gpu: Device) -> None:
-        import networkx as nx
 
-        self._nx = nx
-        self._flow = flow
-        self._model = model
-        self._gpu = gpu
-        self._graph: Graph = nx.DiGraph()
-        self._graph.add_nodes_from((_HOST, _GPU))
-        self._maker: dict[int, object] = {}
-        self._readers: dict[int, set[object]] = {}
-
-    def solve(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> tuple[float, set[object]]:
-        """The minimum cost, and the nodes on the host's side."""
-        found = [self._add(number, step) for number, step in enumerate(self._flow.steps)]
-        findings = [finding for finding in found if finding is not None]
-        if findings:
-            raise ConversionError(findings)
-        self._ends(inputs, outputs)
-        for step in self._flow.steps:
-            if step.proto is None:  # what is joined is in one place
-                first, *others = map(self._home, step.inputs)
-                for other in others:
-                    self._edge(first, other, None)
-                    self._edge(other, first, None)
-        for value, readers in self._readers.items():
-            self._transfer(value, readers - {self._home(value)})
-        self._require_two_sides()
-        cost, (on_host, _) = self._nx.minimum_cut(
-            self._graph, _HOST, _GPU, flow_func=self._nx.algorithms.flow.preflow_push
-        )
-        return cost, on_host
-
-    def _ends(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> None:
-        for name, where in inputs.items():
-            self._maker[self._known(self._flow.versioned.get((name, 0)), name)] = self._side(where)
-        for name, where in outputs.items():
-            value = self._known(self._flow.last.get(name), name)
-            self._readers.setdefault(value, set()).add(self._side(where))
-
-    def _side(self, where: Any) -> str:
-        device = as_device(where)
-        if device.is_gpu and device != self._gpu:
-            raise BridgeError(f"{device} is neither the host nor {self._gpu}, the one GPU of this placement")
-        return _GPU if device.is_gpu else _HOST
-
-    def _known(self, value: int | None, name: str) -> int:
-        if value is None:
-            raise BridgeError(f"the net has no blob {name!r}")
-        return value
-
-    def _home(self, value: int) -> object:
-        """The node on whose side a value is made: that of an operator, or one of its own."""
-        return self._maker.get(value, ("value", value))
-
-    def _transfer(self, value: int, readers: set[object]) -> None:
-        if not readers:
-            return
-        cost = self._cost(self._model.transfer(self._flow.names[value]))
-        home = self._home(value)
-        out = back = next(iter(readers))
-        if len(readers) > 1:  # paid once, however many read it
-            out, back = ("to the GPU", value), ("to the host", value)
-            for reader in readers:
-                self._edge(out, reader, None)
-                self._edge(reader, back, None)
-        self._edge(home, out, cost)
-        self._edge(back, home, cost)
-
-    def _cost(self, cost: float) -> float:
-        if not cost >= 0:
-            raise BridgeError(f"the cost model returned {cost}, but a cost must not be negative")
-        return cost
-
-    def _require_two_sides(self) -> None:
-        """Raise if a path that cannot be cut leads from one side to the other."""
-        held: Graph = self._nx.DiGraph()
-        held.add_nodes_from((_HOST, _GPU))
-        held.add_edges_from((start, end) for start, end, data in self._graph.edges(data=True) if "capacity" not in data)
-        if not self._nx.has_path(held, _HOST, _GPU):
-            return
-        numbers = [node[1] for node in self._nx.shortest_path(held, _HOST, _GPU) if node[0] == "step"]
-        places = [self._flow.steps[number].location for number in numbers] or [_PREDICT]
-        both = " and ".join(dict.fromkeys(map(str, (places[0], places[-1]))))
-        reason = f"a blob that {both} passes through a body must be on the host and on {self._gpu} at once"
-        raise ConversionError([Diagnostic("device-conflict", reason, places[0])])
-
-    def _add(self, number: int, step: Step) -> Diagnostic | None:
-        node: object = ("step", number)
-        if step.proto is None:
-            for value, side in zip(step.inputs, step.sides[0], strict=True):
-                if side is Side.HOST:
-                    self._readers.setdefault(value, set()).add(_HOST)
-            return None
-        if step.is_dispatch:
-            node = _HOST
-        else:
-            costs = [self._model.operator(step.proto, device) for device in (HOST, self._gpu)]
-            if costs == [None, None]:
-                return Diagnostic(
-                    "no-device",
-                    "the cost model allows this operator on no device",
-                    step.location,
-                    hint="return a cost for the host or for the GPU",
-                )
-            on_host, on_gpu = costs
-            # Cut where the operator is on the other side; where it cannot run there, never.
-            self._edge(_HOST, node, None if on_gpu is None else self._cost(on_gpu))
-            self._edge(node, _GPU, None if on_host is None else self._cost(on_host))
-        at = {Side.SAME: node, Side.HOST: _HOST, Side.GPU: _GPU}
-        for value, side in zip(step.inputs, step.sides[0], strict=True):
-            if side in at:
-                self._readers.setdefault(value, set()).add(at[side])
-        for value, side in zip(step.outputs, step.sides[1], strict=True):
-            if side in at:
-                self._maker.setdefault(value, at[side])
-        return None
-
-    def _edge(self, start: object, end: object, cost: float | None) -> None:
-        """An edge; without a cost it cannot be cut."""
-        known = self._graph.get_edge_data(start, end)
-        if cost is None:
-            if known is None:
-                self._graph.add_edge(start, end)
-            else:
-                known.pop("capacity", None)
-        elif known is None:
-            self._graph.add_edge(start, end, capacity=cost)
-        elif "capacity" in known:
-            known["capacity"] += cost
+def _known(value: int | None, name: str) -> int:
+    if value is None:
+        raise BridgeError(f"the net has no blob {name!r}")
+    return value
