@@ -12,6 +12,7 @@ from caffe2_backend.cli.export import export
 from caffe2_backend.cli.import_ import import_
 from caffe2_backend.cli.ops import ops
 from caffe2_backend.cli.oracle import oracle
+from caffe2_backend.cli.profile import profile
 from caffe2_backend.cli.run import run
 from caffe2_backend.cli.show import show
 from caffe2_backend.cli.train import train
@@ -29,5 +30,5 @@ def main(context: click.Context) -> None:
     context.with_resource(printed_diagnostics())
 
 
-for _command in (batch, check, convert, export, import_, ops, oracle, run, show, train, validate):
+for _command in (batch, check, convert, export, import_, ops, oracle, profile, run, show, train, validate):
     main.add_command(_command)

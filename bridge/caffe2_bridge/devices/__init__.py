@@ -8,6 +8,7 @@ from caffe2_bridge.devices.infer import assign_device_option, infer_device_type,
 from caffe2_bridge.devices.insert import insert_copies
 from caffe2_bridge.devices.operand_sides import Side, operand_sides
 from caffe2_bridge.devices.placement import CostModel, Placement, place
+from caffe2_bridge.devices.profile import Profile, ProfiledCosts
 from caffe2_bridge.devices.status import propagate_status
 
 __all__ = [
@@ -15,6 +16,8 @@ __all__ = [
     "CostModel",
     "Device",
     "Placement",
+    "Profile",
+    "ProfiledCosts",
     "Side",
     "as_device",
     "assign_device_option",
