@@ -1,33 +1,24 @@
-"""The cheapest placement of operators that may run on the host or on a GPU."""
+"""The cheapest placement of operators that may run on the host or on GPUs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from google.protobuf.message import Message
 
 from caffe2_bridge.control import parsed_bodies
-from caffe2_bridge.devices.device import HOST, Device, as_device
+from caffe2_bridge.devices.assignment import CostModel, Pins, choose_devices
+from caffe2_bridge.devices.device import Device, as_device
 from caffe2_bridge.devices.flow import build_flow
 from caffe2_bridge.devices.infer import write_option
-from caffe2_bridge.devices.sides import GPU_SIDE, HOST_SIDE, Sides
 from caffe2_bridge.diagnostics import BridgeError, Location
 from caffe2_bridge.netdef.views import as_net_def
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _PREDICT: Final = Location("predict")
-
-
-class CostModel(Protocol):
-    """The costs of running operators and copying blobs, in one unit of any kind; costs must not be negative."""
-
-    def operator(self, op: OperatorDef, device: Device, /) -> float | None:
-        """The cost of an operator on a device; None where it cannot run there."""
-
-    def transfer(self, blob: str, /) -> float:
-        """The cost of copying a blob to the other side, once, however many operators read it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,50 +42,68 @@ def place(
     inputs: Mapping[str, Any] | None = None,
     outputs: Mapping[str, Any] | None = None,
 ) -> Placement:
-    """Find a placement of the operators on the host and one GPU with minimum cost.
+    """Find a placement of the operators on the host and on GPUs with minimum cost.
 
     It is a minimum cut: each operator is on one side, a value that is read on the side where it was not made costs one
     transfer. Operands that are always on the host, operators that only run bodies, and copies between devices are on a
     fixed side; what branches or iterations leave is on one device.
 
+    Several GPUs are alike: the operators of their side are divided in net order, a part for each, at the places where
+    copies cost least. A GPU has memory for all blobs that its operators read or write, as Caffe2 keeps them; where they
+    do not fit, operators move to the host, those first that gain least on a GPU for the memory that they need. The
+    placement is then good, but need not be that of minimum cost.
+
     Args:
         net: the net. Its own device options do not matter.
-        cost_model: the costs.
-        gpu: the GPU.
+        cost_model: the costs. With bounds it must have a method ``memory``, the bytes of a blob by name.
+        gpu: the GPU; or several GPUs, as a list, or as a mapping to the bytes that each has (None: enough).
         inputs: where external inputs are; those left out, such as parameters, are where it is cheapest.
         outputs: where external outputs must be; those left out may be anywhere.
 
     Returns:
-        The placement. Raises ConversionError where an operator can run on neither side, or must run on both.
+        The placement. Raises ConversionError where an operator can run on neither side, or must run on both, and
+        BridgeError where operators that can run on GPUs alone do not fit, or an argument is wrong.
     """
-    device = as_device(gpu)
-    if not device.is_gpu:
-        raise BridgeError(f"gpu must be a CUDA device, not {device}")
+    gpus = _gpus(gpu)
     result = NetDef()
     result.CopyFrom(as_net_def(net))
     with parsed_bodies(result):
         flow = build_flow(result, _PREDICT)
-        sides = Sides(flow, device, cost_model.operator, cost_model.transfer)
-        sides.add_steps()
-        for name, where in (inputs or {}).items():
-            sides.pin_input(_known(flow.versioned.get((name, 0)), name), _side(where, device))
-        for name, where in (outputs or {}).items():
-            sides.pin_output(_known(flow.last.get(name), name), _side(where, device))
-        cost, on_host = sides.solve()
+        pins = Pins(
+            {_known(flow.versioned.get((name, 0)), name): _pin(where, gpus) for name, where in (inputs or {}).items()},
+            {_known(flow.last.get(name), name): _pin(where, gpus) for name, where in (outputs or {}).items()},
+        )
+        chosen, cost = choose_devices(flow, cost_model, gpus, pins)
         devices = {}
-        for step, is_on_host in zip(flow.steps, on_host, strict=True):
+        for step, at in zip(flow.steps, chosen, strict=True):
             if step.proto is not None:
-                at = HOST if step.is_dispatch or is_on_host else device
                 devices[step.location] = at
                 write_option(step.proto, at, result.device_option)
     return Placement(result, devices, cost)
 
 
-def _side(where: Any, gpu: Device) -> int:
+def _gpus(given: Any) -> dict[Device, float]:
+    """The GPUs and the bytes of each."""
+    if isinstance(given, Mapping):
+        gpus = {as_device(gpu): math.inf if limit is None else limit for gpu, limit in given.items()}
+    else:
+        gpus = dict.fromkeys(map(as_device, given if isinstance(given, list | tuple) else [given]), math.inf)
+    for gpu, limit in gpus.items():
+        if not gpu.is_gpu:
+            raise BridgeError(f"gpu must be a CUDA device, not {gpu}")
+        if not isinstance(limit, int | float) or not limit >= 0:
+            raise BridgeError(f"gpu must give the bytes of {gpu} as a number that is not negative, not {limit!r}")
+    if not gpus:
+        raise BridgeError("gpu must name at least one CUDA device")
+    return gpus
+
+
+def _pin(where: Any, gpus: Mapping[Device, float]) -> Device:
     device = as_device(where)
-    if device.is_gpu and device != gpu:
-        raise BridgeError(f"{device} is neither the host nor {gpu}, the one GPU of this placement")
-    return GPU_SIDE if device.is_gpu else HOST_SIDE
+    if device.is_gpu and device not in gpus:
+        names = ", ".join(map(str, gpus))
+        raise BridgeError(f"{device} is neither the host nor {names}, the GPUs of this placement")
+    return device
 
 
 def _known(value: int | None, name: str) -> int:
