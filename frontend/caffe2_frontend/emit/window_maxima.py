@@ -15,7 +15,7 @@ import numpy as np
 
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import add, binary, mul
-from caffe2_frontend.emit.shapes import indices, size, unsqueeze
+from caffe2_frontend.emit.shapes import cast, indices, size, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.emit.window import Window
 from caffe2_frontend.emit.window_pads import unpad_image
@@ -27,8 +27,8 @@ _UNROLLED: Final = 9
 
 
 def where_equal(op: Op, x: Value, y: Value, dy: Value) -> Value:
-    """``dy`` where ``x`` equals ``y``, else 0."""
-    return op.emit("Where", op.emit("Equal", x, y), dy, op.const(0.0, dy))
+    """``dy`` where ``x`` equals ``y``, else 0: as Caffe2, the product with 1 or 0, which is faster than a choice."""
+    return mul(op, dy, cast(op, op.emit("Equal", x, y), op.dtype(dy)))
 
 
 def max_gradient(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value:
@@ -119,7 +119,7 @@ def _compared(op: Op, x: Value, y: Value, dy: Value, masks: Sequence[Value]) -> 
     mask = masks[0]
     for other in masks[1:]:
         mask = op.emit("And", mask, other)
-    return op.emit("Where", op.emit("And", op.emit("Equal", x, y), mask), dy, op.const(0.0, dy))
+    return mul(op, dy, cast(op, op.emit("And", op.emit("Equal", x, y), mask), op.dtype(dy)))
 
 
 def _in_loop(op: Op, x: Value, y: Value, dy: Value, starts: Array, limits: Array, phases: dict[int, Value]) -> Value:
