@@ -94,7 +94,7 @@ class NetTrainer:
         trained = with_values(self._given, fixed | self.state())
         save(trained, folder)
         written = [folder / "init_net.pb", folder / "predict_net.pb"]
-        return written + save_onnx(_convert(trained, batch, open_dims=open_dims), folder / "model.onnx")
+        return written + save_onnx(self._convert(trained, batch, open_dims=open_dims), folder / "model.onnx")
 
     def _fetch(self, name: str) -> Array:
         value = self._workspace.fetch(name)
@@ -102,16 +102,15 @@ class NetTrainer:
             raise RunError(f"blob {name!r} is not a tensor of numbers")
         return np.asarray(value)
 
-
-def _convert(model: Model, batch: Mapping[str, Array], *, open_dims: bool) -> Any:
-    """Export for data like a batch: of any number of rows, or of any sizes; of these sizes where that is needed."""
-    leading = {name: (value.dtype, ["N", *value.shape[1:]]) for name, value in batch.items()}
-    ranks = {name: (value.dtype, [None] * value.ndim) for name, value in batch.items()}
-    sizes = {name: (value.dtype, list(value.shape)) for name, value in batch.items()}
-    attempt = leading if open_dims else ranks
-    try:
-        return convert(model, options=ExportOptions(inputs=attempt, training=True))
-    except ConversionError as error:
-        if any(finding.code != "needs-shape" for finding in error.errors):
-            raise
-        return convert(model, options=ExportOptions(inputs=sizes, training=True))
+    def _convert(self, model: Model, batch: Mapping[str, Array], *, open_dims: bool) -> Any:
+        """Export for data like a batch: of any number of rows, or of any sizes; of these sizes where that is needed."""
+        leading = {name: (value.dtype, ["N", *value.shape[1:]]) for name, value in batch.items()}
+        ranks = {name: (value.dtype, [None] * value.ndim) for name, value in batch.items()}
+        sizes = {name: (value.dtype, list(value.shape)) for name, value in batch.items()}
+        attempt = leading if open_dims else ranks
+        try:
+            return convert(model, options=ExportOptions(inputs=attempt, outputs=self.candidates, training=True))
+        except ConversionError as error:
+            if any(finding.code != "needs-shape" for finding in error.errors):
+                raise
+            return convert(model, options=ExportOptions(inputs=sizes, outputs=self.candidates, training=True))

@@ -77,6 +77,12 @@ def _reduced(op: OpView, shapes: KnownShapes) -> None:
     shapes.set_rank(op.inputs[0], max(op.args.integer("num_reduce_dim", default=1) + 1, _MATRIX))
 
 
+def _labels(op: OpView, shapes: KnownShapes) -> None:
+    """A class for each row, unless the labels are probabilities."""
+    if not op.args.integer("label_prob", default=0):
+        shapes.set_rank(op.inputs[1] if len(op.inputs) > 1 else "", 1)
+
+
 _BINARY: Final = ("Add", "And", "Div", "Mul", "Or", "Sub", "Xor")
 ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
     **dict.fromkeys(_BINARY, _equal_ranks),
@@ -93,6 +99,7 @@ ASSUMPTIONS: Final[Mapping[str, Assumption]] = {
     ),
     **dict.fromkeys(["Concat", "DepthConcat", "Split"], _joined),
     "Gather": _lookup,
+    **dict.fromkeys(["SoftmaxWithLoss", "LabelCrossEntropy"], _labels),
     **dict.fromkeys(
         ["SparseLengthsSum", "SparseLengthsMean", "SparseLengthsMax", "SparseLengthsWeightedSum",
          "SparseLengthsWeightedMean"],

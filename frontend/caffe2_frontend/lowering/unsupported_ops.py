@@ -58,7 +58,7 @@ def unsupported_reason(op_type: str) -> str:
     if op_type in _REASONS:
         return _REASONS[op_type]
     if "Gradient" in op_type or op_type.endswith("Grad"):
-        return "it computes gradients, and training is not exported"
+        return "it computes gradients that this version does not convert"
     return ""
 
 

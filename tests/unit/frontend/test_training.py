@@ -141,3 +141,10 @@ def test_metadata_that_does_not_fit_is_ignored() -> None:
     model = to_onnx(train, init, inputs=LINEAR)
     del model.graph.output[2:]
     assert read_training_metadata(model) is None
+
+
+def test_labels_that_are_not_described() -> None:
+    train, init = linear_classifier()
+    model = to_onnx(train, init)
+    (label,) = [value for value in model.graph.input if value.name == "label"]
+    assert len(label.type.tensor_type.shape.dim) == 1

@@ -5,6 +5,7 @@ As of onnx 1.23:
 * MaxPool with pads counts them twice in the size of the result where ``ceil_mode`` is set: an image of 28 under a
   window of 3 with pads of 1 and stride 1 becomes 30, and not 28 as onnx's own shape inference has it.
 * GatherElements goes through ``numpy.choose``, which takes no more than 64 choices: an axis of 65 fails.
+* OneHot takes the depth as a scalar alone, and not as a tensor of one element and rank 1.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_max_pool import MaxPool as PlainMaxPool
+from onnx.reference.ops.op_one_hot import OneHot as PlainOneHot
 
 from caffe2_bridge.netdef.parameters import Array
 
@@ -32,6 +34,17 @@ class GatherElements(OpRun):
         """The part of ``data`` that ``indices`` covers: along other axes than the one gathered it may be smaller."""
         axis %= data.ndim
         return data[tuple(slice(None) if i == axis else slice(size) for i, size in enumerate(indices.shape))]
+
+
+class OneHot(PlainOneHot):
+    """OneHot."""
+
+    op_domain = ""
+
+    def _run(self, indices: Array, depth: Array, values: Array, axis: int | None = None) -> tuple[Array]:
+        last = -1 if axis is None else axis
+        found = super()._run(indices, np.asarray(depth).reshape(()), values, axis=last)  # type: ignore[no-untyped-call] # onnx's own
+        return (found[0],)
 
 
 class MaxPool(PlainMaxPool):

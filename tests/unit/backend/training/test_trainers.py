@@ -163,6 +163,15 @@ def test_a_checkpoint_of_another_net(tmp_path: Path, mlp: Program) -> None:
         train(NetTrainer(mlp.model), StepBatches(mlp.feeds), Schedule(3, 9, tmp_path), start=read_checkpoint(tmp_path))
 
 
+def test_a_loss_of_choice_is_an_output_of_the_trained_model(tmp_path: Path) -> None:
+    trainer = NetTrainer(linear(), loss="prob")
+    train(trainer, data(), Schedule(2, 9, tmp_path, "prob"))
+    path = trainer.write(tmp_path, data().batch(0), open_dims=True)[2]
+    again = OnnxTrainer(path)
+    assert (again.losses, again.candidates) == (("loss",), ("loss", "accuracy", "prob"))
+    assert train(again, data(), Schedule(1, 9, tmp_path, "prob")).loss == "prob"
+
+
 def test_what_does_not_train(tmp_path: Path) -> None:
     forward = NetDef(name="f", op=[OperatorDef(type="Relu", input=["x"], output=["y"])])
     with pytest.raises(OptionError, match="net 'f' does not train"):

@@ -40,3 +40,10 @@ def test_gather_elements_of_a_long_axis() -> None:
     random = np.random.default_rng(1)
     x, i = random.standard_normal((70, 3)).astype(np.float32), random.integers(0, 70, (90, 2))
     agree("g (float[70, 3] x, int64[90, 2] i) => (float[90, 2] y) { y = GatherElements<axis = 0>(x, i) }", x=x, i=i)
+
+
+@pytest.mark.parametrize("axis", [-1, 0, 1])
+def test_one_hot_of_a_depth_of_rank_1(axis: int) -> None:
+    text = f"{{ y = OneHot<axis = {axis}>(i, d, v) }}"
+    agree(f"g (int64[2, 3] i, int64[1] d, float[2] v) => (float[A, B, C] y) {text}", i=np.array([[0, 3, 1], [2, 4, 0]]),
+          d=np.array([4]), v=np.array([0, 2], np.float32))  # fmt: skip
