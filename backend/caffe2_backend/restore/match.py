@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_backend.restore.operators import own_names, renamed_operators
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_frontend.interop.bodies import captured_values
+from caffe2_frontend.interop.bodies import bodies, captured_values
 from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.origin import (
     ORIGIN_KEY,
@@ -123,7 +123,7 @@ class _Search:
         try:
             digest, text, origin = read_origin(home.metadata_props[ORIGIN_KEY])
             found = self._recognized(home, origin, digest, text)
-            if found is None or not self.types.fit(found):
+            if found is None or _is_read_inside(found) or not self.types.fit(found):
                 return None
             return self._named(found)
         except (OriginError, OpenRegionError, DecodeError, BridgeError):
@@ -237,6 +237,26 @@ class _Search:
             if len(kept) == len(found):
                 return found
             found = kept
+
+
+def _is_read_inside(match: Match) -> bool:
+    """Whether other nodes read a result of the roots that is not an output of the operator.
+
+    The roots would have to stay. Nodes of a RecurrentNetworkGradient read such results of its forward operator.
+    """
+    inner = {
+        value
+        for root in match.nodes[: match.origin.roots]
+        for value in root.outputs
+        if value not in match.outputs and (value.uses() or value.is_graph_output())
+    }
+    if not inner:
+        return False
+    own = {*match.nodes}
+    for node in match.nodes:
+        for body in bodies(node):
+            own.update(ir.traversal.RecursiveGraphIterator(body))
+    return any(value.is_graph_output() or any(use.node not in own for use in value.uses()) for value in inner)
 
 
 class _Types:

@@ -73,8 +73,9 @@ class RecurrentNetworkGradient(StepOperator):
 
     @property
     def may_read(self) -> tuple[str, ...]:
-        """What the forward operator has left."""
-        linked = [self.used_name(name) for _, name in self.backward_links]
+        """What the forward operator has left; gradients that the operator creates are not read before."""
+        own = {self.used_name(name + GRADIENT_SUFFIX) for name in self.derived_from}
+        linked = [name for name in (self.used_name(name) for _, name in self.backward_links) if name not in own]
         return (*self.states, *linked, *(outer for _, outer in self.links), *self.alias_targets)
 
     def places(self) -> tuple[tuple[Place, ...], tuple[Place, ...]]:

@@ -15,6 +15,8 @@ import onnx.compose
 import onnx.version_converter
 import pytest
 from onnx import helper, numpy_helper  # noqa: TID251 - edits of protobufs, as users make them
+from support.builder.random_cells import draw
+from support.exports import specs_of
 
 from caffe2_backend import to_netdef
 from caffe2_backend.runtime.onnx_session import OnnxSession
@@ -365,3 +367,12 @@ def test_a_net_that_travelled_twice(model: onnx.ModelProto) -> None:
     second = to_netdef(to_onnx(first))
     assert list(second.predict_net.op) == list(first.predict_net.op)
     assert isinstance(second, Model)
+
+
+def test_nodes_stay_where_a_gradient_operator_reads_their_results() -> None:
+    cell = draw(5)
+    outputs = ["loss", *cell.gradients.values()]
+    exported = to_onnx(cell.net.proto, inputs=specs_of(cell.inputs, sizes=False), outputs=outputs)
+    returned = came_back(exported, **cell.inputs)
+    assert not returned["RecurrentNetworkGradient"]
+    assert returned["Tanh"]
