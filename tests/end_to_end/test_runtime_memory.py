@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
-from support.paths import CHAR_RNN
+from support.paths import CHAR_RNN, ROOT
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import SessionOptions
+from caffe2_backend.runtime.program import resident as in_place_states
 from caffe2_bridge import load
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 LONGEST: Final = 40
 WARM: Final = 1_000
@@ -49,3 +51,32 @@ def test_10_000_runs_of_changing_lengths() -> None:
         run(int(steps))
     assert resident() <= 1.05 * before
     assert workspace.conversions() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="reads the memory in use as Linux shows it")
+@pytest.mark.parametrize("name", ["mlp_adam", "sparse_adagrad"])
+def test_5_000_training_steps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_place_states, "LARGE", 0)
+    folder = ROOT / "tests" / "golden" / "training" / name
+    workspace = Workspace(options=SessionOptions(threads=1))
+    workspace.run_net_once(NetDef.FromString((folder / "init_net.pb").read_bytes()))
+    net = workspace.create_net(NetDef.FromString((folder / "train_net.pb").read_bytes()))
+    feeds = np.load(folder / "feeds.npz")
+    batches: dict[str, dict[str, np.ndarray[Any, Any]]] = {}
+    for key in feeds.files:
+        step, _, blob = key.partition("/")
+        batches.setdefault(step, {})[blob] = feeds[key]
+
+    def run(steps: int) -> None:
+        for step in range(steps):
+            for blob, array in batches[str(step % len(batches))].items():
+                workspace.feed(blob, array)
+            workspace.run_net(net)
+            workspace.fetch("loss")
+
+    run(WARM)
+    before, conversions = resident(), workspace.conversions()
+    run(5_000)
+    assert resident() <= 1.02 * before
+    assert workspace.conversions() == conversions

@@ -9,13 +9,27 @@ import numpy as np
 import pytest
 
 from caffe2_backend import Workspace
+from caffe2_backend.runtime.program import resident
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 PROGRAMS = Path(__file__).parent / "training"
 
 
-@pytest.mark.parametrize("name", sorted(folder.name for folder in PROGRAMS.iterdir()))
+NAMES = sorted(folder.name for folder in PROGRAMS.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_programs_train_as_in_caffe2(name: str) -> None:
+    train(name)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name.startswith("sparse")])
+def test_small_tables_train_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resident, "LARGE", 0)
+    train(name)
+
+
+def train(name: str) -> None:
     folder = PROGRAMS / name
     program = json.loads((folder / "program.json").read_text())
     feeds, expected = np.load(folder / "feeds.npz"), np.load(folder / "expected.npz")

@@ -351,3 +351,25 @@ def test_states_have_known_sizes_until_these_change() -> None:
         workspace.run_net("step")
         np.testing.assert_array_equal(workspace.fetch("P"), np.full(size, 2, np.float32))
         assert workspace.conversions() == conversions
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_gradient_takes_the_mask_of_dropout(together: bool) -> None:
+    forward = operator("Dropout", ["X"], ["Y", "mask"], ratio=0.25, is_test=0)
+    backward = operator("DropoutGrad", ["dY", "mask"], ["dX"], ratio=0.25, is_test=0)
+    workspace = Workspace(seed=1)
+    nets = [[forward, backward]] if together else [[forward], [backward]]
+    workspace.feed("X", np.ones((40, 50), np.float32))
+    workspace.feed("dY", np.full((40, 50), 3, np.float32))
+    names = [workspace.create_net(NetDef(name=f"net{i}", op=ops)) for i, ops in enumerate(nets)]
+    masks = []
+    for _ in range(3):
+        for name in names:
+            workspace.run_net(name)
+        mask, y, dx = (np.asarray(workspace.fetch(name)) for name in ("mask", "Y", "dX"))
+        np.testing.assert_allclose(y, mask / 0.75, rtol=1e-6)
+        np.testing.assert_allclose(dx, 3 * mask / 0.75, rtol=1e-6)
+        assert 0.7 < mask.mean() < 0.8
+        masks.append(mask)
+    assert not np.array_equal(masks[0], masks[1])
+    assert workspace.conversions() <= 2 * len(names)
