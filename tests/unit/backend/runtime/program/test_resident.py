@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_backend.runtime import DeviceTensor, SessionOptions
+from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef
 
 ROWS = 4096
 INDICES = np.array([5, 0, 4095, 17], np.int64)
@@ -178,3 +180,40 @@ def test_threads_see_whole_steps() -> None:
     thread.join()
     assert not failures
     assert fetch(workspace, "moment")[5, 0] == 201
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_a_table_stays_on_a_device(staged: bool) -> None:
+    """On a device that the host stands in for: what was handed out keeps its value there, too."""
+    workspace = Workspace("cuda:0", options=SessionOptions(stand_in={"cuda:0": "cpu"}))
+    step = NetDef()
+    step.CopyFrom(STEP)
+    if staged:
+        for op in step.op:
+            op.device_option.device_type = PROTO_CUDA
+        step.op.extend([operator("CopyGPUToCPU", ["rows"], ["host"]), operator("Negative", ["host"], ["negative"])])
+    workspace.feed("table", np.zeros((ROWS, 8), np.float32))
+    workspace.feed("moment", np.zeros((ROWS, 8), np.float32))
+    workspace.feed("indices", INDICES)
+    workspace.feed("grad", np.ones((4, 8), np.float32))
+    workspace.feed("lr", np.array([-0.5], np.float32))
+    workspace.create_net(step)
+    workspace.run_net("step", 2)
+    addresses = set()
+    for _ in range(3):
+        workspace.run_net("step")
+        value = workspace._store.blobs["table"]
+        assert isinstance(value, DeviceTensor)
+        addresses.add(value.ort.data_ptr())
+        del value
+    assert len(addresses) == 1
+    shared = workspace.fetch("table", on_device=True)
+    assert isinstance(shared, DeviceTensor)
+    before = shared.numpy().copy()
+    capsule = shared.__dlpack__()
+    ort = shared.ort
+    del shared
+    workspace.run_net("step", 2)
+    np.testing.assert_array_equal(ort.numpy(), before)
+    assert fetch(workspace, "moment")[5, 0] == 7
+    del capsule
