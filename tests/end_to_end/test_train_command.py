@@ -102,3 +102,20 @@ def test_a_loss_that_is_not_finite(linear: tuple[object, ...], tmp_path: Path) -
     result = call(*linear, "--steps", 3, "-o", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "warning: loss is nan at step 1" in result.stderr
+
+
+def test_half_precision_leaves_training_out(linear: tuple[object, ...], tmp_path: Path) -> None:
+    result = call("export", linear[1], "-o", tmp_path / "half.onnx", "--fp16")
+    assert result.exit_code == 0, result.output
+    assert "loss: largest difference" in result.stdout or "accuracy: largest difference" in result.stdout
+    refused = call("export", linear[1], "-o", tmp_path / "half.onnx", "--fp16", "--training")
+    assert refused.exit_code == 2
+    assert "updates need float32" in refused.stderr
+
+
+def test_external_data(linear: tuple[object, ...], tmp_path: Path) -> None:
+    call("export", linear[1], "-o", tmp_path / "train.onnx", "--external-data=16")
+    assert (tmp_path / "train.onnx.data").exists()
+    result = call("train", tmp_path / "train.onnx", *linear[2:], "--steps", 3, "-o", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("loss: ")

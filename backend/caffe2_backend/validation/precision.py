@@ -55,7 +55,9 @@ def measure_precision(
     Raises:
         RunError: no inputs are found with which the net runs, weights are missing, or onnxruntime is not installed.
     """
-    exact = convert(model, options=replace(options, fp16=False, int8="exact"))
+    # Half precision leaves training out, which would be automatic without it: both models have the same outputs.
+    training = False if options.fp16 else options.training
+    exact = convert(model, options=replace(options, fp16=False, int8="exact", training=training))
     cases = generate(Forms(ir.to_proto(exact))).cases
     dtypes = {str(value.name): value.dtype for value in converted.graph.inputs}
     largest: dict[str, float] = {}
