@@ -107,6 +107,12 @@ def _flatten(op: OpView, shapes: KnownShapes) -> None:
     shapes.set_rank(op.outputs[0], 1 if op.type == "FlattenToVec" else 2)
 
 
+def _fixed(op: OpView, shapes: KnownShapes) -> None:
+    """Operators whose results have the same ranks always."""
+    for name, rank in zip(op.outputs, _RANKS[op.type], strict=False):
+        shapes.set_rank(name, rank)
+
+
 def _expand(op: OpView, shapes: KnownShapes) -> None:
     """ExpandDims and Squeeze: dims of size 1 are added or removed."""
     small, large = (op.inputs[0], op.outputs[0]) if op.type == "ExpandDims" else (op.outputs[0], op.inputs[0])
@@ -188,6 +194,16 @@ _BINARY: Final = (
     "Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "EQ", "GE", "GT", "LE", "LT", "Mul", "NE", "Or",
     "Sub", "Xor",
 )  # fmt: skip
+_RANKS: Final[Mapping[str, tuple[int, ...]]] = {
+    "BatchOneHot": (2,),
+    "GatherRanges": (1, 1),
+    "LengthsRangeFill": (1,),
+    "LengthsToRanges": (2,),
+    "LengthsToSegmentIds": (1,),
+    "OneHot": (2,),
+    "SegmentIdsToLengths": (1,),
+    "Shape": (1,),
+}
 RULES: Final[Mapping[str, Callable[[OpView, KnownShapes], None]]] = {
     **dict.fromkeys(_ELEMENTWISE, _first_to_first),
     **dict.fromkeys(_BINARY, _binary),
@@ -210,6 +226,7 @@ RULES: Final[Mapping[str, Callable[[OpView, KnownShapes], None]]] = {
         _segments,
     ),
     "SparseToDenseMask": _masked,
+    **dict.fromkeys(_RANKS, _fixed),
     "RecurrentNetwork": _recurrent,
     "ReversePackedSegs": _reversed,
 }  # fmt: skip

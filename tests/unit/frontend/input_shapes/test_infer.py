@@ -30,7 +30,7 @@ def shapes(init: NetDef | None, *ops: OperatorDef) -> dict[str, list[Any]]:
     """The shapes of all inputs, with None for dims that are not numbers."""
     infos = describe_inputs(net(*ops), init)
     return {
-        name: [dim if isinstance(dim, int) else None for dim in info.shape or ("unknown",)]
+        name: [dim if isinstance(dim, int) else None for dim in (("unknown",) if info.shape is None else info.shape)]
         for name, info in infos.items()
     }
 
@@ -106,6 +106,10 @@ CONV = operator("Conv", ["x", "w", "b"], ["y"], kernel=3)
          weights(w=(8, 6, 1, 1)), {"x": [None] * 3}),
         ([operator("SparseLengthsSum", ["table", "ids", "lengths"], ["y"]), operator("FC", ["y", "w", "b"], ["z"])],
          weights(w=(2, 6), b=(2,)), {"table": [None, 6], "ids": [None], "lengths": [None]}),
+        # A default is a row of the values, which are ranges here.
+        ([operator("LengthsToRanges", ["lengths"], ["ranges"]),
+          operator("SparseToDenseMask", ["ids", "ranges", "default", "segments"], ["y"], mask=[1, 2])],
+         None, {"default": [None], "ids": [None], "segments": [None]}),
     ],
 )  # fmt: skip
 def test_shapes_follow_from_use(ops: list[OperatorDef], init: NetDef | None, expected: dict[str, Any]) -> None:
@@ -127,6 +131,7 @@ def test_shapes_follow_from_use(ops: list[OperatorDef], init: NetDef | None, exp
         (operator("NCHW2NHWC", ["x"], ["y"]), {"x": 4}),
         (operator("LayerNorm", ["x"], ["y", "m", "s"]), {"x": 2}),
         (operator("ReduceBackSum", ["x"], ["y"], num_reduce_dim=2), {"x": 3}),
+        (operator("SparseToDenseMask", ["ids", "x", "default"], ["y"], mask=[1, 2]), {"x": 1, "default": 0}),
     ],
 )
 def test_what_an_operator_leaves_open_is_assumed_with_a_note(op: OperatorDef, expected: dict[str, int]) -> None:

@@ -1,0 +1,65 @@
+"""Hints of diagnostics: what they say to type works."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from conformance.recording import operator
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend import check, to_onnx
+
+
+def net(*ops: OperatorDef, inputs: tuple[str, ...] = ("x",)) -> NetDef:
+    return NetDef(name="n", op=ops, external_input=inputs, external_output=[ops[-1].output[0]])
+
+
+def hint(predict: NetDef, code: str, **inputs: object) -> str:
+    (found,) = [finding for finding in check(predict, inputs=inputs).findings if finding.code == code]
+    return found.hint
+
+
+def test_an_undefined_blob_has_the_type_that_its_reader_expects() -> None:
+    rows = operator("SparseLengthsSumFused8BitRowwise", ["data", "indices", "lengths"], ["y"])
+    assert "--input 'data=uint8[N,D]'" in hint(net(rows, inputs=("indices", "lengths")), "undefined-blob")
+    assert "--input 'z=float32[N,D]'" in hint(net(operator("Relu", ["z"], ["y"])), "undefined-blob")
+
+
+def test_a_blob_that_operators_read_with_other_dims_is_named() -> None:
+    ops = [
+        operator("Conv", ["x", "w"], ["c"], kernel=3),
+        operator("Mul", ["c", "w"], ["y"], broadcast=1, axis=1),
+    ]
+    predict = net(*ops, inputs=("x", "w"))
+    assert hint(predict, "invalid-operands") == "2 operators read 'w': give this one a blob of its own"
+
+
+def test_an_operator_without_a_conversion_says_what_to_type() -> None:
+    predict = net(operator("Relu", ["x"], ["a"]), operator("Foo", ["a"], ["y"]))
+    assert hint(predict, "unknown-operator", x=("float32", [2])).startswith("choose outputs that do not need it")
+    assert to_onnx(predict, inputs={"x": ("float32", [2])}, outputs=["a"]).graph.output[0].name == "a"
+
+
+@pytest.mark.parametrize("scale", [1e-5, 0.02, 3.0])
+def test_scales_of_hints_are_accepted(scale: float) -> None:
+    conv = operator("Int8Conv", ["x", "w", "b"], ["y"], kernel=3, order="NHWC", Y_scale=scale, Y_zero_point=3)
+    predict = net(conv, inputs=("x", "w", "b"))
+    inputs: dict[str, object] = {}
+    for name in ("x", "w"):
+        typed = hint(predict, "needs-quantization", **inputs)
+        match = re.search(rf"--input '{name}=uint8@([^,]+),128'", typed)
+        assert match is not None
+        inputs[name] = ("uint8", None, (float(match[1]), 128))
+    assert check(predict, inputs=inputs).covered
+
+
+def test_a_summary_for_a_file_is_noted() -> None:
+    predict = net(
+        operator("Relu", ["x"], ["y"]), operator("Summarize", ["x"], [], to_file=1), operator("Relu", ["y"], ["z"])
+    )
+    report = check(predict, inputs={"x": ("float32", [2])})
+    assert report.covered
+    assert [finding.reason for finding in report.findings] == [
+        "the summary is not written to a file, because an ONNX model cannot write files"
+    ]
