@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,6 +13,7 @@ from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of ver
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import TensorInfo
@@ -41,6 +42,7 @@ class Export:
 
     Attributes:
         predict: the net, with its inputs and outputs declared.
+        indices: the index of each operator in the caller's net; empty where it is that in ``predict``.
         init: the parameters, and the operators of the init net that are not fills.
         options: the options of the caller.
         inputs: what is known of the net's inputs; complete once they are described.
@@ -63,6 +65,7 @@ class Export:
     predict: NetDef
     init: InitNet
     options: ExportOptions = DEFAULTS
+    indices: tuple[int, ...] = ()
     inputs: Mapping[str, TensorInfo] = field(default_factory=dict)
     outputs: tuple[tuple[str, str], ...] = ()
     implied_outputs: bool = False
@@ -84,6 +87,12 @@ class Export:
         if self.model is None:
             raise RuntimeError("the net has not been lowered yet")
         return self.model.graph
+
+    @property
+    def numbered(self) -> Iterator[tuple[int, OpView]]:
+        """The operators of ``predict``, each with its index in the caller's net."""
+        ops = NetView(self.predict).ops
+        return zip(self.indices or range(len(ops)), ops, strict=True)
 
     def fingerprint(self) -> Hashable:
         """A value that differs after a change of the nets, the model or the diagnostics; weights are not read."""

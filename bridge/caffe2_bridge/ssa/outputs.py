@@ -56,3 +56,16 @@ def unread_outputs(effects: NetEffects) -> tuple[str, ...]:
         read.update((*op.reads, *op.soft))
     listed = dict.fromkeys(name for op in effects.net.op for name in op.output if name)
     return tuple(name for name in listed if is_output[name])
+
+
+def needed_operators(net: NetDef, outputs: Iterable[str]) -> list[int]:
+    """The indices of the operators that compute blobs, in the net's order; a name stands for all its values."""
+    effects = analyse(net, Location(net.name or "net"), [])
+    wanted = set(outputs)
+    needed: list[int] = []
+    for index in reversed(range(len(net.op))):
+        op = effects.ops[index]
+        if not wanted.isdisjoint((*net.op[index].output, *op.changed, *op.mutates)):
+            needed.append(index)
+            wanted.update(op.used)
+    return needed[::-1]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_bridge.ssa import rename_versions
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa import numbered, rename_versions
+from caffe2_bridge.ssa.outputs import needed_operators
 from caffe2_frontend.state import Export
 
 
@@ -14,7 +18,8 @@ class ConvertToSsa(FunctionalPass[Export]):
     """Rewrite the net so that every blob is written once; its inputs keep their names.
 
     An output that overwrites an input gets a new name, and the graph output with it. An operator that reads a blob
-    without a value is left unchanged: the lowering reports it, in net order with all other diagnostics.
+    without a value is left unchanged: the lowering reports it, in net order with all other diagnostics. Where the
+    caller chooses the outputs, operators that these do not need are removed.
     """
 
     ensures: ClassVar[frozenset[str]] = frozenset({"ssa"})
@@ -23,4 +28,19 @@ class ConvertToSsa(FunctionalPass[Export]):
         """Return the state with the net in SSA form."""
         predict = rename_versions(state.predict)
         outputs = tuple((name, name) for name in predict.external_output)
-        return replace(state, predict=predict, outputs=outputs)
+        indices = tuple(index for index, _ in numbered(NetView(predict)))
+        if state.options.outputs is not None:
+            needed = needed_operators(predict, predict.external_output)
+            if len(needed) < len(indices):
+                indices = tuple(indices[place] for place in needed)
+                predict = _with_operators(predict, needed)
+        return replace(state, predict=predict, outputs=outputs, indices=indices)
+
+
+def _with_operators(net: NetDef, kept: Sequence[int]) -> NetDef:
+    """A copy of a net with some of its operators."""
+    result = NetDef()
+    result.CopyFrom(net)
+    del result.op[:]
+    result.op.extend(net.op[index] for index in kept)
+    return result

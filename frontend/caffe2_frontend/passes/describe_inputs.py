@@ -13,7 +13,6 @@ from caffe2_bridge.control import nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_bridge.ssa import numbered
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.types import Dim, TensorInfo, example_dtype
@@ -74,13 +73,13 @@ class DescribeInputs(FunctionalPass[Export]):
             if name in inferred.assumed:
                 findings.append(_assumed_rank(name, Location(net.name), info, inferred.assumed[name]))
             inputs[name] = replace(info, shape=_named(name, info.shape))
-        findings += _wrong_arguments(net)
+        findings += _wrong_arguments(state)
         return replace(state, inputs=inputs, findings=(*state.findings, *findings))
 
 
-def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
+def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
     """Report arguments that describe operands and are invalid; a converter might require ranks before it reads them."""
-    for place, op in numbered(net):
+    for place, op in state.numbered:
         expected = None if op.proto.domain else expectations().get(op.type)
         if expected is None:
             continue
@@ -88,7 +87,7 @@ def _wrong_arguments(net: NetView) -> Iterator[Diagnostic]:
             for index in range(len(op.inputs)):
                 expected(op, index)
         except ArgumentError as error:
-            yield Diagnostic("invalid-argument", str(error), Location(net.name, place, op.type, op.name))
+            yield Diagnostic("invalid-argument", str(error), Location(state.predict.name, place, op.type, op.name))
 
 
 def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) -> InferredShapes:

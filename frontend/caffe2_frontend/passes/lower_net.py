@@ -15,7 +15,6 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_bridge.ssa import numbered
 from caffe2_frontend.emit.subgraphs import unify_branch_ranks
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.origin import node_metadata
@@ -55,7 +54,7 @@ class LowerNet(FunctionalPass[Export]):
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
-        lowering.ops(numbered(net), scope, Location(net.name))
+        lowering.ops(state.numbered, scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs, dims=lowering.dims, labels=lowering.labels)
         findings = _in_net_order([*state.findings, *_choose_outputs(lowering), *_omitted_outputs(lowering)], net.name)
         omitted = {blob for blobs in lowering.omitted.values() for blob in blobs}

@@ -7,6 +7,7 @@ import re
 import pytest
 from conformance.recording import operator
 
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check, to_onnx
 
@@ -39,6 +40,22 @@ def test_an_operator_without_a_conversion_says_what_to_type() -> None:
     predict = net(operator("Relu", ["x"], ["a"]), operator("Foo", ["a"], ["y"]))
     assert hint(predict, "unknown-operator", x=("float32", [2])).startswith("choose outputs that do not need it")
     assert to_onnx(predict, inputs={"x": ("float32", [2])}, outputs=["a"]).graph.output[0].name == "a"
+
+
+def test_operators_that_chosen_outputs_need_keep_their_indices() -> None:
+    ops = [
+        operator("Foo", ["x"], ["u"]),
+        operator("Relu", ["x"], ["a"]),
+        operator("Bar", ["a"], ["b"]),
+        operator("Relu", ["b"], ["b"]),
+        operator("Add", ["z", "u"], ["v"]),
+    ]
+    predict = net(*ops, inputs=("x", "z"))
+    with pytest.raises(ConversionError) as error:
+        to_onnx(predict, inputs={"x": ("float32", [2])}, outputs=["b"])
+    assert [str(finding.location) for finding in error.value.errors] == ["n[2] Bar"]
+    model = to_onnx(predict, inputs={"x": ("float32", [2])}, outputs=["a"])
+    assert [value.name for value in model.graph.input] == ["x"]
 
 
 @pytest.mark.parametrize("scale", [1e-5, 0.02, 3.0])
