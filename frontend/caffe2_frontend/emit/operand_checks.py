@@ -11,6 +11,8 @@ from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_frontend.interop.input_hint import input_hint
+from caffe2_frontend.interop.types import TensorInfo, example_dtype
 from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 
@@ -27,9 +29,17 @@ def require_dtype(op: Op, value: Value, dtypes: Collection[ir.DataType], what: s
     """Refuse an operand of an element type that Caffe2 has no kernel for."""
     dtype = op.dtype(value)
     if dtype not in dtypes:
-        op.unsupported(
-            f"{what} must be {' or '.join(d.name for d in dtypes)}, not {dtype.name}", code="invalid-operands"
-        )
+        reason = f"{what} must be {' or '.join(d.name for d in dtypes)}, not {dtype.name}"
+        op.unsupported(reason, _input_type_hint(op, value, next(iter(dtypes))), "invalid-operands")
+
+
+def _input_type_hint(op: Op, value: Value, dtype: ir.DataType) -> str:
+    """What to type where an operand is an input of the model; empty where it is another value."""
+    is_input = op.scope.outermost and value.producer() is None and value.const_value is None
+    if not is_input or value.name is None or value.shape is None:
+        return ""
+    example = input_hint(value.name, len(value.shape), example_dtype(TensorInfo(dtype)))
+    return f"describe the input, such as {example}"
 
 
 def require_rank(op: Op, value: Value, rank: int, what: str) -> None:

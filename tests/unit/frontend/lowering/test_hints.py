@@ -27,6 +27,13 @@ def test_an_undefined_blob_has_the_type_that_its_reader_expects() -> None:
     assert "--input 'z=float32[N,D]'" in hint(net(operator("Relu", ["z"], ["y"])), "undefined-blob")
 
 
+def test_an_input_of_another_type_is_described() -> None:
+    mask = operator("SparseToDenseMask", ["ids", "ranges", "default"], ["y"], mask=[1, 2])
+    predict = net(operator("LengthsToRanges", ["x"], ["ranges"]), mask, inputs=("x", "ids", "default"))
+    assert "--input 'default=int32[N]'" in hint(predict, "invalid-operands")
+    assert check(predict, inputs={"default": ("int32", ["N"])}).covered
+
+
 def test_a_blob_that_operators_read_with_other_dims_is_named() -> None:
     ops = [
         operator("Conv", ["x", "w"], ["c"], kernel=3),
