@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conformance.oracle import OracleRun, run_oracle
 from support.nets import lines, net, op
 
 from caffe2_bridge import BridgeError, ConversionError
@@ -211,6 +212,26 @@ def test_a_constant_shape_before_an_fc_of_as_many_columns_goes(
         predict = net(*ops, reshape, op("FC", "flat w b", "y"), inputs=inputs)
         changed, _ = remove_reshape_for_fc(predict, params, input_shapes={"rows": (5, 3, 4)})
         assert lines(changed) == [*lines(net(*ops)), f"FC({data}, w, b) -> y"]
+
+
+@pytest.mark.oracle
+def test_real_caffe2_computes_the_same_without_reshapes() -> None:
+    draw = np.random.default_rng(0)
+    feeds = {
+        name: draw.normal(size=size).astype(np.float32)
+        for name, size in {"x": (4, 2, 6, 6), "k": (3, 2, 5, 5), "w": (7, 12), "b": (7,)}.items()
+    }
+    runs = []
+    for shape in ([-1, 12], [4, 12]):
+        reshape = op("Reshape", "a", "flat old", shape=shape)
+        given = net(op("Conv", "x k", "a", kernel=5), reshape, op("FC", "flat w b", "y"), inputs="x k w b")
+        changed, _ = remove_reshape_for_fc(given, feeds)
+        assert len(changed.op) == 2
+        runs += [OracleRun(form, inputs=feeds, outputs=["y"]) for form in (given, changed)]
+    results = run_oracle(runs)
+    for result in results:
+        assert result.error == ""
+        np.testing.assert_array_equal(result.outputs["y"], results[0].outputs["y"])
 
 
 @pytest.mark.parametrize(
