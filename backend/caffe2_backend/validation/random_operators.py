@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 import onnx
@@ -11,8 +11,9 @@ from caffe2_backend.validation.runtimes import AnyModel
 from caffe2_bridge import construct_init_net_from_params
 from caffe2_bridge.control import nets_run_by
 from caffe2_bridge.init.fills import RANDOM
+from caffe2_bridge.init.random_operators import is_random
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.views import Args, NetView, OpView
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.bodies import proto_nodes
 
@@ -21,20 +22,6 @@ _NODES: Final = frozenset(
 )
 # Outputs depend on the shape of the operand alone; of the other random operators they are random anyway.
 _SHAPE_ONLY: Final = frozenset({"Shape", "Size"})
-_ATEN: Final = frozenset({
-    "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
-    "randn_like", "randperm", "rrelu",
-})  # fmt: skip
-# Caffe2 operators, other than fills, that draw random numbers for some arguments only.
-_OPERATORS: Final[Mapping[str, Callable[[Args], bool]]] = {
-    "ATen": lambda args: args.text("operator", default="") in _ATEN,
-    "Dropout": lambda args: not args.flag("is_test", default=False),
-    "FloatToFusedRandRowwiseQuantized": lambda args: args.flag("random", default=True),
-    "PackedInt8BGRANHWCToNCHWCStylizerPreprocess": lambda args: args.number("noise_std", default=10.0) != 0,
-    "SparseDropoutWithReplacement": lambda _args: True,
-    "WeightedMultiSampling": lambda _args: True,
-    "WeightedSample": lambda _args: True,
-}
 # The operands and outputs of an operator with those of its bodies, whether outputs depend on values of the operands
 # (and not on shapes alone), and whether it draws.
 _Step: TypeAlias = tuple[Iterable[str], Iterable[str], bool, bool]
@@ -55,7 +42,7 @@ def _net_steps(model: Model) -> Iterator[_Step]:
     for op in (*model.init.rest, *NetView(model.predict_net).ops):
         ops = [op, *_inner(op)]
         reads = {name for each in ops for name in each.inputs}
-        yield reads, op.outputs, op.type not in _SHAPE_ONLY, any(map(_draws, ops))
+        yield reads, op.outputs, op.type not in _SHAPE_ONLY, any(map(is_random, ops))
 
 
 def _inner(op: OpView) -> Iterator[OpView]:
@@ -64,10 +51,6 @@ def _inner(op: OpView) -> Iterator[OpView]:
         for inner in NetView(body).ops:
             yield inner
             yield from _inner(inner)
-
-
-def _draws(op: OpView) -> bool:
-    return op.type in RANDOM or (op.type in _OPERATORS and _OPERATORS[op.type](op.args))
 
 
 def _graph_steps(graph: onnx.GraphProto) -> Iterator[_Step]:

@@ -26,10 +26,15 @@ family = Family("recurrent_gradient")
 
 
 def _operand(op: OpView, index: int) -> TensorInfo:
+    """Gradients, the sequence and the outputs of the forward operator are [T, N, D]."""
     control = RecurrentNetworkGradient(op)
-    if index <= control.output_gradients:
+    gradients, states = control.output_gradients, control.states
+    if index == len(op.inputs) - 1:
+        return TensorInfo(shape=())  # the step workspaces, which are not a tensor
+    if index <= gradients or index >= len(op.inputs) - 1 - 2 * len(states):
         return TensorInfo(shape=(None, None, None))
-    return TensorInfo()
+    initial = index - gradients in op.args.integers("initial_recurrent_state_ids", ())
+    return TensorInfo(shape=(1, None, None)) if initial else TensorInfo()
 
 
 @dataclass(frozen=True)

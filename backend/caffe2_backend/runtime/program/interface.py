@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from caffe2_backend.runtime.values import Opaque
+from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.init.init_net import InitNet
-from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.init.random_operators import draws_numbers
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.objects import makes_object
@@ -58,9 +60,8 @@ class NetInterface:
         view = NetView(net)
         effects = analyse(net, Location(view.name), [])
         made = {*init.parameters, *(name for op in init.rest for name in op.outputs)}
-        makers = [op for op in view.ops if makes_object(op.proto)]
-        scopes = {name for op in makers for name in op.outputs}
-        own = scopes | made
+        scopes = {name: Opaque(op.proto) for op in view.ops for name in _remade(op)}
+        own = {*scopes, *made}
         needs = tuple(name for name in effects.exposed if name not in own)
         soft = {**effects.soft, **effects.through}
         may_need = tuple(name for name in soft if name not in effects.exposed and name not in own)
@@ -81,9 +82,23 @@ class NetInterface:
             tables=tuple(name for name in states if name in rows),
             required=required,
             optional=() if declared else tuple(name for name in dict.fromkeys(unread) if name not in required),
-            scopes={op.outputs[0]: Opaque(op.proto) for op in makers},
+            scopes=scopes,
             undeclared=_undeclared(view, effects),
         )
+
+
+def _remade(op: OpView) -> tuple[str, ...]:
+    """The objects that an operator makes and would make again.
+
+    The step workspaces of a RecurrentNetwork are among them: a gradient operator of another net runs the steps again,
+    from the blobs that they read, which it reads too. Random steps would draw other numbers.
+    """
+    if makes_object(op.proto):
+        return op.outputs[:1]
+    control = control_of(op)
+    if not isinstance(control, RecurrentNetwork) or draws_numbers(op):
+        return ()
+    return control.objects
 
 
 def _updates_rows(op_type: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 from support.builder.random_cells import D, RandomCell, draw
 from support.exports import run, specs_of
 
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
@@ -101,3 +102,17 @@ def test_no_steps(form: Recurrent, *, sizes: bool) -> None:
             assert value.shape == inputs[name].shape
             if not name.startswith("start"):
                 assert not value.any()
+
+
+def test_gradient_without_the_forward_operator() -> None:
+    drawn = cell(5)
+    net = NetDef(op=[op for op in drawn.net.proto.op if op.type == "RecurrentNetworkGradient"])
+    with pytest.raises(ConversionError, match="do not come from a RecurrentNetwork of the net"):
+        to_onnx(net, inputs=specs_of(drawn.inputs))
+
+
+def test_outputs_that_the_net_implies() -> None:
+    """Gradients of states are blobs of the workspace, but no operator lists them as outputs."""
+    drawn = cell(5)
+    model = to_onnx(drawn.net.proto, inputs=specs_of(drawn.inputs))
+    assert {value.name for value in model.graph.output} == {*drawn.gradients.values()}
