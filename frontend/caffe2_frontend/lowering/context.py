@@ -26,6 +26,7 @@ class LoweringContext(Protocol):
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         measured: values whose producing node the conversion of the current operator inspected.
         dims: what converters know of symbolic dims.
+        kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
     """
 
     consulted: dict[ir.Value, Array | None]
@@ -33,6 +34,7 @@ class LoweringContext(Protocol):
     unfused: dict[Location, list[str]]
     omitted: dict[Location, list[str]]
     dims: DimFacts
+    kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]]
 
     @property
     def recurrent(self) -> Recurrent:
@@ -47,6 +49,16 @@ class LoweringContext(Protocol):
     @property
     def workspace_reads(self) -> Mapping[str, frozenset[str]]:
         """By blob of step workspaces, the blobs of a step that gradient operators find there."""
+        ...
+
+    @property
+    def kept_reads(self) -> Mapping[str, frozenset[str]]:
+        """By stack of workspaces, the blobs that gradients find in its workspaces."""
+        ...
+
+    @property
+    def forward_reads(self) -> Counter[str]:
+        """How often the operators of the net that are not part of a gradient, and the caller, read each blob."""
         ...
 
     @property

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import onnx_ir as ir
+
 from caffe2_bridge.control import control_of, nets_run_by
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Array
@@ -36,6 +38,8 @@ class Lowering:
         recurrent: the form of recurrent nets.
         read: how often each blob is read.
         workspace_reads: by blob of step workspaces, the blobs of a step that gradient operators find there.
+        kept_reads: by stack of workspaces, the blobs that gradients find in its workspaces.
+        forward_reads: how often the operators that are not part of a gradient, and the caller, read each blob.
         outputs: the blobs that are outputs of the model.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
         expectations: by operator type, what it expects of its operands, for hints.
@@ -51,12 +55,15 @@ class Lowering:
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         measured: the values whose nodes the current converter inspected.
         dims: what converters know of symbolic dims.
+        kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
     """
 
     converters: Mapping[str, Converter]
     recurrent: Recurrent = "auto"
     read: Counter[str] = field(default_factory=Counter)
     workspace_reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    kept_reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    forward_reads: Counter[str] = field(default_factory=Counter)
     outputs: tuple[str, ...] = ()
     ranks_known: bool = True
     implied_outputs: bool = False
@@ -70,6 +77,7 @@ class Lowering:
     unfused: dict[Location, list[str]] = field(default_factory=dict)
     omitted: dict[Location, list[str]] = field(default_factory=dict)
     dims: DimFacts = field(default_factory=DimFacts)
+    kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]] = field(default_factory=dict)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from caffe2_bridge.control import RecurrentNetworkGradient, control_class
+from caffe2_bridge.control import Do, RecurrentNetworkGradient, control_class
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -28,6 +28,49 @@ def _reads(net: NetDef) -> Iterator[str]:
                     yield value.decode(errors="replace")
             for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
                 yield from _reads(inner)
+
+
+def count_forward_reads(net: NetDef) -> Counter[str]:
+    """Count how often operators that are not part of a gradient read each blob in a net and its sub-nets."""
+    found: Counter[str] = Counter()
+    for op in net.op:
+        if not op.is_gradient_op:
+            found.update(op.input)
+            for arg in op.arg:
+                for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
+                    found += count_forward_reads(inner)
+    return found
+
+
+def kept_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
+    """Return, by stack of workspaces, the blobs that the gradients of Do operators find in its workspaces.
+
+    A stack without such blobs whose depth is read is in it, too.
+    """
+    found: dict[str, set[str]] = {}
+    _add_kept_reads(net, found)
+    return {name: frozenset(blobs) for name, blobs in found.items()}
+
+
+def _add_kept_reads(net: NetDef, found: dict[str, set[str]]) -> None:
+    for op in net.op:
+        if op.type == "HasScope" and op.input:
+            found.setdefault(op.input[0], set())
+        elif op.type in Do.types and op.is_gradient_op:
+            found.setdefault(op.input[-1], set()).update(_found_in_workspace(op))
+        for arg in op.arg:
+            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
+                _add_kept_reads(inner, found)
+
+
+def _found_in_workspace(op: OperatorDef) -> Iterator[str]:
+    """Yield what the gradient of a Do finds there; nothing if it cannot be read, which its converter reports."""
+    try:
+        do = Do(OpView(op, 0))
+        effects, bound = effects_of(do.net, op.type), set(do.bindings)
+    except (ArgumentError, ConversionError):
+        return
+    yield from (name for name in {**effects.exposed, **effects.soft} if name not in bound)
 
 
 def workspace_reads(net: NetDef) -> Mapping[str, frozenset[str]]:

@@ -25,7 +25,7 @@ from caffe2_frontend.recurrent import network
 
 FAMILIES: tuple[Family, ...] = (
     aten.family,
-    control_flow.family,
+    *control_flow.FAMILIES,
     network.family,
     recurrent_gradient.family,
     *detection.FAMILIES,

@@ -20,7 +20,7 @@ from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.lower import Lowering
-from caffe2_frontend.lowering.reads import count_reads, workspace_reads
+from caffe2_frontend.lowering.reads import count_forward_reads, count_reads, kept_reads, workspace_reads
 from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
 from caffe2_frontend.lowering.trace import Trace, Traces
 from caffe2_frontend.ops import converters, expectations
@@ -48,9 +48,18 @@ class LowerNet(FunctionalPass[Export]):
         read = count_reads(state.predict) + Counter(blobs)
         ranks_known = all(value.shape is not None for value in inputs)
         table = converters(state.options.int8)
-        wanted = workspace_reads(state.predict)
-        implied = state.implied_outputs
-        lowering = Lowering(table, state.options.recurrent, read, wanted, blobs, ranks_known, implied, expectations())
+        lowering = Lowering(
+            table,
+            state.options.recurrent,
+            read,
+            workspace_reads(state.predict),
+            kept_reads(state.predict),
+            count_forward_reads(state.predict) + Counter(blobs),
+            blobs,
+            ranks_known,
+            state.implied_outputs,
+            expectations(),
+        )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes

@@ -1,0 +1,70 @@
+"""What converters of operators with bodies share: the blobs that bodies find, write and leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from caffe2_bridge.control import Do, Scope, control_of
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.lowering.reads import count_reads
+from caffe2_frontend.ops.control_flow.workspaces import carried_names, is_sequence
+
+CONDITION = {0: TensorInfo(ir.DataType.BOOL, (1,))}
+
+
+def value_of(op: Op, name: str) -> Value:
+    value = op.scope.find(name)
+    if value is None:
+        op.unsupported(f"{name!r} has no value that is a tensor", code="undefined-blob")
+    return value
+
+
+def bound_outputs(op: Op) -> tuple[Value | None, ...]:
+    """The values of the operator's outputs after its bodies."""
+    return tuple(op.scope.find(name) for name in op.view.outputs)
+
+
+def require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
+    if a.dtype != b.dtype:
+        kinds = " and ".join("unknown" if v.dtype is None else v.dtype.name for v in (a, b))
+        op.unsupported(f"{name!r} has different element types: {kinds}", code="invalid-operands")
+
+
+def is_read_outside(op: Op, name: str, nets: Sequence[NetDef]) -> bool:
+    """Whether anything but the operator's own bodies reads a blob."""
+    inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
+    return op.lowering.read[name] > inside[name]
+
+
+def kept_name(workspace: str, blob: str) -> str:
+    """The outer name of a blob that is kept in a reused workspace."""
+    return f"{workspace}/{blob}"
+
+
+def kept_names(op: Op, control: Do) -> dict[str, str]:
+    return {
+        name: kept_name(control.stack, name) for name in written_blobs(op, control.net) if name not in control.bindings
+    }
+
+
+def written_blobs(op: Op, net: NetDef) -> list[str]:
+    """The blobs that a net writes in its workspace: those of its branches and loops, and kept ones, included."""
+    names: list[str] = []
+    for inner in NetView(net).ops:
+        names += inner.outputs
+        control = control_of(inner)
+        if isinstance(control, Do):
+            if control.reuses_workspace:
+                names += kept_names(op, control).values()
+            names += carried_names(control, op.lowering.kept_reads.get(control.stack))
+            within = written_blobs(op, control.net)
+            names += [name for name in within if is_sequence(name)]
+        elif control is not None and control.scope is Scope.SHARED:
+            names += [name for body in control.bodies.values() for name in written_blobs(op, body.net)]
+    return names

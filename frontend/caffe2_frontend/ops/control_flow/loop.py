@@ -1,0 +1,147 @@
+"""While and ONNXWhile as ONNX's Loop.
+
+The body of a While runs in the workspace around it: it sees every blob, and what it writes can be read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import onnx_ir as ir
+
+from caffe2_bridge.control import OnnxWhile, While
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.emit.shapes import cast, reshape, squeeze
+from caffe2_frontend.emit.subgraphs import Step, common_shape, loop
+from caffe2_frontend.lowering.family import Family
+from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.ops.control_flow.bodies import (
+    CONDITION,
+    bound_outputs,
+    is_read_outside,
+    require_same_type,
+    value_of,
+    written_blobs,
+)
+from caffe2_frontend.ops.control_flow.workspaces import with_sequences
+
+family = Family("loop")
+
+
+@family.converts("While", expects=CONDITION)
+@with_sequences
+def while_loop(op: Op) -> tuple[Value | None, ...]:
+    """While(condition, *inputs; loop_net[, cond_net]) -> outputs.
+
+    cond_net computes the condition before each iteration, including the first; without it loop_net does. All blobs that
+    either net writes and that exist before the loop are carried.
+    """
+    *tests, body = While(op.view).bodies.values()
+    nets = [body.net, *(test.net for test in tests)]
+    for test in tests:
+        op.lower_body(test.net, op.scope, test.argument)
+    go = op.input(0)
+    written = list(dict.fromkeys(name for net in nets for name in written_blobs(op, net)))
+    carried = [name for name in written if op.scope.find(name) is not None]
+    _require_defined(op, [name for name in written if name not in carried], nets)
+    initial = [value_of(op, name) for name in carried]
+
+    def step(inside: Op, states: list[Value], _: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        for name, value in zip(carried, states, strict=True):
+            inside.scope.bind(name, value)
+        for part in (body, *tests):
+            inside.lower_body(part.net, inside.scope, part.argument)
+        return [value_of(inside, op.view.inputs[0]), *(value_of(inside, name) for name in carried)], []
+
+    for name, value in zip(carried, _settled_loop(op, None, go, carried, initial, step), strict=True):
+        op.scope.bind(name, value)
+    return bound_outputs(op)
+
+
+@family.converts("ONNXWhile")
+def onnx_while(op: Op) -> tuple[Value, ...]:
+    """ONNXWhile(trip_count, condition, *initial; body, has_trip_count=0, has_cond=0, num_loop_carried_deps=-1, ...).
+
+    The outputs are the final carried values and the stacked ones; the remaining arguments are save_scopes and
+    disable_scopes=0. The operands correspond to those of ONNX's Loop. Stacked values must have one row per iteration,
+    as Caffe2 concatenates them without a new dim. For a loop of no iterations Caffe2 leaves int32 there; here the
+    element type is that of the body.
+    """
+    op.args.ignore("save_scopes")
+    control = OnnxWhile(op.view)
+    body, has_trips, has_condition = control.body, control.has_trip_count, control.has_condition
+    initial = list(op.inputs[2 : 2 + control.carried])
+    formals, results = list(body.external_input), list(body.external_output)
+    if len(results) <= len(initial) or len(formals) < 2 + len(initial):
+        op.unsupported("the body has fewer inputs or outputs than the loop carries", code="invalid-argument")
+    if control.disables_scopes:
+        _refuse_outer_changes(op, body, formals[: 2 + len(initial)])
+    first = reshape(op, cast(op, op.input(1), ir.DataType.BOOL), [1])
+
+    def step(inside: Op, states: list[Value], iteration: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        condition, *carried = states
+        for name, value in zip(formals, [iteration[0], condition, *carried], strict=False):
+            inside.scope.bind(name, value)
+        inside.lower_body(body, inside.scope, *control.bodies)
+        going, *after = (value_of(inside, name) for name in results)
+        again = reshape(inside, cast(inside, going, ir.DataType.BOOL), [1])
+        rows = [_one_row(inside, value) for value in after[len(initial) :]]
+        kept = [again, *after[: len(initial)]]
+        return ([again, *kept] if has_condition else kept), rows
+
+    finals, stacked = loop(
+        op, op.input(0) if has_trips else None, first if has_condition else None, [first, *initial], step
+    )
+    return (*finals[1:], *stacked)
+
+
+def _refuse_outer_changes(op: Op, body: NetDef, carried: Sequence[str]) -> None:
+    """Refuse a body without scopes that writes outer blobs which the loop does not carry."""
+    for name in written_blobs(op, body):
+        if name not in carried and op.scope.is_known(name):
+            op.unsupported(
+                f"its body changes blob {name!r} of the net around it, which the loop does not carry",
+                hint="carry it: add it to the operator's inputs, and to the body's inputs and outputs",
+            )
+
+
+def _one_row(op: Op, value: Value) -> Value:
+    dims = op.shape(value)
+    if not dims or (isinstance(dims[0], int) and dims[0] != 1):
+        op.unsupported("what the loop stacks must have a first dim of 1", code="invalid-operands")
+    return squeeze(op, value, [0])
+
+
+def _settled_loop(
+    op: Op, trips: Value | None, go: Value | None, names: Sequence[str], initial: Sequence[Value], step: Step
+) -> list[Value]:
+    """Emit a Loop whose states have the shapes that hold in every iteration; dims that change are unknown.
+
+    The body is emitted again, with the shapes that the previous attempt yielded, until these no longer change.
+    """
+    shapes = [value.shape for value in initial]
+    seen: list[Value] = []
+
+    def watched(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        after, stacked = step(inside, states, rows)
+        seen[:] = after[1:] if go is not None else after
+        return after, stacked
+
+    while True:
+        mark = len(op.scope.nodes)
+        finals, _ = loop(op, trips, go, initial, watched, shapes)
+        for name, value, start in zip(names, seen, initial, strict=True):
+            require_same_type(op, name, value, start)
+        settled = [common_shape(shape, value.shape) for shape, value in zip(shapes, seen, strict=True)]
+        if settled == shapes:
+            return finals
+        del op.scope.nodes[mark:]
+        shapes = settled
+
+
+def _require_defined(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> None:
+    """Refuse blobs that only the loop writes and that are read after it, as the loop may run no iterations."""
+    for name in names:
+        by_forward = op.lowering.forward_reads[name] > 0  # blobs of gradients have one name in several loops
+        if by_forward and is_read_outside(op, name, nets) and not op.scope.is_opaque(name):
+            op.unsupported(f"{name!r} has no value if the loop does not run", code="undefined-blob")
