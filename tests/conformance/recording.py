@@ -121,7 +121,10 @@ def record(spec_path: Path, folder: Path) -> list[str]:
     ``errors.npz``. Cases that an earlier recording of the same spec wrote are replaced.
     """
     specs, name = read_spec(spec_path), _spec_name(spec_path)
-    runs = [OracleRun(spec.net, spec.inputs, quantized=spec.quantized) for spec in specs]
+    runs = [
+        OracleRun(spec.net, spec.inputs, quantized=spec.quantized, outputs=list(spec.net.external_output) or None)
+        for spec in specs
+    ]
     first, second = run_oracle(runs), run_oracle(runs)
     files: dict[Path, list[Recorded]] = {}
     lines = []
