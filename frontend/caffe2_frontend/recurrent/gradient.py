@@ -20,7 +20,7 @@ from caffe2_frontend.recurrent.backward_step import backward_operands, lower_bac
 from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
 from caffe2_frontend.recurrent.merge_products import join_products
-from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
+from caffe2_frontend.recurrent.step_workspaces import NoStepWorkspaces, StepWorkspaces
 
 family = Family("recurrent_gradient")
 
@@ -59,6 +59,8 @@ def recurrent_network_gradient(op: Op) -> tuple[Value, ...]:
     """
     spec = RecurrentNetworkGradient(op.view).spec
     workspaces = op.scope.find_object(op.view.inputs[spec.workspaces])
+    if isinstance(workspaces, NoStepWorkspaces):
+        op.unsupported(f"the gradient of a Loop that carries whole states is not converted: {workspaces.reason}")
     if not isinstance(workspaces, StepWorkspaces):
         op.unsupported(
             f"the step workspaces {op.view.inputs[spec.workspaces]!r} do not come from a RecurrentNetwork of the net",

@@ -33,6 +33,13 @@ class StepWorkspaces:
 
 
 @dataclass(frozen=True)
+class NoStepWorkspaces:
+    """What is known of the blob where the loop does not keep blobs of its steps, with the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class Requests:
     """What gradient operators need of the steps: the states with all their rows, and blobs that the step net writes."""
 

@@ -116,3 +116,18 @@ def test_outputs_that_the_net_implies() -> None:
     drawn = cell(5)
     model = to_onnx(drawn.net.proto, inputs=specs_of(drawn.inputs))
     assert {value.name for value in model.graph.output} == {*drawn.gradients.values()}
+
+
+def test_windows_are_refused() -> None:
+    drawn = cell(5)
+    net = NetDef()
+    net.CopyFrom(drawn.net.proto)
+    for op in net.op:
+        if op.type.startswith("RecurrentNetwork"):
+            args = {arg.name: arg for arg in op.arg}
+            args["link_internal"].strings.append(b"unread")
+            args["link_external"].strings.append(b"x")
+            args["link_offset"].ints.append(0)
+            op.arg.add(name="link_window", ints=[*[1] * (len(args["link_offset"].ints) - 1), 2])
+    with pytest.raises(ConversionError, match="whole states is not converted: link 'unread' sees a window of 2 rows"):
+        to_onnx(net, inputs=specs_of(drawn.inputs))
