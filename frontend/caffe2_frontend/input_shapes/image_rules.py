@@ -8,7 +8,7 @@ from typing import Final
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
-from caffe2_frontend.emit.window import image_rank
+from caffe2_frontend.emit.windows.window import image_rank
 from caffe2_frontend.input_shapes.known_shapes import KnownShapes
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
-from caffe2_frontend.emit.regions import Pooling, bilinear_corners, image_indices, read_pooling
 from caffe2_frontend.emit.shapes import cast, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.emit.windows.regions import Pooling, bilinear_corners, image_indices, read_pooling
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

@@ -9,9 +9,9 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
-from caffe2_frontend.emit.binary_search import append_zero, search
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_equal, require_rank
-from caffe2_frontend.emit.segments import ends, lengths_vector, starts
+from caffe2_frontend.emit.rows.binary_search import append_zero, search
+from caffe2_frontend.emit.rows.segments import ends, lengths_vector, starts
 from caffe2_frontend.emit.shapes import (
     cast,
     indices,

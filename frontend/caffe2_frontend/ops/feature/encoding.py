@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.binary_search import SIDES, search
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
+from caffe2_frontend.emit.rows.binary_search import SIDES, search
+from caffe2_frontend.emit.rows.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
 from caffe2_frontend.emit.shapes import cast, flatten, indices, product, reshape, size, squeeze, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
-from caffe2_frontend.emit.binary_search import search
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype
+from caffe2_frontend.emit.rows.binary_search import search
 from caffe2_frontend.emit.shapes import cast, concat_flat, reshape, slice_axis
 from caffe2_frontend.interop.types import INT64
 from caffe2_frontend.lowering.family import Family

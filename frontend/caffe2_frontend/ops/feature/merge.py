@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import count_rows, lengths_vector, range_rows, row_segments, starts, take_rows
+from caffe2_frontend.emit.rows.segments import count_rows, lengths_vector, range_rows, row_segments, starts, take_rows
 from caffe2_frontend.emit.shapes import Size, cast, reshape, size, size_vector, sizes, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import BOOL, INT32, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.binary_search import search
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
 from caffe2_frontend.emit.random import random_uniform
-from caffe2_frontend.emit.segments import lengths_vector, total
+from caffe2_frontend.emit.rows.binary_search import search
+from caffe2_frontend.emit.rows.segments import lengths_vector, total
 from caffe2_frontend.emit.shapes import cast, indices, reshape, size, size_vector, slice_axis, vector
 from caffe2_frontend.interop.types import FLOAT, INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family

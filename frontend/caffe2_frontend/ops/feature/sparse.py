@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_frontend.emit.id_columns import columns_of_ids, mask_ids
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import (
+from caffe2_frontend.emit.rows.id_columns import columns_of_ids, mask_ids
+from caffe2_frontend.emit.rows.segments import (
     filled,
     padded_rows,
     range_rows,

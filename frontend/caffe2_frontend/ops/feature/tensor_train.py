@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
-from caffe2_frontend.emit.segments import vector_operand
+from caffe2_frontend.emit.rows.segments import vector_operand
 from caffe2_frontend.emit.shapes import reshape, size, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family

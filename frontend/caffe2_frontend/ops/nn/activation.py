@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, scalar
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_min_rank
-from caffe2_frontend.emit.row_updates import flat_indices
+from caffe2_frontend.emit.rows.row_updates import flat_indices
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_channels, known_size, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -1,6 +1,6 @@
 """Convolutions: ordinary, transposed, deformable and locally connected; and the conversion of images to columns.
 
-<window> in a signature stands for the arguments that emit.window reads: kernel | kernel_h, kernel_w | kernels, and
+<window> in a signature stands for the arguments that emit.windows reads: kernel | kernel_h, kernel_w | kernels, and
 likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and legacy_pad=0.
 """
 
@@ -14,11 +14,11 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
-from caffe2_frontend.emit.convolution_checks import check_kernel, check_weight
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
-from caffe2_frontend.emit.window import (
+from caffe2_frontend.emit.windows.convolution_checks import check_kernel, check_weight
+from caffe2_frontend.emit.windows.window import (
     LegacyPad,
     Window,
     caffe_pads,

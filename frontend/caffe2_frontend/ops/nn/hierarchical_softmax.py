@@ -16,10 +16,10 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, mul, negative_log
+from caffe2_frontend.emit.layers.softmax_paths import read_hierarchy, read_message, word_indices
+from caffe2_frontend.emit.layers.softmax_tree import Choice, Step, read_choices
 from caffe2_frontend.emit.operand_checks import takes
 from caffe2_frontend.emit.shapes import cast, reshape, unsqueeze
-from caffe2_frontend.emit.softmax_paths import read_hierarchy, read_message, word_indices
-from caffe2_frontend.emit.softmax_tree import Choice, Step, read_choices
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

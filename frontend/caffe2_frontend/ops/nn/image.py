@@ -12,8 +12,8 @@ from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last, swap_factors
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_groups, require_min_rank, require_rank
-from caffe2_frontend.emit.resampling import reflected_pixels
 from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
+from caffe2_frontend.emit.windows.resampling import reflected_pixels
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

@@ -6,11 +6,11 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.affine import as_tail, per_channel
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, square, sub
+from caffe2_frontend.emit.layers.affine import as_tail, per_channel
+from caffe2_frontend.emit.layers.moments import inverse_deviation, moments
+from caffe2_frontend.emit.layers.neighbours import mean_over_channels
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
-from caffe2_frontend.emit.moments import inverse_deviation, moments
-from caffe2_frontend.emit.neighbours import mean_over_channels
 from caffe2_frontend.emit.operand_checks import require_groups
 from caffe2_frontend.emit.shapes import (
     broadcast_over_channels,

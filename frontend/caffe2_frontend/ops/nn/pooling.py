@@ -1,6 +1,6 @@
 """Pooling: the maximum, the mean or the p-norm of a moving window.
 
-<window> in a signature stands for the arguments that emit.window reads: kernel | kernel_h, kernel_w | kernels, and
+<window> in a signature stands for the arguments that emit.windows reads: kernel | kernel_h, kernel_w | kernels, and
 likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads), legacy_pad=0 and global_pooling=0.
 """
 
@@ -15,7 +15,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
 from caffe2_frontend.emit.shapes import sizes, vector
-from caffe2_frontend.emit.window import (
+from caffe2_frontend.emit.windows.window import (
     LegacyPad,
     Window,
     caffe_pads,

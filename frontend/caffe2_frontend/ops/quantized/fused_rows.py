@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.float_bytes import LAYOUTS, floats_from_bytes, floats_to_bytes
-from caffe2_frontend.emit.segments import take_rows
+from caffe2_frontend.emit.rows.segments import take_rows
 from caffe2_frontend.emit.shapes import END, cast, product, reshape, sizes, slice_axis, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
 

@@ -21,7 +21,7 @@ from caffe2_frontend.emit.int8_values import (
 )
 from caffe2_frontend.emit.layout import move_first
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads, check_fits, crop_gaps, read_window
+from caffe2_frontend.emit.windows.window import LegacyPad, Window, caffe_pads, check_fits, crop_gaps, read_window
 from caffe2_frontend.interop.types import INT32, Quantization
 from caffe2_frontend.lowering.op import Op, Value
 

@@ -2,7 +2,7 @@
 
 The products of ``x - zero_point_x`` and ``w - zero_point_w`` are summed in int32, the bias is added, and the sum is
 scaled by ``scale_x * scale_w / Y_scale``. The arguments Y_scale (1.0) and Y_zero_point (0) of all operators are the
-quantization of the output; <window> stands for the arguments that emit.window reads. A type that ends with Relu clips
+quantization of the output; <window> stands for the arguments that emit.windows reads. A type that ends with Relu clips
 the result at zero.
 """
 

@@ -18,9 +18,9 @@ from caffe2_frontend.emit.int8_values import (
 )
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_rank
-from caffe2_frontend.emit.regions import Pooling, image_indices, read_pooling
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.emit.windows.regions import Pooling, image_indices, read_pooling
 from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

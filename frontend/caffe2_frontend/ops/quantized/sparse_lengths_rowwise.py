@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dim, require_dtype, require_equal, require_rank
-from caffe2_frontend.emit.segments import row_segments, scatter_rows, take_rows, vector_operand, weigh
+from caffe2_frontend.emit.rows.segments import row_segments, scatter_rows, take_rows, vector_operand, weigh
 from caffe2_frontend.emit.shapes import cast, size
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family

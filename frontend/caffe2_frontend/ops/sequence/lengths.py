@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import INDICES, require_dim, require_dtype, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import (
+from caffe2_frontend.emit.rows.segments import (
     count_rows,
     ends,
     grid,

@@ -1,11 +1,11 @@
 """The units of recurrent cells: the elementwise part of a step, after the matrix products of the gates.
 
-emit.recurrent_units describes their operands.
+emit.layers.recurrent_units describes their operands.
 """
 
 from __future__ import annotations
 
-from caffe2_frontend.emit.recurrent_units import record_dims, unit_operand, valid_rows
+from caffe2_frontend.emit.layers.recurrent_units import record_dims, unit_operand, valid_rows
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 

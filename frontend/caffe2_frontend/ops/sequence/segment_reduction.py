@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import (
+from caffe2_frontend.emit.rows.segments import (
     count_rows,
     divide_by_counts,
     row_positions,

@@ -18,7 +18,7 @@ from caffe2_frontend.emit.operand_checks import (
     require_min_rank,
     require_rank,
 )
-from caffe2_frontend.emit.segments import (
+from caffe2_frontend.emit.rows.segments import (
     grid,
     longest,
     padded_rows,

@@ -8,7 +8,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import ends, filled, starts, take_rows
+from caffe2_frontend.emit.rows.segments import ends, filled, starts, take_rows
 from caffe2_frontend.emit.selection import true_indices
 from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import INT64, TensorInfo

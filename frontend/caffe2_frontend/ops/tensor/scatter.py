@@ -6,8 +6,8 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import mul, scalar
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.row_updates import flat_indices, rows_for
-from caffe2_frontend.emit.segments import add_rows, filled
+from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for
+from caffe2_frontend.emit.rows.segments import add_rows, filled
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, indices, product, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import mul, square, sub
+from caffe2_frontend.emit.layers.moments import moments
 from caffe2_frontend.emit.layout import channels_last
-from caffe2_frontend.emit.moments import moments
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
 from caffe2_frontend.emit.shapes import broadcast_over_channels, unsqueeze
 from caffe2_frontend.lowering.family import Family

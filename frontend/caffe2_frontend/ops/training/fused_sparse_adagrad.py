@@ -13,8 +13,8 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import mul, reshape_like, scalar
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.row_updates import flat_indices, rows_for, update_rows
-from caffe2_frontend.emit.segments import divide_by_counts, row_positions, row_segments, vector_operand, weigh
+from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for, update_rows
+from caffe2_frontend.emit.rows.segments import divide_by_counts, row_positions, row_segments, vector_operand, weigh
 from caffe2_frontend.emit.shapes import as_vector, size
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -1,7 +1,7 @@
 """Optimizers on rows of tables: one gradient row per index; an index that occurs twice is updated twice.
 
 Caffe2 updates one index after another, so that a repeated index sees the row as the previous update left it.
-emit.row_updates runs the step on all distinct indices at once, as often as the most frequent index is repeated. A
+emit.rows.row_updates runs the step on all distinct indices at once, as often as the most frequent index is repeated. A
 step receives the tables' rows and the gradient rows [k, ...], and returns the tables' new rows and result rows.
 """
 
@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
-from caffe2_frontend.emit.row_updates import flat_indices, rows_for, update_rows
+from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for, update_rows
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family

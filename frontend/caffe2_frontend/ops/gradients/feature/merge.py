@@ -14,7 +14,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import reshape_like
 from caffe2_frontend.emit.operand_checks import require_dtype
-from caffe2_frontend.emit.segments import ends, lengths_vector, padded_rows, range_rows, starts, zero_row
+from caffe2_frontend.emit.rows.segments import ends, lengths_vector, padded_rows, range_rows, starts, zero_row
 from caffe2_frontend.emit.shapes import as_vector, cast, concat_flat, reshape, unsqueeze
 from caffe2_frontend.interop.types import BOOL, INT32, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.id_columns import columns_of_ids, mask_ids
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
-from caffe2_frontend.emit.segments import padded_rows, row_segments, scatter_rows, vector_operand, zero_row
+from caffe2_frontend.emit.rows.id_columns import columns_of_ids, mask_ids
+from caffe2_frontend.emit.rows.segments import padded_rows, row_segments, scatter_rows, vector_operand, zero_row
 from caffe2_frontend.emit.shapes import indices, product, reshape, size, sizes, vector
 from caffe2_frontend.interop.types import INT32, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -7,7 +7,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import require_rank, takes
-from caffe2_frontend.emit.segments import row_segments, scatter_rows, vector_operand
+from caffe2_frontend.emit.rows.segments import row_segments, scatter_rows, vector_operand
 from caffe2_frontend.emit.shapes import reshape, size, sizes
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family

@@ -1,6 +1,6 @@
 """Gradients of convolutions, ordinary and transposed.
 
-<window> in a signature stands for the arguments that emit.window reads: kernel | kernel_h, kernel_w | kernels, and
+<window> in a signature stands for the arguments that emit.windows reads: kernel | kernel_h, kernel_w | kernels, and
 likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and legacy_pad=0.
 """
 
@@ -12,12 +12,12 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.convolution_checks import check_kernel, check_weight
-from caffe2_frontend.emit.convolution_gradients import image_gradient, weight_gradient
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_equal, require_groups, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.window import LegacyPad, Window, check_fits, image_rank, read_window
+from caffe2_frontend.emit.windows.convolution_checks import check_kernel, check_weight
+from caffe2_frontend.emit.windows.convolution_gradients import image_gradient, weight_gradient
+from caffe2_frontend.emit.windows.window import LegacyPad, Window, check_fits, image_rank, read_window
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

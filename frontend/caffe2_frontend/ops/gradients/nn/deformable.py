@@ -9,11 +9,11 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, mul, reshape_like, sub
-from caffe2_frontend.emit.convolution_checks import check_weight
 from caffe2_frontend.emit.operand_checks import SINGLE, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import Size, cast, indices, product, quotient, reshape, size, sizes, unsqueeze, vector
-from caffe2_frontend.emit.window import LegacyPad, Window, image_rank, read_window
+from caffe2_frontend.emit.windows.convolution_checks import check_weight
+from caffe2_frontend.emit.windows.window import LegacyPad, Window, image_rank, read_window
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

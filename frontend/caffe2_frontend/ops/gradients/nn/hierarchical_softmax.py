@@ -13,8 +13,9 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sub
+from caffe2_frontend.emit.layers.softmax_paths import read_hierarchy, word_indices
 from caffe2_frontend.emit.operand_checks import takes
-from caffe2_frontend.emit.segments import filled
+from caffe2_frontend.emit.rows.segments import filled
 from caffe2_frontend.emit.shapes import (
     Size,
     as_vector,
@@ -26,7 +27,6 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
-from caffe2_frontend.emit.softmax_paths import read_hierarchy, word_indices
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

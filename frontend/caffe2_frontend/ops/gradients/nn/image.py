@@ -21,9 +21,9 @@ from caffe2_frontend.emit.operand_checks import (
     takes,
 )
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.resampling import apply_along, bilinear_weights, nearest_weights, reflected_pixels
 from caffe2_frontend.emit.shapes import END, broadcast_over_channels, quotient, size, size_vector, slice_axis
-from caffe2_frontend.emit.window_sums import scaled
+from caffe2_frontend.emit.windows.resampling import apply_along, bilinear_weights, nearest_weights, reflected_pixels
+from caffe2_frontend.emit.windows.sums import scaled
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

@@ -7,12 +7,12 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import reshape_like
-from caffe2_frontend.emit.convolution_gradients import image_gradient, product_with_transposed, window_columns
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_equal, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import Size, product, reshape, size, sizes
-from caffe2_frontend.emit.window import Window, check_fits, image_rank, read_window
+from caffe2_frontend.emit.windows.convolution_gradients import image_gradient, product_with_transposed, window_columns
+from caffe2_frontend.emit.windows.window import Window, check_fits, image_rank, read_window
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

@@ -8,12 +8,12 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.affine import as_tail, per_channel
 from caffe2_frontend.emit.arithmetic import Operand, add, binary, div, mul, reshape_like, scalar, square, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
+from caffe2_frontend.emit.layers.affine import as_tail, per_channel
+from caffe2_frontend.emit.layers.moments import inverse_deviation, moments
+from caffe2_frontend.emit.layers.neighbours import mean_over_channels
 from caffe2_frontend.emit.layout import channels_last
-from caffe2_frontend.emit.moments import inverse_deviation, moments
-from caffe2_frontend.emit.neighbours import mean_over_channels
 from caffe2_frontend.emit.operand_checks import REALS, SINGLE, require_groups, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, unsqueeze

@@ -1,6 +1,6 @@
 """Gradients of poolings: of the maximum, the mean and the p-norm of a moving window.
 
-<window> in a signature stands for the arguments that emit.window reads: kernel | kernel_h, kernel_w | kernels, and
+<window> in a signature stands for the arguments that emit.windows reads: kernel | kernel_h, kernel_w | kernels, and
 likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads), legacy_pad=0 and global_pooling=0.
 """
 
@@ -16,10 +16,10 @@ from caffe2_frontend.emit.arithmetic import binary, div, mul
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_rank, takes
 from caffe2_frontend.emit.shapes import cast, product, sizes, vector
-from caffe2_frontend.emit.window import LegacyPad, Window, check_fits, image_rank, read_pooling_window
-from caffe2_frontend.emit.window_maxima import max_gradient, where_equal
-from caffe2_frontend.emit.window_pads import pad_image, resolve_pads, unpad_image
-from caffe2_frontend.emit.window_sums import sum_windows
+from caffe2_frontend.emit.windows.maxima import max_gradient, where_equal
+from caffe2_frontend.emit.windows.pads import pad_image, resolve_pads, unpad_image
+from caffe2_frontend.emit.windows.sums import sum_windows
+from caffe2_frontend.emit.windows.window import LegacyPad, Window, check_fits, image_rank, read_pooling_window
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary, div, mul, sub
 from caffe2_frontend.emit.operand_checks import require_rank, takes
-from caffe2_frontend.emit.segments import grid, longest, row_positions, row_segments, vector_operand
+from caffe2_frontend.emit.rows.segments import grid, longest, row_positions, row_segments, vector_operand
 from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family

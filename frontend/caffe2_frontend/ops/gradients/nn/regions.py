@@ -10,7 +10,6 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_rank, takes
-from caffe2_frontend.emit.regions import Pooling, bilinear_corners, image_indices, read_pooling
 from caffe2_frontend.emit.shapes import (
     Size,
     cast,
@@ -26,6 +25,7 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
+from caffe2_frontend.emit.windows.regions import Pooling, bilinear_corners, image_indices, read_pooling
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value

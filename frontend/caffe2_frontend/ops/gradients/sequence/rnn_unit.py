@@ -8,8 +8,8 @@ gradient of a state is passed on or, with drop_states, set to zero, and the grad
 from __future__ import annotations
 
 from caffe2_frontend.emit.arithmetic import add, mul, square, sub
+from caffe2_frontend.emit.layers.recurrent_units import record_dims, timestep_index, unit_operand, valid_rows
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
-from caffe2_frontend.emit.recurrent_units import record_dims, timestep_index, unit_operand, valid_rows
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 

@@ -23,7 +23,7 @@ from caffe2_frontend.emit.operand_checks import (
     takes,
 )
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.segments import (
+from caffe2_frontend.emit.rows.segments import (
     count_rows,
     divide_by_counts,
     filled,

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import FLOATS, INDICES, NUMBERS, REALS, require_dtype, require_min_rank, takes
-from caffe2_frontend.emit.segments import filled, scatter_rows
+from caffe2_frontend.emit.rows.segments import filled, scatter_rows
 from caffe2_frontend.emit.selection import true_indices
 from caffe2_frontend.emit.shapes import (
     as_vector,

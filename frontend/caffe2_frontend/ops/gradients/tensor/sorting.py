@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary
 from caffe2_frontend.emit.operand_checks import REALS, require_dtype, require_min_rank, takes
-from caffe2_frontend.emit.segments import filled, lengths_vector, row_segments
+from caffe2_frontend.emit.rows.segments import filled, lengths_vector, row_segments
 from caffe2_frontend.emit.shapes import as_vector, product, reshape, size, sizes, vector
 from caffe2_frontend.interop.types import INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family

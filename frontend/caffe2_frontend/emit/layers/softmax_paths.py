@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.wire.read import WireError
+from caffe2_frontend.emit.layers.softmax_tree import Step, read_paths
 from caffe2_frontend.emit.shapes import cast, unsqueeze
-from caffe2_frontend.emit.softmax_tree import Step, read_paths
 from caffe2_frontend.lowering.op import Op, Value
 
 # The size of the padded class matrix beyond which the message is taken for corrupt.

@@ -17,9 +17,9 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import add, binary, mul
 from caffe2_frontend.emit.shapes import cast, indices, size, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.emit.window import Window
-from caffe2_frontend.emit.window_pads import unpad_image
-from caffe2_frontend.emit.window_sums import repeat_pixels
+from caffe2_frontend.emit.windows.pads import unpad_image
+from caffe2_frontend.emit.windows.sums import repeat_pixels
+from caffe2_frontend.emit.windows.window import Window
 from caffe2_frontend.lowering.op import Op, Value
 
 # Up to this many comparisons are emitted one by one; more in a Loop.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_groups, require_rank
-from caffe2_frontend.emit.window import Window
+from caffe2_frontend.emit.windows.window import Window
 from caffe2_frontend.lowering.op import Op, Value
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from caffe2_frontend.emit.binary_search import append_zero, search
+from caffe2_frontend.emit.rows.binary_search import append_zero, search
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.interop.types import INT64
 from caffe2_frontend.lowering.op import Op, Value

@@ -9,8 +9,8 @@ import numpy as np
 
 from caffe2_frontend.emit.arithmetic import binary, reshape_like
 from caffe2_frontend.emit.shapes import END, flatten, quotient, reshape, size, unsqueeze
-from caffe2_frontend.emit.window import LegacyPad, Window
-from caffe2_frontend.emit.window_pads import pad_image, resolve_pads, uncovered, unpad_image
+from caffe2_frontend.emit.windows.pads import pad_image, resolve_pads, uncovered, unpad_image
+from caffe2_frontend.emit.windows.window import LegacyPad, Window
 from caffe2_frontend.lowering.op import Op, Value
 
 # Up to this many columns per row of the kernel, one product over the columns of the whole kernel is fastest; beyond,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import mul, reshape_like
-from caffe2_frontend.emit.convolution_gradients import image_gradient
 from caffe2_frontend.emit.shapes import product, reshape, sizes
-from caffe2_frontend.emit.window import LegacyPad, Window
-from caffe2_frontend.emit.window_pads import resolve_pads, unpad_image
+from caffe2_frontend.emit.windows.convolution_gradients import image_gradient
+from caffe2_frontend.emit.windows.pads import resolve_pads, unpad_image
+from caffe2_frontend.emit.windows.window import LegacyPad, Window
 from caffe2_frontend.lowering.op import Op, Value
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
-from caffe2_frontend.emit.window import LegacyPad, Window, caffe_pads
+from caffe2_frontend.emit.windows.window import LegacyPad, Window, caffe_pads
 from caffe2_frontend.lowering.op import Op, Value
 
 

@@ -1,0 +1,1 @@
+"""Arithmetic that layers and their gradients share."""

@@ -1,0 +1,1 @@
+"""Rows of tensors: segments, lookups, and updates by index."""

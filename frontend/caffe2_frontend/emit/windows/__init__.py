@@ -1,0 +1,1 @@
+"""Windows over images: kernels, strides and pads; their sums and maxima; convolutions, regions and resampling."""
