@@ -12,7 +12,7 @@ from caffe2_frontend.emit.shapes import Size, reshape, sizes, slice_axis, unsque
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.recurrent.step_body import Rows, emit_sequence, emit_timesteps
-from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
+from caffe2_frontend.recurrent.step_workspaces import SavedKey, StepWorkspaces, bind_saved
 
 # A row of an outer blob that a step sees: the outer blob, and the offset of its row from the index of the step.
 RowKey = tuple[str, int]
@@ -31,8 +31,8 @@ class BackwardOperands:
     """
 
     rows: Mapping[RowKey, Value]
-    stacks: Mapping[str, Value]
-    constants: Mapping[str, Value]
+    stacks: Mapping[SavedKey, Value]
+    constants: Mapping[SavedKey, Value]
     external: Mapping[str, Value]
     time: Value | None
 
@@ -91,11 +91,11 @@ def backward_operands(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, st
         if name in found and link.external not in gradients
     }
     external = {state.gradient: op.input(state.steps) for state in spec.states if state.steps is not None}
-    left = [name for name in found if name not in links]
+    left = {name for name in found if name not in links}
     return BackwardOperands(
         rows,
-        {name: workspaces.stacks[name] for name in left if name in workspaces.stacks},
-        {name: workspaces.constants[name] for name in left if name in workspaces.constants},
+        {key: value for key, value in workspaces.stacks.items() if key[0] in left},
+        {key: value for key, value in workspaces.constants.items() if key[0] in left},
         external,
         emit_timesteps(op, steps) if spec.timestep in found else None,
     )
@@ -129,8 +129,7 @@ def lower_backward_step(
     given = iter(rows)
     for key in operands.rows:
         views.rows[key] = unsqueeze(op, next(given), [0])
-    views.blobs.update({name: next(given) for name in operands.stacks})
-    views.blobs.update(operands.constants)
+    bind_saved(views, {**{key: next(given) for key in operands.stacks}, **operands.constants})
     for state, row in zip(spec.states, states, strict=True):
         views.rows[state.gradient, 1] = row
     for gradient in operands.external:

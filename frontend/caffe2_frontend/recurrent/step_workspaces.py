@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from caffe2_bridge.control import RecurrentSpec
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.recurrent.hoist import made_inside, without_unused_rows
 from caffe2_frontend.recurrent.step_body import Rows
+
+# The name of a blob of a step; for step workspaces of a recurrent net in the step followed by what they hold.
+SavedKey = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -28,8 +32,42 @@ class StepWorkspaces:
     """
 
     states: Mapping[str, Rows]
-    stacks: Mapping[str, Value]
-    constants: Mapping[str, Value]
+    stacks: Mapping[SavedKey, Value]
+    constants: Mapping[SavedKey, Value]
+
+    def values(self) -> dict[SavedKey, Value]:
+        """Return all values that the object holds, by keys of which :meth:`of_values` makes an equal object."""
+        found: dict[SavedKey, Value] = {}
+        for blob, rows in self.states.items():
+            found["initial", blob], found["last", blob] = rows.initial, rows.last
+            if rows.steps is not None:
+                found["steps", blob] = rows.steps
+        found |= {("stack", *key): value for key, value in self.stacks.items()}
+        return found | {("constant", *key): value for key, value in self.constants.items()}
+
+    @classmethod
+    def of_values(cls, values: Mapping[SavedKey, Value]) -> StepWorkspaces:
+        """Return the object that holds values."""
+        blobs = [key[1] for key in values if key[0] == "initial"]
+        states = {
+            blob: Rows(values["initial", blob], values.get(("steps", blob)), values["last", blob]) for blob in blobs
+        }
+        stacks, constants = (
+            {key[1:]: value for key, value in values.items() if key[0] == kind} for kind in ("stack", "constant")
+        )
+        return cls(states, stacks, constants)
+
+
+def bind_saved(scope: Scope, saved: Mapping[SavedKey, Value]) -> None:
+    """Bind blobs of the steps in a scope, among them the step workspaces of recurrent nets in the steps."""
+    inner: dict[str, dict[SavedKey, Value]] = {}
+    for (name, *rest), value in saved.items():
+        if rest:
+            inner.setdefault(name, {})[tuple(rest)] = value
+        else:
+            scope.blobs[name] = value
+    for name, values in inner.items():
+        scope.bind_object(name, StepWorkspaces.of_values(values))
 
 
 @dataclass(frozen=True)
@@ -61,16 +99,19 @@ def requests(op: Op, spec: RecurrentSpec) -> Requests:
     )
 
 
-def saved_values(inside: Op, blobs: Sequence[str]) -> list[Value]:
+def saved_values(inside: Op, blobs: Sequence[str]) -> dict[SavedKey, Value]:
     """Return the values that blobs have at the end of a step, inside its body."""
-    values = []
+    values: dict[SavedKey, Value] = {}
     for name in blobs:
-        value = inside.scope.blobs.get(name)
-        if value is None:
+        value, known = inside.scope.blobs.get(name), inside.scope.find_object(name)
+        if value is not None:
+            values[name,] = value
+        elif isinstance(known, StepWorkspaces):
+            values |= {(name, *key): held for key, held in known.values().items()}
+        else:
             inside.unsupported(
                 f"the backward step net reads blob {name!r} of the step net, which is not a tensor", code="no-tensor"
             )
-        values.append(value)
     return values
 
 
@@ -78,25 +119,25 @@ def saved_values(inside: Op, blobs: Sequence[str]) -> list[Value]:
 class Saving:
     """How each blob that is saved is known: for all steps outside of the loop, or as a constant, or not yet."""
 
-    stacks: Mapping[str, Value]
-    constants: Mapping[str, Value]
-    left: tuple[str, ...]
+    stacks: Mapping[SavedKey, Value]
+    constants: Mapping[SavedKey, Value]
+    left: tuple[SavedKey, ...]
 
     def finish(self, states: Mapping[str, Rows], steps: Sequence[Value]) -> StepWorkspaces:
         """Return the object, from the rows of states and the stacks that the loop returned for ``left``."""
         return StepWorkspaces(states, {**self.stacks, **dict(zip(self.left, steps, strict=True))}, self.constants)
 
 
-def take_known(body: Body, first: int, blobs: Sequence[str]) -> tuple[Body, Saving]:
+def take_known(body: Body, first: int, blobs: Sequence[SavedKey]) -> tuple[Body, Saving]:
     """Remove from the stacked values of a body, from index ``first`` on, those that are known outside of the loop.
 
     These are ``blobs`` that do not depend on a state: the rows of a sequence, or an outer value.
     """
     inside = made_inside(body)
     sequences = dict(zip(body.rows, body.sequences, strict=True))
-    stacks: dict[str, Value] = {}
-    constants: dict[str, Value] = {}
-    left: dict[str, Value] = {}
+    stacks: dict[SavedKey, Value] = {}
+    constants: dict[SavedKey, Value] = {}
+    left: dict[SavedKey, Value] = {}
     for name, value in zip(blobs, body.stacked[first:], strict=True):
         if value in sequences:
             stacks[name] = sequences[value]

@@ -18,7 +18,14 @@ from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
 from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
-from caffe2_frontend.recurrent.step_workspaces import Requests, StepWorkspaces, requests, saved_values, take_known
+from caffe2_frontend.recurrent.step_workspaces import (
+    Requests,
+    SavedKey,
+    StepWorkspaces,
+    requests,
+    saved_values,
+    take_known,
+)
 
 
 def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces:
@@ -37,8 +44,11 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
             dict(zip(operands.sequences, rows, strict=True)),
         )
         rows_of_states = [squeeze(inside, after[i], [0]) for i in stacked]
-        return after, [*rows_of_states, *saved_values(inside, wanted.blobs)]
+        values = saved_values(inside, wanted.blobs)
+        saved.extend(values)
+        return after, [*rows_of_states, *values.values()]
 
+    saved: list[SavedKey] = []
     # A body computes all its results, so those that are not read are omitted.
     read = {state.blob for state in spec.states if _steps_are_read(op, spec, state)} | wanted.states
     stacked = [i for i, state in enumerate(spec.states) if state.blob in read]
@@ -56,7 +66,7 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
     gather_addends(body)
     body = hoist_sequences(op, body)
     join_products(op, body)
-    body, saving = take_known(body, len(stacked), wanted.blobs)
+    body, saving = take_known(body, len(stacked), saved)
     last, steps = _guarded(op, body, stacked, operands.steps, form)
     rows = dict(zip(stacked, steps, strict=False))
     states = {
