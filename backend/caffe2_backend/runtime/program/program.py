@@ -216,6 +216,7 @@ class Program:
         if changed:
             self._state_sizes.update(sizes)
             self._compiler.forget_sizes(changed)
+            self._variants.clear()  # their signatures hold sizes: no run would find them
 
     def _add_variant(self, given: Mapping[str, Value]) -> Variant:
         self._forget_changed_sizes(given)
