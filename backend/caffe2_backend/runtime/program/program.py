@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+# Codes of errors that outputs cause which are not tensors.
+_NOT_TENSORS: Final = frozenset({"no-tensor", "object-output"})
 
 
 class Program:
@@ -259,8 +262,12 @@ class Program:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""
         available = []
         for name in optional:
-            with suppress(ConversionError):
+            try:
                 self._convert(given, [*required, name])
+            except ConversionError as error:
+                if not {diagnostic.code for diagnostic in error.errors} <= _NOT_TENSORS:
+                    raise  # an operator is refused
+            else:
                 available.append(name)
         lowered = self._convert(given, [*required, *available])
         self._unavailable.update(name for name in optional if name not in available)
