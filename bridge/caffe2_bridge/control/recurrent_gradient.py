@@ -16,6 +16,7 @@ from caffe2_bridge.control.recurrent_spec import (
     SCRATCHES,
     STATES,
     STEP,
+    initial_ids,
     is_early,
 )
 
@@ -40,6 +41,11 @@ class RecurrentNetworkGradient(StepOperator):
         self.op.args.ignore(STEP, "recompute_blobs_on_backward", *SCHEDULING)
         self.op.args.ignore(*(name for name in self.op.args if name.endswith(RENAME_SUFFIX)))
         return read_backward_spec(self.op, self.output_gradients, self.used_name)
+
+    @property
+    def initial_ids(self) -> tuple[int, ...]:
+        """Indices of the forward operator's inputs with initial states."""
+        return initial_ids(self.op)
 
     @property
     def step_workspaces(self) -> str:

@@ -33,8 +33,7 @@ def _operand(op: OpView, index: int) -> TensorInfo:
         return TensorInfo(shape=())  # the step workspaces, which are not a tensor
     if index <= gradients or index >= len(op.inputs) - 1 - 2 * len(states):
         return TensorInfo(shape=(None, None, None))
-    initial = index - gradients in op.args.integers("initial_recurrent_state_ids", ())
-    return TensorInfo(shape=(1, None, None)) if initial else TensorInfo()
+    return TensorInfo(shape=(1, None, None)) if index - gradients in control.initial_ids else TensorInfo()
 
 
 @dataclass(frozen=True)
