@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from support.paths import ROOT
 from support.training import read_program
 
+from caffe2_backend import workspace
 from caffe2_bridge import save
 
 PAGE = ROOT / "docs" / "training.md"
 
 
-def test_its_code_trains_as_real_caffe2_did(tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def _fresh_workspace() -> Iterator[None]:
+    """The page uses the global workspace."""
+    workspace.ResetWorkspace()
+    yield
+    workspace.ResetWorkspace()
+
+
+def test_its_code_trains_as_real_caffe2_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = read_program("mlp_adam")
     save(program.model, tmp_path)
     text = PAGE.read_text()
@@ -25,6 +36,8 @@ def test_its_code_trains_as_real_caffe2_did(tmp_path: Path) -> None:
         line = text.count("\n", 0, block.start(1))
         exec(compile("\n" * line + block[1], str(PAGE), "exec"), names)  # noqa: S102 - our own documentation
     np.testing.assert_allclose(names["losses"], program.losses, rtol=1e-4)
+    printed = [float(loss) for loss in capsys.readouterr().out.split()]
+    np.testing.assert_allclose(printed, program.losses, rtol=1e-4)
     assert names["trained"].keys() == program.final.keys()
     for name, value in program.final.items():
         np.testing.assert_allclose(names["trained"][name], value, rtol=5e-3, atol=5e-4, err_msg=name)
