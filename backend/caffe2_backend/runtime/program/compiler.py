@@ -27,9 +27,11 @@ class Compiler:
 
     Attributes:
         conversions: how many conversions there were.
-        sized: the inputs whose sizes are known to the conversion, and not only ranks: blobs that the net reads and
-            overwrites, such as parameters in training, whose sizes hardly ever change, so that what depends on them is
-            computed once; all inputs if the conversion needs their sizes, which is found out on the first failure.
+        sized: by input, the first axis of those whose sizes, and not only ranks, are known to the conversion: 0 for
+            blobs that the net reads and overwrites, such as parameters in training, whose sizes hardly ever change, so
+            that what depends on them is computed once; 1 for images of a training net with poolings, so that the
+            gradients need not crop them; 0 for all inputs if the conversion needs their sizes, which is found out on
+            the first failure.
     """
 
     def __init__(self, net: NetDef, init: InitNet, interface: NetInterface) -> None:
@@ -37,13 +39,14 @@ class Compiler:
         self._init = init
         self._interface = interface
         self.conversions = 0
-        self.sized = frozenset(interface.state)
-        self._every = frozenset((*interface.needs, *interface.may_need))
+        images = interface.needs if interface.state and _pools_backward(net) else ()
+        self.sized: Mapping[str, int] = dict.fromkeys(images, 1) | dict.fromkeys(interface.state, 0)
+        self._every = dict.fromkeys((*interface.needs, *interface.may_need), 0)
 
     def forget_sizes(self, names: Collection[str]) -> None:
         """Take inputs whose sizes change as inputs of any size, unless the conversion needs all sizes."""
         if self.sized != self._every:
-            self.sized = self.sized.difference(names)
+            self.sized = {name: first for name, first in self.sized.items() if name not in names}
 
     def convert(
         self, given: Mapping[str, Value], free: Sequence[str], constants: Mapping[str, Value], outputs: Sequence[str]
@@ -120,6 +123,11 @@ class Compiler:
         inputs = [name for name, value in given.items() if not isinstance(value, Opaque)]
         net.external_input.extend(dict.fromkeys([*inputs, *self._init.parameters, *self._interface.made]))
         return net, asked
+
+
+def _pools_backward(net: NetDef) -> bool:
+    """Whether a net has gradients of poolings."""
+    return any("Pool" in op.type and op.type.endswith("Gradient") for op in net.op)
 
 
 def _as_parameter(name: str, value: Value) -> Parameter:

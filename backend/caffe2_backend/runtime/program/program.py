@@ -37,7 +37,8 @@ class Program:
 
     Blobs that exist when the net first runs and that ``constants`` contains are converted to constants; if one changes
     later, it becomes an input. A second run with inputs of the same element types and ranks neither converts the net
-    nor makes a session; if the conversion needs sizes, this holds for the same shapes.
+    nor makes a session; if the conversion needs sizes, this holds for the same shapes. A training net with poolings is
+    converted once more when the sizes of its images, other than that of the batch, first change.
 
     Args:
         net: the net; it must not be changed any more.
@@ -73,7 +74,7 @@ class Program:
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
         self._variants: dict[Signature, Variant] = {}
-        self._state_sizes: dict[str, tuple[int, ...]] = {}
+        self._known_sizes: dict[str, tuple[int, ...]] = {}
         self._unavailable: set[str] = set()
         self._lock = threading.RLock()
 
@@ -213,11 +214,12 @@ class Program:
         return signature_of(self._free, given, sized=self._compiler.sized)
 
     def _forget_changed_sizes(self, given: Mapping[str, Value]) -> None:
-        """Take states whose sizes changed since the last conversion as inputs of any size from now on."""
-        sizes = {name: shape for name in self.interface.state if (shape := _shape(given.get(name))) is not None}
-        changed = [name for name, shape in sizes.items() if self._state_sizes.setdefault(name, shape) != shape]
+        """Take inputs whose known sizes changed since the last conversion as inputs of any size from now on."""
+        known = self._compiler.sized.items()
+        sizes = {name: shape[first:] for name, first in known if (shape := _shape(given.get(name))) is not None}
+        changed = [name for name, shape in sizes.items() if self._known_sizes.setdefault(name, shape) != shape]
         if changed:
-            self._state_sizes.update(sizes)
+            self._known_sizes.update(sizes)
             self._compiler.forget_sizes(changed)
             self._variants.clear()  # their signatures hold sizes: no run would find them
 

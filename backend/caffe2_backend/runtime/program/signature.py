@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,25 +15,38 @@ Signature = tuple[Any, ...]
 _CHARACTERS: Final = {"q": np.dtype(np.int64).char, "Q": np.dtype(np.uint64).char}
 
 
-def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: Collection[str]) -> Signature:
-    """Element types, devices, and ranks (shapes of those in ``sized``) of the inputs."""
+def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: Mapping[str, int]) -> Signature:
+    """Element types, devices, ranks and known sizes of the inputs.
+
+    Args:
+        names: the inputs.
+        given: their values.
+        sized: by input, the first axis of those whose sizes are known to the conversion.
+    """
     parts: list[Any] = []
     for name in names:
         value = given.get(name)
         if isinstance(value, Int8Tensor):
             data = value.data
-            extent = data.shape if name in sized else data.ndim
+            extent = _extent(data.shape, sized.get(name))
             parts += (Int8Tensor, data.dtype, extent, value.scale, value.zero_point)
         elif isinstance(value, np.ndarray):
             dtype = value.dtype  # hashing a dtype takes longer than hashing these parts of it
             char = dtype.char
-            extent = value.shape if name in sized else value.ndim
+            extent = _extent(value.shape, sized.get(name))
             parts += (_CHARACTERS.get(char, char), dtype.byteorder, extent)
         elif isinstance(value, DeviceTensor):
-            parts += (value.device, value.dtype, value.shape if name in sized else value.ndim)
+            parts += (value.device, value.dtype, _extent(value.shape, sized.get(name)))
         else:
             parts.append(value.maker.type if isinstance(value, Opaque) else None)
     return tuple(parts)
+
+
+def _extent(shape: tuple[int, ...], first: int | None) -> Any:
+    """The rank, the shape if ``first`` is 0, or the rank and the sizes from the axis ``first`` on."""
+    if first is None:
+        return len(shape)
+    return (len(shape), shape[first:]) if first else shape
 
 
 def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Signature, dict[str, Value]] | None:
@@ -55,9 +68,9 @@ def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Si
 
 
 def describe_inputs(
-    names: Sequence[str], given: Mapping[str, Value], *, sized: Collection[str]
+    names: Sequence[str], given: Mapping[str, Value], *, sized: Mapping[str, int]
 ) -> dict[str, TensorInfo]:
-    """Describe the inputs as the exporter takes them, those in ``sized`` with their sizes.
+    """Describe the inputs as the exporter takes them, those in ``sized`` with their sizes from the given axis on.
 
     Objects are left out; values must not be texts.
     """
@@ -68,7 +81,8 @@ def describe_inputs(
             continue
         assert not isinstance(value, bytes)
         plain = value.data if isinstance(value, Int8Tensor) else value
-        shape = list(plain.shape) if name in sized else [None] * plain.ndim
+        first = sized.get(name, plain.ndim)
+        shape = [None if axis < first else dim for axis, dim in enumerate(plain.shape)]
         quantization = (value.scale, value.zero_point) if isinstance(value, Int8Tensor) else None
         infos[name] = tensor_info(name, (plain.dtype if plain.dtype != object else str, shape, quantization))
     return infos

@@ -373,3 +373,38 @@ def test_a_gradient_takes_the_mask_of_dropout(together: bool) -> None:
         masks.append(mask)
     assert not np.array_equal(masks[0], masks[1])
     assert workspace.conversions() <= 2 * len(names)
+
+
+def pooled_step() -> NetDef:
+    """A training step of the scale of images before a pooling."""
+    ops = [
+        operator("Mul", ["X", "s"], ["scaled"], broadcast=1),
+        operator("MaxPool", ["scaled"], ["Y"], kernel=2, stride=2),
+        operator("MaxPoolGradient", ["scaled", "Y", "Y"], ["dX"], kernel=2, stride=2),
+        operator("ReduceSum", ["dX"], ["total"], keepdims=0),
+        operator("Mul", ["s", "half"], ["s"]),
+    ]
+    return NetDef(name="step", op=ops, external_input=["X", "s", "half"], external_output=["dX", "total"])
+
+
+def test_images_of_pooled_training_nets_have_known_sizes_until_they_change() -> None:
+    workspace = Workspace()
+    workspace.feed("s", np.ones(1, np.float32))
+    workspace.feed("half", np.full(1, 0.5, np.float32))
+    workspace.create_net(pooled_step())
+    random = np.random.default_rng(0)
+    scale, conversions = 1.0, []
+    for shape in [(2, 3, 4, 6), (5, 3, 4, 6), (2, 3, 5, 7), (2, 3, 9, 8), (2, 3, 4, 6)]:
+        x = random.permutation(int(np.prod(shape))).astype(np.float32).reshape(shape)
+        workspace.feed("X", x)
+        workspace.run_net("step")
+        conversions.append(workspace.conversions())
+        height, width = shape[2] // 2 * 2, shape[3] // 2 * 2
+        blocks = (x * np.float32(scale))[:, :, :height, :width].reshape(*shape[:2], height // 2, 2, width // 2, 2)
+        expected = np.zeros(shape, np.float32)
+        expected[:, :, :height, :width] = np.where(
+            blocks == blocks.max((3, 5), keepdims=True), blocks, 0
+        ).reshape(*shape[:2], height, width)  # fmt: skip
+        np.testing.assert_array_equal(workspace.fetch("dX"), expected)
+        scale /= 2
+    assert conversions == [1, 1, 2, 2, 2], "one for the first size, and one for images of any size"
