@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.command_line import command_line
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_backend.cli.output.command_line import command_line
 
 _LISTED: Final = 20  # skipped files; the summary has all
 

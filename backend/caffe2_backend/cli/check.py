@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import print_diagnostics, reports_errors
+from caffe2_backend.cli.output.console import progress
 from caffe2_bridge import load
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import reports_errors
+from caffe2_backend.cli.output.console import progress
 from caffe2_bridge import load, save
 from caffe2_bridge.files import FORMATS
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import FAILED, reports_errors
+from caffe2_backend.cli.output.console import progress
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import BridgeError
 

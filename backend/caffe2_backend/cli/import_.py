@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import reports_errors
+from caffe2_backend.cli.output.console import progress
 
 
 def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | dict[str, str] | None:

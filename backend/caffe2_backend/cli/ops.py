@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.tables import print_table
+from caffe2_backend.cli.output.tables import print_table
 
 
 @click.command()

@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.console import progress
 from caffe2_backend.cli.errors import reports_errors
-from caffe2_backend.cli.tables import print_table
+from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.tables import print_table
 from caffe2_bridge import load
 
 
@@ -21,7 +21,7 @@ from caffe2_bridge import load
 @reports_errors()
 def show(model: Path, init: Path | None, predictor: str | None, svg: Path | None) -> None:
     """Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
-    from caffe2_backend.cli.summary import summarize
+    from caffe2_backend.cli.output.summary import summarize
 
     is_onnx = model.suffix == ".onnx"
     if is_onnx and (init is not None or predictor is not None):

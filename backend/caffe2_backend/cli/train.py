@@ -11,10 +11,10 @@ from typing import Any, Final
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.arrays import read_arrays
-from caffe2_backend.cli.command_line import command_line
-from caffe2_backend.cli.console import steps_shown
 from caffe2_backend.cli.errors import reports_errors
+from caffe2_backend.cli.output.arrays import read_arrays
+from caffe2_backend.cli.output.command_line import command_line
+from caffe2_backend.cli.output.console import steps_shown
 from caffe2_bridge import load
 from caffe2_bridge.diagnostics import BridgeError
 
@@ -90,7 +90,7 @@ def _trainer(
 
 def _report(final: Any, target: Path, model: str) -> None:
     """Print the losses in short, and write the page."""
-    from caffe2_backend.cli.loss_page import sparkline, write_loss_page
+    from caffe2_backend.cli.output.loss_page import sparkline, write_loss_page
 
     write_loss_page(target / "loss.html", final, model, command_line())
     click.echo(f"{final.loss}: {final.losses[0]:.6g} to {final.losses[-1]:.6g} in {final.steps} steps")

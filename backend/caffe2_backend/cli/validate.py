@@ -11,11 +11,11 @@ from typing import Any
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.arrays import read_arrays
-from caffe2_backend.cli.command_line import command_line
-from caffe2_backend.cli.console import stages
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
-from caffe2_backend.cli.validation_tables import print_circumstances, print_report
+from caffe2_backend.cli.output.arrays import read_arrays
+from caffe2_backend.cli.output.command_line import command_line
+from caffe2_backend.cli.output.console import stages
+from caffe2_backend.cli.output.validation_tables import print_circumstances, print_report
 from caffe2_bridge.diagnostics import BridgeError
 
 

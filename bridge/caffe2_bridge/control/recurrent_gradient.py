@@ -48,11 +48,6 @@ class RecurrentNetworkGradient(StepOperator):
         return initial_ids(self.op)
 
     @property
-    def step_workspaces(self) -> str:
-        """The blob of the step workspaces."""
-        return self.op.inputs[-1]
-
-    @property
     def output_gradients(self) -> int:
         """The number of inputs that are gradients of the forward operator's outputs."""
         args = self.op.args

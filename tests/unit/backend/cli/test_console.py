@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caffe2_backend.cli.console import stages
+from caffe2_backend.cli.output.console import stages
 
 
 def show_two(capsys: pytest.CaptureFixture[str]) -> str:

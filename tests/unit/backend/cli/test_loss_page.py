@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from caffe2_backend.cli.loss_page import averages, curve, sparkline, write_loss_page
+from caffe2_backend.cli.output.loss_page import averages, curve, sparkline, write_loss_page
 from caffe2_backend.training.checkpoint import Checkpoint
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from support.cells import fills
 
-from caffe2_backend.cli.summary import summarize
+from caffe2_backend.cli.output.summary import summarize
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

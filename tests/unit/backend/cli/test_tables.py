@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.table import Table
 
-from caffe2_backend.cli.tables import print_line, print_table
+from caffe2_backend.cli.output.tables import print_line, print_table
 
 LONG = "gpu_0/" + "very_long_scope/" * 12 + "blob"
 

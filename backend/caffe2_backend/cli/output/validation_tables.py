@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from caffe2_backend.cli.tables import print_line, print_table
+from caffe2_backend.cli.output.tables import print_line, print_table
 from caffe2_backend.validation.report import ValidationReport
 
 
