@@ -23,7 +23,7 @@ from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_o
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, RunError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -267,7 +267,7 @@ class Program:
             try:
                 self._convert(given, [*required, name])
             except ConversionError as error:
-                if not {diagnostic.code for diagnostic in error.errors} <= _NOT_TENSORS:
+                if not all(map(_is_of_output, error.errors)):
                     raise  # an operator is refused
             else:
                 available.append(name)
@@ -292,6 +292,11 @@ class Program:
 def _shape(value: Value | None) -> tuple[int, ...] | None:
     plain = value.data if isinstance(value, Int8Tensor) else value
     return plain.shape if isinstance(plain, np.ndarray | DeviceTensor) else None
+
+
+def _is_of_output(error: Diagnostic) -> bool:
+    """Whether an output causes an error because it is not a tensor; else an operator does."""
+    return error.code in _NOT_TENSORS or (error.code == "undefined-output" and error.location.index is None)
 
 
 def _is_numeric(value: Value) -> bool:
