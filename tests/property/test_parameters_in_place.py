@@ -1,4 +1,4 @@
-"""Random training nets compute the same, bit for bit, whether states are updated in place or not.
+"""Random training nets compute the same, bit for bit, whether states are updated in place, kept in buffers, or neither.
 
 Nets are stacks of lookups in tables and layers with shared weights, their gradients, and an optimizer for every
 parameter; readers of a parameter, before and after its update, stand anywhere.
@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program import program, resident
+from caffe2_backend.runtime.program import program, resident, rotating
 from caffe2_bridge.gradients import SparseGradient, add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -149,11 +149,17 @@ def train(net: TrainingNet, seed: int) -> list[dict[str, np.ndarray[tuple[int, .
 def test_steps_are_the_same_in_place(net: TrainingNet, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(program, "large_states", lambda *_: [])
+        patch.setattr(rotating, "SMALL", -1)
         expected = train(net, seed)
         patch.undo()
         patch.setattr(resident, "LARGE", 0)
-        found = train(net, seed)
-    for step, (one, other) in enumerate(zip(expected, found, strict=True)):
-        assert one.keys() == other.keys()
-        for name, value in one.items():
-            np.testing.assert_array_equal(value, other[name], err_msg=f"{name} after step {step}")
+        in_place = train(net, seed)
+        patch.undo()
+        patch.setattr(program, "large_states", lambda *_: [])
+        patch.setattr(rotating, "FEWEST", 1)
+        in_buffers = train(net, seed)
+    for found in (in_place, in_buffers):
+        for step, (one, other) in enumerate(zip(expected, found, strict=True)):
+            assert one.keys() == other.keys()
+            for name, value in one.items():
+                np.testing.assert_array_equal(value, other[name], err_msg=f"{name} after step {step}")

@@ -83,6 +83,16 @@ class Session:
         """The element types and shapes of the inputs as text, such as ``float32[N,3]``."""
         return {value.name: onnx_type_text(value.type, value.shape) for value in self._session.get_inputs()}
 
+    def static_outputs(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the outputs of which the model declares every dim; none where an output is also an input."""
+        shapes = {value.name: value.shape for value in self._session.get_outputs() if value.name not in self.inputs}
+        return {name: tuple(dims) for name, dims in shapes.items() if all(isinstance(dim, int) for dim in dims)}
+
+    def buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, Array]:
+        """Memory on the host, not initialized: onnxruntime's value, and an array that shares it."""
+        ort = onnxruntime().OrtValue.ortvalue_from_shape_and_type(shape, dtype)
+        return ort, ort.numpy()
+
     def _feed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
@@ -178,6 +188,7 @@ class Binding:
         self._on_cpu = session._on_cpu  # noqa: SLF001 - as above
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
+        self._bound: set[str] = set()  # all outputs that are bound
 
     def bind_input(self, name: str, value: Array | DeviceTensor) -> None:
         """Bind an input to a value, which is not kept."""
@@ -195,6 +206,7 @@ class Binding:
 
     def bind_output(self, name: str, ort: Any | None) -> None:
         """Bind an output to one of onnxruntime's values, or leave it bound to that; None binds it to a new one."""
+        self._bound.add(name)
         if ort is None:
             self._outputs.pop(name, None)
             self._binding.bind_output(name, self._kind, self._index)
@@ -207,6 +219,19 @@ class Binding:
 
         Raises RunError if the run fails.
         """
+        self._run()
+        values: list[Any] = self._binding.get_outputs()
+        return values
+
+    def run_from(self, first: int) -> list[Any]:
+        """As :meth:`run`, but only the values from this position on, which have ``numpy`` and ``data_ptr``."""
+        self._run()
+        if first == len(self._bound):
+            return []
+        values = self._binding._iobinding.get_outputs()  # noqa: SLF001 - the public method wraps all, which takes long
+        return [values[i] for i in range(first, len(self._bound))]
+
+    def _run(self) -> None:
         try:
             if not self._on_cpu:
                 self._binding.synchronize_inputs()
@@ -215,8 +240,6 @@ class Binding:
                 self._binding.synchronize_outputs()
         except failures() as error:
             raise RunError(f"onnxruntime: {error}") from error
-        values: list[Any] = self._binding.get_outputs()
-        return values
 
     def value(self, ort: Any) -> Array | DeviceTensor:
         """One of onnxruntime's values as a value of a workspace, which shares its memory."""

@@ -17,8 +17,9 @@ from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.resident import ResidentStates, large_states
+from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
-from caffe2_backend.runtime.program.variant import Variant
+from caffe2_backend.runtime.program.variant import LastKind, Variant
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions import Session
@@ -74,6 +75,7 @@ class Program:
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
         self._variants: dict[Signature, Variant] = {}
+        self._last: LastKind | None = None
         self._known_sizes: dict[str, tuple[int, ...]] = {}
         self._unavailable: set[str] = set()
         self._lock = threading.RLock()
@@ -128,7 +130,7 @@ class Program:
             RunError: the run failed.
         """
         variant = self._variant_for(given, constants)
-        values = variant.run(given, held)
+        values = variant.step(given, held)
         if not variant.deferred:
             return Results(values, {}, self.interface.scopes)
         deferred = dict.fromkeys(variant.deferred, DeferredBlob(partial(self._compute, given=given)))
@@ -203,11 +205,16 @@ class Program:
     def _variant_for(self, given: Mapping[str, Value], constants: Mapping[str, Value]) -> Variant:
         if self._constants is None:
             self._choose_constants(given, constants)
+        last = self._last
+        if last is not None and self._variants.get(last.signature) is last.variant and last.fits(given):
+            return last.variant
         signature = self._signature(given)
         variant = self._variants.get(signature)
         if variant is None:
             with self._lock:
                 variant = self._variants.get(signature) or self._add_variant(given)
+        elif variant.rotating is not None:
+            self._last = LastKind.of(variant, signature, self._free, given, self._compiler.sized)
         return variant
 
     def _signature(self, given: Mapping[str, Value]) -> Signature:
@@ -246,6 +253,8 @@ class Program:
         if resident:
             self._resident = True
             variant = dataclasses.replace(variant, resident=resident[1])
+        elif variant.arrays and not self._options.providers:
+            variant = dataclasses.replace(variant, rotating=self._rotating(variant))
         self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
         return variant
 
@@ -259,6 +268,12 @@ class Program:
         if not (plain and large_states(self.interface.tables, given)):
             return None
         return lowered.resident_session(self.device, self._options, self.interface.state)
+
+    def _rotating(self, variant: Variant) -> RotatingStates | None:
+        """Runs with states in buffers; None if the net has no states."""
+        pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
+        states = {name: pairs[name] for name in self.interface.state if name in variant.inputs and name in pairs}
+        return RotatingStates(variant.session, states) if variant.session is not None and states else None
 
     def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""

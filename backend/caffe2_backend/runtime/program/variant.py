@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from caffe2_backend.runtime.program.resident import ResidentStates
+from caffe2_backend.runtime.program.rotating import RotatingStates
+from caffe2_backend.runtime.program.signature import Signature, signature_of
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value, to_host
 
@@ -23,6 +25,7 @@ class Variant:
         deferred: blobs that the net writes and a run does not return.
         on_host: whether the session runs on the host.
         resident: runs it with states in place; None if it has none.
+        rotating: runs steps with small states in buffers; None if it has none.
         arrays: whether it runs on the host, and all inputs and outputs are arrays of numbers that need no conversion.
     """
 
@@ -35,6 +38,15 @@ class Variant:
     arrays: bool
     graph_outputs: list[str]
     resident: ResidentStates | None = None
+    rotating: RotatingStates | None = None
+
+    def step(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
+        """As :meth:`run`, for a run whose outputs are likely to be inputs of the next.
+
+        Raises RunError if the run fails.
+        """
+        values = None if self.rotating is None else self.rotating.run(given)
+        return self.run(given, held) if values is None else dict(zip(self.outputs, values, strict=True))
 
     def run(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
         """Run once: the outputs.
@@ -70,3 +82,38 @@ class Variant:
         for name, (scale, zero_point) in self.quantized.items():
             found[name] = Int8Tensor(to_host(found[name]), scale, zero_point)
         return found
+
+
+@dataclass(frozen=True)
+class LastKind:
+    """The kind of inputs of the last run, to recognize it faster than by the signature of all inputs.
+
+    States that the last step wrote to buffers have the element types and shapes that they had.
+    """
+
+    variant: Variant
+    signature: Signature
+    _fed: tuple[str, ...]
+    _fed_signature: Signature
+    _sized: Mapping[str, int]
+
+    @classmethod
+    def of(
+        cls,
+        variant: Variant,
+        signature: Signature,
+        names: Sequence[str],
+        given: Mapping[str, Value],
+        sized: Mapping[str, int],
+    ) -> LastKind:
+        """The kind of the inputs of a variant with buffers; ``names`` are those that ``signature`` describes."""
+        states = variant.rotating.states if variant.rotating is not None else ()
+        fed = tuple(name for name in names if name not in states)
+        return cls(variant, signature, fed, signature_of(fed, given, sized=sized), sized)
+
+    def fits(self, given: Mapping[str, Value]) -> bool:
+        """Whether inputs are certainly of this kind."""
+        rotating = self.variant.rotating
+        if rotating is None or not rotating.holds(given):
+            return False
+        return signature_of(self._fed, given, sized=self._sized) == self._fed_signature
