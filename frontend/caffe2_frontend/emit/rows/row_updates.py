@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import known_equal
-from caffe2_frontend.emit.shapes import cast, size, sizes, unsqueeze, vector
+from caffe2_frontend.emit.shapes import END, cast, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.shapes import indices as positions
-from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.emit.subgraphs import branch, loop
 from caffe2_frontend.lowering.op import Op, Value
 
 # From the tables' rows and the operands' rows for distinct indices: the tables' new rows, and rows of results.
@@ -37,8 +37,10 @@ def update_rows(
 ) -> tuple[list[Value], list[Value]]:
     """Update rows of tables in the order of ``indices``: a repeated index sees the row as it was updated before.
 
-    The rows of distinct indices do not depend on each other. So iteration i of a Loop updates, all at once, the rows of
-    those indices that occur for the i-th time: there are as many iterations as the most frequent index has occurrences.
+    The rows of distinct indices do not depend on each other: if no index is repeated, which an If tests, all rows are
+    updated at once. Otherwise iteration i of a Loop updates the rows of those indices that occur for the i-th time:
+    there are as many iterations as the most frequent index has occurrences. The tables are read before the If and
+    written after it, so that a runtime can update them in place; If and Loop have the updated rows only.
 
     Args:
         op: the operator under conversion.
@@ -51,46 +53,94 @@ def update_rows(
     Returns:
         The tables after the update, and the results.
     """
-    # The Loop carries only the rows that are updated, however large the tables are.
-    _, first, groups, counts = op.emit("Unique", indices, sorted=1, outputs=4)
-    touched = unsqueeze(op, op.emit("Gather", indices, first), [1])
-    occurrence, repeats = _occurrences(op, groups, counts)
+    old = [op.emit("Gather", table, indices, axis=0) for table in tables]
 
-    def body(inside: Op, states: list[Value], iteration: list[Value]) -> tuple[list[Value], list[Value]]:
-        mask = inside.emit("Equal", occurrence, iteration[0])
-        selected = inside.emit("Reshape", inside.emit("NonZero", mask), inside.const([-1], np.int64))
-        targets = inside.emit("Gather", groups, selected)
-        old = [inside.emit("Gather", table, targets, axis=0) for table in states[: len(tables)]]
-        operands = [inside.emit("Gather", row, selected, axis=0) for row in rows]
-        new, computed = step(inside, old, operands)
-        row_indices, result_indices = unsqueeze(inside, targets, [1]), unsqueeze(inside, selected, [1])
-        return [
-            *(inside.emit("ScatterND", t, row_indices, v) for t, v in zip(states, new, strict=False)),
-            *(
-                inside.emit("ScatterND", t, result_indices, v)
-                for t, v in zip(states[len(tables) :], computed, strict=True)
-            ),
-        ], []
+    def at_once(inside: Op) -> list[Value]:
+        new, computed = step(inside, old, list(rows))
+        return [unsqueeze(inside, indices, [1]), *new, *computed]
 
-    old_rows = [op.emit("GatherND", table, touched) for table in tables]
-    after, _ = loop(op, repeats, None, [*old_rows, *results], body)
-    new_tables = [op.emit("ScatterND", t, touched, v) for t, v in zip(tables, after, strict=False)]
-    return new_tables, after[len(tables) :]
+    def in_turn(inside: Op) -> list[Value]:
+        return _update_in_turn(inside, indices, old, rows, results, step)
+
+    if op.shape(indices)[0] == 1:
+        targets, *after = at_once(op)
+    else:
+        targets, *after = branch(op, _is_any_repeated(op, indices), in_turn, at_once)
+    count = len(tables)
+    return [op.emit("ScatterND", t, targets, v) for t, v in zip(tables, after[:count], strict=True)], after[count:]
 
 
-def _occurrences(op: Op, groups: Value, counts: Value) -> tuple[Value, Value]:
-    """Return how often the group of each position occurred before it, and how often the most frequent group occurs.
+def _is_any_repeated(op: Op, indices: Value) -> Value:
+    """Return whether any of ``indices`` [K] occurs more than once: when sorted, it equals its successor."""
+    in_order, _ = op.emit("TopK", indices, op.emit("Shape", indices), axis=0, largest=0, sorted=1, outputs=2)
+    repeated = op.emit("NonZero", _equals_successor(op, in_order))
+    return cast(op, op.emit("Size", repeated), ir.DataType.BOOL)
 
-    ``groups`` [K] holds the group of each position, ``counts`` their sizes. Sorting the positions by group, stably,
-    makes each group consecutive; the number of an occurrence is its position in the sorted order less its group's
-    start.
+
+def _equals_successor(op: Op, vector: Value) -> Value:
+    """Return whether the elements of ``vector`` [K], but for the last one, equal their successors, [K - 1]."""
+    zero, one, last, end = (op.const([value], np.int64) for value in (0, 1, -1, END))
+    return op.emit("Equal", op.emit("Slice", vector, zero, last, zero), op.emit("Slice", vector, one, end, zero))
+
+
+def _update_in_turn(
+    op: Op, indices: Value, old: Sequence[Value], rows: Sequence[Value], results: Sequence[Value], step: RowStep
+) -> list[Value]:
+    """Update rows in the order of ``indices`` [K], some of which are repeated.
+
+    Args:
+        op: the operator inside the branch.
+        indices: the rows to update.
+        old: the tables' rows before the update, one per index.
+        rows: operands with one row per index.
+        results: values of the shape of the results, one row per index.
+        step: as for :func:`update_rows`.
+
+    Returns:
+        The distinct indices, [U, 1]; the tables' new rows for these; and the results, one row per index.
     """
-    count = op.emit("Shape", groups)
-    position = positions(op, size(op, groups, 0))
-    by_group = op.emit("Add", op.emit("Mul", groups, count), position)
-    _, order = op.emit("TopK", by_group, count, axis=0, largest=0, sorted=1, outputs=2)
-    starts = op.emit("CumSum", counts, op.const(0, np.int64), exclusive=1)
-    index_in_group = op.emit("Sub", position, op.emit("Gather", starts, op.emit("Gather", groups, order)))
-    occurrence = op.emit("ScatterElements", position, order, index_in_group, axis=0)
-    repeats = op.emit("ReduceMax", op.emit("Concat", counts, op.const([0], np.int64), axis=0), keepdims=0, shape=[])
-    return occurrence, repeats
+    order, occurrence, last = _occurrences(op, indices)
+    # A first occurrence updates the row of the table, a later one the row of the occurrence before it.
+    repeated = op.emit("Min", occurrence, op.const(1, np.int64))
+    source = op.emit("Gather", order, op.emit("Sub", positions(op, size(op, indices, 0)), repeated))
+    most = op.emit("ReduceMax", op.emit("Concat", occurrence, op.const([-1], np.int64), axis=0), keepdims=0, shape=[])
+    count = len(old)
+
+    def body(inside: Op, values: list[Value], iteration: list[Value]) -> tuple[list[Value], list[Value]]:
+        selected = _flat_nonzero(inside, inside.emit("Equal", occurrence, iteration[0]))
+        here, before = (inside.emit("Gather", v, selected) for v in (order, source))
+        operands = [inside.emit("Gather", row, here, axis=0) for row in rows]
+        new, computed = step(inside, [inside.emit("Gather", v, before, axis=0) for v in values[:count]], operands)
+        written = unsqueeze(inside, here, [1])
+        pairs = zip(values, [*new, *computed], strict=True)
+        return [inside.emit("ScatterND", value, written, row) for value, row in pairs], []
+
+    after, _ = loop(op, op.emit("Add", most, op.const(1, np.int64)), None, [*old, *results], body)
+    final = op.emit("Gather", order, last)
+    new_rows = [op.emit("Gather", v, final, axis=0) for v in after[:count]]
+    return [unsqueeze(op, op.emit("Gather", indices, final), [1]), *new_rows, *after[count:]]
+
+
+def _occurrences(op: Op, indices: Value) -> tuple[Value, Value, Value]:
+    """Sort ``indices`` [K] stably, and count the occurrences of each.
+
+    Returns:
+        The positions in ``indices`` of the sorted indices, [K]; how often each of these occurred before, [K]; and the
+        positions in the sorted order of the last occurrences, [U].
+    """
+    count, position = op.emit("Shape", indices), positions(op, size(op, indices, 0))
+    # No two keys are equal, so that it does not matter whether TopK is stable.
+    keys = op.emit("Add", op.emit("Mul", indices, count), position)
+    _, order = op.emit("TopK", keys, count, axis=0, largest=0, sorted=1, outputs=2)
+    differs = op.emit("Not", _equals_successor(op, op.emit("Gather", indices, order)))
+    edge = op.const([True])
+    is_first = op.emit("Concat", edge, differs, axis=0)
+    group = op.emit("CumSum", cast(op, is_first, ir.DataType.INT64), op.const(0, np.int64), exclusive=0)
+    start = op.emit("Gather", _flat_nonzero(op, is_first), op.emit("Sub", group, op.const(1, np.int64)))
+    last = _flat_nonzero(op, op.emit("Concat", differs, edge, axis=0))
+    return order, op.emit("Sub", position, start), last
+
+
+def _flat_nonzero(op: Op, mask: Value) -> Value:
+    """Return the indices of a vector's elements that are true."""
+    return op.emit("Reshape", op.emit("NonZero", mask), op.const([-1], np.int64))

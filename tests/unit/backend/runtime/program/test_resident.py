@@ -148,6 +148,25 @@ def test_repeated_indices() -> None:
     np.testing.assert_array_equal((fetch(workspace, "moment") - moment)[[3, 7, 5], 0], [6, 2, 0])
 
 
+@pytest.mark.parametrize("indices", [[], [9], [4, 2], [3, 3, 7, 3], [0, 5, 0, 5, 1, 0, 4095], [8] * 20])
+def test_indices_distinct_and_repeated_in_turn(indices: list[int]) -> None:
+    workspace = trained()
+    table, moment = fetch(workspace).copy(), fetch(workspace, "moment").copy()
+    grads = np.random.default_rng(1).standard_normal((len(indices), 8)).astype(np.float32)
+    workspace.feed("indices", np.array(indices, np.int64))
+    workspace.feed("grad", grads)
+    workspace.run_net("step")
+    for index, grad in zip(indices, grads, strict=True):
+        moment[index] += grad * grad
+        table[index] -= np.float32(0.5) * grad / (np.sqrt(moment[index]) + np.float32(1e-5))
+    np.testing.assert_allclose(fetch(workspace, "moment"), moment, rtol=1e-6)
+    np.testing.assert_allclose(fetch(workspace), table, rtol=1e-5, atol=1e-6)
+    workspace.run_net("step")
+    resident = {blob: address(workspace, blob) for blob in ("table", "moment")}
+    workspace.run_net("step")
+    assert {blob: address(workspace, blob) for blob in resident} == resident
+
+
 def test_threads_see_whole_steps() -> None:
     """A reader that runs while a step updates the table sees the table before the step or after it."""
     workspace = trained()
