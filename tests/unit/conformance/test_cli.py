@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from conformance import record, third_party, trips
 from conformance.__main__ import GOLDEN, main
 from conformance.recording import Recorded, operator, read_recorded, write_recorded
-from support.unconverted import unconverted_gradient
 
 
 def run(*args: str | Path) -> Result:
@@ -28,9 +27,9 @@ def altered(case: Recorded) -> Recorded:
     return replace(case, arrays={**case.arrays, f"out/{name}": case.arrays[f"out/{name}"] + np.float32(1)})
 
 
-def unknown(case: Recorded) -> Recorded:
-    proto = operator("NoSuchOperator", case.meta["inputs"], case.meta["outputs"]).SerializeToString()
-    return Recorded({**case.meta, "kind": "op", "types": ["NoSuchOperator"]}, proto, case.arrays)
+def unknown(case: Recorded, op_type: str = "NoSuchOperator") -> Recorded:
+    proto = operator(op_type, case.meta["inputs"], case.meta["outputs"]).SerializeToString()
+    return Recorded({**case.meta, "kind": "op", "types": [op_type]}, proto, case.arrays)
 
 
 def test_all_passes(tmp_path: Path, relu: Recorded) -> None:
@@ -79,7 +78,6 @@ def test_model_exported_once_for_all_sizes_in_a_form(tmp_path: Path) -> None:
     [
         ("--types", "NoSuchOperator"),
         ("--types", "Relu,NoSuchOperator"),
-        ("--types", unconverted_gradient()),
         ("--types", "Relu", "--write-baseline"),
         ("--executor", "magic"),
         ("--show", "ops/NoSuchOperator"),
@@ -88,6 +86,16 @@ def test_model_exported_once_for_all_sizes_in_a_form(tmp_path: Path) -> None:
 )
 def test_wrong_usage(args: tuple[str, ...]) -> None:
     assert run(*args).exit_code == 2
+
+
+def test_gradients_without_a_converter_are_included_on_request(tmp_path: Path, relu: Recorded) -> None:
+    write_recorded(tmp_path / "ops" / "NoSuchGradient.npz", [unknown(relu, "NoSuchGradient")])
+    result = run(tmp_path, "--types", "NoSuchGradient")
+    assert result.exit_code == 2
+    assert "--gradients" in result.output
+    result = run(tmp_path, "--types", "NoSuchGradient", "--gradients", "--verbose")
+    assert result.exit_code == 0, result.output
+    assert "ops/NoSuchGradient/000: refused: " in result.output
 
 
 def test_show_prints_a_case_and_its_conversion() -> None:

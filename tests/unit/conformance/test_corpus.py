@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from conformance.__main__ import GOLDEN, make_tasks, select, unmatched
 from conformance.check import declared
-from conformance.corpus import Case, find_cases, read_case
-from support.unconverted import unconverted_gradient
+from conformance.corpus import Case, CaseRef, find_cases, read_case
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -69,9 +68,14 @@ def test_select_by_type_name_and_sample() -> None:
     assert {ref.group for ref in chosen} == {"Relu", "models/lstm", "nets/basic_rnn_test"}
     whole = select(refs, ["Add"], gradients=False, sample=1)
     assert select(refs, ["Add"], gradients=False, sample=3) == whole[::3]
-    unconverted = unconverted_gradient()
-    assert not select(refs, [unconverted], gradients=False, sample=1)
-    assert select(refs, [unconverted], gradients=True, sample=1)
+
+
+def test_select_gradients_without_a_converter_on_request() -> None:
+    name = "NoSuchGradient"
+    ref = CaseRef(Path(f"{name}.npz"), 0, f"ops/{name}/000", name, "op", frozenset({name}))
+    refs = [*find_cases(GOLDEN / "ops" / "Relu.npz"), ref]
+    assert not select(refs, [name], gradients=False, sample=1)
+    assert select(refs, [name], gradients=True, sample=1) == [ref]
 
 
 def test_gradient_operators_that_are_converted_count() -> None:
