@@ -14,6 +14,7 @@ from typing import Final, Protocol, Self
 from conformance.check import Checker, Result, Status, Task
 
 TIME_LIMIT: Final = 120.0
+START_LIMIT: Final = 120.0
 _POLL: Final = 1.0
 
 
@@ -26,8 +27,9 @@ class Checks(Protocol):
 
 
 def _serve(tasks: Connection, make_checker: Callable[[], Checks]) -> None:
-    """A worker's life: one result for each task, until the other end hangs up."""
+    """A worker's life: None when it is ready, then one result for each task, until the other end hangs up."""
     checker = make_checker()
+    tasks.send(None)
     while True:
         try:
             task: Task = tasks.recv()
@@ -53,37 +55,48 @@ class _Worker:
         self.connection, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(other, self._make_checker), daemon=True)
         self._process.start()
+        self._ready = False
         other.close()
 
     def begin(self) -> None:
-        """Send the next waiting task."""
+        """Send the next waiting task. Its time counts from when the process is ready."""
         self.current = self.waiting.popleft()
-        self.deadline = time.monotonic() + self._time_limit
+        self.deadline = time.monotonic() + (self._time_limit if self._ready else START_LIMIT)
         self.connection.send(self.current)
 
-    def result(self) -> Result:
-        """The result of the current task, which has arrived, or the process's death in its stead."""
+    def result(self) -> Result | None:
+        """The result of the current task, which has arrived, or the process's death in its stead.
+
+        None if the process has only become ready.
+        """
         task = self.current
         assert task is not None
-        self.current = None
         try:
-            received: Result = self.connection.recv()
+            received: Result | None = self.connection.recv()
         except (EOFError, ConnectionResetError):
+            self.current = None
             self._process.join()
             code = self._process.exitcode
             self.connection.close()
             self._start()
             return Result(task, Status.CRASHED, f"the process died with exit status {code}")
+        if received is None:
+            self._ready = True
+            self.deadline = time.monotonic() + self._time_limit
+        else:
+            self.current = None
         return received
 
     def give_up(self) -> Result:
         """Stop a process that takes too long over the current task."""
         task = self.current
         assert task is not None
+        ready = self._ready
         self.stop()
         self.current = None
         self._start()
-        return Result(task, Status.CRASHED, f"no result within {self._time_limit:.0f} seconds")
+        limit = self._time_limit if ready else START_LIMIT
+        return Result(task, Status.CRASHED, f"no result within {limit:.0f} seconds")
 
     def stop(self) -> None:
         """End the process."""
@@ -124,7 +137,9 @@ class Pool:
             if not busy:
                 return
             for ready in wait(list(busy), timeout=_POLL):
-                yield busy.pop(ready).result()  # type: ignore[call-overload]  # wait() gives back what it was given
+                result = busy.pop(ready).result()  # type: ignore[call-overload]  # wait() gives back what it was given
+                if result is not None:
+                    yield result
             for worker in busy.values():
                 if time.monotonic() > worker.deadline:
                     yield worker.give_up()

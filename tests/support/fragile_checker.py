@@ -8,6 +8,16 @@ import time
 from conformance.check import Result, Status, Task
 
 
+class SlowStart:
+    """A checker that takes two seconds to make."""
+
+    def __init__(self) -> None:
+        time.sleep(2)
+
+    def check(self, task: Task) -> Result:
+        return Result(task, Status.PASSED)
+
+
 class FragileChecker:
     def check(self, task: Task) -> Result:
         match task.ref.id.partition("@")[0]:

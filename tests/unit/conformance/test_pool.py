@@ -6,7 +6,7 @@ from pathlib import Path
 from conformance.check import Status, Task
 from conformance.corpus import CaseRef
 from conformance.pool import Pool
-from support.fragile_checker import FragileChecker
+from support.fragile_checker import FragileChecker, SlowStart
 
 
 def tasks(*ids: str) -> list[Task]:
@@ -38,6 +38,12 @@ def test_a_hang_costs_one_case() -> None:
     assert results["hangs@one"].status is Status.CRASHED
     assert "within 5 seconds" in results["hangs@one"].detail
     assert results["c@one"].status is Status.PASSED
+
+
+def test_the_start_of_a_process_does_not_count_as_time_of_a_case() -> None:
+    with Pool(1, SlowStart, time_limit=1) as pool:
+        results = list(pool.run(tasks("a@one", "b@one")))
+    assert [result.status for result in results] == [Status.PASSED] * 2
 
 
 def test_a_pool_serves_many_runs() -> None:
