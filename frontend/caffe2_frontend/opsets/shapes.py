@@ -79,9 +79,32 @@ def reduction(at: Rewriter) -> ir.Value | None:
     return _reduction(at)
 
 
+def _reduction_over_computed_axes(at: Rewriter) -> ir.Value:
+    """Reduce axis by axis. Where an axis is not among the given ones, its dim stays.
+
+    The reduced tensor is put before the tensor along the axis, and the one or the other is cut out.
+    """
+    x, rank = at.input(0), at.rank(at.input(0))
+    zero, one = at.const([0], np.int64), at.const([1], np.int64)
+    axes = at.from_front(at.input(1), at.const(rank, np.int64))
+    for axis in range(rank):
+        found = at.cast(at.emit("Equal", axes, at.const(axis, np.int64)), ir.DataType.INT64)
+        count = at.emit("ReduceSum", found, at.const([0], np.int64), keepdims=1)
+        is_given = at.emit("Less", zero, count)
+        place = at.const([axis], np.int64)
+        reduced = at.emit(at.node.op_type, x, place, keepdims=1)
+        both = at.emit("Concat", reduced, x, axis=axis)
+        end = at.emit("Add", at.part(at.emit("Shape", x), axis, axis + 1), one)
+        start = at.emit("Where", is_given, zero, one)
+        x = at.emit("Slice", both, start, at.emit("Where", is_given, one, end), place)
+    return x
+
+
 def _reduction(at: Rewriter) -> ir.Value | None:
     """Without axes, all dims were reduced."""
     noop = at.integer("noop_with_empty_axes", 0)
+    if at.has_input(1) and at.constant(1) is None and noop and at.integer("keepdims", 1):
+        return _reduction_over_computed_axes(at)
     at.node.attributes.pop("noop_with_empty_axes", None)
     axes = at.constant(1)
     if axes is not None and not axes.size:
@@ -239,7 +262,7 @@ def pad_with_axes(at: Rewriter) -> None:
 
 @rules.before(11, "Pad")
 def pad(at: Rewriter) -> ir.Value | None:
-    """Pads and value were attributes; constant pads that are computed at run time are joined to the tensor."""
+    """Pads and value were attributes; a tensor gets pads that are computed at run time by joining and cutting."""
     pads, value = at.constant(1), at.constant(2)
     fill = 0.0
     if at.has_input(2):
@@ -256,11 +279,15 @@ def pad(at: Rewriter) -> ir.Value | None:
         at.refuse("its pads are computed at run time")
     x, rank = at.input(0), at.rank(at.input(0))
     constant = ir.tensor(np.asarray([fill], at.dtype(x).numpy()))
+    zero = at.const([0], np.int64)
     for axis in range(rank):
+        sizes = [at.part(at.input(1), axis + side * rank, axis + side * rank + 1) for side in (0, 1)]
+        added = [at.emit("Where", at.emit("Less", size, zero), zero, size) for size in sizes]
+        head, tail = (at.emit("Sub", some, size) for some, size in zip(added, sizes, strict=True))  # what is cut off
+        end = at.emit("Sub", at.part(at.emit("Shape", x), axis, axis + 1), tail)
+        x = at.emit("Slice", x, head, end, at.const([axis], np.int64))
         parts = [x]
-        for side in (0, 1):
-            index = [axis + side * rank]
-            size = at.emit("Gather", at.input(1), at.const(index, np.int64), axis=0)
+        for side, size in enumerate(added):
             shape = at.emit("Shape", x)
             dims = [at.emit("Gather", shape, at.const([other], np.int64), axis=0) for other in range(rank)]
             dims[axis] = size
