@@ -10,8 +10,8 @@ import onnx
 
 from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.views import NetView, OpView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.netdef.nested import operators_in
+from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.interop.bodies import proto_nodes
 
 Kind = Literal["image info", "anchors", "boxes", "probabilities", "positive"]
@@ -122,7 +122,7 @@ def _net_roles(model: Model) -> dict[str, Role]:
     def shapes(name: str) -> tuple[int, ...] | None:
         return parameters[name].shape if name in parameters else None
 
-    for op in _ops(model.predict_net):
+    for op in (OpView(proto, 0) for proto in operators_in(model.predict_net)):
         if op.type in _SAME and op.inputs and op.outputs:
             same[op.outputs[0]] = same.get(op.inputs[0], op.inputs[0])
         names = [same.get(name, name) for name in op.inputs]
@@ -174,11 +174,3 @@ def _lookup_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[
     data, lengths = _SEGMENTS.get(op.type, (0, len(names)))
     if lengths < len(names):
         yield names[lengths], Role(parts=names[data])
-
-
-def _ops(net: NetDef) -> Iterator[OpView]:
-    for op in NetView(net).ops:
-        yield op
-        for arg in op.proto.arg:
-            if arg.HasField("n"):
-                yield from _ops(arg.n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.netdef.nested import nets_in
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 
@@ -20,11 +21,8 @@ def require_text_in_net(net: NetDef) -> None:
     require_text((net.name, net.type, *net.external_input, *net.external_output), "net")
     for index, op in enumerate(net.op):
         require_text_in_operator(op, index)
-        for arg in op.arg:
-            if arg.HasField("n"):
-                require_text_in_net(arg.n)
-            for inner in arg.nets:
-                require_text_in_net(inner)
+        for inner in nets_in(op):
+            require_text_in_net(inner)
 
 
 def require_text_in_operator(op: OperatorDef, index: int) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from caffe2_bridge.control import Do, RecurrentNetworkGradient, control_class
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.netdef.nested import nets_in, operators_in
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of
@@ -14,20 +15,17 @@ from caffe2_bridge.ssa.effects import effects_of
 
 def count_reads(net: NetDef) -> Counter[str]:
     """Count how often each blob is read in a net and its sub-nets: as an input, or by name in an argument."""
-    return Counter(_reads(net))
+    return Counter(name for op in operators_in(net) for name in _reads(op))
 
 
-def _reads(net: NetDef) -> Iterator[str]:
-    for op in net.op:
-        yield from op.input
-        operator = control_class(op)
-        own = frozenset[str]() if operator is None else operator.own_arguments
-        for arg in op.arg:
-            if arg.name not in own:
-                for value in arg.strings:
-                    yield value.decode(errors="replace")
-            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
-                yield from _reads(inner)
+def _reads(op: OperatorDef) -> Iterator[str]:
+    yield from op.input
+    operator = control_class(op)
+    own = frozenset[str]() if operator is None else operator.own_arguments
+    for arg in op.arg:
+        if arg.name not in own:
+            for value in arg.strings:
+                yield value.decode(errors="replace")
 
 
 def count_forward_reads(net: NetDef) -> Counter[str]:
@@ -36,9 +34,8 @@ def count_forward_reads(net: NetDef) -> Counter[str]:
     for op in net.op:
         if not op.is_gradient_op:
             found.update(op.input)
-            for arg in op.arg:
-                for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
-                    found += count_forward_reads(inner)
+            for inner in nets_in(op):
+                found += count_forward_reads(inner)
     return found
 
 
@@ -48,19 +45,12 @@ def kept_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
     A stack without such blobs whose depth is read is in it, too.
     """
     found: dict[str, set[str]] = {}
-    _add_kept_reads(net, found)
-    return {name: frozenset(blobs) for name, blobs in found.items()}
-
-
-def _add_kept_reads(net: NetDef, found: dict[str, set[str]]) -> None:
-    for op in net.op:
+    for op in operators_in(net):
         if op.type == "HasScope" and op.input:
             found.setdefault(op.input[0], set())
         elif op.type in Do.types and op.is_gradient_op:
             found.setdefault(op.input[-1], set()).update(_found_in_workspace(op))
-        for arg in op.arg:
-            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
-                _add_kept_reads(inner, found)
+    return {name: frozenset(blobs) for name, blobs in found.items()}
 
 
 def _found_in_workspace(op: OperatorDef) -> Iterator[str]:
@@ -76,17 +66,10 @@ def _found_in_workspace(op: OperatorDef) -> Iterator[str]:
 def workspace_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
     """Return, by blob of step workspaces, the blobs of a step that backward step nets of the net and sub-nets find."""
     found: dict[str, set[str]] = {}
-    _add_workspace_reads(net, found)
-    return {name: frozenset(blobs) for name, blobs in found.items()}
-
-
-def _add_workspace_reads(net: NetDef, found: dict[str, set[str]]) -> None:
-    for op in net.op:
+    for op in operators_in(net):
         if op.type in RecurrentNetworkGradient.types and op.input:
             found.setdefault(op.input[-1], set()).update(_found_in_steps(op))
-        for arg in op.arg:
-            for inner in (*arg.nets, *([arg.n] if arg.HasField("n") else ())):
-                _add_workspace_reads(inner, found)
+    return {name: frozenset(blobs) for name, blobs in found.items()}
 
 
 def _found_in_steps(op: OperatorDef) -> Iterator[str]:

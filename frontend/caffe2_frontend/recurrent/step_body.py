@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import Link, RecurrentSpec
-from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.netdef.nested import operators_in
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.shapes import Size, size, unsqueeze, vector
 from caffe2_frontend.lowering.op import Op, Value
@@ -159,7 +159,4 @@ def emit_timesteps(op: Op, steps: Size) -> Value:
 
 def _reads(net: NetDef, name: str) -> bool:
     """Return whether an operator of the net or its sub-nets reads a blob."""
-    return any(
-        name in op.inputs or any(_reads(arg.n, name) for arg in op.proto.arg if arg.HasField("n"))
-        for op in NetView(net).ops
-    )
+    return any(name in op.input for op in operators_in(net))
