@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.files.pairing import init_net_stems
 from caffe2_bridge.init.init_net import InitNet
@@ -42,7 +42,7 @@ def _parameters_among(net: NetView, names: Collection[str]) -> list[str]:
     """The blobs that operators read as parameters, and never as data."""
     parameters: set[str] = set()
     others: set[str] = set()
-    for op in _all_ops(net):
+    for op in all_operators(net):
         for index, name in enumerate(op.inputs):
             (parameters if _is_parameter(op, index) else others).add(name)
     return [name for name in names if name in parameters and name not in others]
@@ -53,13 +53,6 @@ def _is_parameter(op: OpView, index: int) -> bool:
         return is_parameter_operand(op, index)
     except ArgumentError:  # reported when the operator is converted
         return False
-
-
-def _all_ops(net: NetView) -> Iterator[OpView]:
-    for op in net.ops:
-        yield op
-        for _, body in nets_run_by(op):
-            yield from _all_ops(NetView(body))
 
 
 def _missing(net: NetView, names: list[str], inputs: int, init: InitNet, source: str) -> Diagnostic:

@@ -9,11 +9,11 @@ import onnx
 
 from caffe2_backend.validation.runtimes import AnyModel
 from caffe2_bridge import construct_init_net_from_params
-from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.control import inner_operators
 from caffe2_bridge.init.fills import RANDOM
 from caffe2_bridge.init.random_operators import is_random
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.bodies import proto_nodes
 
@@ -40,17 +40,9 @@ def random_values(model: AnyModel) -> frozenset[str]:
 
 def _net_steps(model: Model) -> Iterator[_Step]:
     for op in (*model.init.rest, *NetView(model.predict_net).ops):
-        ops = [op, *_inner(op)]
+        ops = [op, *inner_operators(op)]
         reads = {name for each in ops for name in each.inputs}
         yield reads, op.outputs, op.type not in _SHAPE_ONLY, any(map(is_random, ops))
-
-
-def _inner(op: OpView) -> Iterator[OpView]:
-    """The operators of the nets that an operator runs, at any depth."""
-    for _, body in nets_run_by(op):
-        for inner in NetView(body).ops:
-            yield inner
-            yield from _inner(inner)
 
 
 def _graph_steps(graph: onnx.GraphProto) -> Iterator[_Step]:

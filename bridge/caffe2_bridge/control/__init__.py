@@ -5,7 +5,7 @@ make the arguments of a new one. A new operator is one file here with its class,
 """
 
 from caffe2_bridge.control.backward_spec import BackwardSpec, ParameterGradient, StateGradient
-from caffe2_bridge.control.bodies import nets_run_by
+from caffe2_bridge.control.bodies import all_operators, inner_operators, nets_run_by
 from caffe2_bridge.control.branch import If, if_arguments
 from caffe2_bridge.control.counts import count_operators
 from caffe2_bridge.control.description import (
@@ -59,6 +59,7 @@ __all__ = [
     "StepOperator",
     "While",
     "all_names",
+    "all_operators",
     "backward_arguments",
     "body_arguments",
     "control_class",
@@ -67,6 +68,7 @@ __all__ = [
     "do_arguments",
     "edit_bodies",
     "if_arguments",
+    "inner_operators",
     "is_control",
     "nets_run_by",
     "onnx_while_arguments",

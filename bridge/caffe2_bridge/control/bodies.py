@@ -1,10 +1,12 @@
-"""The nets that an operator runs."""
+"""The nets that an operator runs, and the operators in them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from caffe2_bridge.control.description import Role
 from caffe2_bridge.control.operators import control_of
-from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
@@ -25,3 +27,16 @@ def nets_run_by(op: OpView) -> list[tuple[str, NetDef]]:
     role = Role.PAST if Role.PAST in roles else Role.RUN
     names = dict.fromkeys(arg.name for arg in op.proto.arg)
     return [(name, bodies[name].net) for name in names if name in bodies and bodies[name].role is role]
+
+
+def all_operators(net: NetView) -> Iterator[OpView]:
+    """Yield the operators of a net, each followed by those of the nets that it runs, at any depth."""
+    for op in net.ops:
+        yield op
+        yield from inner_operators(op)
+
+
+def inner_operators(op: OpView) -> Iterator[OpView]:
+    """Yield the operators of the nets that an operator runs, at any depth."""
+    for _, body in nets_run_by(op):
+        yield from all_operators(NetView(body))

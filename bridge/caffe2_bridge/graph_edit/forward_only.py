@@ -8,10 +8,10 @@ from typing import Final
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.control import Do, control_class, control_of, edit_bodies, nets_run_by
+from caffe2_bridge.control import Do, all_operators, control_class, control_of, edit_bodies, nets_run_by
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_bridge.netdef.views import OpView, as_net_def
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.netdef.views import NetView, OpView, as_net_def
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import analyse, effects_of
 from caffe2_bridge.ssa.objects import final_objects
 
@@ -79,18 +79,11 @@ def _is_closed(control: Do) -> bool:
 def _own_stacks(net: NetDef) -> set[str]:
     """The stacks of workspaces that one Do alone uses: others run in different workspaces of one stack."""
     used, bound = Counter[str](), set[str]()
-    for proto in _all_operators(net):
-        control = control_of(OpView(proto, 0))
-        if isinstance(control, Do) and proto.input:
+    for op in all_operators(NetView(net)):
+        control = control_of(op)
+        if isinstance(control, Do) and op.inputs:
             used[control.stack] += 1
             bound.update((*control.bindings, *control.bindings.values()))
-        elif proto.type != "CreateScope" and control is None:
-            bound.update((*proto.input, *proto.output))
+        elif op.type != "CreateScope" and control is None:
+            bound.update((*op.inputs, *op.outputs))
     return {stack for stack, count in used.items() if count == 1} - bound
-
-
-def _all_operators(net: NetDef) -> Iterator[OperatorDef]:
-    for index, proto in enumerate(net.op):
-        yield proto
-        for _, body in nets_run_by(OpView(proto, index)):
-            yield from _all_operators(body)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.control import inner_operators
 from caffe2_bridge.init.fills import RANDOM
-from caffe2_bridge.netdef.views import Args, NetView, OpView
+from caffe2_bridge.netdef.views import Args, OpView
 
 _ATEN: Final = frozenset({
     "bernoulli", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like", "randn",
@@ -33,4 +33,4 @@ def is_random(op: OpView) -> bool:
 
 def draws_numbers(op: OpView) -> bool:
     """Whether an operator draws random numbers, or one of the bodies that it runs."""
-    return is_random(op) or any(draws_numbers(inner) for _, net in nets_run_by(op) for inner in NetView(net).ops)
+    return is_random(op) or any(map(is_random, inner_operators(op)))

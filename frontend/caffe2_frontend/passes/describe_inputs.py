@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
@@ -51,7 +51,7 @@ class DescribeInputs(FunctionalPass[Export]):
     def __call__(self, state: Export) -> Export:
         """Return the state with complete ``inputs``, in the net's order."""
         net = NetView(state.predict)
-        ops = list(_all_ops(net))
+        ops = list(all_operators(net))  # bodies see the net's blobs under the same names
         uses = _uses(ops)
         made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}
         wanted = {*uses, *(blob for _, blob in state.outputs)}
@@ -132,14 +132,6 @@ def _uses(ops: Sequence[OpView]) -> Mapping[str, list[tuple[OpView, int]]]:
         for i, name in enumerate(op.inputs):
             uses.setdefault(name, []).append((op, i))
     return uses
-
-
-def _all_ops(net: NetView) -> Iterator[OpView]:
-    """Operators of the net and of the bodies in it, which see the net's blobs under the same names."""
-    for op in net.ops:
-        yield op
-        for _, body in nets_run_by(op):
-            yield from _all_ops(NetView(body))
 
 
 def _inferred_from_uses(
