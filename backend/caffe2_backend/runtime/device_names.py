@@ -59,6 +59,16 @@ def operator_device(op: OperatorDef, net: NetDef) -> str:
     return option_device(net.device_option) if net.HasField("device_option") else CPU
 
 
+def with_net_device(op: OperatorDef, net: NetDef) -> OperatorDef:
+    """The operator, with the device option of its net unless it has its own."""
+    if op.HasField("device_option") or not net.HasField("device_option"):
+        return op
+    placed = OperatorDef()
+    placed.CopyFrom(op)
+    placed.device_option.CopyFrom(net.device_option)
+    return placed
+
+
 def names_gpu(net: NetDef) -> bool:
     """Whether any operator of the net, or the net itself, has a device option other than the host."""
     options = [op.device_option for op in net.op if op.HasField("device_option")]

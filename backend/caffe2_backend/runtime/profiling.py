@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.device_names import with_net_device
 from caffe2_backend.runtime.values import Int8Tensor, NoBlobError
 from caffe2_bridge.devices.profile import BlobProfile, OperatorProfile, Profile
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None = None, runs: int = 10) -> Profile:
@@ -40,18 +41,8 @@ def profile_model(model: Model, inputs: Mapping[str, Any], *, device: str | None
     for name, value in inputs.items():
         workspace.feed(name, value)
     net = model.predict_net
-    operators = tuple(_measure(workspace, index, _placed(net, op), runs) for index, op in enumerate(net.op))
+    operators = tuple(_measure(workspace, index, with_net_device(op, net), runs) for index, op in enumerate(net.op))
     return Profile(net.name, place, operators)
-
-
-def _placed(net: NetDef, op: OperatorDef) -> OperatorDef:
-    """The operator, with the device option of its net unless it has its own."""
-    if op.HasField("device_option") or not net.HasField("device_option"):
-        return op
-    placed = OperatorDef()
-    placed.CopyFrom(op)
-    placed.device_option.CopyFrom(net.device_option)
-    return placed
 
 
 def _measure(workspace: Workspace, index: int, op: OperatorDef, runs: int) -> OperatorProfile:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
+from caffe2_backend.runtime.device_names import with_net_device
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.names import GetNetName
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _MILLISECONDS = 1000
 
@@ -51,7 +52,7 @@ def BenchmarkNet(net: object, warmup_runs: int, main_runs: int, run_individual: 
 
 def _operator_times(net: NetDef, runs: int) -> list[float]:
     """Milliseconds per run of each operator, run in order, one at a time; the first round, which converts, is extra."""
-    operators = [_on_device_of(net, op) for op in net.op]
+    operators = [with_net_device(op, net) for op in net.op]
     times = [0.0] * len(operators)
     for turn in range(runs + 1):
         for index, op in enumerate(operators):
@@ -60,16 +61,6 @@ def _operator_times(net: NetDef, runs: int) -> list[float]:
             if turn:
                 times[index] += (time.perf_counter() - start) * _MILLISECONDS / runs
     return times
-
-
-def _on_device_of(net: NetDef, op: OperatorDef) -> OperatorDef:
-    """The operator, with the device option of its net unless it has its own."""
-    if op.HasField("device_option") or not net.HasField("device_option"):
-        return op
-    placed = OperatorDef()
-    placed.CopyFrom(op)
-    placed.device_option.CopyFrom(net.device_option)
-    return placed
 
 
 def BenchmarkNetOnce(net: object) -> float:
