@@ -16,8 +16,8 @@ from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import Chunks, InitNet
 from caffe2_bridge.model import Model
+from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView, OpView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.objects import makes_object
 
 # Operators that take batches from a reader, a queue or a cursor, which is their first input.
@@ -39,12 +39,9 @@ def cut_readers(model: Model) -> Model:
     if not cut:
         return model
     makers = _unused_makers(net, cut)
-    result = NetDef()
-    result.CopyFrom(model.predict_net)
-    del result.op[:]
     left_out = {op.index for op in (*cut, *makers)}
     kept = [op for op in net.ops if op.index not in left_out]
-    result.op.extend(op.proto for op in kept)
+    result = with_operators(model.predict_net, (op.proto for op in kept))
     used = {name for op in kept for name in op.inputs}.union(net.external_outputs)
     made = [name for op in cut for name in op.outputs if name in used]
     sources = {name for op in cut for name in op.inputs}.difference(used)

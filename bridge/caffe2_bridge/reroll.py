@@ -29,6 +29,7 @@ import numpy as np
 from caffe2_bridge.control import Alias, Link, State, recurrent_arguments
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.construct import make_operator
+from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 
@@ -206,12 +207,9 @@ def _replace_blocks(net: NetDef, loop: _Loop, outputs: Mapping[_Result, Mapping[
     """Replace the Split, the blocks and the Concats of their states by a RecurrentNetwork."""
     ops = NetView(net).ops
     concats = {op.index for op in ops[loop.end :] if _stacked_state(op, loop) is not None}
-    rolled = NetDef()
-    rolled.CopyFrom(net)
-    del rolled.op[:]
-    rolled.op.extend(op.proto for op in ops[: loop.split])
-    rolled.op.append(_recurrent_network(ops[loop.split], loop, outputs))
-    rolled.op.extend(op.proto for op in ops[loop.end :] if op.index not in concats)
+    before = [op.proto for op in ops[: loop.split]]
+    after = [op.proto for op in ops[loop.end :] if op.index not in concats]
+    rolled = with_operators(net, [*before, _recurrent_network(ops[loop.split], loop, outputs), *after])
     read = {name for op in rolled.op for name in op.input}
     dropped = set(loop.timesteps) - read
     kept = [name for name in rolled.external_input if name not in dropped]

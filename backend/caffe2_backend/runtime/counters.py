@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
 
@@ -20,10 +21,7 @@ def counters_as_tensors(net: NetDef) -> None:
     on below 0, as Caffe2 does. No other blobs are made: an output first holds the constant that is added or compared.
     """
     if any(op.type in _COUNTERS for op in net.op):
-        ops = [new for op in net.op for new in (_replaced(op) if op.type in _COUNTERS else (op,))]
-        kept = [OperatorDef.FromString(op.SerializeToString()) for op in ops]
-        del net.op[:]
-        net.op.extend(kept)
+        set_operators(net, (new for op in net.op for new in (_replaced(op) if op.type in _COUNTERS else (op,))))
     for op in net.op:
         for arg in op.arg:
             if arg.HasField("n"):

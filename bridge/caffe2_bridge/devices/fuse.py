@@ -12,6 +12,7 @@ from caffe2_bridge.control import all_names, parsed_bodies, rename_control
 from caffe2_bridge.devices.device import HOST, Device
 from caffe2_bridge.devices.infer import explicit_device
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, analyse
@@ -108,9 +109,7 @@ class _Fuser:
                 for value in self._reads[index]:
                     value.readers -= 1
         if dropped:
-            rest = NetDef(op=[op for index, op in enumerate(net.op) if index not in dropped])
-            net.ClearField("op")
-            net.op.MergeFrom(rest.op)
+            set_operators(net, (op for index, op in enumerate(net.op) if index not in dropped))
         return bool(dropped)
 
     def _value(self, name: str) -> _Value:

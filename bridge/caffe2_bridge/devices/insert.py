@@ -24,6 +24,7 @@ from caffe2_bridge.devices.infer import explicit_device
 from caffe2_bridge.devices.operand_sides import Side, operand_sides
 from caffe2_bridge.devices.residence import Cell, Residence
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import ArgumentError, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, analyse
@@ -86,10 +87,8 @@ class _Inserter:
                 place = Location(effects.net.name or _PREDICT.net, index, proto.type, proto.name)
                 raise ConversionError([Diagnostic("invalid-argument", str(error), place)]) from None
             here.ops.append(proto)
-        new = NetDef(op=here.ops[before:])
+        set_operators(effects.net, here.ops[before:])
         del here.ops[before:]
-        effects.net.ClearField("op")
-        effects.net.op.MergeFrom(new.op)
 
     def _device(self, proto: OperatorDef) -> Device:
         return explicit_device(proto) or self._default

@@ -17,6 +17,7 @@ from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.names import require_text, require_text_in_net
 from caffe2_bridge.netdef.parameters import NUMBERS, Parameter
+from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap
 
@@ -145,12 +146,7 @@ def _is_load(op: OperatorDef) -> bool:
 
 
 def _without_loads(net: NetDef | None) -> NetDef:
-    out = NetDef()
-    if net is not None:
-        out.CopyFrom(net)
-        del out.op[:]
-        out.op.extend(op for op in net.op if not _is_load(op))
-    return out
+    return NetDef() if net is None else with_operators(net, (op for op in net.op if not _is_load(op)))
 
 
 def _followed_by(first: InitNet, net: NetDef) -> InitNet:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from caffe2_bridge.control import ControlOperator, Role, Scope
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, keep_live, names_of_bodies
@@ -91,10 +92,7 @@ def emit(effects: NetEffects, versions: NetVersions, names: Names, tail: Iterabl
             _operands(proto, op, found)
     tail = list(tail)
     if copies:
-        old = NetDef(op=effects.net.op)
-        effects.net.ClearField("op")
-        for index, proto in enumerate(old.op):
-            effects.net.op.extend([*copies.get(index, ()), proto])
+        set_operators(effects.net, (op for i, proto in enumerate(effects.net.op) for op in (*copies.get(i, ()), proto)))
     effects.net.op.extend(tail)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered, rename_versions
 from caffe2_bridge.ssa.outputs import needed_operators
 from caffe2_frontend.state import Export
@@ -33,14 +32,5 @@ class ConvertToSsa(FunctionalPass[Export]):
             needed = needed_operators(predict, predict.external_output)
             if len(needed) < len(indices):
                 indices = tuple(indices[place] for place in needed)
-                predict = _with_operators(predict, needed)
+                predict = with_operators(predict, (predict.op[index] for index in needed))
         return replace(state, predict=predict, outputs=outputs, indices=indices)
-
-
-def _with_operators(net: NetDef, kept: Sequence[int]) -> NetDef:
-    """A copy of a net with some of its operators."""
-    result = NetDef()
-    result.CopyFrom(net)
-    del result.op[:]
-    result.op.extend(net.op[index] for index in kept)
-    return result

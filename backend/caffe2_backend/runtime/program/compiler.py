@@ -16,6 +16,7 @@ from caffe2_bridge.control import Scope, control_class
 from caffe2_bridge.diagnostics import ConversionError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -116,9 +117,7 @@ class Compiler:
             if old != new:
                 net.op.append(OperatorDef(type="Copy", input=[old], output=[new]))
         if makers:
-            ops = [*makers, *net.op]
-            del net.op[:]
-            net.op.extend(ops)
+            set_operators(net, [*makers, *net.op])
         del net.external_input[:]
         inputs = [name for name, value in given.items() if not isinstance(value, Opaque)]
         net.external_input.extend(dict.fromkeys([*inputs, *self._init.parameters, *self._interface.made]))

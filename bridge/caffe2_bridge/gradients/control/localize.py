@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from caffe2_bridge.control import Do, If, While, all_names, do_arguments, rename_control
 from caffe2_bridge.gradients.control.bindings import DoBinding
 from caffe2_bridge.gradients.operators import add_arguments, copy_operator
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, effects_of
@@ -82,9 +83,7 @@ def _localize_bodies(net: NetDef, names: _Names, chosen: Collection[int]) -> Non
             _prepare_do(op, names, is_repeated=False)
         result.append(op)
     if len(result) > len(operators):
-        copies = [OperatorDef.FromString(op.SerializeToString()) for op in result]
-        del net.op[:]
-        net.op.extend(copies)
+        set_operators(net, result)
 
 
 def _localize_nested(net: NetDef, names: _Names) -> None:
@@ -123,8 +122,7 @@ def _wrap(op: OperatorDef, loop: While, names: _Names, outer_reads: Collection[s
     inner = NetDef(name=names.fresh(f"{body.name or 'loop'}_body"), op=body.op)
     do = OperatorDef(type="Do", input=[*inputs, stack], output=[*written, stack])
     add_arguments(do, do_arguments(inner, {name: name for name in (*inputs, *written)}, inputs, written))
-    del body.op[:]
-    body.op.append(do)
+    set_operators(body, [do])
     op.input[:] = [op.input[0], *inputs, stack]
     op.output[:] = [*dict.fromkeys([*op.output, *written]), stack]
     return OperatorDef(type="CreateScope", output=[stack])
@@ -229,6 +227,4 @@ def _localize(effects: NetEffects, outer: Collection[str], bound: Collection[str
         current |= left
         written |= dict.fromkeys(name for name in op.changed if name in outer)
     result += [copy_operator(current[name], name) for name in written]
-    copies = [OperatorDef.FromString(proto.SerializeToString()) for proto in result]
-    del net.op[:]
-    net.op.extend(copies)
+    set_operators(net, result)
