@@ -44,8 +44,8 @@ def _softsign(op: Op, x: Value) -> Value:
     return div(op, 1.0, square(op, add(op, op.emit("Abs", x), 1.0)))
 
 
-# The derivative at X, where the operands are (X, dY).
-_AT_INPUT: Final[dict[str, Callable[[Op, Value], Value]]] = {
+# The derivative where the operands are (X, dY); of the reciprocal (Y, dY).
+_FIRST: Final[dict[str, Callable[[Op, Value], Value]]] = {
     "AbsGradient": lambda op, x: op.emit("Sign", x),
     "AcosGradient": _acos,
     "AsinGradient": _asin,
@@ -53,15 +53,12 @@ _AT_INPUT: Final[dict[str, Callable[[Op, Value], Value]]] = {
     "CosGradient": lambda op, x: op.emit("Neg", op.emit("Sin", x)),
     "ErfGradient": _erf,
     "Log1pGradient": lambda op, x: div(op, 1.0, add(op, x, 1.0)),
+    "ReciprocalGradient": lambda op, y: op.emit("Neg", square(op, y)),
     "SinGradient": lambda op, x: op.emit("Cos", x),
     "SoftsignGradient": _softsign,
     "TanGradient": lambda op, x: div(op, 1.0, square(op, op.emit("Cos", x))),
 }
-# The derivative as a function of Y, where the operands are (Y, dY).
-_AT_OUTPUT: Final[dict[str, Callable[[Op, Value], Value]]] = {
-    "ReciprocalGradient": lambda op, y: op.emit("Neg", square(op, y)),
-}
-# The derivative at X or Y, where the operands are (dY, X) or (dY, Y).
+# The derivative where the operands are (dY, X) or (dY, Y).
 _SECOND: Final[dict[str, Callable[[Op, Value], Value]]] = {
     "CbrtGradient": lambda op, y: div(op, 1.0 / 3.0, square(op, y)),
     "CoshGradient": lambda op, x: op.emit("Sinh", x),
@@ -70,14 +67,14 @@ _SECOND: Final[dict[str, Callable[[Op, Value], Value]]] = {
 }
 
 
-@family.converts(*_AT_INPUT, *_AT_OUTPUT, expects=_FLOATS)
-def from_operand(op: Op) -> Value:
+@family.converts(*_FIRST, expects=_FLOATS)
+def from_first_operand(op: Op) -> Value:
     """AbsGradient(X, dY) -> dX, and likewise for Acos, Asin, Atan, Cos, Erf, Log1p, Sin, Softsign and Tan.
 
     ReciprocalGradient(Y, dY) -> dX takes the result. At 0 the derivative of Abs is 0.
     """
     x, dy = paired_operands(op, 0, 1, SINGLE)
-    return mul(op, dy, {**_AT_INPUT, **_AT_OUTPUT}[op.type](op, x))
+    return mul(op, dy, _FIRST[op.type](op, x))
 
 
 @family.converts(*_SECOND, expects=_FLOATS)
