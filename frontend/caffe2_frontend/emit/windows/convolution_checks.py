@@ -32,3 +32,26 @@ def check_kernel(op: Op, window: Window, w: Value) -> None:
         )
     for dim, k in zip(kernel, window.kernel, strict=True):
         require_equal(op, dim if isinstance(dim, int) else None, k, "kernel sizes of the weight and the arguments")
+
+
+def check_local_weight(op: Op, window: Window, w: Value, rank: int, operands: str = "X") -> None:
+    """Require that a locally connected layer has one group and a weight [*out, M, C, *kernel] (with order NHWC C last).
+
+    Args:
+        op: the operator under conversion.
+        window: its window.
+        w: the weight.
+        rank: the rank of the image.
+        operands: the operands to convert, for the hint.
+    """
+    if op.args.integer("group", default=1) != 1 and not window.channels_last:
+        # Caffe2 allocates too little memory for more than one group.
+        op.unsupported("group must be 1", hint="split X along the channels and use one LC per group")
+    dims = rank - 2
+    require_rank(op, w, rank + dims, "the weight")
+    if window.channels_last and dims != 2:
+        op.unsupported(
+            f"order NHWC requires two spatial dims, not {dims}",
+            hint=f"convert {operands} with NHWC2NCHW",
+            code="invalid-argument",
+        )

@@ -17,7 +17,7 @@ from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
-from caffe2_frontend.emit.windows.convolution_checks import check_kernel, check_weight
+from caffe2_frontend.emit.windows.convolution_checks import check_kernel, check_local_weight, check_weight
 from caffe2_frontend.emit.windows.window import (
     LegacyPad,
     Window,
@@ -137,17 +137,8 @@ def locally_connected(op: Op) -> Value:
     rank = op.rank(x)
     window = read_window(op, rank, exact=True)
     dims = rank - 2
-    if op.args.integer("group", default=1) != 1 and not window.channels_last:
-        # Caffe2 allocates too little memory for more than one group.
-        op.unsupported("group must be 1", hint="split X along the channels and use one LC per group")
-    require_rank(op, w, rank + dims, "the weight")
+    check_local_weight(op, window, w, rank)
     if window.channels_last:
-        if dims != 2:
-            op.unsupported(
-                f"order NHWC requires two spatial dims, not {dims}",
-                hint="convert X with NHWC2NCHW",
-                code="invalid-argument",
-            )
         x, w = move_first(op, x), op.emit("Transpose", w, perm=[0, 1, 2, 5, 3, 4])
     n, m = size(op, x, 0), size(op, w, dims)
     positions = sizes(op, w, 0, dims)

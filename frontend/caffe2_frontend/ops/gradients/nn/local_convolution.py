@@ -11,6 +11,7 @@ from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_equal, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import Size, product, reshape, size, sizes
+from caffe2_frontend.emit.windows.convolution_checks import check_local_weight
 from caffe2_frontend.emit.windows.convolution_gradients import image_gradient, product_with_transposed, window_columns
 from caffe2_frontend.emit.windows.window import Window, check_fits, image_rank, read_window
 from caffe2_frontend.interop.types import TensorInfo
@@ -41,18 +42,9 @@ def locally_connected_gradient(op: Op) -> tuple[Value, ...]:
     rank = op.rank(x)
     window = read_window(op, rank, exact=True)
     dims = rank - 2
-    if op.args.integer("group", default=1) != 1 and not window.channels_last:
-        # Caffe2 allocates too little memory for more than one group.
-        op.unsupported("group must be 1", hint="split X along the channels and use one LC per group")
-    require_rank(op, w, rank + dims, "the weight")
+    check_local_weight(op, window, w, rank, "the operands")
     require_rank(op, dy, rank, "the gradient of the result")
     last = window.channels_last
-    if last and dims != 2:
-        op.unsupported(
-            f"order NHWC requires two spatial dims, not {dims}",
-            hint="convert the operands with NHWC2NCHW",
-            code="invalid-argument",
-        )
     x, dy = (move_first(op, value, when=last) for value in (x, dy))
     if last:
         w = op.emit("Transpose", w, perm=[0, 1, 2, 5, 3, 4])
