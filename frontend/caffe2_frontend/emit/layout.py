@@ -17,6 +17,12 @@ def channels_last(op: Op, default: str = "NCHW") -> bool:
     return _ORDERS[order]
 
 
+def require_nchw(op: Op, operands: str = "X") -> None:
+    """Refuse an ``order`` other than NCHW; the hint names the operands to convert."""
+    if channels_last(op):
+        op.unsupported("order must be NCHW", hint=f"convert {operands} with NHWC2NCHW", code="invalid-argument")
+
+
 def move_last(op: Op, x: Value, *, when: bool = True) -> Value:
     """Transpose ``x`` [N, C, ...] to [N, ..., C] if ``when``."""
     return _transpose(op, x, [0, *range(2, op.rank(x)), 1]) if when else x

@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, mul, negative_log
+from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY
 from caffe2_frontend.emit.layers.softmax_paths import read_hierarchy, read_message, word_indices
 from caffe2_frontend.emit.layers.softmax_tree import Choice, Step, read_choices
 from caffe2_frontend.emit.operand_checks import takes
@@ -26,8 +27,6 @@ from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("hierarchical_softmax")
 
-# Probabilities count as this at least, before their logarithm is taken.
-_MIN_PROBABILITY: Final = 1e-20
 _FLOAT: Final = (ir.DataType.FLOAT,)
 _WEIGHTS: Final = {
     0: TensorInfo(ir.DataType.FLOAT, (None, None)),
@@ -90,7 +89,7 @@ def h_softmax(op: Op) -> tuple[Value, Value | None]:
         row[: len(path)] = [nodes.at(step) for step in path]
     flat = _with_column(op, reshape(op, probabilities, [-1, nodes.rows.size]), 1.0)
     chosen = op.emit("GatherElements", flat, op.emit("Gather", op.const(columns), labels, axis=0), axis=1)
-    losses = negative_log(op, chosen, _MIN_PROBABILITY)
+    losses = negative_log(op, chosen, MIN_PROBABILITY)
     loss = op.emit("ReduceSum", losses, op.const([1], np.int64), keepdims=0)
     if not op.wants(1):
         return loss, None
@@ -115,7 +114,7 @@ def h_softmax_search(op: Op) -> tuple[Value, Value]:
         )
     nodes = _Nodes.of(choices)
     _, probabilities = _softmax(op, nodes)
-    costs = negative_log(op, probabilities, _MIN_PROBABILITY)
+    costs = negative_log(op, probabilities, MIN_PROBABILITY)
     costs = _with_column(op, reshape(op, costs, [-1, nodes.rows.size]), 0.0)
     depth = 1 + max(len(choice.above) for choice in choices)
     # [choices, depth]: each choice and those above it. Shorter paths end in an extra column, whose cost is 0.

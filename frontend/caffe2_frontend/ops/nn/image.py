@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, mul
-from caffe2_frontend.emit.layout import channels_last, move_first, move_last, swap_factors
+from caffe2_frontend.emit.layout import channels_last, move_first, move_last, require_nchw, swap_factors
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_groups, require_min_rank, require_rank
 from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
 from caffe2_frontend.emit.windows.resampling import reflected_pixels
@@ -35,8 +35,7 @@ def resize_nearest(op: Op) -> Value:
 @family.converts("ResizeNearest3D", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 5)})
 def resize_nearest_3d(op: Op) -> Value:
     """ResizeNearest3D(X; temporal_scale=1.0, height_scale=1.0, width_scale=1.0, order="NCHW") -> Y."""
-    if channels_last(op):
-        op.unsupported("order must be NCHW", hint="convert X with NHWC2NCHW", code="invalid-argument")
+    require_nchw(op)
     return _resize_nearest(op, ("temporal_scale", "height_scale", "width_scale"))
 
 

@@ -10,9 +10,11 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log, sub, total
 from caffe2_frontend.emit.broadcast import require_same_shape
+from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, per_pixel, pixel_classes
+from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_each_row
-from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size, size_vector, sizes, squeeze, unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size_vector, sizes, squeeze, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -21,9 +23,6 @@ family = Family("loss")
 
 _FLOAT: Final = TensorInfo(ir.DataType.FLOAT)
 _INT32: Final = TensorInfo(ir.DataType.INT32)
-# Probabilities count as this at least, before their logarithm is taken.
-_MIN_PROBABILITY: Final = 1e-20
-_IGNORED_LABEL: Final = -1
 
 
 @family.converts("CrossEntropy", expects={0: TensorInfo(ir.DataType.FLOAT, (None, None)), 1: _FLOAT})
@@ -33,7 +32,7 @@ def cross_entropy(op: Op) -> Value:
     x, label = op.input(0), op.input(1)
     require_rank(op, x, 2, "the input")
     require_same_shape(op, (x, label))
-    return reduce_each_row(op, "ReduceSum", mul(op, negative_log(op, x, _MIN_PROBABILITY), label))
+    return reduce_each_row(op, "ReduceSum", mul(op, negative_log(op, x, MIN_PROBABILITY), label))
 
 
 @family.converts("LabelCrossEntropy", expects={0: _FLOAT, 1: TensorInfo(ir.DataType.INT32, (None,))})
@@ -42,7 +41,7 @@ def label_cross_entropy(op: Op) -> Value:
     """LabelCrossEntropy(X, label) -> Y. The labels are class indices [N]; a vector X is one row."""
     x = op.input(0)
     rows = unsqueeze(op, x, [0]) if op.rank(x) < 2 else flatten(op, x, 1)
-    return negative_log(op, _labelled(op, rows, op.input(1)), _MIN_PROBABILITY)
+    return negative_log(op, _labelled(op, rows, op.input(1)), MIN_PROBABILITY)
 
 
 @family.converts("MakeTwoClass", expects={0: _FLOAT})
@@ -130,7 +129,7 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
     with average_by_batch_size=1 (default 0) the weighted sum is divided by the number of rows instead. ``order`` must
     be NCHW.
     """
-    _require_nchw(op)
+    require_nchw(op)
     op.args.ignore("only_loss")
     x, labels = op.input(0), op.input(1)
     rank = op.rank(x)
@@ -139,7 +138,7 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
     probability = op.emit("Softmax", rows, axis=-1)
     if op.args.integer("label_prob", default=0):
         likely = reshape(op, labels, sizes(op, rows)) if op.rank(labels) != op.rank(rows) else labels
-        entropy = mul(op, negative_log(op, probability, _MIN_PROBABILITY), likely)
+        entropy = mul(op, negative_log(op, probability, MIN_PROBABILITY), likely)
         losses = op.emit("ReduceSum", entropy, op.const([-1], np.int64), keepdims=0)
     else:
         scores = flatten(op, op.emit("LogSoftmax", rows, axis=-1), op.rank(rows) - 1)
@@ -149,7 +148,7 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
     if weights is not None and op.args.integer("average_by_batch_size", default=0):
         losses, weights = mul(op, losses, weights), None
     op.args.ignore("average_by_batch_size")
-    loss, scale = _average(op, losses, weights), _scale(op)
+    loss, scale = _average(op, losses, weights), loss_scale(op)
     loss = loss if scale == 1.0 else mul(op, loss, scale)
     return (probability if rows is x else reshape(op, probability, sizes(op, x))), loss
 
@@ -165,18 +164,18 @@ def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
     The classes are the channels of X [N, classes, H, W]. Pixels labelled -1 do not count. Caffe2 reads ``scale`` on
     CUDA only; it is ignored here.
     """
-    _require_nchw(op)
+    require_nchw(op)
     op.args.ignore("only_loss", "scale")
     x = op.input(0)
     require_rank(op, x, 4, "the input")
-    labels = cast(op, _per_pixel(op, op.input(1), x), ir.DataType.INT64)
+    labels = cast(op, per_pixel(op, op.input(1), x), ir.DataType.INT64)
     probability = op.emit("Softmax", x, axis=1)
-    counts = op.emit("Not", binary(op, "Equal", labels, _IGNORED_LABEL))
-    picked = op.emit("GatherElements", probability, unsqueeze(op, binary(op, "Max", labels, 0), [1]), axis=1)
-    losses = negative_log(op, squeeze(op, picked, [1]), _MIN_PROBABILITY)
+    classes, counts = pixel_classes(op, labels)
+    picked = op.emit("GatherElements", probability, unsqueeze(op, classes, [1]), axis=1)
+    losses = negative_log(op, squeeze(op, picked, [1]), MIN_PROBABILITY)
     weights = cast(op, counts, ir.DataType.FLOAT)
     if op.has_input(2):
-        weights = mul(op, weights, _per_pixel(op, op.input(2), x))
+        weights = mul(op, weights, per_pixel(op, op.input(2), x))
     return probability, _average(op, losses, weights)
 
 
@@ -206,7 +205,7 @@ def bernoulli_jsd(op: Op) -> Value:
 def _entropy(op: Op, p: Value) -> Value:
     """Return ``-p log p - q log q`` with ``q = 1 - p``; 0 where either is below 1e-20."""
     q = sub(op, 1.0, p)
-    certain = op.emit("Or", *(binary(op, "Less", v, _MIN_PROBABILITY) for v in (p, q)))
+    certain = op.emit("Or", *(binary(op, "Less", v, MIN_PROBABILITY) for v in (p, q)))
     terms = (mul(op, v, op.emit("Log", v)) for v in (p, q))
     return op.emit("Where", certain, op.const(0.0, p), op.emit("Neg", add(op, *terms)))
 
@@ -228,14 +227,6 @@ def _last_mean(op: Op, x: Value) -> Value:
     return x if op.rank(x) == 0 else op.emit("ReduceMean", x, op.const([-1], np.int64), keepdims=0)
 
 
-def _scale(op: Op) -> float:
-    """Return the argument ``scale``, which must not be negative."""
-    scale = op.args.number("scale", default=1.0)
-    if scale < 0:
-        op.unsupported(f"scale must be at least 0, not {scale}", code="invalid-argument")
-    return scale
-
-
 def _average(op: Op, losses: Value, weights: Value | None) -> Value:
     """Return the (weighted) mean; 0 where the weights sum to 0."""
     if weights is None:
@@ -244,15 +235,3 @@ def _average(op: Op, losses: Value, weights: Value | None) -> Value:
     return op.emit(
         "Where", binary(op, "Equal", total_weight, 0.0), op.const(0.0, total_weight), div(op, weighted, total_weight)
     )
-
-
-def _per_pixel(op: Op, values: Value, x: Value) -> Value:
-    """Return values, one per pixel of the images ``x`` [N, C, H, W], as [N, H, W]."""
-    return values if op.rank(values) == 3 else reshape(op, values, [size(op, x, 0), *sizes(op, x, 2)])
-
-
-def _require_nchw(op: Op) -> None:
-    """Refuse ``order`` other than NCHW."""
-    if op.args.text("order", default="NCHW") != "NCHW":
-        # Caffe2 does not support other orders either.
-        op.unsupported("order must be NCHW", hint="convert X with NHWC2NCHW", code="invalid-argument")

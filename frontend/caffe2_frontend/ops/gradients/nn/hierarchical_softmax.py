@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sub
+from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY
 from caffe2_frontend.emit.layers.softmax_paths import read_hierarchy, word_indices
 from caffe2_frontend.emit.operand_checks import takes
 from caffe2_frontend.emit.rows.segments import filled
@@ -34,8 +35,6 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("hierarchical_softmax_gradient")
 
 _FLOAT: Final = (ir.DataType.FLOAT,)
-# Probabilities count as this at least.
-_MIN_PROBABILITY: Final = 1e-20
 _MATRIX: Final = TensorInfo(ir.DataType.FLOAT, (None, None))
 _VECTOR: Final = TensorInfo(ir.DataType.FLOAT, (None,))
 _LABELS: Final = TensorInfo(ir.DataType.INT32, (None,))
@@ -55,7 +54,7 @@ def h_softmax_gradient(op: Op) -> tuple[Value, ...]:
     padded = op.emit("Concat", stored, op.const([0], stored), axis=0)
     p = op.emit("Gather", padded, likelihood, axis=0)
     loss = reshape(op, as_vector(op, op.input(5)), [-1, 1, 1])
-    rate = op.emit("Neg", div(op, loss, binary(op, "Max", p, _MIN_PROBABILITY)))
+    rate = op.emit("Neg", div(op, loss, binary(op, "Max", p, MIN_PROBABILITY)))
     by_likelihood = op.emit("Where", steps.is_target, rate, op.const(0.0, p))
     inner = op.emit("ReduceSum", mul(op, p, by_likelihood), op.const([2], np.int64))
     by_score = mul(op, p, sub(op, by_likelihood, inner))

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, mul, sub
-from caffe2_frontend.emit.layout import channels_last, move_first, move_last, swap_factors
+from caffe2_frontend.emit.layout import channels_last, move_first, move_last, require_nchw, swap_factors
 from caffe2_frontend.emit.operand_checks import (
     SINGLE,
     require_equal,
@@ -51,8 +51,7 @@ def resize_nearest_gradient(op: Op) -> Value:
 @takes(SINGLE, 0, 1)
 def resize_nearest_3d_gradient(op: Op) -> Value:
     """ResizeNearest3DGradient(dY, X; temporal_scale=1.0, height_scale=1.0, width_scale=1.0, order="NCHW") -> dX."""
-    if channels_last(op):
-        op.unsupported("order must be NCHW", hint="convert the operands with NHWC2NCHW", code="invalid-argument")
+    require_nchw(op, "the operands")
     return _nearest(op, op.input(0), op.input(1), ("temporal_scale", "height_scale", "width_scale"))
 
 

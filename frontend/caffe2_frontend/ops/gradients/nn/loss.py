@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, scalar, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
+from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY
 from caffe2_frontend.emit.operand_checks import REALS, require_dim, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.shapes import (
     as_vector,
@@ -31,8 +32,6 @@ _FLOAT: Final = TensorInfo(ir.DataType.FLOAT)
 _ROW: Final = TensorInfo(ir.DataType.FLOAT, (None,))
 _MATRIX: Final = TensorInfo(ir.DataType.FLOAT, (None, None))
 _INT32: Final = TensorInfo(ir.DataType.INT32)
-# Probabilities count as this at least.
-_MIN_PROBABILITY: Final = 1e-20
 
 
 @family.converts("CrossEntropyGradient", expects={0: _MATRIX, 1: _FLOAT, 2: _ROW})
@@ -42,7 +41,7 @@ def cross_entropy_gradient(op: Op) -> Value:
     x, label, dy = op.input(0), op.input(1), op.input(2)
     require_rank(op, x, 2, "the input")
     require_same_shape(op, (x, label))
-    rates = div(op, label, binary(op, "Max", x, _MIN_PROBABILITY))
+    rates = div(op, label, binary(op, "Max", x, MIN_PROBABILITY))
     return mul(op, rates, unsqueeze(op, op.emit("Neg", as_vector(op, dy)), [1]))
 
 
@@ -58,7 +57,7 @@ def label_cross_entropy_gradient(op: Op) -> Value:
     labels = cast(op, reshape(op, op.input(1), [-1]), ir.DataType.INT64)
     hot = op.emit("OneHot", labels, size_vector(op, rows, 1), op.const([0, 1], op.dtype(x)), axis=-1)
     shares = unsqueeze(op, op.emit("Neg", as_vector(op, op.input(2))), [1])
-    dx = div(op, mul(op, hot, shares), binary(op, "Max", rows, _MIN_PROBABILITY))
+    dx = div(op, mul(op, hot, shares), binary(op, "Max", rows, MIN_PROBABILITY))
     return reshape_like(op, dx, x)
 
 
@@ -168,5 +167,5 @@ def bernoulli_jsd_gradient(op: Op) -> Value:
 
 def _logit(op: Op, p: Value) -> Value:
     """``log(p / (1 - p))``."""
-    p = binary(op, "Min", binary(op, "Max", p, _MIN_PROBABILITY), 1.0)
+    p = binary(op, "Min", binary(op, "Max", p, MIN_PROBABILITY), 1.0)
     return op.emit("Log", div(op, p, sub(op, 1.0, p)))

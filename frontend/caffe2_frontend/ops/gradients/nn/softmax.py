@@ -8,6 +8,8 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sub, total
+from caffe2_frontend.emit.layers.losses import loss_scale, per_pixel, pixel_classes
+from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import cast, flatten, reshape, size, unsqueeze, vector
@@ -48,12 +50,9 @@ def softmax_with_loss_gradient(op: Op) -> Value:
     average_by_batch_size=1 (default 0) the number of rows takes the place of the sum. Where the sum is not positive,
     Caffe2 leaves out the factors behind the weights.
     """
-    if op.args.text("order", default="NCHW") != "NCHW":
-        op.unsupported("order must be NCHW", code="invalid-argument")
+    require_nchw(op, "the operands")
     op.args.ignore("only_loss")
-    scale = op.args.number("scale", default=1.0)
-    if scale < 0:
-        op.unsupported(f"scale must not be negative: {scale}", code="invalid-argument")
+    scale = loss_scale(op)
     count = len(op.inputs)
     x, labels, probability, loss = op.input(0), op.input(1), op.input(count - 2), scalar(op, op.input(count - 1))
     rank = op.rank(x)
@@ -67,10 +66,7 @@ def softmax_with_loss_gradient(op: Op) -> Value:
         weights = reshape(op, op.input(2), [-1])
         difference = mul(op, difference, unsqueeze(op, weights, [1]))
         if not by_rows:
-            divisor = total(op, weights)
-            is_positive = binary(op, "Greater", divisor, 0.0)
-            factor = op.emit("Where", is_positive, div(op, numerator, divisor), op.const(1.0, divisor))
-            return reshape_like(op, mul(op, difference, factor), x)
+            return reshape_like(op, mul(op, difference, _over_total(op, numerator, weights)), x)
     return reshape_like(op, mul(op, difference, div(op, numerator, _row_count(op, rows))), x)
 
 
@@ -96,20 +92,21 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     As for SoftmaxWithLoss, with a class for each pixel of X [N, classes, H, W]. Pixels labelled -1 do not count.
     Caffe2 reads ``scale`` on CUDA only; it is ignored here.
     """
-    if op.args.text("order", default="NCHW") != "NCHW":
-        op.unsupported("order must be NCHW", code="invalid-argument")
+    require_nchw(op, "the operands")
     op.args.ignore("only_loss", "scale")
     count = len(op.inputs)
     x, probability, loss = op.input(0), op.input(count - 2), scalar(op, op.input(count - 1))
-    pixels = [size(op, x, 0), size(op, x, 2), size(op, x, 3)]
-    labels = reshape(op, op.input(1), pixels)
-    dtype = op.dtype(probability)
-    targets = _one_hot(op, binary(op, "Max", labels, 0), probability, axis=1)
-    weights = cast(op, op.emit("Not", binary(op, "Equal", labels, -1)), dtype)
+    classes, counts = pixel_classes(op, per_pixel(op, op.input(1), x))
+    targets = _one_hot(op, classes, probability, axis=1)
+    weights = cast(op, counts, op.dtype(probability))
     if count == 5:
-        weights = mul(op, weights, reshape(op, op.input(2), pixels))
+        weights = mul(op, weights, per_pixel(op, op.input(2), x))
     difference = mul(op, sub(op, probability, targets), unsqueeze(op, weights, [1]))
-    divisor = op.emit("ReduceSum", weights, keepdims=0, shape=[])
+    return mul(op, difference, _over_total(op, loss, weights))
+
+
+def _over_total(op: Op, numerator: Value, weights: Value) -> Value:
+    """The numerator over the sum of the weights, or 1 where that sum is not positive."""
+    divisor = total(op, weights)
     is_positive = binary(op, "Greater", divisor, 0.0)
-    factor = op.emit("Where", is_positive, div(op, loss, divisor), op.const(1.0, divisor))
-    return mul(op, difference, factor)
+    return op.emit("Where", is_positive, div(op, numerator, divisor), op.const(1.0, divisor))

@@ -7,6 +7,7 @@ from conformance.recording import operator
 from support.exports import Specs, export
 
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 
 def test_sizes_are_not_in_the_graph() -> None:
@@ -23,3 +24,25 @@ def test_what_is_no_hierarchy_is_refused(hierarchy: bytes) -> None:
     op = operator("HSoftmax", ["X", "W", "b", "l"], ["Y", "Z"], hierarchy=hierarchy)
     with pytest.raises(ConversionError, match="hierarchy"):
         export(op, {**weights, "l": ("int32", ("N",))})
+
+
+SOFTMAX_LOSS: Specs = {"X": ("float32", ("N", 5)), "l": ("int32", ("N",))}
+
+
+@pytest.mark.parametrize("order", ["NCHW", "nchw"])
+def test_both_spellings_of_the_order_are_read(order: str) -> None:
+    plain = export(operator("SoftmaxWithLoss", ["X", "l"], ["P", "loss"]), SOFTMAX_LOSS)
+    ordered = export(operator("SoftmaxWithLoss", ["X", "l"], ["P", "loss"], order=order), SOFTMAX_LOSS)
+    assert [node.op_type for node in ordered.graph.node] == [node.op_type for node in plain.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("op", "operands"),
+    [
+        (operator("SoftmaxWithLoss", ["X", "l"], ["P", "loss"], order="NHWC"), "X"),
+        (operator("SoftmaxWithLossGradient", ["X", "l", "X", "l"], ["dX"], order="NHWC"), "the operands"),
+    ],
+)
+def test_another_order_is_refused_with_a_hint(op: OperatorDef, operands: str) -> None:
+    with pytest.raises(ConversionError, match=rf"(?s)order must be NCHW.*convert {operands} with NHWC2NCHW"):
+        export(op, SOFTMAX_LOSS)

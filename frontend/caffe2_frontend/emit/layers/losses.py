@@ -1,0 +1,31 @@
+"""What losses of classifications and their gradients read and compute alike."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from caffe2_frontend.emit.arithmetic import binary
+from caffe2_frontend.emit.shapes import reshape, size, sizes
+from caffe2_frontend.lowering.op import Op, Value
+
+# Probabilities count as this at least, before their logarithm is taken or something is divided by them.
+MIN_PROBABILITY: Final = 1e-20
+_IGNORED_LABEL: Final = -1
+
+
+def loss_scale(op: Op) -> float:
+    """Return the argument ``scale``, which must not be negative."""
+    scale = op.args.number("scale", default=1.0)
+    if scale < 0:
+        op.unsupported(f"scale must be at least 0, not {scale}", code="invalid-argument")
+    return scale
+
+
+def per_pixel(op: Op, values: Value, x: Value) -> Value:
+    """Return values, one per pixel of the images ``x`` [N, C, H, W], as [N, H, W]."""
+    return values if op.rank(values) == 3 else reshape(op, values, [size(op, x, 0), *sizes(op, x, 2)])
+
+
+def pixel_classes(op: Op, labels: Value) -> tuple[Value, Value]:
+    """Return the classes of labelled pixels, 0 where the label is -1, and the mask of the pixels that count."""
+    return binary(op, "Max", labels, 0), op.emit("Not", binary(op, "Equal", labels, _IGNORED_LABEL))
