@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, sub
-from caffe2_frontend.emit.layout import channels_last
+from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import SINGLE, require_rank, takes
 from caffe2_frontend.emit.shapes import (
     Size,
@@ -77,27 +78,50 @@ def _bin_weights(op: Op, boxes: Value, axis: int, bins: int, length: Size, how: 
     """
     edges = [mul(op, slice_axis(op, boxes, 1, at, at + 1), how.scale) for at in (axis, axis + 2)]
     start, end = (add(op, edge, -0.5) for edge in edges) if how.aligned else edges
-    side = sub(op, end, start)
-    if not how.aligned:
-        side = binary(op, "Max", side, 1.0)
-    bin_side = div(op, side, float(bins))
-    sample, count, used = _samples(op, bin_side, how)
-    # Positions of all samples: one row per bin of each region.
-    begin = op.emit("Mul", unsqueeze(op, bin_side, [2]), op.const(np.arange(bins).reshape(1, bins, 1), bin_side))
-    inside_bin = div(op, mul(op, add(op, sample, 0.5), unsqueeze(op, bin_side, [2])), count)
-    position = add(op, unsqueeze(op, start, [2]), begin, inside_bin)
+    samples = _samples(op, sub(op, end, start), bins, how)
+    position = add(op, unsqueeze(op, start, [2]), samples.begin, samples.inside)
     limit = length if isinstance(length, int) else cast(op, length, FLOAT)
     near = op.emit("And", binary(op, "GreaterOrEqual", position, -1.0), binary(op, "LessOrEqual", position, limit))
-    near = near if used is None else op.emit("And", near, used)
+    near = near if samples.used is None else op.emit("And", near, samples.used)
     last = limit - 1 if isinstance(limit, int) else sub(op, limit, 1.0)
     inside = binary(op, "Min", binary(op, "Max", position, 0.0), last)
     pixels = cast(op, indices(op, length), op.dtype(boxes))
     weights = op.emit("Relu", sub(op, 1.0, op.emit("Abs", sub(op, unsqueeze(op, inside, [3]), pixels))))
-    share = div(op, cast(op, near, op.dtype(boxes)), count)
+    share = div(op, cast(op, near, op.dtype(boxes)), samples.count)
     return op.emit("ReduceSum", mul(op, weights, unsqueeze(op, share, [3])), op.const([2], np.int64), keepdims=0)
 
 
-def _samples(op: Op, bin_side: Value, how: Pooling) -> tuple[Value, Value | float, Value | None]:
+@dataclass(frozen=True)
+class _Samples:
+    """The samples along one side of regions; their offset from its start is ``begin + inside``.
+
+    Attributes:
+        side: the lengths of the sides [R, 1].
+        begin: the offsets of the bins from the start [R, bins, 1].
+        inside: the offsets of the samples from the start of their bin [R, 1, samples].
+        count: the number of samples of a bin.
+        used: the mask of the samples that a bin has [R, 1, samples]; None if it has all.
+    """
+
+    side: Value
+    begin: Value
+    inside: Value
+    count: Value | float
+    used: Value | None
+
+
+def _samples(op: Op, side: Value, bins: int, how: Pooling) -> _Samples:
+    """Place the samples of bins along sides [R, 1], which count as 1 at least unless the regions are aligned."""
+    if not how.aligned:
+        side = binary(op, "Max", side, 1.0)
+    bin_side = div(op, side, float(bins))
+    sample, count, used = _sample_indices(op, bin_side, how)
+    width = unsqueeze(op, bin_side, [2])
+    begin = op.emit("Mul", width, op.const(np.arange(bins).reshape(1, bins, 1), bin_side))
+    return _Samples(side, begin, div(op, mul(op, add(op, sample, 0.5), width), count), count, used)
+
+
+def _sample_indices(op: Op, bin_side: Value, how: Pooling) -> tuple[Value, Value | float, Value | None]:
     """The samples along the sides [R, 1] of bins: their indices, their number, and the mask of those that a bin has.
 
     Where the number depends on the side, indices run to the largest number of all regions.
@@ -119,8 +143,7 @@ def roi_pool_gradient(op: Op) -> Value:
     The argmaxes [R, C, pooled_h, pooled_w] are the indices of pixels in the flat image, or -1 for empty cells.
     """
     op.args.ignore("pooled_h", "pooled_w", "spatial_scale", "is_test")
-    if channels_last(op):
-        op.unsupported("order must be NCHW", hint="convert the operands with NHWC2NCHW", code="invalid-argument")
+    require_nchw(op, "the operands")
     x, rois, pixels, dy = (op.input(index) for index in range(4))
     for value, rank, what in ((x, 4, "X"), (rois, 2, "RoIs"), (pixels, 4, "argmaxes"), (dy, 4, "the gradient")):
         require_rank(op, value, rank, what)
@@ -138,8 +161,7 @@ def max_pool_with_index_gradient(op: Op) -> Value:
     The indices are those of pixels in the flat image of one channel; the window has no effect.
     """
     op.args.ignore(*(name for name in op.args if name != "order"))
-    if channels_last(op):
-        op.unsupported("order must be NCHW", hint="convert the operands with NHWC2NCHW", code="invalid-argument")
+    require_nchw(op, "the operands")
     x, dy, pixels = (op.input(index) for index in range(3))
     for value, what in ((x, "X"), (dy, "the gradient"), (pixels, "the indices")):
         require_rank(op, value, 4, what)
@@ -208,16 +230,11 @@ def roi_align_rotated_gradient(op: Op) -> Value:
 
 def _offsets(op: Op, side: Value, bins: int, how: Pooling) -> tuple[Value, Value]:
     """The samples' offsets from the center along sides [R, 1], and their shares of a bin's mean, [R, bins, samples]."""
-    if not how.aligned:
-        side = binary(op, "Max", side, 1.0)
-    bin_side = div(op, side, float(bins))
-    sample, count, used = _samples(op, bin_side, how)
-    begin = op.emit("Mul", unsqueeze(op, bin_side, [2]), op.const(np.arange(bins).reshape(1, bins, 1), bin_side))
-    part = div(op, mul(op, add(op, sample, 0.5), unsqueeze(op, bin_side, [2])), count)
-    offsets = add(op, begin, part, mul(op, unsqueeze(op, side, [2]), -0.5))
-    if used is None or not isinstance(count, Value):
+    samples = _samples(op, side, bins, how)
+    offsets = add(op, samples.begin, samples.inside, mul(op, unsqueeze(op, samples.side, [2]), -0.5))
+    if samples.used is None:
         return offsets, op.const(np.full((1, 1, 1), 1.0 / float(how.samples)), side)
-    return offsets, div(op, cast(op, used, op.dtype(side)), count)
+    return offsets, div(op, cast(op, samples.used, op.dtype(side)), samples.count)
 
 
 def _as_indices(op: Op, pixels: Value) -> Value:
