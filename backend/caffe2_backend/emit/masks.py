@@ -35,9 +35,9 @@ def axis_mask(op: Op, axes: Value, rank: int) -> Value:
     return count > op.const([0], INT32)
 
 
-def scatter_over(op: Op, defaults: Value, axes: Value, values: Value) -> Value:
+def scatter_over(op: Op, defaults: Value, rank: int, axes: Value, values: Value) -> Value:
     """One number for each axis, int64 [rank]: ``values`` at ``axes``, and the defaults elsewhere."""
-    return scatter_rows(op, op.emit("Copy", defaults), axes, values)
+    return scatter_rows(op, op.emit("Copy", defaults), [rank], axes, values)
 
 
 def masked_dims(op: Op, value: Value, mask: Value, rank: int) -> tuple[Value, Value]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from caffe2_backend.emit.conversion import as_float, from_float
+from caffe2_backend.emit.fill import full
 from caffe2_backend.emit.shapes import Size, known_size, size_list
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import HELD_BY_FLOAT
@@ -74,9 +75,15 @@ def gather_padded(op: Op, value: Value, axis: int, size: Value, indices: Value, 
     return gather(op, append_element(op, value, axis, filler), axis, indices.select(size, is_inside))
 
 
-def scatter_rows(op: Op, value: Value, indices: Value, rows: Value) -> Value:
-    """Write rows at indices [n] into a blob that nothing else reads: ScatterAssign works in place."""
-    return op.emit_in_place("ScatterAssign", value, indices, rows)
+def scatter_rows(op: Op, value: Value, dims: Sequence[Size], indices: Value, rows: Value) -> Value:
+    """Write rows at indices [n] into a blob of the given dims that nothing else reads: ScatterAssign works in place.
+
+    Caffe2 divides by the number of rows, so where that may be zero, there is one row more, which is cut off afterwards.
+    """
+    if known_size(dims[0]):
+        return op.emit_in_place("ScatterAssign", value, indices, rows)
+    longer = concat(op, [value, full(op, [1, *dims[1:]], value.dtype, 0)], 0)
+    return slice_axis(op, op.emit_in_place("ScatterAssign", longer, indices, rows), 0, 0, dims[0])
 
 
 def transpose(op: Op, value: Value, order: Sequence[int]) -> Value:

@@ -129,8 +129,9 @@ def max_unpool(op: Op) -> Value:
         for i, (size, k) in enumerate(zip(dims[2:], window.kernel, strict=True))
     ]
     shape = [*dims[:2], *sizes]
-    flat = full(op, [product(op, shape)], x.dtype, 0)
-    image = reshape(op, scatter_rows(op, flat, op.input(1).reshape([-1]), x.reshape([-1])), shape)
+    count = product(op, shape)
+    flat = full(op, [count], x.dtype, 0)
+    image = reshape(op, scatter_rows(op, flat, [count], op.input(1).reshape([-1]), x.reshape([-1])), shape)
     wanted = op.optional(2)
     if wanted is None:
         return image

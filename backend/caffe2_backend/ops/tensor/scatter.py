@@ -60,12 +60,12 @@ def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequ
     updates = reshape(op, _writable(op, op.input(2)), updates_shape)
     count = shape[0].integer
     if reduction == "none":
-        flat = scatter_rows(op, flat, indices, updates)
+        flat = scatter_rows(op, flat, shape, indices, updates)
     elif reduction == "add" and held.dtype == FLOAT and count is not None and count > 0:
         segments = concat(op, [op.const(np.arange(count), INT32), indices.cast(INT32)], 0)
         flat = op.emit("UnsortedSegmentSum", concat(op, [flat, updates], 0), segments)
     else:
-        flat = _combine_rows(op, flat, indices, updates, _REDUCTIONS[reduction])
+        flat = _combine_rows(op, flat, shape, indices, updates, _REDUCTIONS[reduction])
     restored = (
         reshape(op, flat, dims_of(op, data)) if op.static_shape(data) else reshape_exactly(op, flat, shape_of(op, held))
     )
@@ -79,8 +79,8 @@ def _writable(op: Op, value: Value) -> Value:
     return value.cast(INT32)
 
 
-def _combine_rows(op: Op, flat: Value, indices: Value, rows: Value, combine: Combine) -> Value:
-    """Rows combined with updates where an index may be given more than once.
+def _combine_rows(op: Op, flat: Value, shape: Sequence[Value], indices: Value, rows: Value, combine: Combine) -> Value:
+    """Rows of the given shape combined with updates where an index may be given more than once.
 
     The update that has k earlier ones with the same index has its turn in round k, so that the indices of a round are
     different.
@@ -94,7 +94,7 @@ def _combine_rows(op: Op, flat: Value, indices: Value, rows: Value, combine: Com
         chosen = op.emit("BooleanMask", numbers, turn_of.equals(turn))
         targets = gather(op, indices, 0, chosen)
         combined = combine(op, gather(op, made, 0, targets), gather(op, rows, 0, chosen))
-        made = scatter_rows(op, op.emit("Copy", made), targets, combined)
+        made = scatter_rows(op, op.emit("Copy", made), shape, targets, combined)
         following = turn + op.const([1], INT64)
         return (following <= last).reshape([]), made, following
 
@@ -124,7 +124,8 @@ def tensor_scatter(op: Op) -> Value:
         steps = steps - steps.quotient(size) * size
     rows = (items * size + steps).reshape([-1])
     width = product(op, dims[2:])
-    flat = reshape(op, op.emit("Copy", transpose(op, _writable(op, past), order)), [product(op, dims[:2]), width])
+    shape = [product(op, dims[:2]), width]
+    flat = reshape(op, op.emit("Copy", transpose(op, _writable(op, past), order)), shape)
     updates = reshape(op, transpose(op, _writable(op, update), order), [-1, width])
-    present = transpose(op, reshape(op, scatter_rows(op, flat, rows, updates), dims), inverse(order))
+    present = transpose(op, reshape(op, scatter_rows(op, flat, shape, rows, updates), dims), inverse(order))
     return present if past.dtype in NUMBERS else present.cast(past.dtype)

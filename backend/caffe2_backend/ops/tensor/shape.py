@@ -104,7 +104,7 @@ def unsqueeze(op: Op) -> Value:
         return data.reshape([1] * rank)
     mask = axis_mask(op, non_negative_axes(op, axes, rank), rank)
     kept = op.emit("BooleanMask", op.const(np.arange(rank), INT64), ~mask)
-    return reshape_exactly(op, data, scatter_over(op, op.const([1] * rank, INT64), kept, op.emit("Shape", data)))
+    return reshape_exactly(op, data, scatter_over(op, op.const([1] * rank, INT64), rank, kept, op.emit("Shape", data)))
 
 
 @family.converts("Squeeze")

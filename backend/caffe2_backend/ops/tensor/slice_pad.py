@@ -43,7 +43,7 @@ def _per_axis(op: Op, axes: list[int] | None, index: int, values: Value, default
     """The elements of a list, int64 [1] each: one for each known axis, or one for every axis of the operand."""
     count = op.rank(op.input(0)) if axes is None else len(axes)
     if axes is None:
-        values = scatter_over(op, defaults, non_negative_axes(op, op.input(index), count), values)
+        values = scatter_over(op, defaults, count, non_negative_axes(op, op.input(index), count), values)
     return [slice_axis(op, values, 0, i, i + 1) for i in range(count)]
 
 

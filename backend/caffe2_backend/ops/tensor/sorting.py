@@ -71,7 +71,8 @@ def _top_by_rank(op: Op, data: Value, axis: int, *, smallest: bool) -> tuple[Val
     starts = reshape(op, arange(op, rows), [rows, 1]) * as_vector(op, size)
     targets = (ranks + starts).reshape([-1])
     indices = ((ranks - ranks) + positions).reshape([-1])
-    sorted_ = reshape(op, scatter_rows(op, op.emit("Copy", indices), targets, indices), [rows, size])
+    count = product(op, [rows, size])
+    sorted_ = reshape(op, scatter_rows(op, op.emit("Copy", indices), [count], targets, indices), [rows, size])
     k = integer_list(op, op.input(1))
     best = slice_axis(op, sorted_, 1, 0, k)
     found = gather(op, table.reshape([-1]), 0, best + starts)
@@ -104,7 +105,8 @@ def unique(op: Op) -> tuple[Value, Value, Value, Value]:
         is_less = op.emit("ArgMax", is_same.cast(INT32), axis=1, keepdims=1) > positions
     targets = _row_counts(op, is_less & is_first)
     found = op.emit("BooleanMask", positions, is_first)
-    chosen = scatter_rows(op, op.emit("Copy", found), gather(op, targets, 0, found), found)
+    count = dim_of(op, found, 0)
+    chosen = scatter_rows(op, op.emit("Copy", found), [count], gather(op, targets, 0, found), found)
     counts = gather(op, _row_counts(op, is_same), 0, chosen)
     source = data if order else data.reshape([-1])
     return gather(op, source, axis, chosen), chosen, targets, counts

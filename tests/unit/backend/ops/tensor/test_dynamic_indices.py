@@ -42,7 +42,7 @@ def test_scatter_elements(name: str, random: RandomValues) -> None:
     with comparison() as check:
         for kind in SCATTERED:
             feeds = []
-            for shape, chosen in (((3, 4), (3, 2)), ((5, 3), (4, 2)), ((2, 3), (0, 3))):
+            for shape, chosen in (((3, 4), (3, 2)), ((5, 3), (4, 2)), ((2, 3), (0, 3)), ((0, 3), (0, 2))):
                 i = random.within(-shape[1], shape[1], *chosen)
                 if kind == "none":  # what is written twice is not defined
                     i = np.argsort(random.generator.normal(size=(chosen[0], shape[1])), 1)[:, : chosen[1]].astype(
@@ -63,6 +63,8 @@ def test_scatter_nd(name: str, random: RandomValues) -> None:
                 {"x": random.numbers(rows, 3, name=name), "i": i, "u": random.numbers(3, 3, name=name)}
                 for rows in (4, 6)
             ]
+            none = np.zeros((0, 1), np.int64)
+            feeds.append({"x": random.numbers(0, 3, name=name), "i": none, "u": random.numbers(0, 3, name=name)})
             body = f'y = ScatterND<reduction = "{kind}">(x, i, u)'
             check(f"{name}[A,B] x, int64[C,1] i, {name}[C,B] u", f"{name} y", body, feeds)
             check(f"{name}[4,3] x, int64[3,1] i, {name}[3,3] u", f"{name} y", body, feeds[:1])
@@ -92,7 +94,7 @@ def test_compress(random: RandomValues) -> None:
 
 @pytest.mark.parametrize("name", ["float", "int64", "int32", "double"])
 def test_the_greatest_few(name: str, random: RandomValues) -> None:
-    shapes = ((2, 5, 3), (3, 4, 1))
+    shapes = ((2, 5, 3), (3, 4, 1), (0, 4, 2))
     feeds = [
         {"x": random.within(-3, 4, *shape, name=name), "k": np.array([k])} for shape, k in product(shapes, (1, 3, 4, 0))
     ]
@@ -104,7 +106,7 @@ def test_the_greatest_few(name: str, random: RandomValues) -> None:
 
 @pytest.mark.parametrize("name", ["float", "int64", "double", "int8"])
 def test_what_is_different(name: str, random: RandomValues) -> None:
-    feeds = [{"x": random.within(-1, 2, *shape, name=name)} for shape in ((6, 2), (2, 7), (1, 1))]
+    feeds = [{"x": random.within(-1, 2, *shape, name=name)} for shape in ((6, 2), (2, 7), (1, 1), (0, 3))]
     outputs = f"{name} y, int64 i, int64 r, int64 c"
     with comparison() as check:
         for attributes in ("sorted = 1", "sorted = 0", "axis = 0", "axis = -1, sorted = 0", "axis = 1"):
