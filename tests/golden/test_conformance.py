@@ -37,9 +37,24 @@ SAMPLE: Final = {
 
 
 # Where ONNX's reference evaluator, and not the model, is at fault: onnxruntime computes what Caffe2 did.
+_BACKWARD = "its Scan has no outputs in reverse"
+_PADS = "its Pad takes no negative pads"
+_EMPTY = "its ConvTranspose takes no empty batch"
+_DEPTH = "its OneHot takes no depth of rank 1"
 EVALUATOR_FAULTS: Final = {
-    "CTCGreedyDecoder": "its Pad takes no negative pads",
-    "ConvTranspose": "its ConvTranspose takes no empty batch",
+    "AveragePool1DGradient": _PADS,
+    "AveragePool2DGradient": _EMPTY,
+    "AveragePoolGradient": _PADS,
+    "Conv1DGradient": _EMPTY,
+    "Conv3DGradient": _EMPTY,
+    "ConvGradient": _EMPTY,
+    "CTCGreedyDecoder": _PADS,
+    "LabelCrossEntropyGradient": _DEPTH,
+    "LpPoolGradient": _PADS,
+    "MaxPool3DGradient": "its Resize spreads a NaN to the elements around it",
+    "SoftmaxWithLossGradient": _DEPTH,
+    "SpatialSoftmaxWithLossGradient": _DEPTH,
+    "ConvTranspose": _EMPTY,
     "LRN": "its LRN sums another window of channels",
     "MaxPool": "its MaxPool gives an empty batch another rank",
     "MaxPool3D": "its MaxPool walks out of a volume with ceil_mode",
@@ -50,6 +65,11 @@ EVALUATOR_FAULTS: Final = {
     "ViterbiPath": "its Loop stacks nothing where it does not run",
     "recorded/nets/viterbi": "its Loop stacks nothing where it does not run",
     "StringSuffix": "its RegexFullMatch has no hexadecimal escapes",
+    "models/attention_train": _BACKWARD,
+    "models/gru_train": _BACKWARD,
+    "models/lstm_train": _BACKWARD,
+    "nets/crf_test": _BACKWARD,
+    "nets/recurrent_net_executor_test": _BACKWARD,
     "models/gru": "its GRU does not read sequence lengths",
     "models/gru_linear_before_reset": "its GRU does not read sequence lengths",
 }

@@ -29,6 +29,7 @@ REFS: Final = [ref for ref in select(find_cases(GOLDEN), [], gradients=False, sa
 LOST: Final[dict[str, dict[str, int]]] = json.loads(NOT_RESTORED.read_text())
 FIRST: Final = list({ref.group: ref for ref in reversed(REFS)}.values())
 MODELS: Final = [ref for ref in FIRST if ref.kind == "model"]
+TRAINED: Final = [ref for ref in MODELS if ref.group.endswith("_train")]
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +66,15 @@ def test_what_does_not_come_back_is_known() -> None:
 
 @pytest.mark.parametrize("form", ["scan", "loop"])
 def test_loops_come_back_as_recurrent_networks(form: RecurrentForm, workers: Pool) -> None:
-    """The forms that do not repack weights lose no recurrent operator."""
+    """The forms that do not repack weights lose no recurrent operator.
+
+    Training nets do: their loops return what every step computed, for the gradient, and stand in branches for T = 0.
+    """
     results = list(workers.run(Task(ref, recurrent=form) for ref in MODELS))
     for result in results:
         assert result.status is Status.PASSED, result.detail
-        assert "RecurrentNetwork" not in json.loads(result.detail), result.task.id
+        if result.task.ref not in TRAINED:
+            assert "RecurrentNetwork" not in json.loads(result.detail), result.task.id
 
 
 def test_fused_operators_are_lowered_where_their_weights_are_gone(workers: Pool) -> None:
