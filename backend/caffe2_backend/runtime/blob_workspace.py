@@ -5,20 +5,23 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import OrderedDict
+from contextlib import nullcontext
 from typing import Any, Final, Literal, overload
 
 import numpy as np
 from google.protobuf.message import Message
 
+from caffe2_backend.runtime.blob_store import BlobStore
 from caffe2_backend.runtime.device_choice import choose_device, option_target
 from caffe2_backend.runtime.device_names import CPU, device_name
 from caffe2_backend.runtime.feeding import as_value
+from caffe2_backend.runtime.host.registry import has_host_operators
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
-from caffe2_backend.runtime.prepared import BlobStore, PreparedNet, is_init_net, prepare_net
+from caffe2_backend.runtime.prepared import PreparedNet, is_init_net, prepare_net
 from caffe2_backend.runtime.results import Blobs, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.stepper import Trace, trace_net
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError, Opaque, Value, string_bytes
+from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, NoBlobError, Value, string_bytes
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import OpView, as_net_def
@@ -41,16 +44,22 @@ class Workspace:
             options there, and others with this GPU for those they name.
         options: of the sessions.
         seed: of random fills that have no seed of their own; None draws one.
+        parent: a workspace whose blobs this one finds, too. Blobs that exist there are written there, others here.
 
     Raises RunError if the device is not supported.
     """
 
     def __init__(
-        self, device: str | None = None, *, options: SessionOptions = DEFAULTS, seed: int | None = None
+        self,
+        device: str | None = None,
+        *,
+        options: SessionOptions = DEFAULTS,
+        seed: int | None = None,
+        parent: Workspace | None = None,
     ) -> None:
         self._options = options
         self.device = self._checked(device)
-        self._store = BlobStore(seed)
+        self._store: BlobStore = BlobStore(seed, None if parent is None else parent._store)  # noqa: SLF001 - the same class
         self._nets: dict[str, PreparedNet] = {}
         self._once: OrderedDict[bytes, PreparedNet] = OrderedDict()
         self._lock = threading.RLock()
@@ -73,6 +82,19 @@ class Workspace:
             self._once.clear()
             self._nets = {name: self._prepare(prepared.net) for name, prepared in self._nets.items()}
 
+    def child(self) -> Workspace:
+        """Make a workspace with the device and options of this one, which is its parent."""
+        return Workspace(self.device, options=self._options, parent=self)
+
+    @property
+    def root_folder(self) -> str:
+        """Where operators that write files find relative paths."""
+        return self._store.root_folder
+
+    @root_folder.setter
+    def root_folder(self, folder: str) -> None:
+        self._store.root_folder = folder
+
     # Blobs
 
     def feed(self, name: str, value: Any, device: str | DeviceOption | None = None) -> None:
@@ -94,8 +116,7 @@ class Workspace:
             if not isinstance(fed, np.ndarray):
                 raise RunError(f"blob {name!r}: only a tensor of numbers on the host can be copied to {device}")
             fed = copy_to_device(fed, device_name(device), real_device(device_name(device), self._options))
-        with self._store.lock:
-            self._store.blobs[name] = fed
+        self._store.set(name, fed)
 
     @overload
     def fetch(self, name: str, *, on_device: Literal[True]) -> Array | Int8Tensor | DeviceTensor | bytes: ...
@@ -108,21 +129,21 @@ class Workspace:
         does not exist or has no value, RunError if it is not a tensor.
         """
         with self._store.lock:  # until it is copied: a run may overwrite it afterwards
-            return self._copied(name, value_of(name, self._store.blobs), on_device=on_device)
+            return self._copied(name, value_of(name, self._store.view), on_device=on_device)
 
     def _copied(self, name: str, value: Value | None, *, on_device: bool) -> Array | Int8Tensor | DeviceTensor | bytes:
         if value is None:
-            if name in self._store.created:
+            if self._store.has(name):
                 raise NoBlobError(f"blob {name!r} does not have a value yet")
             raise NoBlobError(f"the workspace has no blob {name!r}")
-        if isinstance(value, Opaque):
-            raise RunError(f"blob {name!r} is not a tensor: it is an object of {value.maker.type}")
+        if isinstance(value, HostObject):
+            raise RunError(f"blob {name!r} is not a tensor: it is {value.description}")
         if isinstance(value, bytes):
             return value
         if isinstance(value, DeviceTensor):
             if on_device:
                 # The workspace goes on with another object: a run updates only such values in place as it alone has.
-                self._store.blobs[name] = DeviceTensor(value.ort, value.device)
+                self._store.set(name, DeviceTensor(value.ort, value.device))
                 return value
             return value.numpy()
         if isinstance(value, Int8Tensor):
@@ -131,17 +152,15 @@ class Workspace:
 
     def has_blob(self, name: str) -> bool:
         """Whether a blob exists, with or without a value."""
-        return name in self._store.blobs or name in self._store.created
+        return self._store.has(name)
 
     def create_blob(self, name: str) -> None:
         """Create a blob without a value; one that exists keeps its value."""
-        with self._store.lock:
-            self._store.created.add(name)
+        self._store.create(name)
 
     def blobs(self) -> list[str]:
         """The names of all blobs, sorted."""
-        with self._store.lock:
-            return sorted(self._store.created.union(self._store.blobs))
+        return sorted(self._store.names())
 
     def remove_blob(self, name: str) -> bool:
         """Remove a blob; return whether it existed."""
@@ -237,7 +256,7 @@ class Workspace:
         """How many conversions of nets there were: a run on inputs of a kind seen before adds none."""
         with self._lock:
             kept = [*self._nets.values(), *self._once.values()]
-        return sum(prepared.program.conversions for prepared in kept if prepared.program is not None)
+        return sum(prepared.conversions for prepared in kept)
 
     def _prepare(self, net: NetDef) -> PreparedNet:
         device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")
@@ -267,8 +286,9 @@ class Workspace:
                 single.device_option.CopyFrom(net.device_option)
             return self._prepared_once(single).run_operator(blobs, self._store, net)
 
-        with self._store.lock:
-            return trace_net(net, self._store.blobs, self._store.commit, run, bodies=bodies, capture=capture)
+        # Nobody else writes blobs meanwhile, except where an operator may wait for another thread.
+        with nullcontext() if has_host_operators(net) else self._store.lock:
+            return trace_net(net, self._store.view, self._store.commit, run, bodies=bodies, capture=capture)
 
 
 def as_net(net: Net) -> NetDef:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.onnxruntime_library import from_dlpack
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Opaque, Tensor, Value
+from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
 
 _DLPACK_HOST: Final = (1, 3, 11)  # plain, pinned by CUDA, pinned by ROCm
@@ -30,7 +30,7 @@ def as_value(name: str, given: Any, *, copy: bool) -> Value:
         return _array(name, given, copy=copy)
     if isinstance(given, Int8Tensor):
         return Int8Tensor(_array(name, given.data, copy=copy), float(given.scale), int(given.zero_point))
-    if isinstance(given, DeviceTensor | Opaque | bytes):
+    if isinstance(given, DeviceTensor | HostObject | bytes):
         return given
     if isinstance(given, str):
         return given.encode()

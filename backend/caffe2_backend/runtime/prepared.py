@@ -1,106 +1,57 @@
-"""Prepared nets: host fills and a program, run on a store of blobs."""
+"""Prepared nets: host fills, then stages, run on the blobs of a workspace."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-
-from caffe2_backend.runtime.counters import counters_as_tensors
+from caffe2_backend.runtime.frame import Frame
+from caffe2_backend.runtime.host.collecting import CollectingFrame
+from caffe2_backend.runtime.host.stages import Stage, make_stages
 from caffe2_backend.runtime.host_fills import run_fill, split_fills
-from caffe2_backend.runtime.partition.staged import Runnable, make_program
-from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results
+from caffe2_backend.runtime.results import Blobs, Results
 from caffe2_backend.runtime.session_options import SessionOptions
-from caffe2_backend.runtime.values import Tensor, Value
+from caffe2_backend.runtime.values import Tensor
+from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-
-# References to a blob's value during a run: of the store, and of the run's inputs.
-_HELD: Final = 2
-
-
-class BlobStore:
-    """The blobs of a workspace.
-
-    Attributes:
-        blobs: values by name, some of them deferred.
-        constants: blobs that init nets made: nets take them as constants while they do not change.
-        created: names of blobs that exist even without a value.
-        lock: held while blobs are read or written.
-    """
-
-    def __init__(self, seed: int | None) -> None:
-        self.blobs: dict[str, Value | DeferredBlob] = {}
-        self.constants: dict[str, Value] = {}
-        self.created: set[str] = set()
-        self.lock = threading.RLock()
-        self._random = np.random.default_rng(seed)
-
-    def draw_seed(self) -> int:
-        """A seed for the random fills of one run."""
-        with self.lock:
-            return int(self._random.integers(2**62))
-
-    def commit(self, results: Results, *, constant: bool = False) -> None:
-        """Write the results of a run; ``constant`` if an init net made them."""
-        with self.lock:
-            self.blobs.update(results.deferred)
-            self.blobs.update(results.objects)
-            self.blobs.update(results.values)
-            if constant:
-                self.constants.update(results.values)
-
-    def remove(self, name: str) -> bool:
-        """Remove a blob; return whether it existed."""
-        with self.lock:
-            existed = name in self.created or name in self.blobs
-            self.created.discard(name)
-            self.constants.pop(name, None)
-            self.blobs.pop(name, None)
-            return existed
-
-    def clear(self) -> None:
-        """Remove all blobs."""
-        with self.lock:
-            self.blobs.clear()
-            self.constants.clear()
-            self.created.clear()
 
 
 @dataclass
 class PreparedNet:
-    """A net ready to run: the fills that run on the host, then the program of the other operators."""
+    """A net ready to run: the fills that run on the host, then the stages of the other operators.
+
+    A net without host operators has one stage at most. ``is_constant``: it is a net, and no body, that reads nothing.
+    """
 
     net: NetDef
     fills: tuple[OpView, ...]
-    program: Runnable | None
-    is_init: bool
+    stages: tuple[Stage, ...]
+    is_constant: bool
     runs: int = 0
     _counter: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, store: BlobStore) -> None:
-        """Run once: read the inputs at one moment, and write the results at one moment."""
-        if self.fills:
-            store.commit(Results(self._fill(store.draw_seed())), constant=True)
-        if self.program is None:
-            return
-        with store.lock:
-            given = self.program.collect(store.blobs)
-            if self.program.updates_in_place:
-                # Under the lock: nobody reads a blob while it changes.
-                store.commit(self.program.run(given, store.constants, held=_HELD), constant=self.is_init)
-                return
-        store.commit(self.program.run(given, store.constants), constant=self.is_init)
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        return sum(stage.conversions for stage in self.stages)
 
-    def run_operator(self, blobs: Blobs, store: BlobStore, whole: NetDef) -> Results:
+    def run(self, frame: Frame) -> None:
+        """Run once: a stage reads its inputs at one moment, and writes its results at one moment."""
+        if self.fills:
+            frame.commit(Results(self._fill(frame.draw_seed())), constant=self.is_constant)
+        for stage in self.stages:
+            stage.run(frame)
+
+    def run_operator(self, blobs: Blobs, frame: Frame, whole: NetDef) -> Results:
         """Run a net of one operator on other blobs, as a step of the net ``whole``, and write nothing."""
         if self.fills:
             (fill,) = self.fills
-            return Results({fill.outputs[0]: run_fill(fill, {}, whole, store.draw_seed(), 0)})
-        assert self.program is not None
-        return self.program.run(self.program.collect(blobs), store.constants)
+            return Results({fill.outputs[0]: run_fill(fill, {}, whole, frame.draw_seed(), 0)})
+        collecting = CollectingFrame(blobs, frame)
+        self.stages[0].run(collecting)
+        return collecting.results
 
     def _fill(self, seed: int) -> dict[str, Tensor]:
         with self._counter:
@@ -112,15 +63,29 @@ class PreparedNet:
         return made
 
 
-def prepare_net(net: NetDef, device: str | None, options: SessionOptions) -> PreparedNet:
-    """Prepare a net; see :func:`make_program` for ``device``. It is converted when it first runs."""
+def prepare_net(
+    net: NetDef, device: str | None, options: SessionOptions, location: Location | None = None
+) -> PreparedNet:
+    """Prepare a net. It is converted when it first runs.
+
+    Args:
+        net: the net, which is copied.
+        device: see :func:`make_program`.
+        options: of sessions.
+        location: of a body; None for other nets.
+    """
     own = NetDef()
     own.CopyFrom(net)
-    counters_as_tensors(own)
     init = is_init_net(own)
     fills, rest = split_fills(own) if init else ((), own)
-    program = make_program(rest, device, options) if rest.op else None
-    return PreparedNet(own, fills, program, init)
+    place = location or Location(net.name or "net")
+
+    def prepare_body(body: NetDef, inside: Location) -> PreparedNet:
+        return prepare_net(body, device, options, inside)
+
+    constant = init and location is None
+    stages = make_stages(rest, device, options, place, prepare_body, constant=constant) if rest.op else ()
+    return PreparedNet(own, fills, stages, constant)
 
 
 def is_init_net(net: NetDef) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from caffe2_backend.runtime.values import Opaque, Tensor, Value
+from caffe2_backend.runtime.values import HostObject, Tensor, Value
 
 
 class DeferredBlob:
@@ -39,11 +39,11 @@ class Blobs(Protocol):
 
 @dataclass(frozen=True)
 class Results:
-    """Results of a run: values, blobs that are computed on access, and objects that are not tensors."""
+    """Results of a run: tensors, blobs that are computed on access, and values that are not tensors."""
 
     values: Mapping[str, Tensor]
     deferred: Mapping[str, DeferredBlob] = field(default_factory=dict)
-    objects: Mapping[str, Opaque] = field(default_factory=dict)
+    objects: Mapping[str, HostObject | bytes] = field(default_factory=dict)
 
 
 def value_of(name: str, blobs: Blobs) -> Value | None:

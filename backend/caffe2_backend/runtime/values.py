@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 __all__ = [
     "Array",
     "DeviceTensor",
+    "HostObject",
     "Int8Tensor",
     "NoBlobError",
     "Opaque",
@@ -65,15 +66,34 @@ def _numpy_dtype(element_type: int) -> np.dtype[Any]:
     return ir.DataType(element_type).numpy()
 
 
+class HostObject:
+    """A blob that is not a tensor: an object with an identity, on which host operators work.
+
+    ``type_name`` is the C++ type of such a blob in Caffe2.
+    """
+
+    type_name: ClassVar[str] = ""
+
+    @property
+    def description(self) -> str:
+        """What it is, for messages."""
+        return f"a {self.type_name}"
+
+
 @dataclass(frozen=True, eq=False)
-class Opaque:
-    """A blob that is not a tensor, such as a stack of workspaces; ``maker`` is the operator that made it."""
+class Opaque(HostObject):
+    """An object that is made anew wherever it is read, such as a stack of workspaces, by the operator ``maker``."""
 
     maker: OperatorDef = field(repr=False)
 
+    @property
+    def description(self) -> str:
+        """The operator that makes it, for messages."""
+        return f"an object of {self.maker.type}"
+
 
 Tensor = Array | Int8Tensor | DeviceTensor
-Value = Tensor | bytes | Opaque
+Value = Tensor | bytes | HostObject
 
 
 class NoBlobError(RunError, KeyError):

@@ -13,10 +13,8 @@ from caffe2_backend.runtime.blob_workspace import Workspace
 from caffe2_bridge.diagnostics import RunError
 
 _DEFAULT: Final = "default"
-_DEFAULT_FOLDER: Final = "."
 _lock = threading.Lock()
 _workspaces: dict[str, Workspace] = {_DEFAULT: Workspace()}
-_folders: dict[str, str] = {}
 _current: list[str] = [_DEFAULT]
 _device: list[str | None] = [None]
 
@@ -55,7 +53,7 @@ def ResetWorkspace(root_folder: str | None = None) -> bool:
     """
     if root_folder is not None:
         Path(root_folder).mkdir(parents=True, exist_ok=True)
-        _folders[CurrentWorkspace()] = root_folder
+        current().root_folder = root_folder
     current().reset()
     return True
 
@@ -79,8 +77,8 @@ def chosen_device() -> str | None:
 
 
 def RootFolder() -> str:
-    """The root folder of the current workspace, ``.`` at first. Operators do not read it."""
-    return _folders.get(CurrentWorkspace(), _DEFAULT_FOLDER)
+    """The root folder of the current workspace, ``.`` at first: where operators find relative paths of files."""
+    return current().root_folder
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blob_workspace import Net
+from caffe2_backend.runtime.host.registry import HOST_OPERATORS
 from caffe2_backend.workspace.blob_access import CreateBlob
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.names import GetNetName
@@ -87,7 +88,8 @@ def RunOperatorsOnce(operators: Iterable[Message | bytes]) -> bool:
 
 def RegisteredOperators() -> list[str]:
     """The operator types that can be run."""
-    return sorted(op_type for types in supported_operators().values() for op_type in types)
+    converted = {op_type for types in supported_operators().values() for op_type in types}
+    return sorted(converted.union(HOST_OPERATORS))
 
 
 def CallWithExceptionIntercept(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -13,7 +13,7 @@ from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import SessionOptions
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Opaque, Tensor, Value
+from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
@@ -31,6 +31,7 @@ def make_program(
     *,
     init: InitNet | None = None,
     state: bool = True,
+    keep: Collection[str] = (),
 ) -> Runnable:
     """Make the program for a net.
 
@@ -41,15 +42,16 @@ def make_program(
         options: of sessions.
         init: parameters that are constants.
         state: see Program.
+        keep: see Program.
     """
     log_new_diagnostics(omitted_outputs(net))
     if device is None:
         if names_gpu(net):
-            return StagedProgram(net, options, init=init, state=state)
-        return Program(net, CPU, options, init=init, state=state)
+            return StagedProgram(net, options, init=init, state=state, keep=keep)
+        return Program(net, CPU, options, keep, init=init, state=state)
     if device == CPU or not names_devices(net):
-        return Program(net, device, options, init=init, state=state)
-    return StagedProgram(net, options, int(device.partition(":")[2]), init=init, state=state)
+        return Program(net, device, options, keep, init=init, state=state)
+    return StagedProgram(net, options, int(device.partition(":")[2]), init=init, state=state, keep=keep)
 
 
 class StagedProgram:
@@ -71,11 +73,12 @@ class StagedProgram:
         *,
         init: InitNet | None = None,
         state: bool = True,
+        keep: Collection[str] = (),
     ) -> None:
         self._options = options
         self.name = NetView(net).name
         plan = make_plan(net, gpu=gpu)
-        self.interface = NetInterface.of(net, init or InitNet(), state=state)
+        self.interface = NetInterface.of(net, init or InitNet(), keep=keep, state=state)
         self._outputs = self.interface.required if not state else ()
         # From the last stage to the first: a stage must return the blobs that later ones read.
         wanted = {*self.interface.required, *(n for n in self.interface.state if n in self.interface.needs)}
@@ -148,7 +151,7 @@ class StagedProgram:
         found = {}
         for name in self._outputs or tuple(results.values):
             value = results.values.get(name, given.get(name))
-            if value is not None and not isinstance(value, Opaque | bytes):
+            if value is not None and not isinstance(value, HostObject | bytes):
                 found[name] = value
         return found
 
@@ -170,7 +173,7 @@ class _Overlay:
         self._given = given
         self.values: dict[str, Tensor] = {}
         self.deferred: dict[str, DeferredBlob] = {}
-        self.objects: dict[str, Opaque] = {}
+        self.objects: dict[str, HostObject | bytes] = {}
 
     def get(self, name: str, /) -> Value | None:
         if name in self.deferred:
@@ -180,7 +183,7 @@ class _Overlay:
 
     def tensor(self, name: str) -> Tensor:
         value = self.get(name)
-        if value is None or isinstance(value, Opaque | bytes):
+        if value is None or isinstance(value, HostObject | bytes):
             raise NoBlobError(f"blob {name!r}, which is to be copied, is not a tensor in the workspace")
         return value
 

@@ -11,7 +11,7 @@ import numpy as np
 from caffe2_backend.runtime.program.conversion import Lowered, lower, needs_sizes
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.signature import describe_inputs
-from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Opaque, Value, to_host
+from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, Opaque, Value, to_host
 from caffe2_bridge.control import Scope, control_class
 from caffe2_bridge.diagnostics import ConversionError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
@@ -62,7 +62,7 @@ class Compiler:
 
         Raises:
             ConversionError: the net cannot be converted.
-            RunError: an input is a text.
+            RunError: an input is a text or an object.
         """
         self.conversions += 1
         self._require_tensors(given, free)
@@ -89,8 +89,13 @@ class Compiler:
 
     def _require_tensors(self, given: Mapping[str, Value], free: Sequence[str]) -> None:
         for name in free:
-            if isinstance(given.get(name), bytes):
+            value = given.get(name)
+            if isinstance(value, bytes):
                 raise RunError(f"{self.reader(name)} reads blob {name!r}, which is a text and not a tensor")
+            if isinstance(value, HostObject) and not isinstance(value, Opaque):
+                raise RunError(
+                    f"{self.reader(name)} reads blob {name!r}, which is {value.description} and not a tensor"
+                )
 
     def _with_constants(self, constants: Mapping[str, Value]) -> InitNet:
         if not constants:
@@ -119,7 +124,7 @@ class Compiler:
         if makers:
             set_operators(net, [*makers, *net.op])
         del net.external_input[:]
-        inputs = [name for name, value in given.items() if not isinstance(value, Opaque)]
+        inputs = [name for name, value in given.items() if not isinstance(value, HostObject)]
         net.external_input.extend(dict.fromkeys([*inputs, *self._init.parameters, *self._interface.made]))
         return net, asked
 

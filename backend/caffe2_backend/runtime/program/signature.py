@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Opaque, Value
+from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, Opaque, Value
 from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Signature = tuple[Any, ...]
@@ -77,7 +77,7 @@ def describe_inputs(
     infos = {}
     for name in names:
         value = given.get(name)
-        if value is None or isinstance(value, Opaque):
+        if value is None or isinstance(value, HostObject):
             continue
         assert not isinstance(value, bytes)
         plain = value.data if isinstance(value, Int8Tensor) else value

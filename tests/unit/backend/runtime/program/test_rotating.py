@@ -46,7 +46,7 @@ def fetch(workspace: Workspace, blob: str = "w") -> np.ndarray[tuple[int, ...], 
 
 
 def states(workspace: Workspace) -> RotatingStates:
-    program: Any = workspace._nets["step"].program
+    program: Any = workspace._nets["step"].stages[0].program
     (variant,) = program._variants.values()
     assert isinstance(variant.rotating, RotatingStates)
     return variant.rotating

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
+from caffe2_backend.runtime import NoBlobError
 from caffe2_bridge.control.while_loop import while_arguments
+from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, TensorProto
 
 
@@ -24,7 +28,7 @@ def run(workspace: Workspace, op_type: str, inputs: list[str], outputs: list[str
 
 def test_counters_count_as_in_caffe2() -> None:
     workspace = Workspace()
-    run(workspace, "CreateCounter", [], ["c"], init_count=2)
+    workspace.run_operator_once(operator("CreateCounter", [], ["c"], init_count=2))
     seen = [
         tuple(run(workspace, op_type, ["c"], ["x"]) for op_type in ("CheckCounterDone", "CountDown", "RetrieveCount"))
         for _ in range(4)
@@ -36,6 +40,30 @@ def test_counters_count_as_in_caffe2() -> None:
     run(workspace, "ResetCounter", ["c"], [])
     assert run(workspace, "RetrieveCount", ["c"], ["x"]) == 0
     assert workspace.blobs() == ["c", "x"]
+    with pytest.raises(RunError, match="blob 'c' is not a tensor"):
+        workspace.fetch("c")
+
+
+def test_counters_are_exact_under_threads() -> None:
+    workspace = Workspace()
+    workspace.run_operator_once(operator("CreateCounter", [], ["c"]))
+    count = operator("CountUp", ["c"], ["x"])
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(workspace.run_operator_once, count) for _ in range(400)]:
+            done.result()
+    assert run(workspace, "RetrieveCount", ["c"], ["x"]) == 400
+
+
+def test_an_operator_on_another_object_is_refused() -> None:
+    workspace = Workspace()
+    workspace.run_operator_once(operator("CreateMutex", [], ["m"]))
+    workspace.feed("t", 1)
+    with pytest.raises(RunError, match=r"blob 'm' must be a .*Counter.*, and is a .*mutex"):
+        run(workspace, "CountUp", ["m"], ["x"])
+    with pytest.raises(RunError, match=r"blob 't' must be a .*Counter.*, and is a tensor or a text"):
+        run(workspace, "CountUp", ["t"], ["x"])
+    with pytest.raises(NoBlobError, match="CountUp reads blob 'nothing'"):
+        run(workspace, "CountUp", ["nothing"], ["x"])
 
 
 def test_a_counter_lives_between_nets() -> None:
@@ -50,7 +78,8 @@ def test_a_counter_lives_between_nets() -> None:
     assert seen == [False, False, False, True, True]
     trace = workspace.run_net("step", every_blob=True)
     assert trace.steps
-    assert int(workspace.fetch("c")) == -3  # type: ignore[arg-type] # an array
+    workspace.run_operator_once(operator("RetrieveCount", ["c"], ["n"]))
+    assert workspace.fetch("n") == np.int64(-3)
 
 
 def test_a_counter_ends_a_loop() -> None:

@@ -1,0 +1,64 @@
+"""Frames: where a net reads and writes blobs, a workspace or the inside of an operator with bodies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from caffe2_backend.runtime.results import DeferredBlob, Results
+from caffe2_backend.runtime.values import HostObject, Tensor, Value
+
+
+class Frame(Protocol):
+    """Blobs by name, to read and to write."""
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while blobs are read or written, never while a run may wait for another one."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """How many references there are to a blob's value during a run, those of the frame and of the run's inputs.
+
+        0 where values must not be overwritten.
+        """
+        ...
+
+    @property
+    def constants(self) -> Mapping[str, Value]:
+        """Blobs that init nets made: nets take them as constants while they do not change."""
+        ...
+
+    @property
+    def root_folder(self) -> str:
+        """Where operators find relative paths of files."""
+        ...
+
+    def get(self, name: str, /) -> Value | DeferredBlob | None:
+        """The blob's value, or how to compute it; None if it does not exist or has no value."""
+        ...
+
+    def commit(self, results: Results, *, constant: bool = False) -> None:
+        """Write the results of a run; ``constant`` if an init net made them."""
+        ...
+
+    def draw_seed(self) -> int:
+        """A seed for the random fills of one run."""
+        ...
+
+
+def written(results: Results) -> Iterator[tuple[str, Value | DeferredBlob]]:
+    """The blobs of results, those that were computed last."""
+    yield from results.deferred.items()
+    yield from results.objects.items()
+    yield from results.values.items()
+
+
+def results_of(name: str, value: Value) -> Results:
+    """Results that hold one blob."""
+    if isinstance(value, HostObject | bytes):
+        return Results({}, objects={name: value})
+    tensor: Tensor = value
+    return Results({name: tensor})

@@ -1,0 +1,69 @@
+"""Print: tensors as text, in the log or in a file."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from caffe2_backend.runtime.host.family import HostFamily, HostOp
+from caffe2_backend.runtime.values import Array, HostObject
+
+family = HostFamily("printing")
+logger = logging.getLogger(__name__)
+
+# The elements that are printed where the operator does not set a limit.
+_LIMIT: Final = 1000
+_TYPE_NAMES: Final = {
+    "float32": "float", "float64": "double", "int32": "int", "int64": "long int", "uint8": "unsigned char",
+    "bool": "bool", "object": "std::basic_string<char>",
+}  # fmt: skip
+
+
+@family.runs("Print")
+def print_tensor(op: HostOp) -> None:
+    """Print(X; to_file=0, limit=0, every_n=1) -> (): the element type, the dims and the first elements.
+
+    The text goes to the log of this module (level INFO), or to the file ``<root folder>/<blob>.log``, which the first
+    run of a prepared net empties. Runs 0, ``every_n``, 2 ``every_n`` ... print.
+    """
+    turn = op.state.setdefault("turn", 0)
+    op.state["turn"] = turn + 1
+    if turn % max(op.args.integer("every_n", default=1), 1):
+        return
+    name, value = op.inputs[0], op.value(0)
+    if isinstance(value, HostObject | bytes):
+        kind = value.type_name if isinstance(value, HostObject) else _TYPE_NAMES["object"]
+        logger.info("Blob of type: %s", kind)
+        return
+    text = _describe(op, name, op.array(0), op.args.integer("limit", default=0) or _LIMIT)
+    if op.args.flag("to_file", default=False):
+        path = Path(op.frame.root_folder, f"{name}.log")
+        try:
+            with path.open("a" if turn else "w", encoding="utf-8") as file:
+                file.write(text + "\n")
+        except OSError as error:
+            raise op.error(f"the file {path} cannot be written: {error.strerror}") from None
+    else:
+        logger.info("%s", text)
+
+
+def _describe(op: HostOp, name: str, array: Array, limit: int) -> str:
+    """The text of a tensor. Raises RunError for an element type that Caffe2 does not print."""
+    type_name = _TYPE_NAMES.get(array.dtype.name)
+    if type_name is None:
+        raise op.error(f"blob {name!r} holds {array.dtype.name}, which Print does not support")
+    dims = "".join(f"{dim}," for dim in array.shape)
+    elements = ",".join(map(_element, array.reshape(-1)[:limit]))
+    return f"Tensor {name} of type {type_name}. Dims: ({dims}): {elements}"
+
+
+def _element(value: object) -> str:
+    """An element as C++ prints it: six significant digits."""
+    if isinstance(value, np.floating | float):
+        return f"{float(value):g}"
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(int(value)) if isinstance(value, np.bool_ | np.integer) else str(value)

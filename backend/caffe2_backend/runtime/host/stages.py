@@ -1,0 +1,204 @@
+"""Stages: a net cut at its host operators. Operators between two cuts are one program, as a whole net is without them.
+
+Stages run in the order of the net, each on the blobs that those before it left in the workspace: an operator on the
+host may wait for another thread, stop the net, or have an effect outside, so that nothing moves across it. Operators
+with bodies that hold host operators are stages, too: their bodies are nets that run in stages in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from caffe2_backend.runtime.bodies import WALKED, BodyRunner
+from caffe2_backend.runtime.frame import Frame
+from caffe2_backend.runtime.host.family import HostOp
+from caffe2_backend.runtime.host.registry import (
+    HOST_OPERATORS,
+    bodies_have_host_operators,
+    has_host_operators,
+    is_host_operator,
+)
+from caffe2_backend.runtime.partition.staged import Runnable, make_program
+from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_bridge.control import ControlOperator, control_of
+from caffe2_bridge.diagnostics import Location, RunError
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.effects import NetEffects, analyse
+from caffe2_bridge.ssa.outputs import declared_outputs
+
+
+class Stage(Protocol):
+    """A part of a net."""
+
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        ...
+
+    def run(self, frame: Frame, /) -> None:
+        """Run once: read blobs of the frame, and write others."""
+        ...
+
+
+class RunnableNet(Protocol):
+    """A prepared net."""
+
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        ...
+
+    def run(self, frame: Frame, /) -> None:
+        """Run once on the blobs of a frame."""
+        ...
+
+
+PrepareBody = Callable[[NetDef, Location], RunnableNet]
+
+
+class TensorStage:
+    """Operators on tensors, as one program; ``constant``: they are of a net that reads nothing."""
+
+    def __init__(self, program: Runnable, *, constant: bool) -> None:
+        self.program = program
+        self._constant = constant
+
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        return self.program.conversions
+
+    def run(self, frame: Frame) -> None:
+        """Run once: read the inputs at one moment, and write the results at one moment."""
+        program, held = self.program, frame.held
+        blobs = getattr(frame, "view", frame)
+        with frame.lock:
+            given = program.collect(blobs)
+            if held and program.updates_in_place:
+                # Under the lock: nobody reads a blob while it changes.
+                frame.commit(program.run(given, frame.constants, held=held), constant=self._constant)
+                return
+        frame.commit(program.run(given, frame.constants), constant=self._constant)
+
+
+class HostStage:
+    """One host operator."""
+
+    conversions = 0
+
+    def __init__(self, op: OpView, location: Location) -> None:
+        self._op = op
+        self._location = location
+        self._function = HOST_OPERATORS[op.type]
+        self._state: dict[str, Any] = {}
+
+    def run(self, frame: Frame) -> None:
+        """Run once. Raises RunError if the operator fails."""
+        try:
+            self._function(HostOp(self._op, frame, self._location, self._state))
+        except ArgumentError as error:
+            raise RunError(f"{self._location}: {error}") from None
+
+
+class ControlStage:
+    """An operator with bodies that hold host operators: its bodies are prepared nets."""
+
+    def __init__(self, control: ControlOperator, location: Location, prepare: PrepareBody) -> None:
+        self._control = control
+        self._location = location
+        self._prepare = prepare
+        self._nets: dict[str, RunnableNet] = {}
+        self._runner = BodyRunner(self._run_body)
+
+    @property
+    def conversions(self) -> int:
+        """How many conversions there were so far."""
+        return sum(net.conversions for net in self._nets.values())
+
+    def run(self, frame: Frame) -> None:
+        """Run once. Raises RunError if a body fails."""
+        self._runner.enter(self._control, frame, self._location, ())
+
+    def _run_body(self, net: NetDef, frame: Frame, place: Location, iterations: tuple[int, ...]) -> None:
+        del iterations
+        prepared = self._nets.get(place.net)
+        if prepared is None:
+            prepared = self._nets.setdefault(place.net, self._prepare(net, place))
+        prepared.run(frame)
+
+
+def make_stages(
+    net: NetDef,
+    device: str | None,
+    options: SessionOptions,
+    location: Location,
+    prepare: PrepareBody,
+    *,
+    constant: bool,
+) -> tuple[Stage, ...]:
+    """Cut a net into stages; one without host operators is one stage.
+
+    Args:
+        net: the net; it must not be changed any more.
+        device: see :func:`make_program`.
+        options: of sessions.
+        location: of the net.
+        prepare: prepares a body.
+        constant: whether the net reads nothing.
+    """
+    if not has_host_operators(net):
+        return (TensorStage(make_program(net, device, options), constant=constant),)
+    effects = analyse(net, location, [])
+    declared = set(declared_outputs(net))
+    stages: list[Stage] = []
+    for group in _groups(net):
+        op = group[0]
+        here = Location(location.net, op.index, op.type, op.name, location.path)
+        if is_host_operator(op.proto):
+            stages.append(HostStage(op, here))
+        elif _is_walked(op):
+            control = control_of(op)
+            assert control is not None
+            stages.append(ControlStage(control, here, prepare))
+        else:
+            part = _part(net, group, declared)
+            keep = _kept(effects, group)
+            stages.append(TensorStage(make_program(part, device, options, keep=keep), constant=constant))
+    return tuple(stages)
+
+
+def _is_walked(op: OpView) -> bool:
+    return op.type in WALKED and bodies_have_host_operators(op.proto)
+
+
+def _groups(net: NetDef) -> Iterator[Sequence[OpView]]:
+    """The operators of each stage, in order."""
+    group: list[OpView] = []
+    for op in NetView(net).ops:
+        if is_host_operator(op.proto) or _is_walked(op):
+            if group:
+                yield group
+            yield [op]
+            group = []
+        else:
+            group.append(op)
+    if group:
+        yield group
+
+
+def _part(net: NetDef, group: Sequence[OpView], declared: set[str]) -> NetDef:
+    """A net of some operators."""
+    part = NetDef(name=net.name, op=[op.proto for op in group], arg=net.arg)
+    if net.HasField("device_option"):
+        part.device_option.CopyFrom(net.device_option)
+    outputs = dict.fromkeys(name for op in group for name in op.outputs if name in declared)
+    part.external_output.extend(outputs)
+    return part
+
+
+def _kept(effects: NetEffects, group: Sequence[OpView]) -> set[str]:
+    """The blobs that a stage must return: those that later stages read, or the first ones in the next run."""
+    later = effects.ops[group[-1].index + 1 :]
+    return {*effects.found, *(name for op in later for name in op.found)}

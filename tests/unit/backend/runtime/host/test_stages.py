@@ -1,0 +1,147 @@
+"""Nets that are cut at host operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conformance.recording import operator
+
+from caffe2_backend import Workspace
+from caffe2_bridge.control.branch import if_arguments
+from caffe2_bridge.control.do import do_arguments
+from caffe2_bridge.control.while_loop import while_arguments
+from caffe2_bridge.diagnostics import ConversionError, RunError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+
+
+def fill(name: str, value: float, **more: Any) -> OperatorDef:
+    return operator("ConstantFill", [], [name], shape=[1], value=value, **more)
+
+
+def test_stages_run_in_order_on_what_is_there() -> None:
+    """Values go from stage to stage, states to the next run, and all blobs can be fetched."""
+    workspace = Workspace()
+    workspace.run_net_once(NetDef(name="init", op=[fill("w", 1.0), operator("CreateCounter", [], ["c"])]))
+    net = NetDef(
+        name="net",
+        op=[
+            operator("Add", ["w", "x"], ["a"]),
+            operator("CountUp", ["c"], ["n"]),
+            operator("Cast", ["n"], ["f"], to=1),
+            operator("Add", ["a", "f"], ["w"]),
+            operator("Mul", ["a", "a"], ["b"]),
+            operator("RetrieveCount", ["c"], ["m"]),
+        ],
+    )
+    workspace.create_net(net)
+    workspace.feed("x", np.float32([2]))
+    expected = 1.0
+    for turn in range(3):
+        workspace.run_net("net")
+        a = expected + 2
+        expected = a + turn
+        for name, value in (("a", a), ("w", expected), ("b", a * a), ("n", turn), ("m", turn + 1)):
+            assert workspace.fetch(name) == value, name
+    assert workspace.conversions() == 3  # two parts of the net and the fill
+
+
+def test_a_later_stage_reads_what_the_workspace_had() -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.float32([2]))
+    with pytest.raises(RunError, match=r"reads blob 'nothing'"):
+        workspace.run_net_once(
+            NetDef(
+                name="net",
+                op=[
+                    operator("CreateCounter", [], ["c"]),
+                    operator("Mul", ["x", "x"], ["y"]),
+                    operator("CountUp", ["c"], ["n"]),
+                    operator("Mul", ["nothing", "x"], ["z"]),
+                ],
+            )
+        )
+    assert workspace.fetch("y") == 4  # the operators before the one that failed have run, as in Caffe2
+
+
+def test_every_blob_of_a_net_with_host_operators() -> None:
+    workspace = Workspace()
+    workspace.run_operator_once(operator("CreateCounter", [], ["c"]))
+    workspace.feed("x", np.float32([2]))
+    loop = operator("If", ["yes"], [], **if_arguments(NetDef(name="then", op=[operator("CountUp", ["c"], ["n"])])))
+    workspace.feed("yes", np.array([True]))
+    workspace.create_net(
+        NetDef(
+            name="net",
+            op=[operator("Mul", ["x", "x"], ["y"]), operator("CountUp", ["c"], ["k"]), loop],
+        )
+    )
+    for bodies in (False, True):
+        trace = workspace.run_net("net", every_blob=True, bodies=bodies)
+        assert {name: array.item() for name, array in trace.blobs.items() if name != "n"} == {"y": 4, "k": 2 * bodies}
+        assert workspace.fetch("n") == 1 + 2 * bodies
+
+
+def test_bodies_with_host_operators() -> None:
+    """A While whose body counts, with an If and a Do in it."""
+    then = NetDef(name="then", op=[operator("CountUp", ["odd"], ["n"]), operator("Add", ["total", "one"], ["total"])])
+    inner = NetDef(name="inner", op=[operator("RetrieveCount", ["counter"], ["count"])])
+    bound = do_arguments(inner, {"counter": "odd", "count": "seen"}, ["odd"], ["seen"])
+    body = NetDef(
+        name="body",
+        op=[
+            operator("Not", ["flip"], ["flip"]),
+            operator("If", ["flip"], ["total"], **if_arguments(then)),
+            operator("Do", ["odd", "stack"], ["seen", "stack"], **bound),
+            operator("CountDown", ["left"], ["done"]),
+            operator("Not", ["done"], ["go"]),
+        ],
+    )
+    net = NetDef(
+        name="net",
+        op=[
+            operator("CreateCounter", [], ["left"], init_count=4),
+            operator("CreateCounter", [], ["odd"]),
+            operator("CreateScope", [], ["stack"]),
+            fill("go", 1, dtype=5),
+            fill("flip", 0, dtype=5),
+            fill("one", 1.0),
+            fill("total", 10.0),
+            operator("While", ["go"], ["go"], **while_arguments(body)),
+            operator("Mul", ["total", "total"], ["square"]),
+        ],
+    )
+    workspace = Workspace()
+    for _ in range(2):
+        workspace.run_net_once(net)
+        found = {name: workspace.fetch(name) for name in ("total", "square", "seen", "n")}
+        assert found == {"total": 13, "square": 169, "seen": 3, "n": 2}
+    assert not workspace.has_blob("count")
+
+
+def test_a_missing_converter_is_still_reported() -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.float32([2]))
+    net = NetDef(name="net", op=[operator("CreateMutex", [], ["m"]), operator("NoSuchOperator", ["x"], ["y"])])
+    with pytest.raises(ConversionError, match="NoSuchOperator"):
+        workspace.run_net_once(net)
+
+
+def test_an_object_is_no_input_of_a_tensor_operator() -> None:
+    workspace = Workspace()
+    workspace.run_operator_once(operator("CreateMutex", [], ["m"]))
+    with pytest.raises(RunError, match=r"Mul reads blob 'm', which is a std::unique_ptr<std::mutex> and not a tensor"):
+        workspace.run_operator_once(operator("Mul", ["m", "m"], ["y"]))
+
+
+def test_a_child_finds_the_blobs_of_its_parent() -> None:
+    parent = Workspace()
+    parent.feed("x", np.float32([2]))
+    child = parent.child()
+    child.run_net_once(NetDef(name="net", op=[operator("Mul", ["x", "x"], ["y"]), operator("Add", ["x", "y"], ["x"])]))
+    assert parent.fetch("x") == 6
+    assert not parent.has_blob("y")
+    assert child.fetch("y") == 4
+    assert child.blobs() == ["x", "y"]
+    assert parent.blobs() == ["x"]
