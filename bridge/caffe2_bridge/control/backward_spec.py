@@ -74,6 +74,7 @@ class BackwardSpec:
         links: rows that the backward step net sees, those of the forward step net first; of links with the same
             internal blob the last holds.
         workspaces: the index of the operand that is the step workspaces.
+        forward: the operator whose gradient it is.
     """
 
     argument: ClassVar[str] = BACKWARD_STEP
@@ -85,6 +86,7 @@ class BackwardSpec:
     parameters: tuple[ParameterGradient, ...]
     links: tuple[Link, ...]
     workspaces: int
+    forward: RecurrentSpec
 
 
 def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], str]) -> BackwardSpec:
@@ -111,6 +113,7 @@ def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], st
         parameters,
         tuple(Link(used_name(e.internal), used_name(e.external), e.offset, e.window) for e in links),
         len(op.inputs) - 1,
+        forward,
     )
 
 

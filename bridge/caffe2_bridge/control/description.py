@@ -189,6 +189,11 @@ class ControlOperator:
         return self.op.outputs if self.scope is Scope.NESTED else ()
 
     @property
+    def updates(self) -> tuple[str, ...]:
+        """Outer blobs of which the operator writes some rows itself; the others stay."""
+        return ()
+
+    @property
     def may_read(self) -> tuple[str, ...]:
         """Outer blobs that arguments name, and that may be absent."""
         return ()

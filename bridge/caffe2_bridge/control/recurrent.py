@@ -100,6 +100,17 @@ class StepOperator(ControlOperator):
         """The same of the backward step net."""
         return link_names(self.op.args, BACKWARD_LINK)
 
+    def linked_to(self, argument: str) -> tuple[str, ...]:
+        """The outer blobs of the links whose blobs a body writes; of links of one blob the last holds."""
+        body = self.bodies.get(argument)
+        written = {name for op in body.net.op for name in op.output} if body is not None else ()
+        return tuple(dict.fromkeys(outer for inner, outer in dict(self.body_links).items() if inner in written))
+
+    @property
+    def body_links(self) -> tuple[tuple[str, str], ...]:
+        """Blobs of the body that the operator runs, with the outer blobs that they are rows of."""
+        return self.links
+
     @property
     def own_names(self) -> frozenset[str]:
         """Names from links, the step's number, and the memory planner's renames."""
@@ -192,6 +203,12 @@ class RecurrentNetwork(StepOperator):
         return tuple(name for name in self.op.outputs[-1:] if name not in self.creates)
 
     @property
+    def updates(self) -> tuple[str, ...]:
+        """Blobs that are not states, and of which the step net writes rows."""
+        created = {*self.creates, *self.op.outputs}
+        return tuple(name for name in self.linked_to(STEP) if name not in created)
+
+    @property
     def may_read(self) -> tuple[str, ...]:
         """Blobs that links and aliases name."""
         return (*(outer for _, outer in self.links), *self.alias_sources)
@@ -210,7 +227,7 @@ class RecurrentNetwork(StepOperator):
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
         """States and aliases get the name of what is left; the gradient maker expects gradients named after both."""
-        own = set(self.fills)
+        own = {*self.fills, *self.updates}
 
         def outer(name: str) -> str:
             return left(name) if name in own else found(name)

@@ -64,13 +64,24 @@ class RecurrentNetworkGradient(StepOperator):
         return self.op.args.text(name + RENAME_SUFFIX, name)
 
     @property
+    def body_links(self) -> tuple[tuple[str, str], ...]:
+        """The links of both step nets: the backward step net sees rows of forward blobs, too."""
+        links = (*self.links, *self.backward_links)
+        return tuple((self.used_name(inner), self.used_name(outer)) for inner, outer in links)
+
+    @property
     def writes(self) -> tuple[str, ...]:
         """The outputs, and the gradients of states and sequences that it names itself."""
         args = self.op.args
-        linked = [self.used_name(name) for _, name in self.backward_links]
         gradients = [self.used_name(name + GRADIENT_SUFFIX) for name in self.derived_from]
         early = (*args.texts(_BACKWARD_SCRATCHES, ()), *args.texts(_BACKWARD_ALIASES, ()))
-        return (*self.op.outputs, *(name for name in (*linked, *gradients, *early) if name not in self.op.inputs))
+        return (*self.op.outputs, *(name for name in (*gradients, *early) if name not in self.op.inputs))
+
+    @property
+    def updates(self) -> tuple[str, ...]:
+        """Blobs that neither operator creates, and of which the backward step net writes rows."""
+        created = {*self.writes, *self.states, *self.scratches, *self.alias_targets}
+        return tuple(name for name in self.linked_to(BACKWARD_STEP) if name not in created)
 
     @property
     def may_read(self) -> tuple[str, ...]:
@@ -93,7 +104,7 @@ class RecurrentNetworkGradient(StepOperator):
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
         """Every blob that is written gets the name of what is left; derived names are kept by ``.rename`` arguments."""
-        written = set(self.writes)
+        written = {*self.writes, *self.updates}
 
         def outer(name: str) -> str:
             return left(name) if name in written else found(name)

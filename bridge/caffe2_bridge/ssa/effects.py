@@ -256,6 +256,7 @@ def _nested(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEff
     return OpEffects(
         [name for name in reads if name not in fills or name in declared],
         list(union(control.writes)),
+        updates=control.updates,
         soft=[name for name in soft if name not in fills],
         control=control,
         bodies=bodies,

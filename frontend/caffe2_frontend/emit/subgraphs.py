@@ -101,7 +101,7 @@ def emit_loop(op: Op, body: Body, trips: Size, *, reverse: bool = False) -> tupl
     body.op.scope.nodes += nodes
     results = _copy_results(body.op, [going, *body.after, *body.stacked])
     graph = body.op.scope.graph([iteration, going, *body.states], results, "body")
-    outputs = _emit(op, "Loop", [_scalar(op, trips), None, *body.initial], len(results) - 1, body=graph)
+    outputs = _emit(op, "Loop", [_scalar(op, trips), op.const(array=True), *body.initial], len(results) - 1, body=graph)
     steps = trips if isinstance(trips, int) else None
     stacks = _stacks(outputs, results[1:], len(body.initial), steps)
     return _finals(outputs, body.initial), [_reversed(op, stack) for stack in stacks] if reverse else stacks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from caffe2_bridge.control import BackwardSpec, Link
@@ -48,7 +48,6 @@ class _Views(Scope):
 
     links: dict[str, RowKey] = field(default_factory=dict)
     rows: dict[RowKey, Value] = field(default_factory=dict)
-    writable: frozenset[RowKey] = frozenset()
     op: Op | None = None
 
     def find(self, blob: str) -> Value | None:
@@ -72,8 +71,6 @@ class _Views(Scope):
         if key is None or value is None:
             super().bind(blob, value)
             return
-        if key not in self.writable and self.op is not None:
-            self.op.unsupported(f"the backward step net writes {blob!r}, a row of {key[0]!r}, which is not a gradient")
         if value in self.unbound:
             super().bind(blob, value)
         self.rows[key] = value
@@ -82,8 +79,7 @@ class _Views(Scope):
 def backward_operands(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -> BackwardOperands:
     """Collect the operands of the steps: of what the forward operator left, what the step net reads."""
     found = effects_of(spec.step_net, spec.argument).found
-    _check_links(op, spec)
-    links = _used_links(spec)
+    links = used_links(spec)
     gradients = _gradients(spec)
     rows = {
         (link.external, link.offset): _rows_of(op, spec, link, workspaces, steps)
@@ -145,7 +141,9 @@ def lower_backward_step(
     after = [_as_row(op, views.rows[state.gradient, 1], row) for state, row in zip(spec.states, states, strict=True)]
     sequence = _written(op, views, (spec.sequence_gradient, 0))
     sequence = _as_row_of(op, sequence, op.input(spec.sequence))
-    parameters = [_parameter(op, views, each.internal, op.input(each.parameter)) for each in spec.parameters]
+    parameters = [
+        parameter_gradient(op, views, views.links, each.internal, op.input(each.parameter)) for each in spec.parameters
+    ]
     return BackwardResults(before, after, sequence, parameters)
 
 
@@ -153,25 +151,31 @@ def _views(inside: Op, spec: BackwardSpec) -> _Views:
     outer = inside.scope
     views = _Views(outer.names, outer.constants, outer.opset, outer.parent, sizes=outer.sizes)
     views.nodes = outer.nodes  # the body's own
-    links = _used_links(spec)
-    gradients = _gradients(spec)
+    links = used_links(spec)
     views.links = {name: (link.external, link.offset) for name, link in links.items()}
-    views.writable = frozenset(key for key in views.links.values() if key[0] in gradients)
     return views
 
 
-def _used_links(spec: BackwardSpec) -> dict[str, Link]:
+def used_links(spec: BackwardSpec) -> dict[str, Link]:
     """The link of each internal blob: real Caffe2 applies all in order, so that the last holds."""
     return {link.internal: link for link in spec.links}
 
 
-def _check_links(op: Op, spec: BackwardSpec) -> None:
-    states = {state.gradient for state in spec.states}
+def buffer_reason(spec: BackwardSpec, workspaces: StepWorkspaces) -> str | None:
+    """Return why the loop must carry more than one row of each state's gradient; None if one row suffices."""
+    if workspaces.buffers:
+        return "the forward operator carries whole states"
+    gradients = _gradients(spec)
     for link in spec.links:
-        offsets = (0, 1) if link.external in states else (0,)
-        if link.external in _gradients(spec) and (link.offset not in offsets or link.window != 1):
-            what = f"link {link.internal!r} sees a window of {link.window} rows at offset {link.offset}"
-            op.unsupported(f"{what} of the gradient {link.external!r}, which has one row in each step")
+        last = 0 if link.external == spec.sequence_gradient else 1
+        if link.external in gradients and (link.window != 1 or not 0 <= link.offset <= last):
+            return f"link {link.internal!r} sees a window of {link.window} rows at offset {link.offset}"
+    links = used_links(spec)
+    for inner in spec.step_net.op:
+        for name in inner.output:
+            if name in links and links[name].external not in gradients and inner not in spec.forward.step_net.op:
+                return f"the backward step net writes {name!r}, a row of {links[name].external!r}"
+    return None
 
 
 def _gradients(spec: BackwardSpec) -> frozenset[str]:
@@ -214,9 +218,9 @@ def _written(op: Op, views: _Views, key: RowKey) -> Value:
     return views.rows[key]
 
 
-def _parameter(op: Op, views: _Views, name: str, parameter: Value) -> Value:
-    """The gradient of a parameter that a step computes, in the parameter's shape."""
-    value = views.find(name) if name in views.links else views.blobs.get(name)
+def parameter_gradient(op: Op, views: Scope, links: Container[str], name: str, parameter: Value) -> Value:
+    """The gradient of a parameter that a step computes, in the parameter's shape; ``links`` are the linked blobs."""
+    value = views.find(name) if name in links else views.blobs.get(name)
     if value is None:
         op.unsupported(f"the backward step net does not write {name!r}, the gradient of a parameter")
     return value if op.rank(value) == op.rank(parameter) else reshape_like(op, value, parameter)

@@ -6,21 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import onnx_ir as ir
 
 from caffe2_bridge.control import BackwardSpec, RecurrentNetworkGradient
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import Size, size, sizes, squeeze, vector
+from caffe2_frontend.emit.shapes import Size, size, sizes, slice_axis, squeeze, vector
 from caffe2_frontend.emit.subgraphs import Body, branch, build_body, emit_loop, emit_scan
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.backward_step import backward_operands, lower_backward_step
+from caffe2_frontend.recurrent.backward_step import backward_operands, buffer_reason, lower_backward_step
+from caffe2_frontend.recurrent.buffered import zeros
+from caffe2_frontend.recurrent.buffered_gradient import emit_buffered_gradient
 from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
 from caffe2_frontend.recurrent.merge_products import join_products
-from caffe2_frontend.recurrent.step_workspaces import NoStepWorkspaces, StepWorkspaces
+from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
 
 family = Family("recurrent_gradient")
 
@@ -50,7 +51,7 @@ class _Gradients:
 
 
 @family.converts("RecurrentNetworkGradient", expects=_operand)
-def recurrent_network_gradient(op: Op) -> tuple[Value, ...]:
+def recurrent_network_gradient(op: Op) -> tuple[Value | None, ...]:
     """RecurrentNetworkGradient(dY..., inputs..., outputs..., step_workspaces) -> dsequence, dparameters..., dinitial...
 
     A loop from the last step to the first. It carries the row of each state's gradient, and the sums of the
@@ -58,21 +59,51 @@ def recurrent_network_gradient(op: Op) -> tuple[Value, ...]:
     """
     spec = RecurrentNetworkGradient(op.view).spec
     workspaces = op.scope.find_object(op.view.inputs[spec.workspaces])
-    if isinstance(workspaces, NoStepWorkspaces):
-        op.unsupported(f"the gradient of a Loop that carries whole states is not converted: {workspaces.reason}")
     if not isinstance(workspaces, StepWorkspaces):
         op.unsupported(
             f"the step workspaces {op.view.inputs[spec.workspaces]!r} do not come from a RecurrentNetwork of the net",
             "convert the forward and the gradient operators as one net",
         )
+    reason = buffer_reason(spec, workspaces)
+    if reason is None:
+        results = _rowwise(op, spec, workspaces)
+    else:
+        op.note(f"the gradient becomes a Loop that carries whole gradients of states: {reason}")
+        results = _buffered(op, spec, workspaces)
+    extra = op.view.outputs[len(results) :]
+    return (*results, *(op.scope.blobs.get(name) for name in extra))[: op.output_count]
+
+
+def _rowwise(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> tuple[Value, ...]:
     made = _guarded(op, spec, workspaces)
     for state, first, rows in zip(spec.states, made.initial, made.rows or made.initial, strict=True):
-        if op.is_read(state.gradient):
+        if _is_wanted(op, state.gradient):
             op.scope.bind(state.gradient, op.emit("Concat", first, rows, axis=0))
-    if spec.sequence_gradient not in op.view.outputs and op.is_read(spec.sequence_gradient):
-        op.scope.bind(spec.sequence_gradient, op.emit("Identity", made.sequence))
+    _bind_sequence(op, spec, made.sequence)
     initial = [_initial(op, op.input(state.initial), row) for state, row in zip(spec.states, made.initial, strict=True)]
-    return (made.sequence, *made.parameters, *initial)[: op.output_count]
+    return (made.sequence, *made.parameters, *initial)
+
+
+def _buffered(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> tuple[Value, ...]:
+    made = emit_buffered_gradient(op, spec, workspaces)
+    created = {state.state for state in spec.states}
+    for blob, rows in made.buffers.items():
+        if blob != spec.sequence_gradient and blob not in created and _is_wanted(op, blob):
+            op.scope.bind(blob, rows)
+    sequence = made.buffers[spec.sequence_gradient]
+    _bind_sequence(op, spec, sequence)
+    initial = [_first_rows(op, op.input(state.initial), made.buffers[state.gradient]) for state in spec.states]
+    return (sequence, *made.parameters, *initial)
+
+
+def _bind_sequence(op: Op, spec: BackwardSpec, gradient: Value) -> None:
+    """Bind the gradient of the sequence to its own name, too, if the operator lists it under another one."""
+    if spec.sequence_gradient not in op.view.outputs and op.is_read(spec.sequence_gradient):
+        op.scope.bind(spec.sequence_gradient, op.emit("Identity", gradient))
+
+
+def _is_wanted(op: Op, blob: str) -> bool:
+    return op.is_read(blob) or blob in op.view.outputs
 
 
 def _guarded(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> _Gradients:
@@ -139,7 +170,7 @@ def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:
 
 
 def _rows_are_read(op: Op, spec: BackwardSpec) -> bool:
-    return any(op.is_read(state.gradient) for state in spec.states)
+    return any(_is_wanted(op, state.gradient) for state in spec.states)
 
 
 def _last_rows(op: Op, spec: BackwardSpec) -> list[Value]:
@@ -149,7 +180,7 @@ def _last_rows(op: Op, spec: BackwardSpec) -> list[Value]:
     for state in spec.states:
         shape = [1, batch, size(op, op.input(state.initial), -1)]
         if state.last is None:
-            rows.append(_zeros(op, shape))
+            rows.append(zeros(op, shape))
         else:
             rows.append(op.emit("Reshape", op.input(state.last), vector(op, shape), allowzero=1, shape=_dims(shape)))
     return rows
@@ -163,13 +194,16 @@ def _initial(op: Op, initial: Value, row: Value) -> Value:
     return squeeze(op, row, [0]) if rank == 2 else row
 
 
+def _first_rows(op: Op, initial: Value, rows: Value) -> Value:
+    """The gradient of an initial state from all rows of the state's gradient, of which the first ones are its own."""
+    if op.rank(initial) < 3:
+        return _initial(op, initial, slice_axis(op, rows, 0, 0, 1))
+    count = vector(op, [size(op, initial, 0)])
+    return op.emit("Slice", rows, op.const([0], np.int64), count, op.const([0], np.int64), shape=initial.shape)
+
+
 def _zeros_like(op: Op, value: Value) -> Value:
-    return _zeros(op, sizes(op, value))
-
-
-def _zeros(op: Op, dims: Sequence[Size]) -> Value:
-    fill = ir.tensor(np.zeros(1, np.float32))
-    return op.emit("ConstantOfShape", vector(op, dims), value=fill, shape=_dims(dims))
+    return zeros(op, sizes(op, value))
 
 
 def _dims(dims: Sequence[Size]) -> list[int | None]:

@@ -15,7 +15,6 @@ from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.buffered import emit_buffered
 from caffe2_frontend.recurrent.step_body import Rows, buffer_reason
-from caffe2_frontend.recurrent.step_workspaces import NoStepWorkspaces
 from caffe2_frontend.recurrent.unbuffered import emit_rowwise
 
 family = Family("recurrent")
@@ -67,9 +66,10 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
             op.scope.bind_object(name, workspaces)
     elif form in ("auto", "loop"):
         op.note(f"the net becomes a Loop that carries whole states: {reason}")
-        _bind_buffers(op, spec, emit_buffered(op, spec))
+        buffers, workspaces = emit_buffered(op, spec)
+        _bind_buffers(op, spec, buffers)
         for name in control.objects:
-            op.scope.bind_object(name, NoStepWorkspaces(reason))
+            op.scope.bind_object(name, workspaces)
     else:
         hint = "choose another form: --recurrent auto|loop, or recurrent='auto'"
         op.unsupported(f"the net cannot have the form {form!r}: {reason}", hint)

@@ -141,11 +141,18 @@ def emit_sequence(op: Op, link: Link, steps: Size) -> Value:
         op.unsupported(f"link {link.internal!r} reads {link.external!r}, which has no value", code="undefined-blob")
     if link.offset == 0 and link.external == op.view.inputs[0]:
         return value
-    start = vector(op, [link.offset])
+    return slice_rows(op, value, link.offset, steps)
+
+
+def slice_rows(op: Op, value: Value, offset: int, steps: Size) -> Value:
+    """Slice the rows t + ``offset`` of all steps t."""
+    start = vector(op, [offset])
     if isinstance(steps, int):
-        end = vector(op, [link.offset + steps])
+        end = vector(op, [offset + steps])
+    elif offset:
+        end = op.emit("Add", steps, start)
     else:
-        end = op.emit("Add", steps, start) if link.offset else steps
+        end = steps
     return op.emit("Slice", value, start, end, op.const([0], np.int64))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from caffe2_bridge.control import RecurrentSpec
 from caffe2_frontend.emit.subgraphs import Body
@@ -29,11 +29,13 @@ class StepWorkspaces:
         states: the rows of each state, by its outer blob.
         stacks: blobs of the step net by name: their values in all steps, [T, ...].
         constants: blobs of the step net that have the same value in every step.
+        buffers: all rows of the blobs that the operator created, of a loop that carries whole blobs.
     """
 
     states: Mapping[str, Rows]
     stacks: Mapping[SavedKey, Value]
     constants: Mapping[SavedKey, Value]
+    buffers: Mapping[str, Value] = field(default_factory=dict)
 
     def values(self) -> dict[SavedKey, Value]:
         """Return all values that the object holds, by keys of which :meth:`of_values` makes an equal object."""
@@ -43,6 +45,7 @@ class StepWorkspaces:
             if rows.steps is not None:
                 found["steps", blob] = rows.steps
         found |= {("stack", *key): value for key, value in self.stacks.items()}
+        found |= {("buffer", blob): value for blob, value in self.buffers.items()}
         return found | {("constant", *key): value for key, value in self.constants.items()}
 
     @classmethod
@@ -55,7 +58,8 @@ class StepWorkspaces:
         stacks, constants = (
             {key[1:]: value for key, value in values.items() if key[0] == kind} for kind in ("stack", "constant")
         )
-        return cls(states, stacks, constants)
+        buffers = {key[1]: value for key, value in values.items() if key[0] == "buffer"}
+        return cls(states, stacks, constants, buffers)
 
 
 def bind_saved(scope: Scope, saved: Mapping[SavedKey, Value]) -> None:
@@ -68,13 +72,6 @@ def bind_saved(scope: Scope, saved: Mapping[SavedKey, Value]) -> None:
             scope.blobs[name] = value
     for name, values in inner.items():
         scope.bind_object(name, StepWorkspaces.of_values(values))
-
-
-@dataclass(frozen=True)
-class NoStepWorkspaces:
-    """What is known of the blob where the loop does not keep blobs of its steps, with the reason."""
-
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from caffe2_bridge.control import (
     Scratch,
     State,
     While,
+    backward_arguments,
     control_of,
     do_arguments,
     edit_bodies,
@@ -125,6 +126,35 @@ def test_a_recurrent_network_is_read_back() -> None:
     assert (spec.links, spec.aliases, spec.scratches) == (LINKS, ALIASES, ())
     control = RecurrentNetwork(view(recurrent()))
     assert (control.objects, control.creates, control.initial_ids) == (("ws",), ("states", "all", "last"), (1,))
+
+
+def test_rows_of_outer_blobs_are_updated() -> None:
+    """A step that writes rows of a blob that the operator does not create changes that blob."""
+    links = (*LINKS, Link("h", "memory", 1))
+    op = make_operator(
+        "RecurrentNetwork", ["x", "h0", "memory"], ["all", "last", "ws"],
+        recurrent_arguments(STEP, "t", [State("states", 1)], links, ALIASES),
+    )  # fmt: skip
+    assert RecurrentNetwork(view(op)).updates == ("memory",)
+    assert RecurrentNetwork(view(recurrent())).updates == ()
+    rename_control(op, {"memory": "before"}, {"memory": "after"})
+    assert [link.external for link in RecurrentNetwork(view(op)).spec.links][-1] == "after"
+    copies = [OperatorDef(type="Copy", input=["h_grad"], output=[name]) for name in ("x_t_grad", "m_grad")]
+    gradient = make_operator(
+        "RecurrentNetworkGradient", ["all_grad", "x", "h0", "all", "last", "ws"], ["x_grad", "h0_grad"],
+        {
+            **recurrent_arguments(STEP, "t", [State("states", 1)], LINKS, ALIASES),
+            **backward_arguments(
+                NetDef(op=copies),
+                [Link("x_t_grad", "x_grad", 0), Link("h_grad", "states_grad", 1), Link("m_grad", "memory_grad", 0)],
+                [],
+                outputs_with_grads=[0],
+            ),
+        },
+    )  # fmt: skip
+    control = RecurrentNetworkGradient(view(gradient))
+    assert control.updates == ("memory_grad",)
+    assert "memory_grad" not in control.writes
 
 
 def test_an_early_recurrent_network_is_the_same() -> None:

@@ -1,0 +1,106 @@
+"""RecurrentNetworkGradient that carries whole blobs: one model for every T and N, as PyTorch computes in double.
+
+``tests/golden/specs/gradients/recurrent.py`` has the windows, the initial rows and the memories that real Caffe2 ran.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.builder.cell_gradients import cell, compare, exported, inputs_of
+from support.exports import node_types, run
+
+from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend import to_onnx
+from caffe2_frontend.options import Recurrent
+
+
+def with_window(net: NetDef) -> NetDef:
+    """The net with a window of two rows that no operator reads, which makes its operators carry whole blobs."""
+    changed = NetDef()
+    changed.CopyFrom(net)
+    for op in changed.op:
+        if op.type.startswith("RecurrentNetwork"):
+            add_link(op, "unread", "x", window=2)
+    return changed
+
+
+def add_link(op: OperatorDef, internal: str, external: str, *, window: int) -> None:
+    args = {arg.name: arg for arg in op.arg}
+    args["link_internal"].strings.append(internal.encode())
+    args["link_external"].strings.append(external.encode())
+    args["link_offset"].ints.append(0)
+    op.arg.add(name="link_window", ints=[*[1] * (len(args["link_offset"].ints) - 1), window])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("form", ["auto", "loop"])
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_random_cells(seed: int, form: Recurrent) -> None:
+    drawn = cell(seed)
+    model = exported(drawn, form, drawn.inputs, net=with_window(drawn.net.proto))
+    for steps, batch in ((4, 2), (2, 3)):
+        compare(drawn, model, inputs_of(drawn, steps, batch))
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("seed", [3, 7, 11])
+def test_known_sizes(seed: int) -> None:
+    drawn = cell(seed)
+    inputs = inputs_of(drawn, 3, 2)
+    compare(drawn, exported(drawn, "auto", inputs, sizes=True, net=with_window(drawn.net.proto)), inputs)
+
+
+@pytest.mark.parametrize("sizes", [False, True])
+def test_no_steps(*, sizes: bool) -> None:
+    drawn = cell(5)
+    inputs = inputs_of(drawn, 0, 2)
+    model = exported(drawn, "auto", inputs, sizes=sizes, net=with_window(drawn.net.proto))
+    for name, value in zip(drawn.gradients, run(model, inputs)[1:], strict=True):
+        assert value.shape == inputs[name].shape
+        if not name.startswith("start"):
+            assert not value.any()
+
+
+def test_weight_gradients_leave_the_loop() -> None:
+    """One product over the rows of all steps, as in the form that carries rows."""
+    drawn = next(cell(seed) for seed in range(40) if any("FC" in str(op) for op in cell(seed).net.proto.op))
+    model = exported(drawn, "auto", drawn.inputs, net=with_window(drawn.net.proto))
+    assert "Gemm" in set(node_types(model.graph))
+
+
+def test_windows_in_the_form_scan_are_refused() -> None:
+    drawn = cell(5)
+    with pytest.raises(ConversionError, match="cannot have the form 'scan'"):
+        exported(drawn, "scan", drawn.inputs, net=with_window(drawn.net.proto))
+
+
+def test_a_gradient_at_another_offset_is_refused() -> None:
+    """As in real Caffe2: a gradient from outside must be of the rows after the first, or of the last."""
+    drawn = cell(5)
+    net = NetDef()
+    net.CopyFrom(drawn.net.proto)
+    for op in net.op:
+        if op.type == "RecurrentNetworkGradient":
+            (offsets,) = (arg for arg in op.arg if arg.name == "alias_offset")
+            offsets.ints[0] = 0
+    with pytest.raises(ConversionError, match="its offset must be 1 or -1, not 0"):
+        to_onnx(net, inputs={name: (value.dtype, value.shape) for name, value in drawn.inputs.items()})
+
+
+def test_rows_of_states_can_be_computed_again() -> None:
+    """A backward step that writes over the row of a state with what the step wrote needs no whole states."""
+    drawn = cell(5)
+    net = NetDef()
+    net.CopyFrom(drawn.net.proto)
+    for op in net.op:
+        if op.type == "RecurrentNetworkGradient":
+            steps = {arg.name: arg.n for arg in op.arg if arg.HasField("n")}
+            backward = [*steps["step_net"].op, *steps["backward_step_net"].op]
+            del steps["backward_step_net"].op[:]
+            steps["backward_step_net"].op.extend(backward)
+    models = [exported(drawn, "auto", drawn.inputs, net=each) for each in (drawn.net.proto, net)]
+    for one, other in zip(*(run(model, drawn.inputs) for model in models), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    assert "Loop" not in set(node_types(models[1].graph))
