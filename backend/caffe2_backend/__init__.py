@@ -2,9 +2,10 @@
 
 :func:`to_netdef` converts an ONNX model; :class:`Predictor` runs a model, :class:`Workspace` nets on named blobs;
 :func:`validate` compares runtimes. ``caffe2_backend.workspace`` has Caffe2's own names. The errors of all of them are
-exported here.
+exported here. :func:`install_caffe2` makes Caffe2's own Python files importable.
 """
 
+from caffe2_backend.caffe2_python import install_caffe2
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.onnx_backend import prepare, run_model, run_node, supports_device
 from caffe2_backend.runtime import DeviceTensor, NoBlobError, Predictor, Session, SessionOptions, Workspace
@@ -27,6 +28,7 @@ __all__ = [
     "ValidationOptions",
     "ValidationReport",
     "Workspace",
+    "install_caffe2",
     "prepare",
     "run_model",
     "run_node",

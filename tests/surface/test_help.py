@@ -34,6 +34,7 @@ COMMANDS = {
         "-o, --output-folder PATH", "--checkpoint-every STEPS", "default: 100", "--resume FOLDER", "--device TEXT",
         "exit code is then 130",
     ),
+    "python": ("PROGRAM", "--caffe2 DIR", "-m", "--device", "ARGUMENTS"),
     "oracle": ("install",),
 }  # fmt: skip
 

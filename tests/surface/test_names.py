@@ -47,7 +47,7 @@ FRONTEND = {
 BACKEND = {
     "BridgeError", "ConversionError", "DeviceTensor", "Int8Tensor", "NetFormatError", "NoBlobError", "OptionError",
     "Predictor", "RunError", "Session", "SessionOptions", "ValidationOptions", "ValidationReport", "Workspace",
-    "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate",
+    "install_caffe2", "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate",
 }  # fmt: skip
 PACKAGES = [
     (caffe2_bridge, BRIDGE),

@@ -13,6 +13,7 @@ from caffe2_backend.cli.import_ import import_
 from caffe2_backend.cli.ops import ops
 from caffe2_backend.cli.oracle import oracle
 from caffe2_backend.cli.profile import profile
+from caffe2_backend.cli.python import python
 from caffe2_backend.cli.run import run
 from caffe2_backend.cli.show import show
 from caffe2_backend.cli.train import train
@@ -30,5 +31,5 @@ def main(context: click.Context) -> None:
     context.with_resource(printed_diagnostics())
 
 
-for _command in (batch, check, convert, export, import_, ops, oracle, profile, run, show, train, validate):
+for _command in (batch, check, convert, export, import_, ops, oracle, profile, python, run, show, train, validate):
     main.add_command(_command)

@@ -150,6 +150,29 @@ class Workspace:
             return Int8Tensor(value.data.copy(), value.scale, value.zero_point)
         return string_bytes(value) if value.dtype == object else value.copy()
 
+    def host_array(self, name: str) -> Array:
+        """A tensor's elements themselves, to be read or changed; a blob of a device is copied to the host first.
+
+        Raises as :meth:`fetch`, and RunError if the blob is not a tensor of numbers or texts.
+        """
+        with self._store.lock:
+            value = value_of(name, self._store)
+            if not isinstance(value, np.ndarray):
+                fetched = self._copied(name, value, on_device=False)
+                if not isinstance(fetched, np.ndarray):
+                    raise RunError(f"blob {name!r} is not a tensor with an array of elements")
+                value = fetched
+            elif self._store.constants.get(name) is value:  # nets may have it as a constant: another object changes
+                value = value.copy()
+            self._store.set(name, value)
+            return value
+
+    def host_object(self, name: str) -> HostObject | None:
+        """The object in a blob; None if it does not exist, has no value, or is a tensor or a text."""
+        with self._store.lock:
+            value = self._store.get(name)
+        return value if isinstance(value, HostObject) else None
+
     def has_blob(self, name: str) -> bool:
         """Whether a blob exists, with or without a value."""
         return self._store.has(name)
@@ -161,6 +184,10 @@ class Workspace:
     def blobs(self) -> list[str]:
         """The names of all blobs, sorted."""
         return sorted(self._store.names())
+
+    def local_blobs(self) -> list[str]:
+        """The names of the blobs that are not the parent's, sorted."""
+        return sorted(self._store.own_names())
 
     def remove_blob(self, name: str) -> bool:
         """Remove a blob; return whether it existed."""

@@ -53,6 +53,7 @@ from caffe2_backend.workspace.immediate import (
 )
 from caffe2_backend.workspace.inference import InferShapesAndTypes
 from caffe2_backend.workspace.named_workspaces import (
+    CreateChildWorkspace,
     CurrentWorkspace,
     GlobalInit,
     ResetWorkspace,
@@ -94,6 +95,7 @@ __all__ = [
     "CallWithExceptionIntercept",
     "ClearGlobalNetObserver",
     "CreateBlob",
+    "CreateChildWorkspace",
     "CreateNet",
     "CurrentWorkspace",
     "DeserializeBlob",

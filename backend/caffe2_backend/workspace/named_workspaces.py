@@ -16,12 +16,13 @@ _DEFAULT: Final = "default"
 _lock = threading.Lock()
 _workspaces: dict[str, Workspace] = {_DEFAULT: Workspace()}
 _current: list[str] = [_DEFAULT]
+_unnamed: list[Workspace] = []  # the current workspace if it has no name
 _device: list[str | None] = [None]
 
 
 def current() -> Workspace:
     """The current workspace, for everything that Caffe2's functions do not cover."""
-    return _workspaces[_current[0]]
+    return _unnamed[0] if _unnamed else _workspaces[_current[0]]
 
 
 def CurrentWorkspace() -> str:
@@ -36,7 +37,28 @@ def SwitchWorkspace(name: str, create_if_missing: bool = False) -> None:
             if not create_if_missing:
                 raise RunError(f"workspace {name!r} does not exist")
             _workspaces[name] = Workspace(_device[0])
+        _unnamed.clear()
         _current[0] = name
+
+
+def use(workspace: Workspace) -> None:
+    """Make a workspace that has no name the current one; one that has a name is found by it."""
+    with _lock:
+        name = next((name for name, named in _workspaces.items() if named is workspace), None)
+        _unnamed[:] = [] if name is not None else [workspace]
+        if name is not None:
+            _current[0] = name
+
+
+def CreateChildWorkspace(parent: str, child: str) -> None:
+    """Create a workspace that shares the blobs of another, or replace it.
+
+    Raises RunError if the parent does not exist.
+    """
+    with _lock:
+        if parent not in _workspaces:
+            raise RunError(f"workspace {parent!r} does not exist")
+        _workspaces[child] = Workspace(_device[0], parent=_workspaces[parent])
 
 
 def Workspaces() -> list[str]:

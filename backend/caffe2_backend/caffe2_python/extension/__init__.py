@@ -1,0 +1,28 @@
+"""The module ``caffe2.python.caffe2_pybind11_state``, which Caffe2 implements in C++, one file per concern."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from caffe2_backend.caffe2_python.extension import (
+    blobs,
+    build,
+    gradients,
+    inference,
+    nets,
+    operators,
+    workspaces,
+)
+from caffe2_backend.caffe2_python.extension.left_out import left_out_names
+
+__all__ = ["extension_names"]
+
+_MODULES = (blobs, build, gradients, inference, nets, operators, workspaces)
+
+
+def extension_names() -> dict[str, Any]:
+    """Everything that the module defines, by name."""
+    names = left_out_names()
+    for module in _MODULES:
+        names.update({name: getattr(module, name) for name in module.__all__})
+    return names

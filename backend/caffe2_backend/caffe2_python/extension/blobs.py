@@ -1,0 +1,164 @@
+"""Blobs and tensors, as objects that refer to a workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from caffe2_backend.runtime.blob_workspace import Workspace as BlobWorkspace
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.files.blob_messages import decode_blob, encode_blob
+from caffe2_bridge.netdef.parameters import NUMBERS
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
+
+__all__ = ["Blob", "DLPackTensorCPU", "DLPackTensorCUDA", "TensorCPU"]
+
+_DTYPES = {int(data_type): dtype for dtype, data_type in NUMBERS.items()}
+
+
+def text(name: Any) -> str:
+    """A name, which Caffe2's Python gives as text, bytes or a reference to a blob."""
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def fetch(workspace: BlobWorkspace, name: str) -> Any:
+    """Copy a blob: an array, the bytes of a text, the parts of an Int8 tensor, or a description of another object.
+
+    Raises NoBlobError if the blob does not exist.
+    """
+    try:
+        value = workspace.fetch(name)
+    except NoBlobError:
+        if not workspace.has_blob(name):
+            raise
+        return f"{name}, a C++ native class of type nullptr (uninitialized).".encode()
+    except RunError:
+        found = workspace.host_object(name)
+        if found is None:
+            raise
+        return f"{name}, a C++ native class of type {found.type_name}.".encode()
+    return (value.data, value.scale, value.zero_point) if isinstance(value, Int8Tensor) else value
+
+
+def feed(workspace: BlobWorkspace, name: str, value: Any, device_option: bytes | None) -> bool:
+    """Set a blob. Raises RunError if the value is not an array, a text or an Int8 tensor."""
+    option = None if device_option is None else DeviceOption.FromString(device_option)
+    if isinstance(value, tuple) and hasattr(value, "zero_point"):
+        value = Int8Tensor(*value)
+    if not isinstance(value, np.ndarray | np.generic | Int8Tensor | str | bytes) and not hasattr(value, "__dlpack__"):
+        raise RunError(
+            "Unexpected type of argument - only numpy array or string are supported for feeding, "
+            f"not {type(value).__name__}"
+        )
+    workspace.feed(name, value, option)
+    return True
+
+
+class Blob:
+    """A blob of a workspace. ``feed`` and ``to_torch`` are added by ``caffe2.python.workspace``.
+
+    Args:
+        workspace: the workspace; None for one that only this blob is in.
+        name: the blob's name in it.
+    """
+
+    def __init__(self, workspace: BlobWorkspace | None = None, name: str = "blob") -> None:
+        self.workspace = BlobWorkspace() if workspace is None else workspace
+        self.name = name
+
+    def fetch(self) -> Any:
+        """Copy the value."""
+        return fetch(self.workspace, self.name)
+
+    def _feed(self, arg: Any, device_option: bytes | None = None) -> bool:
+        return feed(self.workspace, self.name, arg, device_option)
+
+    def is_tensor(self) -> bool:
+        """Whether the blob holds a tensor."""
+        try:
+            value = self.workspace.fetch(self.name, on_device=True)
+        except RunError:
+            return False
+        return isinstance(value, np.ndarray | DeviceTensor)
+
+    def tensor(self) -> TensorCPU:
+        """The tensor; an empty one is made if the blob does not hold one."""
+        if not self.is_tensor():
+            self.workspace.feed(self.name, np.empty(0, np.float32))
+        return TensorCPU(self.workspace, self.name)
+
+    def as_tensor(self) -> TensorCPU:
+        """The tensor. Raises RunError if the blob does not hold one."""
+        if not self.is_tensor():
+            raise RunError(f"blob {self.name!r} is not a tensor")
+        return TensorCPU(self.workspace, self.name)
+
+    def serialize(self, name: str) -> bytes:
+        """Serialize the value as a BlobProto with a name."""
+        return encode_blob(text(name), self.workspace.fetch(self.name))
+
+    def deserialize(self, content: bytes) -> None:
+        """Set the value to that in a serialized BlobProto."""
+        self.workspace.feed(self.name, decode_blob(content))
+
+    def _wrap_tensor_impl(self, handle: Any) -> None:
+        """Set the value to that of a torch tensor, which the rewrites pass in place of a handle."""
+        self.workspace.feed(self.name, handle)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Blob) and other.workspace is self.workspace and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash((id(self.workspace), self.name))
+
+
+class TensorCPU:
+    """The tensor in a blob. ``shape``, ``reshape`` and ``to_torch`` are added by Caffe2's Python."""
+
+    def __init__(self, workspace: BlobWorkspace, name: str) -> None:
+        self._workspace = workspace
+        self._name = name
+
+    @property
+    def data(self) -> Array:
+        """The elements themselves: changes of this array change the blob. Those of a string tensor are a copy."""
+        array = self._workspace.host_array(self._name)
+        return self.fetch() if array.dtype == object else array
+
+    @property
+    def _shape(self) -> list[int]:
+        return list(self._workspace.host_array(self._name).shape)
+
+    def feed(self, value: Array) -> None:
+        """Copy an array into the tensor."""
+        feed(self._workspace, self._name, value, None)
+
+    def fetch(self) -> Any:
+        """Copy the elements."""
+        return fetch(self._workspace, self._name)
+
+    def init(self, shape: Sequence[int], data_type: int) -> None:
+        """Make the tensor one of a shape and TensorProto.DataType, with any elements."""
+        if data_type not in _DTYPES:
+            raise RunError(f"tensors of data type {data_type} cannot be accessed from Python")
+        self._workspace.feed(self._name, np.zeros(list(shape), _DTYPES[data_type]))
+
+    def _reshape(self, shape: Sequence[int]) -> None:
+        self._workspace.feed(self._name, np.resize(self._workspace.host_array(self._name), list(shape)))
+
+    def _tensor_impl_raw_handle(self) -> Any:
+        import torch
+
+        # The rewrites take a torch tensor in place of a handle. It shares the memory of the array, as in Caffe2.
+        return torch.from_numpy(self.data)
+
+
+class DLPackTensorCPU(TensorCPU):
+    """A tensor whose data is a DLPack capsule."""
+
+
+class DLPackTensorCUDA(TensorCPU):
+    """The same on a GPU."""
