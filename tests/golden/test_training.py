@@ -47,4 +47,5 @@ def train(name: str) -> None:
         np.testing.assert_allclose(loss, expected[f"{step}/{program['loss']}"], rtol=1e-3, atol=1e-4, err_msg=f"{step}")
     for blob in program["final"]:
         np.testing.assert_allclose(workspace.fetch(blob), expected[f"final/{blob}"], rtol=5e-3, atol=5e-4, err_msg=blob)
-    assert workspace.conversions() - before <= 2, "one when it first runs, one when the loss is first fetched"
+    conversions = workspace.conversions() - before
+    assert conversions <= 3, "one when it first runs, when the loss is first fetched, and when sizes of feeds change"

@@ -9,12 +9,20 @@ from typing import Final
 
 import numpy as np
 
+from caffe2_backend.runtime.burst import Burst
 from caffe2_backend.runtime.frame import written
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.values import Value
 
 # References to a blob's value during a run: of the store, and of the run's inputs.
 _HELD: Final = 2
+
+
+class _Count:
+    """A number that stores with one root share."""
+
+    def __init__(self) -> None:
+        self.value = 0
 
 
 class BlobStore:
@@ -43,10 +51,12 @@ class BlobStore:
             self.lock = threading.RLock()
             self.constants: Mapping[str, Value] = self._own_constants
             self._random = np.random.default_rng(seed)
+            self._writes = _Count()
         else:
             self.lock = parent.lock
             self.constants = ChainMap(self._own_constants, parent.constants)  # type: ignore[arg-type] # only read
             self._random = parent._random  # noqa: SLF001 - the same class
+            self._writes = parent._writes  # noqa: SLF001 - the same class
 
     @property
     def view(self) -> Blobs:
@@ -82,7 +92,13 @@ class BlobStore:
     def set(self, name: str, value: Value | DeferredBlob) -> None:
         """Set a blob."""
         with self.lock:
+            self._writes.value += 1
             self._owner(name).blobs[name] = value
+
+    def burst(self, times: int) -> Burst:
+        """A burst of steps, which ends when a blob of this store, its parent or their children is written."""
+        writes, before = self._writes, self._writes.value
+        return Burst(times, lambda: writes.value == before)
 
     def draw_seed(self) -> int:
         """A seed for the random fills of one run."""
@@ -92,6 +108,7 @@ class BlobStore:
     def commit(self, results: Results, *, constant: bool = False) -> None:
         """Write the results of a run; ``constant`` if an init net made them."""
         with self.lock:
+            self._writes.value += 1
             if self.parent is None:
                 self.blobs.update(results.deferred)
                 self.blobs.update(results.objects)
@@ -106,6 +123,7 @@ class BlobStore:
     def remove(self, name: str) -> bool:
         """Remove a blob of this store; return whether it existed."""
         with self.lock:
+            self._writes.value += 1
             existed = self._is_own(name)
             self.created.discard(name)
             self._own_constants.pop(name, None)
@@ -115,6 +133,7 @@ class BlobStore:
     def clear(self) -> None:
         """Remove all blobs of this store."""
         with self.lock:
+            self._writes.value += 1
             self.blobs.clear()
             self._own_constants.clear()
             self.created.clear()

@@ -253,13 +253,16 @@ class Workspace:
             prepared = self._nets.get(name)
         if prepared is None:
             raise RunError(f"net {name!r} does not exist: create it first")
-        trace: Trace | None = None
-        for _ in range(times):
-            if every_blob:
+        if every_blob:
+            trace = Trace()
+            for _ in range(times):
                 trace = self._trace(prepared.net, bodies=bodies, capture=capture)
-            else:
-                prepared.run(self._store)
-        return Trace() if every_blob and trace is None else trace
+            return trace
+        while times > 0:
+            burst = self._store.burst(times)
+            prepared.run(self._store, burst)
+            times -= burst.steps
+        return None
 
     def nets(self) -> list[str]:
         """The names of the nets that were created."""

@@ -6,9 +6,10 @@ import threading
 from dataclasses import dataclass, field
 from typing import Any
 
+from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.frame import Frame
 from caffe2_backend.runtime.host.collecting import CollectingFrame
-from caffe2_backend.runtime.host.stages import Stage, make_stages
+from caffe2_backend.runtime.host.stages import Stage, TensorStage, make_stages
 from caffe2_backend.runtime.host_fills import run_fill, split_fills
 from caffe2_backend.runtime.results import Blobs, Results
 from caffe2_backend.runtime.session_options import SessionOptions
@@ -37,8 +38,14 @@ class PreparedNet:
         """How many conversions there were so far."""
         return sum(stage.conversions for stage in self.stages)
 
-    def run(self, frame: Frame) -> None:
-        """Run once: a stage reads its inputs at one moment, and writes its results at one moment."""
+    def run(self, frame: Frame, burst: Burst = ONCE) -> None:
+        """Run once: a stage reads its inputs at one moment, and writes its results at one moment.
+
+        A net that is one program may make a burst of steps, which does so as one step.
+        """
+        if len(self.stages) == 1 and not self.fills and isinstance(self.stages[0], TensorStage):
+            self.stages[0].run(frame, burst)
+            return
         if self.fills:
             frame.commit(Results(self._fill(frame.draw_seed())), constant=self.is_constant)
         for stage in self.stages:

@@ -93,6 +93,10 @@ class Session:
         ort = onnxruntime().OrtValue.ortvalue_from_shape_and_type(shape, dtype)
         return ort, ort.numpy()
 
+    def shared(self, array: Array) -> Any:
+        """Make a value of onnxruntime of the memory of an array on the host."""
+        return onnxruntime().OrtValue.ortvalue_from_numpy(array)
+
     def _feed(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         missing = [name for name in self.inputs if name not in inputs]
         if missing:
@@ -219,19 +223,24 @@ class Binding:
 
         Raises RunError if the run fails.
         """
-        self._run()
+        self.run_only()
+        return self.values()
+
+    def values(self) -> list[Any]:
+        """Onnxruntime's values of the outputs of the last run, in the order in which they were first bound."""
         values: list[Any] = self._binding.get_outputs()
         return values
 
     def run_from(self, first: int) -> list[Any]:
         """As :meth:`run`, but only the values from this position on, which have ``numpy`` and ``data_ptr``."""
-        self._run()
+        self.run_only()
         if first == len(self._bound):
             return []
         values = self._binding._iobinding.get_outputs()  # noqa: SLF001 - the public method wraps all, which takes long
         return [values[i] for i in range(first, len(self._bound))]
 
-    def _run(self) -> None:
+    def run_only(self) -> None:
+        """Run once. Raises RunError if the run fails."""
         try:
             if not self._on_cpu:
                 self._binding.synchronize_inputs()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from caffe2_backend.runtime.bodies import WALKED, BodyRunner
+from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.frame import Frame
 from caffe2_backend.runtime.host.family import HostOp
 from caffe2_backend.runtime.host.registry import (
@@ -70,17 +71,17 @@ class TensorStage:
         """How many conversions there were so far."""
         return self.program.conversions
 
-    def run(self, frame: Frame) -> None:
-        """Run once: read the inputs at one moment, and write the results at one moment."""
+    def run(self, frame: Frame, burst: Burst = ONCE) -> None:
+        """Run once, or a burst of steps: read the inputs at one moment, and write the results at one moment."""
         program, held = self.program, frame.held
         blobs = getattr(frame, "view", frame)
         with frame.lock:
             given = program.collect(blobs)
             if held and program.updates_in_place:
                 # Under the lock: nobody reads a blob while it changes.
-                frame.commit(program.run(given, frame.constants, held=held), constant=self._constant)
+                frame.commit(program.run(given, frame.constants, burst, held=held), constant=self._constant)
                 return
-        frame.commit(program.run(given, frame.constants), constant=self._constant)
+        frame.commit(program.run(given, frame.constants, burst), constant=self._constant)
 
 
 class HostStage:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
+from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.device_names import CPU, names_devices, names_gpu
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
 from caffe2_backend.runtime.partition.plan import DeviceRun, Transfer, make_plan
@@ -133,7 +134,11 @@ class StagedProgram:
         return any(stage.updates_in_place for stage in self._stages if isinstance(stage, Program))
 
     def run(
-        self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({}), held: int = 0
+        self,
+        given: Mapping[str, Value],
+        constants: Mapping[str, Value] = MappingProxyType({}),
+        burst: Burst = ONCE,  # noqa: ARG002 - the interface of Program; stages run in turn, so that a burst is one step
+        held: int = 0,
     ) -> Results:
         """Run once; the arguments are those of :meth:`Program.run`."""
         blobs = _Overlay(given)
@@ -142,7 +147,7 @@ class StagedProgram:
                 blobs.values[stage.target] = self._copied(blobs.tensor(stage.source), stage.device)
                 blobs.deferred.pop(stage.target, None)
             else:
-                blobs.update(stage.run(stage.collect(blobs), constants, held + 1 if held else 0))
+                blobs.update(stage.run(stage.collect(blobs), constants, ONCE, held + 1 if held else 0))
         return Results(blobs.values, blobs.deferred, blobs.objects)
 
     def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:

@@ -28,11 +28,10 @@ class Compiler:
 
     Attributes:
         conversions: how many conversions there were.
-        sized: by input, the first axis of those whose sizes, and not only ranks, are known to the conversion: 0 for
-            blobs that the net reads and overwrites, such as parameters in training, whose sizes hardly ever change, so
-            that what depends on them is computed once; 1 for images of a training net with poolings, so that the
-            gradients need not crop them; 0 for all inputs if the conversion needs their sizes, which is found out on
-            the first failure.
+        sized: by input, the first axis of those whose sizes, and not only ranks, are known to the conversion. 0 for all
+            inputs of a training net, that is, one that overwrites what it reads: most make all steps with parameters
+            and batches of the same sizes, and what depends on these is computed once. 0 for all inputs, too, if the
+            conversion needs their sizes, which is found out on the first failure.
     """
 
     def __init__(self, net: NetDef, init: InitNet, interface: NetInterface) -> None:
@@ -40,14 +39,22 @@ class Compiler:
         self._init = init
         self._interface = interface
         self.conversions = 0
-        images = interface.needs if interface.state and _pools_backward(net) else ()
-        self.sized: Mapping[str, int] = dict.fromkeys(images, 1) | dict.fromkeys(interface.state, 0)
         self._every = dict.fromkeys((*interface.needs, *interface.may_need), 0)
+        self._pools = _pools_backward(net)
+        self._needs_sizes = False
+        self.sized: Mapping[str, int] = self._every if interface.state else {}
 
-    def forget_sizes(self, names: Collection[str]) -> None:
-        """Take inputs whose sizes change as inputs of any size, unless the conversion needs all sizes."""
-        if self.sized != self._every:
-            self.sized = {name: first for name, first in self.sized.items() if name not in names}
+    def forget_sizes(self, names: Collection[str]) -> bool:
+        """Take inputs whose sizes change as inputs of any size; False if the conversion needs all sizes.
+
+        A net with gradients of poolings still knows the sizes other than that of the batch, until these change, too:
+        the gradients then need not crop images.
+        """
+        if self._needs_sizes:
+            return False
+        first = {name: 1 for name in names if self._pools and self.sized.get(name) == 0}
+        self.sized = {name: axis for name, axis in self.sized.items() if name not in names} | first
+        return True
 
     def convert(
         self, given: Mapping[str, Value], free: Sequence[str], constants: Mapping[str, Value], outputs: Sequence[str]
@@ -75,6 +82,7 @@ class Compiler:
                 raise
             lowered = lower(net, init, describe_inputs(free, given, sized=self._every), asked)
             self.sized = self._every
+            self._needs_sizes = True
         names = dict(zip(asked, outputs, strict=True))
         quantized = {names[name]: how for name, how in lowered.quantized.items()}
         return dataclasses.replace(lowered, outputs=tuple(outputs), quantized=quantized)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.program.joined_updates import join_updates
 from caffe2_backend.runtime.program.resident import ResidentStates, resident_session
+from caffe2_backend.runtime.program.rotating import Stepper
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.diagnostics import ConversionError
@@ -56,8 +60,20 @@ class Lowered:
         pairs = {name: str(other) for name, other in zip(self.outputs, graph_outputs, strict=True) if name in states}
         if not (pairs and self.is_small()):
             return None
-        found = resident_session(self.model, pairs, device, options)
-        return None if found is None else (found[0], ResidentStates(*found))
+        return resident_session(self.model, pairs, device, options)
+
+    def stepper(self, session: Session, options: SessionOptions, states: Mapping[str, str]) -> Stepper:
+        """What steps with states in buffers run in: a session on the host with joined updates, else the given one.
+
+        Args:
+            session: of this model.
+            options: of the session.
+            states: graph outputs by input.
+        """
+        joined = join_updates(self.model, states) if self.is_small() else None
+        if joined is None:
+            return Stepper(session)
+        return Stepper(dataclasses.replace(self, model=joined.model).session(CPU, options), joined.buffers)
 
     def session(self, device: str, options: SessionOptions) -> Session:
         """A session for the model; weights beyond protobuf's limit go through a file."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
@@ -38,8 +39,8 @@ class Program:
 
     Blobs that exist when the net first runs and that ``constants`` contains are converted to constants; if one changes
     later, it becomes an input. A second run with inputs of the same element types and ranks neither converts the net
-    nor makes a session; if the conversion needs sizes, this holds for the same shapes. A training net with poolings is
-    converted once more when the sizes of its images, other than that of the batch, first change.
+    nor makes a session; if the conversion needs sizes, this holds for the same shapes. A training net is converted
+    once more when sizes of an input first change.
 
     Args:
         net: the net; it must not be changed any more.
@@ -114,14 +115,19 @@ class Program:
         return self._resident
 
     def run(
-        self, given: Mapping[str, Value], constants: Mapping[str, Value] = MappingProxyType({}), held: int = 0
+        self,
+        given: Mapping[str, Value],
+        constants: Mapping[str, Value] = MappingProxyType({}),
+        burst: Burst = ONCE,
+        held: int = 0,
     ) -> Results:
-        """Run once.
+        """Run once, or a burst of steps.
 
         Args:
             given: the inputs, from :meth:`collect`.
             constants: blobs that rarely change: those that the net reads and does not write become constants of the
                 converted net.
+            burst: the steps, of which the results of the last are returned.
             held: how many references the caller holds to each value in ``given``, itself included: states to which
                 nothing else refers are updated in place. 0 if values must not be overwritten.
 
@@ -130,7 +136,7 @@ class Program:
             RunError: the run failed.
         """
         variant = self._variant_for(given, constants)
-        values = variant.step(given, held)
+        values, given = variant.step(given, burst, held)
         if not variant.deferred:
             return Results(values, {}, self.interface.scopes)
         deferred = dict.fromkeys(variant.deferred, DeferredBlob(partial(self._compute, given=given)))
@@ -222,13 +228,18 @@ class Program:
 
     def _forget_changed_sizes(self, given: Mapping[str, Value]) -> None:
         """Take inputs whose known sizes changed since the last conversion as inputs of any size from now on."""
-        known = self._compiler.sized.items()
-        sizes = {name: shape[first:] for name, first in known if (shape := _shape(given.get(name))) is not None}
-        changed = [name for name, shape in sizes.items() if self._known_sizes.setdefault(name, shape) != shape]
-        if changed:
-            self._known_sizes.update(sizes)
-            self._compiler.forget_sizes(changed)
+        known = {name: shape for name in self._compiler.sized if (shape := _shape(given.get(name))) is not None}
+        while changed := self._changed_sizes(known):
             self._variants.clear()  # their signatures hold sizes: no run would find them
+            if not self._compiler.forget_sizes(changed):
+                break
+        self._known_sizes.update(known)
+
+    def _changed_sizes(self, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+        """The inputs of which sizes that are known to the conversion have changed since the last one."""
+        first = self._compiler.sized
+        pairs = [(name, shape, self._known_sizes.get(name, shape)) for name, shape in shapes.items() if name in first]
+        return [name for name, shape, before in pairs if shape[first[name] :] != before[first[name] :]]
 
     def _add_variant(self, given: Mapping[str, Value]) -> Variant:
         self._forget_changed_sizes(given)
@@ -254,7 +265,7 @@ class Program:
             self._resident = True
             variant = dataclasses.replace(variant, resident=resident[1])
         elif variant.arrays and not self._options.providers:
-            variant = dataclasses.replace(variant, rotating=self._rotating(variant))
+            variant = dataclasses.replace(variant, rotating=self._rotating(variant, lowered))
         self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
         return variant
 
@@ -269,11 +280,14 @@ class Program:
             return None
         return lowered.resident_session(self.device, self._options, self.interface.state)
 
-    def _rotating(self, variant: Variant) -> RotatingStates | None:
+    def _rotating(self, variant: Variant, lowered: Lowered) -> RotatingStates | None:
         """Runs with states in buffers; None if the net has no states."""
         pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
         states = {name: pairs[name] for name in self.interface.state if name in variant.inputs and name in pairs}
-        return RotatingStates(variant.session, states) if variant.session is not None and states else None
+        if variant.session is None or not states:
+            return None
+        session = variant.session
+        return RotatingStates(session, states, lambda: lowered.stepper(session, self._options, states))
 
     def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""

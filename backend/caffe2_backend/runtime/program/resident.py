@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import onnx
 import onnx_ir as ir
 
+from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.program.in_place import order_readers, scattered, updated_in_place
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Binding, Session
@@ -49,25 +50,30 @@ class ResidentStates:
     Args:
         session: the session.
         states: graph outputs by input.
+        copied: graph outputs by input of the other states, which are not updated in place.
     """
 
-    def __init__(self, session: Session, states: Mapping[str, str]) -> None:
+    def __init__(self, session: Session, states: Mapping[str, str], copied: Mapping[str, str]) -> None:
         self._session = session
+        self._copied = dict(copied)
         self._states = dict(states)
         self._input_of = {output: name for name, output in states.items()}
         self._buffers: dict[str, _Buffer] = {}
         self._binding = Binding(session)
         self._lock = threading.Lock()
 
-    def run(self, given: Mapping[str, Array | DeviceTensor], held: int) -> list[Array | DeviceTensor]:
-        """Run once: the graph's outputs, in order.
+    def run(
+        self, given: Mapping[str, Array | DeviceTensor], held: int, burst: Burst = ONCE
+    ) -> list[Array | DeviceTensor]:
+        """Run a burst of steps, or one if not all states are in place: the graph's outputs, in order.
 
         Args:
             given: the inputs, which are overwritten where they are states that may be.
             held: how many references the caller holds to the value of each input. A state to which there are more is
                 not overwritten; none is if this is 0.
+            burst: the steps.
 
-        Raises RunError if the run fails; states may have changed then, in part.
+        Raises RunError if a step fails; states may have changed then, in part.
         """
         with self._lock:
             binding = self._binding
@@ -80,8 +86,11 @@ class ResidentStates:
             kept = [self._input_of.get(output) for output in self._session.outputs]
             for output, state in zip(self._session.outputs, kept, strict=True):
                 binding.bind_output(output, self._buffers[state].ort if state in in_place else None)
+            binding.run_only()
+            if len(in_place) == len(self._states):
+                self._more_steps(burst)
             values = []
-            for ort, state in zip(binding.run(), kept, strict=True):
+            for ort, state in zip(binding.values(), kept, strict=True):
                 if state in in_place:
                     values.append(self._buffers[state].value)
                     continue
@@ -90,6 +99,19 @@ class ResidentStates:
                 if state is not None:
                     self._buffers[state] = _Buffer(value, ort)
             return values
+
+    def _more_steps(self, burst: Burst) -> None:
+        """Run the other steps of a burst, of which all states that may be updated in place are."""
+        binding = self._binding
+        new = [output for output in self._session.outputs if output not in self._input_of]
+        copied = [(name, self._session.outputs.index(output)) for name, output in self._copied.items()]
+        while burst.goes_on():
+            values = binding.values() if copied else []
+            for name, i in copied:
+                binding.bind_input_value(name, values[i])
+            for output in new:
+                binding.bind_output(output, None)
+            binding.run_only()
 
     def _is_own(self, name: str, given: Mapping[str, Array | DeviceTensor], held: int) -> bool:
         """Whether an input is the resident buffer, and nothing but its record and the caller refer to it."""
@@ -101,8 +123,8 @@ class ResidentStates:
 
 def resident_session(
     model: ir.Model, states: Mapping[str, str], device: str, options: SessionOptions
-) -> tuple[Session, dict[str, str]] | None:
-    """A session for the model with states that are updated in place, and those; None if there are none.
+) -> tuple[Session, ResidentStates] | None:
+    """A session for the model, and its runs with states that are updated in place; None if there are none.
 
     Only a net that scatters into a state is worth it: then all states that may be updated in place are.
 
@@ -132,7 +154,9 @@ def resident_session(
         )
     except RunError:  # a provider that cannot load what it has optimized
         return None
-    return session, {name: states[name] for name in states if name in safe}
+    in_place = {name: output for name, output in states.items() if name in safe}
+    copied = {name: output for name, output in states.items() if name not in safe}
+    return session, ResidentStates(session, in_place, copied)
 
 
 def large_states(names: Sequence[str], given: Mapping[str, Any]) -> list[str]:

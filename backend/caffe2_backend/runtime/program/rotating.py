@@ -3,7 +3,8 @@
 A set of buffers holds the states, and the other outputs of static shapes, as a step leaves them. A step reads one set
 and writes another: inputs and outputs never share memory, so that this is safe for every graph. Three sets are in use
 in most programs: that of the workspace, that which deferred blobs of the last step would be computed from, and the
-next. The first step runs without buffers; its outputs show which have the shapes that the model declares.
+next. The first step runs without buffers; its outputs show which have the shapes that the model declares. The others
+run in a session whose updates of states are joined, where that saves nodes (see ``joined_updates``).
 
 A set is written only if nobody else can see it: nothing but its own record refers to its arrays. A step whose states
 are not those of a set, because a blob was fed or another net wrote it, starts with copies of them. Feeds are copied
@@ -14,33 +15,81 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from caffe2_backend.runtime.burst import ONCE, Burst
+from caffe2_backend.runtime.program.joined_updates import Buffer
 from caffe2_backend.runtime.sessions import Binding, Session
 from caffe2_backend.runtime.values import Array
+from caffe2_bridge.diagnostics import RunError
 
 # The bytes of a set of buffers up to which it is worth it: each of the sets takes as much memory.
 SMALL: Final = 1 << 20
-# The states from which on it is worth it: fewer are converted in less time than it takes to bind the other values.
+# The states from which on it is worth it for single steps: fewer are converted in less time than it takes to bind the
+# other values.
 FEWEST: Final = 8
 _MAXIMUM_SETS: Final = 4
 
 
-class _Set:
-    """Buffers for some outputs, in order: onnxruntime's values, and the arrays of the same memory."""
+class Stepper(NamedTuple):
+    """A session for all steps but the first, and the buffers that hold several of its states."""
 
-    def __init__(self, session: Session, like: Sequence[Array]) -> None:
-        made = [session.buffer(array.shape, array.dtype) for array in like]
-        self.orts = [ort for ort, _ in made]
-        self.arrays: list[Array] = [array for _, array in made]
-        del made
+    session: Session
+    buffers: tuple[Buffer, ...] = ()
+
+
+class Step(NamedTuple):
+    """The graph's outputs after the last step of a burst, in order, and the inputs of that step."""
+
+    values: list[Array]
+    given: Mapping[str, Any]
+
+
+class _Set:
+    """Buffers for some outputs: arrays, and onnxruntime's values that share their memory.
+
+    Attributes:
+        arrays: by output of the original graph.
+        outputs: onnxruntime's values, by output of the session.
+        inputs: those that inputs of the session which are states are bound to.
+    """
+
+    def __init__(self, stepper: Stepper, like: Mapping[str, Array], states: Mapping[str, str]) -> None:
+        session = stepper.session
+        self.arrays: dict[str, Array] = {}
+        self.outputs: dict[str, Any] = {}
+        self.inputs: dict[str, Any] = {}
+        joined = {output for buffer in stepper.buffers for _, output, _ in buffer.members}
+        for name, array in like.items():
+            if name not in joined:
+                self.outputs[name], self.arrays[name] = session.buffer(array.shape, array.dtype)
+        for name, output in states.items():
+            if name in session.inputs and output not in joined:
+                self.inputs[name] = self.outputs[output]
+        for buffer in stepper.buffers:
+            self._add_members(session, buffer)
         self._own = self._references()
 
+    def _add_members(self, session: Session, buffer: Buffer) -> None:
+        rows, *tail = session.static_outputs()[buffer.output]
+        ort, memory = session.buffer((rows, *tail), buffer.dtype)
+        self.outputs[buffer.output] = ort
+        if buffer.input in session.inputs:
+            self.inputs[buffer.input] = ort
+        offset = 0
+        for name, output, shape in buffer.members:
+            # Not a slice: views of a slice would not refer to it, but to the whole array.
+            part = np.ndarray(shape, buffer.dtype, memory.data, offset)
+            self.arrays[output] = part
+            if name in session.inputs:
+                self.inputs[name] = session.shared(np.ndarray(shape, buffer.dtype, memory.data, offset))
+            offset += part.nbytes
+
     def _references(self) -> int:
-        return max(map(sys.getrefcount, self.arrays))
+        return max(map(sys.getrefcount, self.arrays.values()))
 
     def is_free(self) -> bool:
         """Whether nothing else refers to the arrays."""
@@ -48,22 +97,25 @@ class _Set:
 
 
 class RotatingStates:
-    """Runs steps of one session with states, and other outputs of static shapes, in buffers; one run at a time.
+    """Runs steps of one net with states, and other outputs of static shapes, in buffers; one run at a time.
 
     Args:
         session: the session, on the host, whose inputs and outputs are tensors of numbers.
         states: graph outputs by input.
+        make_stepper: makes what all steps but the first run in.
     """
 
-    def __init__(self, session: Session, states: Mapping[str, str]) -> None:
+    def __init__(
+        self, session: Session, states: Mapping[str, str], make_stepper: Callable[[], Stepper] | None = None
+    ) -> None:
         self._session = session
+        self._make_stepper = make_stepper
+        self._stepper = Stepper(session)
         self.states = frozenset(states)
         self._pairs = dict(states)
         self._fed = [name for name in session.inputs if name not in states]
-        self._like: list[Array] | None = None  # an array for each output that has a buffer; None before the first run
-        self._kept: list[str] = []
+        self._like: dict[str, Array] | None = None  # an array for each output that has a buffer; None before a run
         self._other: list[str] = []
-        self._states: list[tuple[str, int]] = []
         self._sets: list[_Set] = []
         self._feeds: dict[str, tuple[Any, Array]] = {}
         self._bindings: dict[tuple[int, int], Binding] = {}
@@ -71,38 +123,67 @@ class RotatingStates:
         self._current = 0
         self._lock = threading.Lock()
 
-    def run(self, given: Mapping[str, Any]) -> list[Array] | None:
-        """Run once: the graph's outputs, in order; None, and nothing has run, if there are no buffers for it.
+    def run(self, given: Mapping[str, Any], burst: Burst = ONCE) -> Step | None:
+        """Run a burst of steps; None, and nothing has run, if there are no buffers for it.
 
-        Raises RunError if the run fails; no state has changed then.
+        Raises RunError if the first step fails; no state has changed then. If another fails, the burst ends before it.
         """
         with self._lock:
             if self._like is None:
-                return self._begin(given)
+                return Step(self._begin(given), given)
+            if not self._like or (burst.is_single and len(self._pairs) < FEWEST and not self.holds(given)):
+                return None
             source = self._source(given)
             target = None if source is None else self._free(source)
             if source is None or target is None:
                 return None
-            binding = self._bindings.get((source, target))
-            if binding is None:
-                binding = self._bindings[source, target] = self._bind(source, target)
             for name in self._fed:
-                binding.bind_input_value(name, self._feed(name, given[name]))
-            for name in self._other:
-                binding.bind_output(name, None)
-            orts = binding.run_from(len(self._kept))
+                self._feed(name, given[name])
+            orts = self._step(source, target)
+            last, source, target = self._more_steps(burst, source, target)
             self._current = target
-            found = dict(zip(self._kept, self._sets[target].arrays, strict=True))
-            for name, ort in zip(self._other, orts, strict=True):
+            arrays = self._sets[target].arrays
+            found = dict(arrays)
+            for name, ort in zip(self._other, last or orts, strict=True):
                 found[name] = self._value(ort)
-            return [found[name] for name in self._session.outputs]
+            if burst.steps > 1:
+                before = self._sets[source].arrays
+                given = {**given, **{name: before[output] for name, output in self._pairs.items()}}
+            return Step([found[name] for name in self._session.outputs], given)
+
+    def _more_steps(self, burst: Burst, source: int, target: int) -> tuple[list[Any], int, int]:
+        """Run the other steps of a burst: the outputs without buffers, and what the last step read and wrote."""
+        orts: list[Any] = []
+        spare: int | None = None
+        while burst.goes_on():
+            if spare is None:
+                spare = self._free(target)
+            if spare is None:
+                burst.take_back()
+                break
+            try:
+                orts = self._step(target, spare)
+            except RunError:
+                burst.take_back()
+                break
+            source, target, spare = target, spare, target
+        return orts, source, target
+
+    def _step(self, source: int, target: int) -> list[Any]:
+        """Run once from one set to another: the outputs without buffers."""
+        binding = self._bindings.get((source, target))
+        if binding is None:
+            binding = self._bindings[source, target] = self._bind(source, target)
+        for name in self._other:
+            binding.bind_output(name, None)
+        return binding.run_from(len(self._sets[target].outputs))
 
     def holds(self, given: Mapping[str, Any]) -> bool:
         """Whether the states are the arrays that the last step wrote to buffers."""
         if not self._sets:
             return False
         arrays = self._sets[self._current].arrays
-        return all(given.get(name) is arrays[i] for name, i in self._states)
+        return all(given.get(name) is arrays[output] for name, output in self._pairs.items())
 
     def _begin(self, given: Mapping[str, Any]) -> list[Array]:
         """Run without buffers, and find out which outputs may have them: none if not all states may."""
@@ -113,29 +194,30 @@ class RotatingStates:
             for name, value in zip(self._session.outputs, values, strict=True)
             if static.get(name) == value.shape and value.size
         }
-        self._like = []
         fits = all(
             output in kept and kept[output].shape == given[name].shape and kept[output].dtype == given[name].dtype
             for name, output in self._pairs.items()
         )
-        if fits and len(self._pairs) >= FEWEST and sum(value.nbytes for value in kept.values()) <= SMALL:
-            self._like = [np.empty_like(value) for value in kept.values()]
-            self._kept = list(kept)
+        self._like = {}
+        if fits and sum(value.nbytes for value in kept.values()) <= SMALL:
+            self._like = {name: np.empty_like(value) for name, value in kept.items()}
             self._other = [name for name in self._session.outputs if name not in kept]
-            self._states = [(name, self._kept.index(output)) for name, output in self._pairs.items()]
+        else:
+            self._make_stepper = None
         return values
 
     def _source(self, given: Mapping[str, Any]) -> int | None:
         """The set that holds the given states, which are copied there if none does; None if that is not possible."""
         if self.holds(given):
             return self._current
-        if not self._like or any(given[name].shape != self._like[i].shape for name, i in self._states):
+        like = self._like or {}
+        if any(given[name].shape != like[output].shape for name, output in self._pairs.items()):
             return None
         source = self._free(None)
         if source is not None:
             arrays = self._sets[source].arrays
-            for name, i in self._states:
-                np.copyto(arrays[i], given[name])
+            for name, output in self._pairs.items():
+                np.copyto(arrays[output], given[name])
         return source
 
     def _free(self, source: int | None) -> int | None:
@@ -145,25 +227,30 @@ class RotatingStates:
                 return i
         if len(self._sets) == _MAXIMUM_SETS or self._like is None:
             return None
-        self._sets.append(_Set(self._session, self._like))
-        self._memory.update(ort.data_ptr() for ort in self._sets[-1].orts)
+        if self._make_stepper is not None:
+            self._stepper, self._make_stepper = self._make_stepper(), None
+        self._sets.append(_Set(self._stepper, self._like, self._pairs))
+        self._memory.update(ort.data_ptr() for ort in self._sets[-1].outputs.values())
         return len(self._sets) - 1
 
     def _bind(self, source: int, target: int) -> Binding:
-        binding = Binding(self._session)
-        for name, i in self._states:
-            binding.bind_input_value(name, self._sets[source].orts[i])
-        for name, ort in zip(self._kept, self._sets[target].orts, strict=True):
+        binding = Binding(self._stepper.session)
+        for name, ort in self._sets[source].inputs.items():
+            binding.bind_input_value(name, ort)
+        for name in self._fed:
+            if name in self._stepper.session.inputs:
+                binding.bind_input_value(name, self._feeds[name][0])
+        for name, ort in self._sets[target].outputs.items():
             binding.bind_output(name, ort)
         return binding
 
-    def _feed(self, name: str, value: Array) -> Any:
+    def _feed(self, name: str, value: Array) -> None:
         """Copy an input that is not a state into its buffer, which is replaced if its size has changed."""
         found = self._feeds.get(name)
         if found is None or found[1].shape != value.shape:
             found = self._feeds[name] = self._session.buffer(value.shape, value.dtype)
+            self._bindings.clear()  # they refer to the old buffer
         np.copyto(found[1], value)
-        return found[0]
 
     def _value(self, ort: Any) -> Array:
         """An output without a buffer; a copy if it is a view of a buffer: references to that would not show it."""

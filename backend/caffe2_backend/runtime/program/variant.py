@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from caffe2_backend.runtime.burst import Burst
 from caffe2_backend.runtime.program.resident import ResidentStates
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, signature_of
@@ -40,13 +41,20 @@ class Variant:
     resident: ResidentStates | None = None
     rotating: RotatingStates | None = None
 
-    def step(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
-        """As :meth:`run`, for a run whose outputs are likely to be inputs of the next.
+    def step(
+        self, given: Mapping[str, Value], burst: Burst, held: int = 0
+    ) -> tuple[dict[str, Tensor], Mapping[str, Value]]:
+        """Run a burst of steps, or one if its outputs are not inputs of the next: the outputs and inputs of the last.
 
         Raises RunError if the run fails.
         """
-        values = None if self.rotating is None else self.rotating.run(given)
-        return self.run(given, held) if values is None else dict(zip(self.outputs, values, strict=True))
+        if self.resident is not None:
+            values = self.resident.run(cast("Any", given), held, burst)
+            return dict(zip(self.outputs, values, strict=True)), given
+        step = None if self.rotating is None else self.rotating.run(given, burst)
+        if step is None:
+            return self.run(given, held), given
+        return dict(zip(self.outputs, step.values, strict=True)), step.given
 
     def run(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
         """Run once: the outputs.

@@ -407,4 +407,4 @@ def test_images_of_pooled_training_nets_have_known_sizes_until_they_change() -> 
         ).reshape(*shape[:2], height, width)  # fmt: skip
         np.testing.assert_array_equal(workspace.fetch("dX"), expected)
         scale /= 2
-    assert conversions == [1, 1, 2, 2, 2], "one for the first size, and one for images of any size"
+    assert conversions == [1, 2, 3, 3, 3], "one for the first size, one for any batch, and one for images of any size"
