@@ -69,10 +69,13 @@ def _numpy_dtype(element_type: int) -> np.dtype[Any]:
 class HostObject:
     """A blob that is not a tensor: an object with an identity, on which host operators work.
 
-    ``type_name`` is the C++ type of such a blob in Caffe2.
+    ``type_name`` is the C++ type of such a blob in Caffe2. ``readers`` are the operators of converted nets
+    that take any object of this type, and ``maker_type`` the operator that makes it there.
     """
 
     type_name: ClassVar[str] = ""
+    readers: ClassVar[frozenset[str]] = frozenset()
+    maker_type: ClassVar[str] = ""
 
     @property
     def description(self) -> str:

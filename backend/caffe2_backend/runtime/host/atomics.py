@@ -16,6 +16,8 @@ class HostMutex(HostObject):
     """A lock; operators that are given it run one at a time."""
 
     type_name = "std::unique_ptr<std::mutex>"
+    readers = frozenset({"AtomicIter"})  # a run writes its results at one moment
+    maker_type = "CreateMutex"
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

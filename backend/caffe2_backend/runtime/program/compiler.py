@@ -100,10 +100,17 @@ class Compiler:
             value = given.get(name)
             if isinstance(value, bytes):
                 raise RunError(f"{self.reader(name)} reads blob {name!r}, which is a text and not a tensor")
-            if isinstance(value, HostObject) and not isinstance(value, Opaque):
+            if isinstance(value, HostObject) and self._maker(name, value) is None:
                 raise RunError(
                     f"{self.reader(name)} reads blob {name!r}, which is {value.description} and not a tensor"
                 )
+
+    def _maker(self, name: str, value: HostObject) -> OperatorDef | None:
+        """The operator that makes an object in the converted net; None if the net cannot read it."""
+        if isinstance(value, Opaque):
+            return value.maker
+        fits = all(op.type in value.readers for op in NetView(self._net).ops if name in op.inputs)
+        return OperatorDef(type=value.maker_type, output=[name]) if fits and value.maker_type else None
 
     def _with_constants(self, constants: Mapping[str, Value]) -> InitNet:
         if not constants:
@@ -116,7 +123,8 @@ class Compiler:
 
         Operators that make the objects among the inputs are prepended.
         """
-        makers: list[OperatorDef] = [value.maker for value in given.values() if isinstance(value, Opaque)]
+        objects = {name: value for name, value in given.items() if isinstance(value, HostObject)}
+        makers = [maker for name, value in objects.items() if (maker := self._maker(name, value)) is not None]
         net = NetDef()
         net.CopyFrom(self._net)
         asked = list(outputs)
@@ -132,7 +140,7 @@ class Compiler:
         if makers:
             set_operators(net, [*makers, *net.op])
         del net.external_input[:]
-        inputs = [name for name, value in given.items() if not isinstance(value, HostObject)]
+        inputs = [name for name in given if name not in objects]
         net.external_input.extend(dict.fromkeys([*inputs, *self._init.parameters, *self._interface.made]))
         return net, asked
 
