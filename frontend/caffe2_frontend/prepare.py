@@ -8,6 +8,7 @@ from dataclasses import replace
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
+from caffe2_bridge.gradients.forward_steps import insert_forward_operators
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import PLACEHOLDER_SHAPES, Model
 from caffe2_bridge.netdef.parameters import Parameter
@@ -36,7 +37,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    model = cut_readers(_as_model(predict_net, init_net))
+    model = insert_forward_operators(cut_readers(_as_model(predict_net, init_net)))
     if options.reroll:
         model = reroll(model)
     states = carried_states(model) if options.stateful else []

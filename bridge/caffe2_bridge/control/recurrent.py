@@ -149,6 +149,15 @@ def _overlap(link: Link, other: Link) -> bool:
     )
 
 
+def workspaces_name(operands: Sequence[str], created: Sequence[str]) -> str:
+    """The name of the step workspaces, the last operand; the formats without them get one from the first state.
+
+    ``created`` are the states, and what else the forward operator creates but the step workspaces.
+    """
+    last = operands[-1] if operands else ""
+    return f"{created[0]}/step_workspaces" if last in created else last
+
+
 class RecurrentNetwork(StepOperator):
     """``RecurrentNetwork(sequence, initial states..., references...) -> all, last of each state..., workspaces``.
 
@@ -201,6 +210,11 @@ class RecurrentNetwork(StepOperator):
     def objects(self) -> tuple[str, ...]:
         """The step workspaces."""
         return tuple(name for name in self.op.outputs[-1:] if name not in self.creates)
+
+    @property
+    def workspaces(self) -> str:
+        """The name of the step workspaces, also in the format that does not list them."""
+        return workspaces_name(self.op.outputs, self.creates)
 
     @property
     def updates(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from caffe2_bridge.control.backward_spec import BACKWARD_STEP, GRADIENT_SUFFIX, BackwardSpec, read_backward_spec
 from caffe2_bridge.control.description import Place, Role
-from caffe2_bridge.control.recurrent import BACKWARD_EXTERNAL, RENAME_SUFFIX, SCHEDULING, StepOperator
+from caffe2_bridge.control.recurrent import BACKWARD_EXTERNAL, RENAME_SUFFIX, SCHEDULING, StepOperator, workspaces_name
 from caffe2_bridge.control.recurrent_spec import (
     ALIAS_SOURCE,
     ALIAS_TARGET,
@@ -19,6 +19,7 @@ from caffe2_bridge.control.recurrent_spec import (
     initial_ids,
     is_early,
 )
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 _BACKWARD_SCRATCHES: Final = "backward_scratch"
 _BACKWARD_ALIASES: Final = "backward_alias_dst"
@@ -52,6 +53,29 @@ class RecurrentNetworkGradient(StepOperator):
         """The number of inputs that are gradients of the forward operator's outputs."""
         args = self.op.args
         return 1 if is_early(args) else len(args.integers("outputs_with_grads", ()))
+
+    @property
+    def workspaces(self) -> str:
+        """The name of the step workspaces, also in the format that does not list them."""
+        return workspaces_name(self.op.inputs, self._created)
+
+    @property
+    def forward_operator(self) -> OperatorDef:
+        """The operator whose gradient it is, from the copies of its operands and arguments."""
+        names, created = self.op.inputs[self.output_gradients :], self._created
+        end = len(names) - (self.workspaces == names[-1])
+        while end and names[end - 1] in created:
+            end -= 1
+        return OperatorDef(
+            type="RecurrentNetwork", name=self.op.name, input=names[:end], output=names[end:],
+            arg=[arg for arg in self.op.proto.arg if not arg.name.endswith(RENAME_SUFFIX)],
+            device_option=self.op.proto.device_option if self.op.proto.HasField("device_option") else None,
+        )  # fmt: skip
+
+    @property
+    def _created(self) -> tuple[str, ...]:
+        """What the forward operator creates, besides its step workspaces."""
+        return (*self.states, *self.scratches, *self.alias_targets)
 
     @property
     def derived_from(self) -> tuple[str, ...]:

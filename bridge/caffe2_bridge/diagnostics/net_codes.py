@@ -160,6 +160,20 @@ NET_CODES: Final = (
         "`inputs={'data': ('float32', ['N', 3, 224, 224])}`.",
     ),
     DiagnosticCode(
+        code="rerun-steps",
+        severity=Severity.NOTE,
+        summary="The steps of a recurrent net run again, because its gradient operator is in a net without it.",
+        cause="RecurrentNetworkGradient reads `step_workspaces`, an object that the forward operator leaves in its "
+        "workspace and that cannot be an input of a model. The net does not have the forward operator, but its "
+        "gradient operator has copies of its operands and arguments: the model takes the inputs of the forward "
+        "operator and runs the steps again. Steps that draw random numbers would draw others: they are refused.",
+        example="backward[0] RecurrentNetworkGradient: note: the net does not make the step workspaces "
+        "'lstm/step_workspaces': the steps run again, from the operands of the forward operator [rerun-steps] (to keep "
+        "what the steps computed, export the forward and the gradient operators as one net)",
+        cure="Nothing needs to be done: the gradients are the same. To save the time, put the operators of both nets "
+        "into one and export that.",
+    ),
+    DiagnosticCode(
         code="plan-step",
         summary="A step of a plan cannot be converted to operators of one net.",
         cause="The step runs concurrently, in copies, periodically or in a workspace of its own, contradicts itself, "

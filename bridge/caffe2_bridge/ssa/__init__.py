@@ -1,7 +1,7 @@
 """Versions of blobs: which write of a name an operator reads, and nets in SSA form."""
 
 from caffe2_bridge.ssa.dataflow import check_dataflow
-from caffe2_bridge.ssa.emit import forget_copies, numbered
+from caffe2_bridge.ssa.emit import INSERTED, forget_copies, numbered
 from caffe2_bridge.ssa.rewrite import rename_versions, ssa_rewrite
 from caffe2_bridge.ssa.versions import (
     BlobVersions,
@@ -17,6 +17,7 @@ from caffe2_bridge.ssa.versions import (
 )
 
 __all__ = [
+    "INSERTED",
     "BlobVersions",
     "Ssa",
     "VersionedBlob",

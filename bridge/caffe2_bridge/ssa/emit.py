@@ -12,8 +12,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, keep_live, names_of_bodies
 from caffe2_bridge.ssa.version_names import Entry, Names, NetVersions, OpVersions
 
-# The debug_info of copies that are in no net that the user wrote.
-_INSERTED: Final = "inserted by the renaming of versions"
+# The debug_info of operators that are in no net that the user wrote.
+INSERTED: Final = "inserted by the conversion"
 
 
 def rewrite_own(
@@ -97,17 +97,17 @@ def emit(effects: NetEffects, versions: NetVersions, names: Names, tail: Iterabl
 
 
 def numbered(net: NetView) -> Iterator[tuple[int, OpView]]:
-    """The operators of a net whose versions were renamed, each with its former index; a copy has that of the next."""
+    """The operators of a net, each with its former index; one that was inserted has the index of the next."""
     copies = 0
     for op in net.ops:
         yield op.index - copies, op
-        copies += op.proto.debug_info == _INSERTED
+        copies += op.proto.debug_info == INSERTED
 
 
 def forget_copies(net: NetDef) -> None:
     """Remove the marks from copies that were inserted."""
     for op in net.op:
-        if op.debug_info == _INSERTED:
+        if op.debug_info == INSERTED:
             op.ClearField("debug_info")
         for arg in op.arg:
             if arg.HasField("n"):
@@ -121,7 +121,7 @@ def _assign(field: Iterable[str], values: Iterable[str]) -> None:
 
 
 def _copy(source: str, target: str, at: OperatorDef) -> OperatorDef:
-    op = OperatorDef(type="Copy", input=[source], output=[target], debug_info=_INSERTED)
+    op = OperatorDef(type="Copy", input=[source], output=[target], debug_info=INSERTED)
     if at.HasField("device_option"):
         op.device_option.CopyFrom(at.device_option)
     return op

@@ -68,15 +68,18 @@ def workspace_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     for op in operators_in(net):
         if op.type in RecurrentNetworkGradient.types and op.input:
-            found.setdefault(op.input[-1], set()).update(_found_in_steps(op))
+            control = RecurrentNetworkGradient(OpView(op, 0))
+            found.setdefault(control.workspaces, set()).update(_found_in_steps(control))
     return {name: frozenset(blobs) for name, blobs in found.items()}
 
 
-def _found_in_steps(op: OperatorDef) -> Iterator[str]:
+def _found_in_steps(control: RecurrentNetworkGradient) -> Iterator[str]:
     """Yield what the backward step net finds; nothing if it cannot be read, which its converter reports."""
     try:
-        spec = RecurrentNetworkGradient(OpView(op, 0)).spec
-        yield from effects_of(spec.step_net, spec.argument).found
+        spec = control.spec
+        effects = effects_of(spec.step_net, spec.argument)
     except (ArgumentError, ConversionError):
         return
+    yield from effects.found
+    yield from (link.internal for link in spec.links if link.internal in effects.may)
     yield from (parameter.internal for parameter in spec.parameters)

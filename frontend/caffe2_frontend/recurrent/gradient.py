@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caffe2_bridge.control import BackwardSpec, RecurrentNetworkGradient
+from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import Size, size, sizes, slice_axis, squeeze, vector
@@ -57,13 +58,14 @@ def recurrent_network_gradient(op: Op) -> tuple[Value | None, ...]:
     A loop from the last step to the first. It carries the row of each state's gradient, and the sums of the
     parameters' gradients; it stacks the rows of the sequence's gradient.
     """
-    spec = RecurrentNetworkGradient(op.view).spec
-    workspaces = op.scope.find_object(op.view.inputs[spec.workspaces])
+    control = RecurrentNetworkGradient(op.view)
+    spec = control.spec
+    workspaces = op.scope.find_object(control.workspaces)
     if not isinstance(workspaces, StepWorkspaces):
-        op.unsupported(
-            f"the step workspaces {op.view.inputs[spec.workspaces]!r} do not come from a RecurrentNetwork of the net",
-            "convert the forward and the gradient operators as one net",
-        )
+        missing = f"the step workspaces {control.workspaces!r} do not come from a RecurrentNetwork of the net"
+        if draws_numbers(OpView(control.forward_operator, op.view.index)):
+            missing += ", whose steps cannot run again, because they draw random numbers"
+        op.unsupported(missing, "convert the forward and the gradient operators as one net")
     reason = buffer_reason(spec, workspaces)
     if reason is None:
         results = _rowwise(op, spec, workspaces)

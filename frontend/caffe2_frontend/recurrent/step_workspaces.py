@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from caffe2_bridge.control import RecurrentSpec
+from caffe2_bridge.control import RecurrentNetwork, RecurrentSpec
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
@@ -87,7 +87,7 @@ class Requests:
 
 def requests(op: Op, spec: RecurrentSpec) -> Requests:
     """Return what the gradient operators of the model find in the step workspaces of a RecurrentNetwork."""
-    found = op.lowering.workspace_reads.get(op.view.outputs[-1] if op.view.outputs else "", frozenset())
+    found = op.lowering.workspace_reads.get(RecurrentNetwork(op.view).workspaces, frozenset())
     linked = {link.internal: link.external for link in spec.links}
     states = {state.blob for state in spec.states}
     return Requests(

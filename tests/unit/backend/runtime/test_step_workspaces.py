@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.builder.dropout import with_dropout
 from support.builder.random_cells import draw
 
 from caffe2_backend import Workspace
 from caffe2_bridge import BridgeError
-from caffe2_bridge.builder import Net, recurrent_net
-from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 X = np.random.default_rng(2).standard_normal((6, 3, 4)).astype(np.float32)
@@ -46,22 +45,6 @@ def test_operators_one_after_the_other() -> None:
     one, many = run([cell.net.proto], cell.inputs), run(each, cell.inputs)
     for gradient in cell.gradients.values():
         np.testing.assert_allclose(many.fetch(gradient), one.fetch(gradient), rtol=1e-5, atol=1e-6)
-
-
-def with_dropout() -> NetDef:
-    """``h' = h + dropout(x)``, with the sum of the last h as the loss."""
-    net = Net("net")
-    sequence, start = net.add_external_input("x", "start")
-    step = net.child("step")
-    row, _, before = step.add_external_input("x_t", "timestep", "h_prev")
-    step.op("Dropout", [row], ["kept", "mask"], ratio=0.5, is_test=0)
-    after = step.Add([before, "kept"], "h")
-    step.add_external_output(after)
-    recurrent_net(
-        net, step, [(row, sequence)], [(before, start)], {before: after}, timestep="timestep", outputs_with_grads=[1]
-    )
-    net.op("SumElements", ["h_last"], ["loss"])
-    return add_gradient_operators(net.proto, ["loss"]).net
 
 
 def test_a_step_that_draws_numbers_keeps_them() -> None:

@@ -8,8 +8,6 @@ from support.builder.cell_gradients import cell, compare, exported, inputs_of
 from support.builder.random_cells import D
 from support.exports import run, specs_of
 
-from caffe2_bridge.diagnostics import ConversionError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
 
@@ -58,13 +56,6 @@ def test_no_steps(form: Recurrent, *, sizes: bool) -> None:
             assert value.shape == inputs[name].shape
             if not name.startswith("start"):
                 assert not value.any()
-
-
-def test_gradient_without_the_forward_operator() -> None:
-    drawn = cell(5)
-    net = NetDef(op=[op for op in drawn.net.proto.op if op.type == "RecurrentNetworkGradient"])
-    with pytest.raises(ConversionError, match="do not come from a RecurrentNetwork of the net"):
-        to_onnx(net, inputs=specs_of(drawn.inputs))
 
 
 def test_outputs_that_the_net_implies() -> None:
