@@ -35,7 +35,7 @@ def holds_leveldb_files_only(folder: Path) -> bool:
     return all(any(pattern.fullmatch(entry.name) for pattern in patterns) for entry in folder.iterdir())
 
 
-class _Database:
+class View:
     """An open database.
 
     LevelDB locks and compacts a database that it opens, even for reading. So this opens a temporary folder with links
@@ -56,7 +56,12 @@ class _Database:
         yield from self._database.iterator(include_value=False)
 
     def fetch(self, key: bytes) -> wire.Span:
+        """Read the value of a key."""
         return wire.Span.of(self._database.get(key))
+
+    def cursor(self) -> Any:
+        """A raw iterator of the package plyvel."""
+        return self._database.raw_iterator()
 
 
 def _close(database: Any, view: str) -> None:
@@ -91,12 +96,21 @@ def blobs(folder: Path) -> Mapping[str, Blob]:
     """
     plyvel = required("plyvel", "LevelDB databases")
     try:
-        return gather(_records(_Database(plyvel, folder), plyvel, str(folder)))
+        return gather(_records(View(plyvel, folder), plyvel, str(folder)))
     except (plyvel.Error, OSError) as error:
         raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", str(folder)) from None
 
 
-def _records(database: _Database, plyvel: ModuleType, source: str) -> Iterator[tuple[str, Fetch]]:
+def open_view(folder: Path) -> View:
+    """Open a database as it is now; later writes are not seen. Raises as :func:`blobs`."""
+    plyvel = required("plyvel", "LevelDB databases")
+    try:
+        return View(plyvel, folder)
+    except (plyvel.Error, OSError) as error:
+        raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", str(folder)) from None
+
+
+def _records(database: View, plyvel: ModuleType, source: str) -> Iterator[tuple[str, Fetch]]:
     for key in database:
         name = decode_key(key)
 
@@ -114,12 +128,17 @@ def write(folder: Path, records: Iterable[Record]) -> None:
 
     It is not compressed: weights hardly compress, and not every build of Caffe2 reads compressed tables.
     """
+    put_all(folder, ((key.encode(), value) for key, value in records))
+
+
+def put_all(folder: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
+    """Add records to a database; it is created if the folder has none. Raises as :func:`write`."""
     plyvel = required("plyvel", "LevelDB databases")
     try:
         database = plyvel.DB(str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER)
         try:
             for key, value in records:
-                database.put(key.encode(), value)
+                database.put(key, value)
         finally:
             database.close()
     except plyvel.Error as error:

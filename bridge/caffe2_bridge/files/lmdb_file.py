@@ -26,8 +26,8 @@ class _Environment:
     """An open database and a snapshot of it, which lives as long as this object."""
 
     def __init__(self, lmdb: ModuleType, path: Path) -> None:
-        self._environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, create=False)
-        self.snapshot = self._environment.begin(buffers=True)
+        self.environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, create=False)
+        self.snapshot = self.environment.begin(buffers=True)
 
 
 class _Mapped(wire.Buffer):
@@ -51,18 +51,36 @@ def blobs(path: Path) -> Mapping[str, Blob]:
 
     Raises NetFormatError if it is damaged, BridgeError if the package lmdb is not installed.
     """
+    return gather(_records(_environment(path)))
+
+
+def cursor(path: Path, *, verify_up_to: int | None = None) -> Any:
+    """Open a database and return a cursor of the package lmdb on what it holds now; it keeps the database open.
+
+    Args:
+        path: the folder, or the file.
+        verify_up_to: the size in bytes of files that are checked; None checks all.
+
+    Raises as :func:`blobs`.
+    """
+    return _environment(path, verify_up_to).environment.begin(buffers=True).cursor()
+
+
+def _environment(path: Path, verify_up_to: int | None = None) -> _Environment:
+    """Open a database, once for all that use it at the same time."""
     lmdb = required("lmdb", "LMDB databases")
     file = path / DATA if path.is_dir() else path
     try:
-        _verify(file)
         status = file.stat()
+        if verify_up_to is None or status.st_size <= verify_up_to:
+            _verify(file)
         with _opening:
             environment = _open.get((status.st_dev, status.st_ino))
             if environment is None:
                 environment = _open[status.st_dev, status.st_ino] = _Environment(lmdb, file)
-        return gather(_records(environment))
     except (lmdb.Error, OSError) as error:
         raise NetFormatError(f"the LMDB database cannot be read: {error}", str(path)) from None
+    return environment
 
 
 def _verify(file: Path) -> None:
@@ -86,23 +104,36 @@ def _records(environment: _Environment) -> Iterator[tuple[str, Any]]:
 
 def write(path: Path, records: Iterable[Record]) -> None:
     """Write a database into an empty file. Raises BridgeError for a name that is too long for LMDB."""
+    put_all(path, ((key.encode(), value) for key, value in records))
+
+
+def put_all(path: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
+    """Add records to a database, a file; an empty or missing file becomes one. Raises as :func:`write`."""
     lmdb = required("lmdb", "LMDB databases")
-    size = _FIRST_MAP
-    environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=size)
+    try:
+        environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=_map_size(path))
+    except lmdb.Error as error:
+        raise BridgeError(f"{path}: the LMDB database cannot be opened: {error}") from error
     try:
         longest = environment.max_key_size()
-        for key, value in records:
-            name = key.encode()
+        for name, value in records:
             if len(name) > longest:
+                key = name.decode("utf-8", "replace")
                 raise BridgeError(f"name {key!r} has {len(name)} bytes, but LMDB allows at most {longest}")
             while not _put(lmdb, environment, name, value):
-                size *= 2
-                environment.set_mapsize(size)
+                environment.set_mapsize(environment.info()["map_size"] * 2)
         environment.sync(True)  # noqa: FBT003 - lmdb takes it by position only
     except lmdb.Error as error:
         raise BridgeError(f"{path}: the LMDB database cannot be written: {error}") from error
     finally:
         environment.close()
+
+
+def _map_size(path: Path) -> int:
+    size = _FIRST_MAP
+    while path.exists() and size < path.stat().st_size:
+        size *= 2
+    return size
 
 
 def _put(lmdb: ModuleType, environment: Any, key: bytes, value: bytes) -> bool:

@@ -27,7 +27,7 @@ def looks_like_minidb(head: bytes, size: int) -> bool:
     return head[_LENGTHS.size : _LENGTHS.size + key_length].decode("utf-8", "replace").isprintable()
 
 
-def records(span: wire.Span) -> Iterator[tuple[str, wire.Span]]:
+def raw_records(span: wire.Span) -> Iterator[tuple[bytes, wire.Span]]:
     """Yield the keys and values of a database in file order. Raises NetFormatError if it is truncated."""
     at = span.start
     while span.end - at >= 4:
@@ -37,8 +37,14 @@ def records(span: wire.Span) -> Iterator[tuple[str, wire.Span]]:
         end = start + value_length
         if key_length <= 0 or value_length <= 0 or end > span.end:
             raise NetFormatError(f"the minidb database is truncated or damaged: the record at byte {at} is incomplete")
-        yield decode_key(span.within(at + _LENGTHS.size, start).tobytes()), span.within(start, end)
+        yield span.within(at + _LENGTHS.size, start).tobytes(), span.within(start, end)
         at = end
+
+
+def records(span: wire.Span) -> Iterator[tuple[str, wire.Span]]:
+    """Yield the keys, decoded, and values; raises as :func:`raw_records`, and if a key is not text."""
+    for key, value in raw_records(span):
+        yield decode_key(key), value
 
 
 def blobs(span: wire.Span) -> Mapping[str, Blob]:
@@ -48,5 +54,9 @@ def blobs(span: wire.Span) -> Mapping[str, Blob]:
 
 def record(key: str, value: bytes) -> bytes:
     """Encode a record."""
-    name = key.encode()
-    return _LENGTHS.pack(len(name), len(value)) + name + value
+    return raw_record(key.encode(), value)
+
+
+def raw_record(key: bytes, value: bytes) -> bytes:
+    """Encode a record whose key may be any bytes."""
+    return _LENGTHS.pack(len(key), len(value)) + key + value

@@ -74,6 +74,11 @@ def _pbtxt(model: Model, folder: Path) -> None:
     )
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file under a temporary name, then rename it. Raises OSError if it cannot be written."""
+    _replace_files([(path, _streamed(lambda: (content,)))])
+
+
 def save_records(records: Iterable[Record], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as in save
     """Save records, sorted by key, as a database: a file for ``minidb``, a folder for ``lmdb`` and ``leveldb``.
 

@@ -1,0 +1,69 @@
+"""LevelDB: a folder with sorted records. Requires the package plyvel (extra ``db``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from caffe2_backend.databases.database import Cursor, Database, DatabaseError, Mode
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.files import leveldb_file
+
+
+class LevelCursor(Cursor):
+    """A cursor on what the database held when it was opened."""
+
+    supports_seek = True
+
+    def __init__(self, view: leveldb_file.View) -> None:
+        self._view = view  # which is removed with this object
+        self._cursor = view.cursor()
+        self._cursor.seek_to_first()
+
+    def seek_to_first(self) -> None:
+        """Move to the first record."""
+        self._cursor.seek_to_first()
+
+    def seek(self, key: bytes) -> None:
+        """Move to the first record whose key is not before ``key``."""
+        self._cursor.seek(key)
+
+    def _is_valid(self) -> bool:
+        return bool(self._cursor.valid())
+
+    def _key(self) -> bytes:
+        return bytes(self._cursor.key())
+
+    def _value(self) -> bytes:
+        return bytes(self._cursor.value())
+
+    def _next(self) -> None:
+        self._cursor.next()
+
+
+class LevelDatabase(Database):
+    """A LevelDB database; ``NEW`` raises an error if it exists."""
+
+    def _open(self) -> None:
+        exists = leveldb_file.is_leveldb(self.path)
+        if self.mode is not Mode.READ:
+            if self.mode is Mode.NEW and exists:
+                raise DatabaseError(f"database {self.path} exists already")
+            self._write(())
+            return
+        if not exists:
+            raise DatabaseError(f"database {self.path}: the path is not the folder of a LevelDB database")
+        try:
+            self._view = leveldb_file.open_view(self.path)
+        except NetFormatError as error:
+            raise DatabaseError(f"database {self.path}: {error.reason}") from None
+        except BridgeError as error:
+            raise DatabaseError(f"database {self.path}: {error}") from None
+
+    def _cursor(self) -> Cursor:
+        return LevelCursor(self._view)
+
+    def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        try:
+            leveldb_file.put_all(self.path, records)
+        except BridgeError as error:
+            raise DatabaseError(str(error)) from None

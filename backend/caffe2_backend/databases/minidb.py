@@ -1,0 +1,37 @@
+"""minidb: a file of records in the order in which they were written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from caffe2_backend.databases.database import Cursor, Database, DatabaseError, LazyRecord, Mode, StreamCursor
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.files import minidb
+from caffe2_bridge.wire import read as wire
+
+
+class MiniDatabase(Database):
+    """A minidb database."""
+
+    def _open(self) -> None:
+        if self.mode is Mode.READ:
+            self._span = wire.Buffer.of_file(os.fspath(self.path)).span()
+        else:
+            with self.path.open("wb" if self.mode is Mode.NEW else "ab"):
+                pass
+
+    def _cursor(self) -> Cursor:
+        return StreamCursor(self._records)
+
+    def _records(self) -> Iterator[LazyRecord]:
+        try:
+            for key, value in minidb.raw_records(self._span):
+                yield key, value.tobytes
+        except NetFormatError as error:
+            raise DatabaseError(f"database {self.path}: {error.reason}") from None
+
+    def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
+        content = b"".join(minidb.raw_record(key, value) for key, value in records)
+        with self.path.open("ab") as file:
+            file.write(content)
