@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from caffe2_backend.runtime.host import atomics, counters, printing
+from caffe2_backend.runtime.host import appending, atomics, counters, cursors, printing, records
 from caffe2_backend.runtime.host.family import HostFunction
 from caffe2_bridge.control import Role, control_class, control_of
 from caffe2_bridge.netdef.views import ArgumentError, OpView
@@ -13,9 +13,12 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.registry import merge
 
 HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
+    appending.family,
     atomics.family,
     counters.family,
+    cursors.family,
     printing.family,
+    records.family,
 ))  # fmt: skip
 
 

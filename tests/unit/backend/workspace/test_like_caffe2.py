@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,11 @@ import numpy as np
 import pytest
 from conformance.oracle import find_oracle
 from conformance.recording import operator
-from support.paths import SUPPORT
-from support.workspace.caffe2_transcript import encode, replay
+from support.workspace.transcripts import Call, compare
 
 from caffe2_backend import workspace
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
 
-Call = tuple[Any, ...]
 ARRAYS = [
     np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(3), np.array([-1, 7], np.int32), np.array([True, False]),
     np.array([1, 200], np.uint8), np.array([-1, 2], np.int8), np.array([1, 60000], np.uint16),
@@ -155,19 +152,6 @@ INFERRED = net(
     operator("Conv", ["i", "k"], ["o"], kernel=3, pad=1, stride=2),
     operator("MaxPool", ["o"], ["p"], kernel=2, stride=2),
 )
-
-
-def compare(transcripts: list[list[Call]], tmp_path: Path) -> None:
-    """Replay the calls in real Caffe2 and here, and compare the results one by one."""
-    calls = [[[name, encode(args)] for name, *args in transcript] for transcript in transcripts]
-    source, target = tmp_path / "calls.json", tmp_path / "results.json"
-    source.write_text(json.dumps(calls))
-    command = [str(find_oracle()), str(SUPPORT / "workspace" / "caffe2_transcript.py"), str(source), str(target)]
-    subprocess.run(command, check=True, capture_output=True, timeout=300)  # noqa: S603 - the python that the user names
-    expected = json.loads(target.read_text())
-    for transcript, theirs, own in zip(calls, expected, [replay(workspace, calls) for calls in calls], strict=True):
-        for call, reply, mine in zip(transcript, theirs, own, strict=True):
-            assert (call[0], mine) == (call[0], reply), transcript
 
 
 @pytest.mark.oracle

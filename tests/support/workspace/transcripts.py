@@ -1,0 +1,29 @@
+"""Calls of a module ``workspace`` that must return, and raise, what those of real Caffe2 do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from conformance.oracle import find_oracle
+from support.paths import SUPPORT
+from support.workspace.caffe2_transcript import encode, replay
+
+from caffe2_backend import workspace
+
+Call = tuple[Any, ...]
+
+
+def compare(transcripts: list[list[Call]], tmp_path: Path) -> None:
+    """Replay the calls in real Caffe2 and here, and compare the results one by one."""
+    calls = [[[name, encode(args)] for name, *args in transcript] for transcript in transcripts]
+    source, target = tmp_path / "calls.json", tmp_path / "results.json"
+    source.write_text(json.dumps(calls))
+    command = [str(find_oracle()), str(SUPPORT / "workspace" / "caffe2_transcript.py"), str(source), str(target)]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)  # noqa: S603 - the python that the user names
+    expected = json.loads(target.read_text())
+    for transcript, theirs, own in zip(calls, expected, [replay(workspace, calls) for calls in calls], strict=True):
+        for call, reply, mine in zip(transcript, theirs, own, strict=True):
+            assert (call[0], mine) == (call[0], reply), transcript
