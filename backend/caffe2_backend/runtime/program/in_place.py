@@ -30,6 +30,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_backend.runtime.program.graph_edits import int64_vector, remove_unread, static_shape
 from caffe2_frontend.interop.bodies import bodies, captured_values
 
 SCATTERS: Final = frozenset({"ScatterElements", "ScatterND"})
@@ -152,9 +153,8 @@ def _scatters_into(node: ir.Node | None, old: ir.Value) -> bool:
 
 def _same_buffer(a: ir.Value, b: ir.Value) -> bool:
     """Whether two values are tensors of one element type and one static shape."""
-    if a.shape is None or b.shape is None or not isinstance(a.type, ir.TensorType) or a.type != b.type:
-        return False
-    return all(isinstance(dim, int) for dim in a.shape) and list(a.shape) == list(b.shape)
+    shape = static_shape(a)
+    return isinstance(a.type, ir.TensorType) and a.type == b.type and shape is not None and shape == static_shape(b)
 
 
 def _is_standard(node: ir.Node) -> bool:
@@ -175,6 +175,7 @@ def _can_precede(node: ir.Node) -> bool:
 def _depend(graph: ir.Graph, scatter: ir.Node, readers: list[ir.Node]) -> None:
     """Let the indices of a scatter depend on the readers' outputs: reshaped to their own shape and no dims of those."""
     indices = scatter.inputs[1]
+    assert indices is not None
     prefix = f"{scatter.outputs[0].name}/after"
 
     def make(op_type: str, inputs: list[ir.Value | None], name: str, **attributes: int) -> ir.Value:
@@ -184,6 +185,12 @@ def _depend(graph: ir.Graph, scatter: ir.Node, readers: list[ir.Node]) -> None:
         return node.outputs[0]
 
     empty = [make("Shape", [node.outputs[0]], str(i), start=0, end=0) for i, node in enumerate(readers)]
-    dims = make("Concat", [make("Shape", [indices], "shape"), *empty], "dims", axis=0)
+    known = static_shape(indices)
+    shape = make("Shape", [indices], "shape") if known is None else int64_vector(graph, f"{prefix}/shape", known)
+    column = indices.producer()
+    if known and all(known) and column is not None and column.op_type == "Unsqueeze":
+        indices = column.inputs[0]  # both reshape the same elements
+    dims = make("Concat", [shape, *empty], "dims", axis=0)
     scatter.replace_input_with(1, make("Reshape", [indices, dims], "indices"))
+    remove_unread(graph, column)
     graph.sort()

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.update_cones import Shape, Update, static_shape, updates
+from caffe2_backend.runtime.program.graph_edits import Shape, int64_vector, static_shape
+from caffe2_backend.runtime.program.update_cones import Update, updates
 
 
 @dataclass(frozen=True)
@@ -127,14 +128,6 @@ class _Joiner:
         tail = (static_shape(like) or ())[self._first.rank :]
         return ir.Value(name=f"{self._prefix}/{name}", type=like.type, shape=ir.Shape([rows, *tail]))
 
-    def _constant(self, name: str, values: Sequence[int]) -> ir.Value:
-        tensor = ir.tensor(np.array(values, np.int64), name=f"{self._prefix}/{name}")
-        value = ir.Value(
-            name=tensor.name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([len(values)]), const_value=tensor
-        )
-        self._graph.register_initializer(value)
-        return value
-
     def _add(self, node: ir.Node, name: str, like: ir.Value, rows: int) -> ir.Value:
         found = self._value(name, like, rows)
         (output,) = node.outputs
@@ -150,7 +143,7 @@ class _Joiner:
             tail = (static_shape(leaf) or ())[update.rank :]
             if update.rank != 1:
                 name = f"leaf{position}/{i}"
-                shape = self._constant(f"{name}/shape", [-1, *tail])
+                shape = int64_vector(self._graph, f"{self._prefix}/{name}/shape", [-1, *tail])
                 leaf = self._add(ir.node("Reshape", [leaf, shape]), name, leaf, prod(update.shape))
             rows.append(leaf)
         like = self._first.leaves[position]
@@ -164,7 +157,7 @@ class _Joiner:
         if node.op_type in ("Concat", "Gather"):
             attributes["axis"] = ir.AttrInt64("axis", 1)
         if node.op_type == "Unsqueeze":
-            inputs[1] = self._constant(f"{old.name}/axes", [1])
+            inputs[1] = int64_vector(self._graph, f"{self._prefix}/{old.name}/axes", [1])
         made = ir.Node("", node.op_type, inputs, attributes.values())
         self._mapped[old] = self._add(made, str(old.name), old, self._rows())
 

@@ -20,6 +20,7 @@ import onnx_ir as ir
 
 from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.program.in_place import order_readers, scattered, updated_in_place
+from caffe2_backend.runtime.program.row_scatters import scatter_rows
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Binding, Session
 from caffe2_backend.runtime.values import Array, DeviceTensor
@@ -103,7 +104,9 @@ class ResidentStates:
     def _more_steps(self, burst: Burst) -> None:
         """Run the other steps of a burst, of which all states that may be updated in place are."""
         binding = self._binding
-        new = [output for output in self._session.outputs if output not in self._input_of]
+        # The others are written over: nobody has seen them yet.
+        static = self._session.static_outputs()
+        new = [output for output in self._session.outputs if output not in self._input_of and output not in static]
         copied = [(name, self._session.outputs.index(output)) for name, output in self._copied.items()]
         while burst.goes_on():
             values = binding.values() if copied else []
@@ -142,6 +145,7 @@ def resident_session(
         path = Path(folder) / "optimized.onnx"
         Session(ir.to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
         optimized = ir.from_proto(onnx.ModelProto.FromString(path.read_bytes()))
+    scatter_rows(optimized, options.threads)
     order_readers(optimized, states)
     safe = updated_in_place(optimized, states)
     if not safe.intersection(scattered(optimized, states)):

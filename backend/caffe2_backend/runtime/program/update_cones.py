@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-Shape = tuple[int, ...]
+from caffe2_backend.runtime.program.graph_edits import Shape, static_shape
+
 _ELEMENTWISE: Final = frozenset({
     "Abs", "Add", "And", "Cast", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Neg",
     "Not", "Or", "Sign", "Sqrt", "Sub", "Where",
@@ -49,14 +50,6 @@ class Update:
     def rank(self) -> int:
         """The rank of the shape."""
         return len(self.shape)
-
-
-def static_shape(value: ir.Value) -> Shape | None:
-    """The shape of a value of which all dims are known."""
-    if value.shape is None:
-        return None
-    dims = tuple(dim for dim in value.shape if isinstance(dim, int))
-    return dims if len(dims) == len(value.shape) else None
 
 
 def updates(model: ir.Model, states: Mapping[str, str]) -> list[Update]:
