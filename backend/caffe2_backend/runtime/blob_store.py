@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 import numpy as np
@@ -47,6 +48,7 @@ class BlobStore:
         self.parent = parent
         self.root_folder: str = "." if parent is None else parent.root_folder
         self._own_constants: dict[str, Value] = {}
+        self._updates: dict[str, threading.Lock] = {}
         if parent is None:
             self.lock = threading.RLock()
             self.constants: Mapping[str, Value] = self._own_constants
@@ -100,6 +102,25 @@ class BlobStore:
         writes, before = self._writes, self._writes.value
         return Burst(times, lambda: writes.value == before)
 
+    def clear(self, name: str, /) -> None:
+        """Leave a blob without a value; it exists afterwards."""
+        with self.lock:
+            owner = self._owner(name)
+            self._writes.value += 1
+            owner.blobs.pop(name, None)
+            owner.created.add(name)
+
+    @contextmanager
+    def updating(self, names: Collection[str], /) -> Iterator[None]:
+        """Let nobody else update these blobs within the block; others may still read and overwrite them."""
+        with self.lock:
+            owners = sorted((id(owner), name, owner) for name in set(names) for owner in [self._owner(name)])
+            locks = [owner._updates.setdefault(name, threading.Lock()) for _, name, owner in owners]  # noqa: SLF001 - the same class
+        with ExitStack() as stack:
+            for lock in locks:  # in one order for all, so that nobody waits for ever
+                stack.enter_context(lock)
+            yield
+
     def draw_seed(self) -> int:
         """A seed for the random fills of one run."""
         with self.lock:
@@ -130,7 +151,7 @@ class BlobStore:
             self.blobs.pop(name, None)
             return existed
 
-    def clear(self) -> None:
+    def reset(self) -> None:
         """Remove all blobs of this store."""
         with self.lock:
             self._writes.value += 1

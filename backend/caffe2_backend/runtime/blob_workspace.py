@@ -195,7 +195,7 @@ class Workspace:
 
     def reset(self) -> None:
         """Remove all blobs and nets."""
-        self._store.clear()
+        self._store.reset()
         with self._lock:
             self._nets.clear()
             self._once.clear()
@@ -209,12 +209,15 @@ class Workspace:
         Raises ConversionError if it cannot be converted, RunError if a blob is missing or the run fails.
         """
         prepared = self._prepared_once(as_net(net))
-        prepared.runs = 0
+        prepared.restart()
         prepared.run(self._store)
 
     def run_operator_once(self, operator: Message | bytes) -> None:
         """Run one operator; raises as :meth:`run_net_once`."""
-        self._prepared_once(NetDef(op=[as_operator(operator)])).run(self._store)
+        prepared = self._prepared_once(NetDef(op=[as_operator(operator)]))
+        for stage in prepared.stages:
+            stage.restart()
+        prepared.run(self._store)
 
     def create_net(self, net: Net, *, overwrite: bool = False) -> str:
         """Prepare a net to be run by name, and return the name. The net is converted when it first runs.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from itertools import count
 from types import MappingProxyType
 from typing import Any, Final
@@ -79,6 +80,21 @@ class InnerFrame:
                 self._write(name, known)
             else:
                 self._outer.commit(results_of(self._bound[name], known))
+
+    def clear(self, name: str, /) -> None:
+        """Leave a blob without a value."""
+        if name in self._bound:
+            self._outer.clear(self._bound[name])
+        elif name in self.own or self._sealed or self._outer.get(name) is None:
+            self.own.pop(name, None)
+        else:
+            self._outer.clear(name)
+
+    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:
+        """Let nobody else update those of these blobs within the block that are not this frame's own."""
+        seen = () if self._sealed else [name for name in names if name not in self.own and name not in self.views]
+        outer = [self._bound[name] for name in names if name in self._bound]
+        return self._outer.updating({*outer, *(name for name in seen if name not in self._bound)})
 
     def _write(self, name: str, value: Value) -> None:
         view = self.views[name]

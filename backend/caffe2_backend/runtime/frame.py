@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from caffe2_backend.runtime.results import DeferredBlob, Results
@@ -42,6 +43,14 @@ class Frame(Protocol):
 
     def commit(self, results: Results, *, constant: bool = False) -> None:
         """Write the results of a run; ``constant`` if an init net made them."""
+        ...
+
+    def clear(self, name: str, /) -> None:
+        """Leave a blob without a value."""
+        ...
+
+    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:
+        """Let nobody else update these blobs within the block; others may still read and overwrite them."""
         ...
 
     def draw_seed(self) -> int:

@@ -51,6 +51,12 @@ class PreparedNet:
         for stage in self.stages:
             stage.run(frame)
 
+    def restart(self) -> None:
+        """Run as if it had not run before: seeds start anew, and operators keep nothing."""
+        self.runs = 0
+        for stage in self.stages:
+            stage.restart()
+
     def run_operator(self, blobs: Blobs, frame: Frame, whole: NetDef) -> Results:
         """Run a net of one operator on other blobs, as a step of the net ``whole``, and write nothing."""
         if self.fills:

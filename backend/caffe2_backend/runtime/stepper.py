@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -87,6 +88,12 @@ class _Outermost:
 
     def commit(self, results: Results, *, constant: bool = False) -> None:  # noqa: ARG002 - the protocol's
         self._commit(results)
+
+    def clear(self, name: str, /) -> None:
+        """Keep the value: only operators that the caller runs would leave a blob without one."""
+
+    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
+        return nullcontext()
 
     def draw_seed(self) -> int:
         return int(np.random.default_rng().integers(2**62))

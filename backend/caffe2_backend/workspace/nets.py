@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blob_workspace import Net
 from caffe2_backend.runtime.host.registry import HOST_OPERATORS
+from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.workspace.blob_access import CreateBlob
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.names import GetNetName
@@ -114,5 +115,5 @@ def ClearGlobalNetObserver() -> None:
 
 
 def GetStats() -> dict[str, int]:
-    """The statistics that operators exported: none."""
-    return {}
+    """The statistics that operators exported: numbers by name."""
+    return {one.key: one.value for one in GLOBAL_STATISTICS.export(reset=False)}

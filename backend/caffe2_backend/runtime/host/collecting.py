@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
 from caffe2_backend.runtime.frame import Frame, written
@@ -44,6 +45,14 @@ class CollectingFrame:
         """The blob's value, or how to compute it; None if it does not exist."""
         found = self._written.get(name)
         return self._blobs.get(name) if found is None else found
+
+    def clear(self, name: str, /) -> None:
+        """Forget what was written; what the frame has cannot be removed here."""
+        self._written.pop(name, None)
+
+    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
+        """Do nothing: what is collected, only this frame updates."""
+        return nullcontext()
 
     def commit(self, results: Results, *, constant: bool = False) -> None:  # noqa: ARG002 - the protocol's
         """Collect the results of a run."""

@@ -76,8 +76,11 @@ class HostOp:
             return value_of(name, self.frame)
 
     def write(self, name: str, value: Any) -> None:
-        """Set a blob to an array, a number, a text, or an object."""
-        self.frame.commit(results_of(name, as_value(name, value, copy=False)))
+        """Set a blob to an array, a number, a text, or an object; None leaves it without a value."""
+        if value is None:
+            self.frame.clear(name)
+        else:
+            self.frame.commit(results_of(name, as_value(name, value, copy=False)))
 
     # Inputs by index
 

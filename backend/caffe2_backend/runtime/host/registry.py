@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from caffe2_backend.runtime.host import appending, atomics, counters, cursors, printing, records
+from caffe2_backend.runtime.host import (
+    appending,
+    atomics,
+    blobs_queue,
+    counters,
+    cursors,
+    failing,
+    printing,
+    rebatching_queue,
+    records,
+    statistics,
+    timers,
+)
 from caffe2_backend.runtime.host.family import HostFunction
 from caffe2_bridge.control import Role, control_class, control_of
 from caffe2_bridge.netdef.views import ArgumentError, OpView
@@ -15,10 +27,15 @@ from caffe2_bridge.registry import merge
 HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     appending.family,
     atomics.family,
+    blobs_queue.family,
     counters.family,
     cursors.family,
+    failing.family,
     printing.family,
+    rebatching_queue.family,
     records.family,
+    statistics.family,
+    timers.family,
 ))  # fmt: skip
 
 

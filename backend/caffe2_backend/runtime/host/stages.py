@@ -20,6 +20,7 @@ from caffe2_backend.runtime.host.registry import (
     has_host_operators,
     is_host_operator,
 )
+from caffe2_backend.runtime.host.waiting import is_concurrent
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_bridge.control import ControlOperator, control_of
@@ -42,6 +43,10 @@ class Stage(Protocol):
         """Run once: read blobs of the frame, and write others."""
         ...
 
+    def restart(self) -> None:
+        """Forget what operators keep from run to run."""
+        ...
+
 
 class RunnableNet(Protocol):
     """A prepared net."""
@@ -53,6 +58,10 @@ class RunnableNet(Protocol):
 
     def run(self, frame: Frame, /) -> None:
         """Run once on the blobs of a frame."""
+        ...
+
+    def restart(self) -> None:
+        """Forget what operators keep from run to run."""
         ...
 
 
@@ -72,7 +81,18 @@ class TensorStage:
         return self.program.conversions
 
     def run(self, frame: Frame, burst: Burst = ONCE) -> None:
-        """Run once, or a burst of steps: read the inputs at one moment, and write the results at one moment."""
+        """Run once, or a burst of steps: read the inputs at one moment, and write the results at one moment.
+
+        Of concurrent runs that update the same blobs, one begins when the other has ended: no update is lost.
+        """
+        states = self.program.interface.state
+        if states and is_concurrent():
+            with frame.updating(states):
+                self._run(frame, burst)
+        else:
+            self._run(frame, burst)
+
+    def _run(self, frame: Frame, burst: Burst) -> None:
         program, held = self.program, frame.held
         blobs = getattr(frame, "view", frame)
         with frame.lock:
@@ -82,6 +102,9 @@ class TensorStage:
                 frame.commit(program.run(given, frame.constants, burst, held=held), constant=self._constant)
                 return
         frame.commit(program.run(given, frame.constants, burst), constant=self._constant)
+
+    def restart(self) -> None:
+        """Do nothing: programs keep nothing."""
 
 
 class HostStage:
@@ -102,6 +125,10 @@ class HostStage:
         except ArgumentError as error:
             raise RunError(f"{self._location}: {error}") from None
 
+    def restart(self) -> None:
+        """Forget what the operator keeps from run to run."""
+        self._state = {}
+
 
 class ControlStage:
     """An operator with bodies that hold host operators: its bodies are prepared nets."""
@@ -121,6 +148,11 @@ class ControlStage:
     def run(self, frame: Frame) -> None:
         """Run once. Raises RunError if a body fails."""
         self._runner.enter(self._control, frame, self._location, ())
+
+    def restart(self) -> None:
+        """Forget what operators of bodies keep from run to run."""
+        for net in list(self._nets.values()):
+            net.restart()
 
     def _run_body(self, net: NetDef, frame: Frame, place: Location, iterations: tuple[int, ...]) -> None:
         del iterations

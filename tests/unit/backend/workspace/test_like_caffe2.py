@@ -31,14 +31,21 @@ def net(name: str, *ops: OperatorDef) -> NetDef:
     return NetDef(name=name, op=ops)
 
 
-INIT = net("init", fill("c"), fill("r"), fill("one", 1.0), fill("limit", 4.5), fill("stop", 0, TensorProto.BOOL))
+INIT = net(
+    "init", fill("c"), fill("r"), fill("one", 1.0), fill("limit", 4.5), fill("stop", 0, TensorProto.BOOL),
+    operator("CreateCounter", [], ["counter"]), operator("CreateCounter", [], ["left"], init_count=3),
+)  # fmt: skip
 INCREMENT = net("inc", operator("Add", ["c", "one"], ["c"]))
 CHECK = net("check", operator("GT", ["c", "limit"], ["stop"]))
 REPORT = net("report", operator("Add", ["r", "one"], ["r"]))
 LOCAL = net("local", operator("Add", ["c", "one"], ["own"]), operator("Add", ["own", "one"], ["c"]))
 UNTIL = net("until", operator("Add", ["c", "one"], ["c"]), operator("GT", ["c", "limit"], ["unwritten"]))
 FAILING = net("failing", operator("Relu", ["absent"], ["y"]))
-NETS = [INCREMENT, CHECK, REPORT, LOCAL, UNTIL]
+COUNT = net("count", operator("CountUp", ["counter"], ["n"]), operator("RetrieveCount", ["counter"], ["c"]))
+UNTIL_TRUE = net("until_true", operator("CountDown", ["left"], ["stop"]))
+COUNTED = net("counted", operator("CreateCounter", [], ["mine"]), operator("CountUp", ["counter"], ["n"]))
+FAILING_REPORT = net("failing_report", operator("Fail", [], []))
+NETS = [INCREMENT, CHECK, REPORT, LOCAL, UNTIL, COUNT, UNTIL_TRUE, COUNTED, FAILING_REPORT]
 
 
 def step(*parts: str | ExecutionStep, **fields: Any) -> ExecutionStep:
@@ -67,6 +74,19 @@ PLANS = {
     "concurrent": step(step("inc"), step("report"), concurrent_substeps=True, num_iter=3),
     "instances of nets": step("inc", num_concurrent_instances=3),
     "instances of substeps": step(step("inc"), num_concurrent_instances=3),
+    "concurrent instances": step(step("count"), step("report"), concurrent_substeps=True, num_concurrent_instances=3),
+    "concurrent in concurrent": step(
+        step(step("count"), step("count"), concurrent_substeps=True, num_iter=2),
+        step("count"),
+        concurrent_substeps=True,
+        num_iter=2,
+    ),
+    "concurrent steps that stop": step(
+        step("count"), step("until_true"), concurrent_substeps=True, should_stop_blob="stop"
+    ),
+    "only once": step("inc", only_once=True, should_stop_blob="stop"),
+    "reports that fail": step("inc", report_net="failing_report", report_interval=1),
+    "own workspaces of instances": step(step("counted", num_iter=2, create_workspace=True), num_concurrent_instances=3),
     "own workspace": step(step("local"), create_workspace=True),
     "own workspace of nets": step("local", create_workspace=True),
     "every second": step("inc", num_iter=3, run_every_ms=100),
@@ -84,7 +104,8 @@ REFUSED = {
 def run_plan(*steps: ExecutionStep, nets: list[NetDef] = NETS) -> list[Call]:
     plan = PlanDef(name="plan", network=nets, execution_step=steps)
     fetched = [("FetchBlob", "c"), ("FetchBlob", "r"), ("HasBlob", "own"), ("RunNet", "inc"), ("FetchBlob", "c")]
-    return [("RunNetOnce", INIT), ("RunPlan", plan), *fetched]
+    count = [("RunOperatorOnce", operator("RetrieveCount", ["counter"], ["n"])), ("FetchBlob", "n")]
+    return [("RunNetOnce", INIT), ("RunPlan", plan), *fetched, *count]
 
 
 SERIALIZED = [

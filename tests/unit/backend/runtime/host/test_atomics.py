@@ -11,6 +11,7 @@ from conformance.recording import operator
 
 from caffe2_backend import Workspace
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 @pytest.mark.parametrize(("op_type", "dtype"), [("AtomicFetchAdd", np.int32), ("AtomicFetchAdd64", np.int64)])
@@ -39,6 +40,16 @@ def test_fetch_add_is_exact_under_threads() -> None:
         for done in [pool.submit(workspace.run_operator_once, add) for _ in range(400)]:
             done.result()
     assert workspace.fetch("a") == np.int64(800)
+
+
+def test_a_mutex_serves_operators_on_tensors() -> None:
+    workspace = Workspace()
+    workspace.run_operator_once(operator("CreateMutex", [], ["m"]))
+    workspace.feed("iteration", np.array([7]))
+    workspace.create_net(NetDef(name="net", op=[operator("AtomicIter", ["m", "iteration"], ["iteration"])]))
+    workspace.run_net("net", 3)
+    assert workspace.fetch("iteration") == 10
+    assert workspace.conversions() == 1
 
 
 def test_an_atomic_boolean_is_set_once_and_for_all() -> None:

@@ -130,9 +130,9 @@ def test_a_missing_converter_is_still_reported() -> None:
 
 def test_an_object_is_no_input_of_a_tensor_operator() -> None:
     workspace = Workspace()
-    workspace.run_operator_once(operator("CreateMutex", [], ["m"]))
-    with pytest.raises(RunError, match=r"Mul reads blob 'm', which is a std::unique_ptr<std::mutex> and not a tensor"):
-        workspace.run_operator_once(operator("Mul", ["m", "m"], ["y"]))
+    workspace.run_operator_once(operator("CreateCounter", [], ["c"]))
+    with pytest.raises(RunError, match=r"Mul reads blob 'c', which is a .*Counter.* and not a tensor"):
+        workspace.run_operator_once(operator("Mul", ["c", "c"], ["y"]))
 
 
 def test_a_child_finds_the_blobs_of_its_parent() -> None:

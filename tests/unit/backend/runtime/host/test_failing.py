@@ -1,0 +1,46 @@
+"""Operators whose only effect is to fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conformance.recording import operator
+
+from caffe2_backend import Workspace
+from caffe2_bridge.diagnostics import RunError
+
+
+@pytest.mark.parametrize(
+    ("op_type", "args", "message"),
+    [
+        ("Fail", {}, "Fail: the operator always fails"),
+        ("ThrowException", {"message": "broken"}, "ThrowException: broken"),
+        ("LogFatal", {"message": "fatal"}, "LogFatal: fatal"),
+    ],
+)
+def test_operators_that_always_fail(op_type: str, args: dict[str, Any], message: str) -> None:
+    with pytest.raises(RunError, match=message):
+        Workspace().run_operator_once(operator(op_type, [], [], **args))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.array([True, True]), None),
+        (np.array([[1, 2]]), None),
+        (np.zeros(0, np.int32), None),
+        (np.array([True, False]), "assertion failed for blob 'x': no"),
+        (np.array([1.0]), "must hold booleans or integers, not float64"),
+    ],
+)
+def test_assert(value: Any, message: str | None) -> None:
+    workspace = Workspace()
+    workspace.feed("x", value)
+    check = operator("Assert", ["x"], [], error_msg="no")
+    if message is None:
+        workspace.run_operator_once(check)
+    else:
+        with pytest.raises(RunError, match=message):
+            workspace.run_operator_once(check)
