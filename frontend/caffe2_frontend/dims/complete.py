@@ -97,16 +97,16 @@ def _filled(node: ir.Node) -> list[ir.Shape | None] | None:
 
 
 def _reshaped(node: ir.Node) -> list[ir.Shape | None] | None:
-    """Reshape has the shape that it reads: -1 is unknown, and 0 the operand's dim."""
+    """Reshape has the shape that it reads: -1 is unknown, and 0 the operand's dim unless zeros are allowed."""
     dims = sizes(node.inputs[1])
     data = node.inputs[0]
-    allow_zero = node.attributes.get("allowzero")
-    if dims is None or data is None or (allow_zero is not None and allow_zero.as_int()):
+    if dims is None or data is None:
         return None
     if all(isinstance(dim, int) for dim in dims):
         return None  # ONNX's inference knows more: the size of -1
     own = [None] * len(dims) if data.shape is None else [*data.shape, *[None] * len(dims)]
-    kept = [own[axis] if dim == 0 else dim for axis, dim in enumerate(dims)]
+    copies = not node.attributes.get_int("allowzero", 0)
+    kept = [own[axis] if dim == 0 and copies else dim for axis, dim in enumerate(dims)]
     return [ir.Shape([None if dim == -1 else dim for dim in kept])]
 
 

@@ -72,10 +72,22 @@ def scalar(op: Op, x: Value) -> Value:
 
 
 def reshape_like(op: Op, x: Value, like: Value) -> Value:
-    """``x`` reshaped to the shape of ``like``, which must have as many elements."""
+    """``x`` reshaped to the shape of ``like``, which must have as many elements, or like ``x`` none."""
     if x is like or (x.shape is not None and like.shape is not None and known_equal(x.shape, like.shape)):
         return x
-    return op.emit("Reshape", x, op.emit("Shape", like), shape=like.shape)
+    allow_zero = None if _keeps_zeros(x.shape, like.shape) else 1
+    return op.emit("Reshape", x, op.emit("Shape", like), allowzero=allow_zero, shape=like.shape)
+
+
+def _keeps_zeros(before: ir.Shape | None, after: ir.Shape | None) -> bool:
+    """Whether every dim after a reshape is positive or equal to that before, which ONNX's Reshape copies for a 0."""
+    if after is None:
+        return False
+    own = (*(() if before is None else before), *[None] * len(after))
+    return all(
+        dim > 0 if isinstance(dim, int) else dim.value is not None and dim == here
+        for dim, here in zip(after, own, strict=False)
+    )
 
 
 def known_equal(a: ir.Shape, b: ir.Shape) -> bool:

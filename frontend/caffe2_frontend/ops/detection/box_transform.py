@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul
+from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like
 from caffe2_frontend.emit.shapes import cast, indices, size, slice_axis, squeeze, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -44,8 +44,7 @@ def bbox_transform(op: Op) -> tuple[Value, Value]:
     inside = clipped(op, moved, height, width, how)
     if apply_scale:
         inside = [mul(op, v, scale) if i < 4 else v for i, v in enumerate(inside)]
-    result = op.emit("Reshape", joined(op, inside), op.emit("Shape", deltas), allowzero=1, shape=op.shape(deltas))
-    return result, counts
+    return reshape_like(op, joined(op, inside), deltas), counts
 
 
 def _images(op: Op, rois: Value, info: Value, dims: int) -> tuple[Value, Value]:

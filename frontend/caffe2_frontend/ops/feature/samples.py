@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.emit.arithmetic import reshape_like
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
 from caffe2_frontend.emit.random import random_uniform
 from caffe2_frontend.emit.rows.binary_search import search
@@ -130,5 +131,4 @@ def weighted_multi_sampling(op: Op) -> Value:
     drawn = cast(op, search(op, sums, op.emit("Mul", random_uniform(op, samples), last), "left"), INT32)
     if not op.has_input(1):
         return drawn
-    like = op.input(1)
-    return op.emit("Reshape", drawn, op.emit("Shape", like), allowzero=1, shape=op.shape(like))
+    return reshape_like(op, drawn, op.input(1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.emit.arithmetic import reshape_like
 from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.shapes import (
     Size,
@@ -199,7 +200,7 @@ def resize_like(op: Op) -> Value:
         )
     if None not in totals:
         return reshape(op, x, sizes(op, like))
-    return op.emit("Reshape", x, op.emit("Shape", like), allowzero=1, shape=op.shape(like))
+    return reshape_like(op, x, like)
 
 
 @family.converts("Shape")

@@ -88,7 +88,7 @@ def multi_lists(op: Op) -> tuple[Value, ...]:
     before = ends(op, lengths_vector(op, concat_flat(op, value_lengths)))
     before = op.emit("Concat", op.const([0], np.int64), before, axis=0)
     start, end = (op.emit("Gather", before, index, axis=0) for index in (starts(op, flat), ends(op, flat)))
-    return _distribute(op, op.emit("Reshape", op.emit("Sub", end, start), op.emit("Shape", counts)), values)
+    return _distribute(op, reshape_like(op, op.emit("Sub", end, start), counts), values)
 
 
 def _groups(op: Op) -> tuple[list[list[Value]], Value]:
@@ -115,7 +115,7 @@ def _stack(op: Op, vectors: Sequence[Value], axis: int) -> Value:
 def _distribute(op: Op, lengths: Value, values: Value) -> tuple[Value, ...]:
     """The blocks of each feature, concatenated; ``lengths`` [features, examples] are those of the blocks."""
     by_example = op.emit("Transpose", lengths, perm=[1, 0])
-    start = op.emit("Reshape", starts(op, as_vector(op, by_example)), op.emit("Shape", by_example))
+    start = reshape_like(op, starts(op, as_vector(op, by_example)), by_example)
     rows = range_rows(op, as_vector(op, op.emit("Transpose", start, perm=[1, 0])), as_vector(op, lengths))
     gradients = op.emit("Gather", values, rows, axis=0)
     features = op.output_count

@@ -230,9 +230,7 @@ def _of_groups(
     beta = mul(op, by_deviation, inverse, inverse, inverse)
     dx = _combined(op, gradient, centered, mul(op, inverse, weights), beta, mul(op, by_mean, inverse))
     by_scale, by_bias = (reduce_axes(op, "ReduceSum", v, [0]) for v in (mul(op, products, inverse), sums))
-    # Images may have no pixels: a size of 0 is not ONNX's "copy the dim" here.
-    dx = op.emit("Reshape", dx, op.emit("Shape", x), allowzero=1, shape=op.shape(x))
-    return dx, reshape_like(op, by_scale, scale), reshape_like(op, by_bias, scale)
+    return reshape_like(op, dx, x), reshape_like(op, by_scale, scale), reshape_like(op, by_bias, scale)
 
 
 @family.converts("LRNGradient", expects={index: TensorInfo(ir.DataType.FLOAT, (None,) * 4) for index in range(3)})
