@@ -22,11 +22,6 @@ def sample(opset: int) -> list[CaseRef]:
     return others[opset % STRIDE :: STRIDE] + [ref for ref in refs if ref.kind == "model"]
 
 
-# Recurrent training models that do not run at opsets 9 and 10: flattened gradients in the body of their Scan get wrong
-# sizes. Not mended yet; the test says when they run.
-FAULTY_MODELS = {"attention_train", "gru_train"}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("opset", OPSETS)
 def test_what_an_opset_can_express_is_right(opset: int) -> None:
@@ -34,13 +29,9 @@ def test_what_an_opset_can_express_is_right(opset: int) -> None:
     results = [checker.check(task) for task in make_tasks(sample(opset), "onnxruntime", ["auto"], opset)]
     failed = [(r.task.id, r.detail) for r in results if r.status in {Status.WRONG, Status.CRASHED}]
     bad = [(name, why) for name, why in failed if not any(f"implementation for {op}" in why for op in WITHOUT_KERNEL)]
-    faulty = {name.split("/")[1] for name, _ in bad if name.startswith("models/")} & FAULTY_MODELS
-    assert faulty == (FAULTY_MODELS if opset < 11 else set())
-    assert not [(name, why) for name, why in bad if name.split("/")[1] not in faulty]
+    assert not bad
     refused = [r for r in results if r.status is Status.REFUSED]
     assert all(found.reason for r in refused for found in r.findings)
     models = [r for r in results if r.task.ref.kind == "model"]
     assert models
-    assert all(r.status.passes for r in models if r.task.id.split("/")[1] not in faulty), [
-        r.task.id for r in models if not r.status.passes
-    ]
+    assert all(r.status.passes for r in models), [r.task.id for r in models if not r.status.passes]

@@ -15,14 +15,16 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.opsets import along_axes, arithmetic, images, indices, shapes
+from caffe2_frontend.opsets import along_axes, arithmetic, branches, images, indices, shapes
 from caffe2_frontend.opsets.arithmetic import WIDER
 from caffe2_frontend.opsets.rewriter import InexpressibleError, Rewriter
 from caffe2_frontend.opsets.rules import Rules
 
 __all__ = ["InexpressibleError", "downgrade"]
 
-_RULES: Final = Rules.merged(along_axes.rules, arithmetic.rules, images.rules, indices.rules, shapes.rules)
+_RULES: Final = Rules.merged(
+    along_axes.rules, arithmetic.rules, branches.rules, images.rules, indices.rules, shapes.rules
+)
 
 # Scan had a batch of its own before, and many operators broadcast otherwise.
 OLDEST: Final = 9

@@ -146,6 +146,14 @@ class Rewriter:
         self.nodes = around
         return graph
 
+    def append(self, graph: ir.Graph, make: Callable[[], ir.Value]) -> ir.Value:
+        """Append what ``make`` emits to a body of the node, in the form of the target, and return its value."""
+        around, self.nodes = self.nodes, []
+        value = make()
+        graph.extend(self.nodes)
+        self.nodes = around
+        return value
+
     def loop(self, count: ir.Value, start: ir.Value, step: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
         """Apply ``step`` to the iteration (int64, a scalar) and the last value, ``count`` times from ``start`` on."""
         owner = self.node.op_type

@@ -206,6 +206,20 @@ CASES: Final[Mapping[str, tuple[str, dict[str, Array]]]] = {
         "else_branch = o () => (float[N] b) <int64[1] e2 = {1}> {b = ReduceMin <keepdims = 0> (x, e2)}>}"),
         {"x": X, "c": np.zeros((), bool)},
     ),
+    "branches_of_two_shapes": (
+        ("(float[N,4] x, bool c) => (float[A,B] y, float[C,D] z) {r = If (c) <"
+        "then_branch = t () => (float[N,4] a) {a = Neg (x)}, "
+        "else_branch = o () => (float[1,2] b) <int64[2] s = {1, 2}> {b = ConstantOfShape (s)}> "
+        "n = Shape (r) y = ConstantOfShape (n) z = Abs (r)}"),
+        {"x": X, "c": np.ones((), bool)},
+    ),
+    "branches_of_two_shapes_else": (
+        ("(float[N,4] x, bool c) => (float[A,B] y, float[C,D] z) {r = If (c) <"
+        "then_branch = t () => (float[N,4] a) {a = Neg (x)}, "
+        "else_branch = o () => (float[1,2] b) <int64[2] s = {1, 2}> {b = ConstantOfShape (s)}> "
+        "n = Shape (r) y = ConstantOfShape (n) z = Abs (r)}"),
+        {"x": X, "c": np.zeros((), bool)},
+    ),
 }  # fmt: skip
 REFUSED: Final[Mapping[str, tuple[str, str]]] = {
     "unique": ("(float[N] x) => (float[M] y) {y = Unique (x)}", "Unique ('y'): the operator came with opset 11"),
