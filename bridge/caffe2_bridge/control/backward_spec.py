@@ -2,21 +2,28 @@
 
 The operands are ``gradients of outputs..., inputs of the forward operator..., outputs of it...``, the results
 ``gradient of the sequence, gradients of parameters..., gradients of initial states...``.
+
+Releases until February 2017 write them in other ways. There is one gradient of an output, that of the rows of the first
+state. Until January 2017 there are no step workspaces: blobs of the steps, forward and backward, are rows of outer
+blobs, the *scratches*, and the gradient of the sequence may be an alias of one. The first of them name parameters
+instead of giving their indices, and have results for all inputs of the forward operator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from caffe2_bridge.control.recurrent_spec import (
-    SCRATCHES,
     TIMESTEP,
     Alias,
     Link,
     RecurrentSpec,
+    Scratch,
+    read_aliases,
     read_links,
+    read_scratches,
     read_spec,
 )
 from caffe2_bridge.netdef.views import ArgumentError, OpView
@@ -25,6 +32,11 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 BACKWARD_STEP: Final = "backward_step_net"
 BACKWARD_LINK: Final = "backward_link"
 GRADIENT_SUFFIX: Final = "_grad"
+OUTPUTS_WITH_GRADIENTS: Final = "outputs_with_grads"
+BACKWARD_SCRATCHES: Final = "backward_scratch"
+BACKWARD_ALIAS: Final = "backward_alias"
+# The arguments of the first releases that name gradients of parameters.
+OLD_PARAMETER_GRADIENTS: Final = "param_gradient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +84,11 @@ class BackwardSpec:
         states: the gradients of states.
         parameters: the gradients of parameters.
         links: rows that the backward step net sees, those of the forward step net first; of links with the same
-            internal blob the last holds.
+            internal blob the last holds. Rows of scratches of the forward operator are blobs of its steps.
         workspaces: the index of the operand that is the step workspaces.
         forward: the operator whose gradient it is.
+        scratches: outer blobs that the operator creates, with rows that the steps write.
+        aliases: outer blobs that are rows of these after the loop.
     """
 
     argument: ClassVar[str] = BACKWARD_STEP
@@ -87,6 +101,22 @@ class BackwardSpec:
     links: tuple[Link, ...]
     workspaces: int
     forward: RecurrentSpec
+    scratches: tuple[Scratch, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+
+    def without_scratches(self) -> BackwardSpec:
+        """The same without scratches: what is linked to them is a blob of the step nets alone.
+
+        A blob whose rows are the gradient of the sequence is linked to that.
+        """
+        names = {scratch.blob for scratch in self.scratches}
+        sequences = {alias.source: alias.blob for alias in self.aliases if alias.blob == self.sequence_gradient}
+        kept = tuple(
+            replace(link, external=sequences.get(link.external, link.external))
+            for link in self.links
+            if link.external not in names or link.external in sequences
+        )
+        return replace(self, links=kept, scratches=(), aliases=())
 
 
 def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], str]) -> BackwardSpec:
@@ -96,29 +126,32 @@ def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], st
     operator really uses for a blob.
     """
     args = op.args
-    if SCRATCHES in args or "backward_scratch" in args:
-        raise ArgumentError("the format of early 2017, with the argument 'scratch', has no step workspaces")
     step_net = args.net(BACKWARD_STEP)
     if step_net is None or not step_net.op:
         raise ArgumentError("the backward step net is empty")
-    forward = read_spec(op)
-    links = (*forward.links, *read_links(args, BACKWARD_LINK))
+    forward = read_spec(op, gradients)
+    links = (*forward.without_scratches().links, *read_links(args, BACKWARD_LINK))
+    args.ignore("input_gradient_ids")
     parameters = _parameters(op, gradients, used_name)
     return BackwardSpec(
         step_net,
         args.text(TIMESTEP, TIMESTEP),
         gradients,
         used_name(op.inputs[gradients] + GRADIENT_SUFFIX),
-        _states(op, forward, gradients, 1 + len(parameters), used_name),
+        _states(op, forward, gradients, parameters, used_name),
         parameters,
         tuple(Link(used_name(e.internal), used_name(e.external), e.offset, e.window) for e in links),
         len(op.inputs) - 1,
         forward,
+        read_scratches(args, BACKWARD_SCRATCHES),
+        read_aliases(args, BACKWARD_ALIAS),
     )
 
 
 def _parameters(op: OpView, gradients: int, used_name: Callable[[str], str]) -> tuple[ParameterGradient, ...]:
     """The blob of a step is that of ``param_grads``; without the argument it is named like the result."""
+    if OLD_PARAMETER_GRADIENTS in op.args:
+        return _named_parameters(op)
     indices, names = op.args.integers("param", ()), op.args.texts("param_grads", ())
     if names and len(names) != len(indices):
         raise ArgumentError(f"arguments of unequal length: param ({len(indices)}), param_grads ({len(names)})")
@@ -131,17 +164,47 @@ def _parameters(op: OpView, gradients: int, used_name: Callable[[str], str]) -> 
     )
 
 
+def _named_parameters(op: OpView) -> tuple[ParameterGradient, ...]:
+    """The parameters of the first releases. Raises ArgumentError if one is not an input, or its gradient no output."""
+    names, gradients = op.args.texts("param", ()), op.args.texts(OLD_PARAMETER_GRADIENTS, ())
+    if len(names) != len(gradients):
+        raise ArgumentError(f"arguments of unequal length: param ({len(names)}), param_gradient ({len(gradients)})")
+    for name, gradient in zip(names, gradients, strict=True):
+        if name not in op.inputs or gradient not in op.outputs:
+            raise ArgumentError(f"parameter {name!r} must be among the inputs, and its gradient among the outputs")
+    return tuple(
+        ParameterGradient(op.inputs.index(name), op.outputs.index(gradient), gradient)
+        for name, gradient in zip(names, gradients, strict=True)
+    )
+
+
 def _states(
-    op: OpView, forward: RecurrentSpec, gradients: int, first: int, used_name: Callable[[str], str]
+    op: OpView,
+    forward: RecurrentSpec,
+    gradients: int,
+    parameters: tuple[ParameterGradient, ...],
+    used_name: Callable[[str], str],
 ) -> tuple[StateGradient, ...]:
-    outputs = {index: i for i, index in enumerate(op.args.integers("outputs_with_grads", ()))}
     given: dict[tuple[str, int], int] = {}
-    for i, alias in enumerate(forward.aliases):
-        if i in outputs:
-            _check_offset(alias)
-            given[alias.source, alias.offset] = outputs[i]
-    return tuple(_state(given, state.blob, state.initial + gradients, first + i, used_name)
-                 for i, state in enumerate(forward.states))  # fmt: skip
+    if OUTPUTS_WITH_GRADIENTS in op.args:
+        outputs = {index: i for i, index in enumerate(op.args.integers(OUTPUTS_WITH_GRADIENTS, ()))}
+        for i, alias in enumerate(forward.aliases):
+            if i in outputs:
+                _check_offset(alias)
+                given[alias.source, alias.offset] = outputs[i]
+    elif gradients and forward.states:
+        given[forward.states[0].blob, 1] = 0
+    named = OLD_PARAMETER_GRADIENTS in op.args
+    return tuple(
+        _state(
+            given,
+            state.blob,
+            state.initial + gradients,
+            state.initial if named else 1 + len(parameters) + i,
+            used_name,
+        )
+        for i, state in enumerate(forward.states)
+    )
 
 
 def _state(

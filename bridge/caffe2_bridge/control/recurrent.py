@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Final
 
-from caffe2_bridge.control.backward_spec import BACKWARD_LINK, BACKWARD_STEP, GRADIENT_SUFFIX
+from caffe2_bridge.control.backward_spec import (
+    BACKWARD_ALIAS,
+    BACKWARD_LINK,
+    BACKWARD_SCRATCHES,
+    BACKWARD_STEP,
+    GRADIENT_SUFFIX,
+    OLD_PARAMETER_GRADIENTS,
+)
 from caffe2_bridge.control.description import Body, ControlOperator, Formal, Place, Role, Runs, Scope
 from caffe2_bridge.control.recurrent_spec import (
     ALIAS_OFFSET,
@@ -51,6 +58,7 @@ class StepOperator(ControlOperator):
     own_arguments = frozenset(
         {ALIAS_SOURCE, ALIAS_TARGET, STATES, SCRATCHES, "link_internal", "link_external"}
         | {"backward_link_internal", BACKWARD_EXTERNAL, "param_grads", "recompute_blobs_on_backward"}
+        | {BACKWARD_SCRATCHES, f"{BACKWARD_ALIAS}_src", f"{BACKWARD_ALIAS}_dst", "param", OLD_PARAMETER_GRADIENTS}
     )
     # What the operator does with each body.
     roles: ClassVar[dict[str, Role]]
@@ -255,6 +263,8 @@ class RecurrentNetwork(StepOperator):
             (OLD_INITIAL_BLOBS, map(found, self.op.args.texts(OLD_INITIAL_BLOBS, ()))),
         ):
             self._assign(argument, names)
+        if OLD_PARAMETER_GRADIENTS in self.op.args:
+            self._assign("param", map(found, self.op.args.texts("param")))
         gradients = {f"{name}{GRADIENT_SUFFIX}": f"{outer(name)}{GRADIENT_SUFFIX}" for name in (*own, *self.op.inputs)}
         self._assign(BACKWARD_EXTERNAL, [gradients.get(name, name) for _, name in self.backward_links])
 

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import ClassVar, Final
 
-from caffe2_bridge.control.backward_spec import BACKWARD_STEP, GRADIENT_SUFFIX, BackwardSpec, read_backward_spec
+from caffe2_bridge.control.backward_spec import (
+    BACKWARD_ALIAS,
+    BACKWARD_SCRATCHES,
+    BACKWARD_STEP,
+    GRADIENT_SUFFIX,
+    OLD_PARAMETER_GRADIENTS,
+    OUTPUTS_WITH_GRADIENTS,
+    BackwardSpec,
+    read_backward_spec,
+)
 from caffe2_bridge.control.description import Place, Role
 from caffe2_bridge.control.recurrent import BACKWARD_EXTERNAL, RENAME_SUFFIX, SCHEDULING, StepOperator, workspaces_name
 from caffe2_bridge.control.recurrent_spec import (
@@ -21,8 +30,8 @@ from caffe2_bridge.control.recurrent_spec import (
 )
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
-_BACKWARD_SCRATCHES: Final = "backward_scratch"
-_BACKWARD_ALIASES: Final = "backward_alias_dst"
+_ALIAS_SOURCES: Final = f"{BACKWARD_ALIAS}_src"
+_ALIAS_TARGETS: Final = f"{BACKWARD_ALIAS}_dst"
 
 
 class RecurrentNetworkGradient(StepOperator):
@@ -46,13 +55,17 @@ class RecurrentNetworkGradient(StepOperator):
     @property
     def initial_ids(self) -> tuple[int, ...]:
         """Indices of the forward operator's inputs with initial states."""
-        return initial_ids(self.op)
+        return initial_ids(self.op, self.output_gradients)
 
     @property
     def output_gradients(self) -> int:
         """The number of inputs that are gradients of the forward operator's outputs."""
         args = self.op.args
-        return 1 if is_early(args) else len(args.integers("outputs_with_grads", ()))
+        if OUTPUTS_WITH_GRADIENTS in args:
+            return len(args.integers(OUTPUTS_WITH_GRADIENTS))
+        # Releases until February 2017 have one; without any, the first operand is the sequence, which is linked.
+        sequences = {outer for _, outer in self.links}
+        return int(is_early(args) or self.op.inputs[0] not in sequences)
 
     @property
     def workspaces(self) -> str:
@@ -98,7 +111,7 @@ class RecurrentNetworkGradient(StepOperator):
         """The outputs, and the gradients of states and sequences that it names itself."""
         args = self.op.args
         gradients = [self.used_name(name + GRADIENT_SUFFIX) for name in self.derived_from]
-        early = (*args.texts(_BACKWARD_SCRATCHES, ()), *args.texts(_BACKWARD_ALIASES, ()))
+        early = (*args.texts(BACKWARD_SCRATCHES, ()), *args.texts(_ALIAS_TARGETS, ()))
         return (*self.op.outputs, *(name for name in (*gradients, *early) if name not in self.op.inputs))
 
     @property
@@ -135,7 +148,8 @@ class RecurrentNetworkGradient(StepOperator):
 
         args = self.op.args
         derived = {name: outer(name) for name in self.derived_from}
-        made = self.op.outputs[1 : 1 + len(args.integers("param", ()))]
+        named = OLD_PARAMETER_GRADIENTS in args
+        made = () if named else self.op.outputs[1 : 1 + len(args.integers("param", ()))]
         real = {name: self.used_name(name) for _, name in self.backward_links}
         for argument, names in (
             (STATES, self.states),
@@ -144,8 +158,11 @@ class RecurrentNetworkGradient(StepOperator):
             (ALIAS_SOURCE, self.alias_sources),
             ("link_external", [name for _, name in self.links]),
             (OLD_INITIAL_BLOBS, args.texts(OLD_INITIAL_BLOBS, ())),
-            (_BACKWARD_SCRATCHES, args.texts(_BACKWARD_SCRATCHES, ())),
-            (_BACKWARD_ALIASES, args.texts(_BACKWARD_ALIASES, ())),
+            (BACKWARD_SCRATCHES, args.texts(BACKWARD_SCRATCHES, ())),
+            (_ALIAS_SOURCES, args.texts(_ALIAS_SOURCES, ())),
+            (_ALIAS_TARGETS, args.texts(_ALIAS_TARGETS, ())),
+            ("param", args.texts("param") if named else ()),
+            (OLD_PARAMETER_GRADIENTS, args.texts(OLD_PARAMETER_GRADIENTS, ())),
         ):
             self._assign(argument, map(outer, names))
         links = [name if outer(real[name]) == real[name] else outer(real[name]) for _, name in self.backward_links]

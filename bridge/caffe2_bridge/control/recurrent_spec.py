@@ -94,8 +94,11 @@ class RecurrentSpec:
         return replace(self, links=links, scratches=())
 
 
-def read_spec(op: OpView) -> RecurrentSpec:
-    """Read the arguments of a RecurrentNetwork. Raises ArgumentError where lists have different lengths."""
+def read_spec(op: OpView, first: int = 0) -> RecurrentSpec:
+    """Read the arguments of a RecurrentNetwork. Raises ArgumentError where lists have different lengths.
+
+    ``first`` is the index of the operator's input that is the sequence; those of initial states count from it.
+    """
     args = op.args
     step_net = args.net(STEP)
     if step_net is None or not step_net.op:
@@ -103,14 +106,14 @@ def read_spec(op: OpView) -> RecurrentSpec:
     return RecurrentSpec(
         step_net,
         args.text(TIMESTEP, TIMESTEP),
-        _states(op),
+        _states(op, first),
         read_links(args, "link"),
-        _aliases(args),
-        tuple(Scratch(*pair) for pair in _pairs(args, SCRATCHES, "scratch_sizes")),
+        read_aliases(args, "alias"),
+        read_scratches(args, SCRATCHES),
     )
 
 
-def _states(op: OpView) -> tuple[State, ...]:
+def _states(op: OpView, first: int) -> tuple[State, ...]:
     args = op.args
     if INITIAL_IDS not in args and OLD_INITIAL_BLOBS in args:
         args.ignore("recurrent_sizes", OLD_INITIAL_IDS)
@@ -119,18 +122,19 @@ def _states(op: OpView) -> tuple[State, ...]:
         missing = [name for name in names if name not in op.inputs]
         if missing:
             raise ArgumentError(f"the initial state {missing[0]!r} must be among the inputs")
-        return tuple(State(blob, op.inputs.index(name)) for blob, name in zip(blobs, names, strict=True))
+        return tuple(State(blob, op.inputs.index(name) - first) for blob, name in zip(blobs, names, strict=True))
     ids = OLD_INITIAL_IDS if INITIAL_IDS not in args and OLD_INITIAL_IDS in args else INITIAL_IDS
     return tuple(State(*pair) for pair in _pairs(args, STATES, ids))
 
 
-def initial_ids(op: OpView) -> tuple[int, ...]:
-    """Indices of the inputs with the initial states, whether or not they fit the states."""
+def initial_ids(op: OpView, first: int = 0) -> tuple[int, ...]:
+    """Indices of the inputs with the initial states, whether or not they fit the states; ``first`` as above."""
     args = op.args
     for name in (INITIAL_IDS, OLD_INITIAL_IDS):
         if name in args:
             return args.integers(name)
-    return tuple(i for i, name in enumerate(op.inputs) if name in args.texts(OLD_INITIAL_BLOBS, ()))
+    names = args.texts(OLD_INITIAL_BLOBS, ())
+    return tuple(i for i, name in enumerate(op.inputs[first:]) if name in names)
 
 
 def is_early(args: Args) -> bool:
@@ -153,11 +157,17 @@ def link_names(args: Args, kind: str) -> tuple[tuple[str, str], ...]:
     return tuple(zip(args.texts(f"{kind}_internal", ()), args.texts(f"{kind}_external", ()), strict=False))
 
 
-def _aliases(args: Args) -> tuple[Alias, ...]:
-    source, target = args.texts(ALIAS_SOURCE, ()), args.texts(ALIAS_TARGET, ())
-    offset = args.integers(ALIAS_OFFSET, ())
-    _require_same_length({ALIAS_SOURCE: source, ALIAS_TARGET: target, ALIAS_OFFSET: offset})
-    return tuple(Alias(*alias) for alias in zip(source, target, offset, strict=True))
+def read_aliases(args: Args, kind: str) -> tuple[Alias, ...]:
+    """The aliases of ``kind``: ``alias`` or ``backward_alias``. Raises ArgumentError where lists differ in length."""
+    source, target, offset = (f"{kind}_{part}" for part in ("src", "dst", "offset"))
+    lists = {source: args.texts(source, ()), target: args.texts(target, ()), offset: args.integers(offset, ())}
+    _require_same_length(lists)
+    return tuple(Alias(*alias) for alias in zip(*lists.values(), strict=True))
+
+
+def read_scratches(args: Args, names: str) -> tuple[Scratch, ...]:
+    """The scratches that an argument names. Raises ArgumentError where lists differ in length."""
+    return tuple(Scratch(*pair) for pair in _pairs(args, names, "scratch_sizes"))
 
 
 def _pairs(args: Args, names: str, numbers: str) -> list[tuple[str, int]]:

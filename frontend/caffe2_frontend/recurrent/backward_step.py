@@ -165,6 +165,8 @@ def buffer_reason(spec: BackwardSpec, workspaces: StepWorkspaces) -> str | None:
     """Return why the loop must carry more than one row of each state's gradient; None if one row suffices."""
     if workspaces.buffers:
         return "the forward operator carries whole states"
+    if spec.scratches:
+        return f"the rows of {spec.scratches[0].blob!r} are read"
     gradients = _gradients(spec)
     for link in spec.links:
         last = 0 if link.external == spec.sequence_gradient else 1

@@ -153,7 +153,7 @@ def _gradients(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Si
         else:
             last = reshape(op, op.input(state.last), [1, batch, width])
         found[state.gradient] = op.emit("Concat", zeros(op, [before, batch, width]), last, axis=0)
-    return found
+    return found | {scratch.blob: zeros(op, [steps, batch, scratch.size]) for scratch in spec.scratches}
 
 
 def _forward(op: Op, link: Link, workspaces: StepWorkspaces) -> Value:

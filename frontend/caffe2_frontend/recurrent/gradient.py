@@ -11,7 +11,7 @@ from caffe2_bridge.control import BackwardSpec, RecurrentNetworkGradient
 from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import Size, size, sizes, slice_axis, squeeze, vector
+from caffe2_frontend.emit.shapes import END, Size, size, sizes, slice_axis, squeeze, vector
 from caffe2_frontend.emit.subgraphs import Body, branch, build_body, emit_loop, emit_scan
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -66,36 +66,54 @@ def recurrent_network_gradient(op: Op) -> tuple[Value | None, ...]:
         if draws_numbers(OpView(control.forward_operator, op.view.index)):
             missing += ", whose steps cannot run again, because they draw random numbers"
         op.unsupported(missing, "convert the forward and the gradient operators as one net")
+    kept = (*(scratch.blob for scratch in spec.scratches), *(alias.blob for alias in spec.aliases))
+    if not any(_is_wanted(op, blob) for blob in kept if blob != spec.sequence_gradient):
+        spec = spec.without_scratches()
     reason = buffer_reason(spec, workspaces)
     if reason is None:
         results = _rowwise(op, spec, workspaces)
     else:
         op.note(f"the gradient becomes a Loop that carries whole gradients of states: {reason}")
         results = _buffered(op, spec, workspaces)
-    extra = op.view.outputs[len(results) :]
-    return (*results, *(op.scope.blobs.get(name) for name in extra))[: op.output_count]
+    return tuple(results.get(i, op.scope.blobs.get(name)) for i, name in enumerate(op.view.outputs))
 
 
-def _rowwise(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> tuple[Value, ...]:
+def _results(
+    spec: BackwardSpec, sequence: Value, parameters: Sequence[Value], initial: Sequence[Value]
+) -> dict[int, Value]:
+    """The results by index."""
+    found = {0: sequence}
+    found.update((each.output, value) for each, value in zip(spec.parameters, parameters, strict=True))
+    found.update((state.output, value) for state, value in zip(spec.states, initial, strict=True))
+    return found
+
+
+def _rowwise(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> dict[int, Value]:
     made = _guarded(op, spec, workspaces)
     for state, first, rows in zip(spec.states, made.initial, made.rows or made.initial, strict=True):
         if _is_wanted(op, state.gradient):
             op.scope.bind(state.gradient, op.emit("Concat", first, rows, axis=0))
     _bind_sequence(op, spec, made.sequence)
     initial = [_initial(op, op.input(state.initial), row) for state, row in zip(spec.states, made.initial, strict=True)]
-    return (made.sequence, *made.parameters, *initial)
+    return _results(spec, made.sequence, made.parameters, initial)
 
 
-def _buffered(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> tuple[Value, ...]:
+def _buffered(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> dict[int, Value]:
     made = emit_buffered_gradient(op, spec, workspaces)
     created = {state.state for state in spec.states}
     for blob, rows in made.buffers.items():
         if blob != spec.sequence_gradient and blob not in created and _is_wanted(op, blob):
             op.scope.bind(blob, rows)
     sequence = made.buffers[spec.sequence_gradient]
+    for alias in spec.aliases:
+        rows = slice_axis(op, made.buffers[alias.source], 0, alias.offset, END)
+        if alias.blob == spec.sequence_gradient:
+            sequence = rows
+        else:
+            op.scope.bind(alias.blob, rows)
     _bind_sequence(op, spec, sequence)
     initial = [_first_rows(op, op.input(state.initial), made.buffers[state.gradient]) for state in spec.states]
-    return (sequence, *made.parameters, *initial)
+    return _results(spec, sequence, made.parameters, initial)
 
 
 def _bind_sequence(op: Op, spec: BackwardSpec, gradient: Value) -> None:

@@ -37,6 +37,21 @@ def unit_operand(states: int) -> Expectation:
     return expected
 
 
+def lstm_operand(op: OpView, index: int) -> TensorInfo:
+    """Describe the operands of LSTMUnit and its gradient."""
+    return unit_operand(lstm_states(op))(op, index)
+
+
+def lstm_states(op: OpView) -> int:
+    """The number of states among the operands of LSTMUnit or its gradient.
+
+    It is 2, H_prev and C_prev. Releases until February 2017 pass C_prev alone, and always sequence lengths; a row whose
+    sequence has ended then has H = 0.
+    """
+    operands = 8 if op.type.endswith("Gradient") else 4
+    return 1 if len(op.inputs) == operands and "sequence_lengths" not in op.args else 2
+
+
 def timestep_index(op: Op | OpView, states: int) -> int:
     """The index of the operand that holds the timestep."""
     return states + 1 + op.args.flag("sequence_lengths", default=True)

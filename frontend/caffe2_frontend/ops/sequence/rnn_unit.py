@@ -5,22 +5,23 @@ emit.layers.recurrent_units describes their operands.
 
 from __future__ import annotations
 
-from caffe2_frontend.emit.layers.recurrent_units import record_dims, unit_operand, valid_rows
+from caffe2_frontend.emit.layers.recurrent_units import lstm_operand, lstm_states, record_dims, unit_operand, valid_rows
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("rnn_unit")
 
 
-@family.converts("LSTMUnit", expects=unit_operand(2))
+@family.converts("LSTMUnit", expects=lstm_operand)
 def lstm_unit(op: Op) -> tuple[Value, Value]:
     """LSTMUnit(H_prev, C_prev, gates[, seq_lengths], timestep; forget_bias=0.0, ...) -> H, C.
 
     The remaining arguments are sequence_lengths=1 and drop_states=0. Gates are in the order input, forget, output,
-    cell; forget_bias is added to the forget gate before its sigmoid.
+    cell; forget_bias is added to the forget gate before its sigmoid. Releases until February 2017 have no H_prev.
     """
-    h_prev, c_prev, gates = op.input(0), op.input(1), op.input(2)
-    record_dims(op, [h_prev, c_prev], gates, 4)
+    states = lstm_states(op.view)
+    *_, c_prev, gates = (op.input(index) for index in range(states + 1))
+    record_dims(op, [op.input(index) for index in range(states)], gates, 4)
     forget_bias = op.args.number("forget_bias", default=0.0)
     i, f, o, g = op.emit("Split", gates, axis=-1, num_outputs=4, outputs=4)
     if forget_bias:
@@ -28,8 +29,8 @@ def lstm_unit(op: Op) -> tuple[Value, Value]:
     kept = op.emit("Mul", op.emit("Sigmoid", f), c_prev)
     c = op.emit("Add", kept, op.emit("Mul", op.emit("Sigmoid", i), op.emit("Tanh", g)))
     h = op.emit("Mul", op.emit("Sigmoid", o), op.emit("Tanh", c))
-    valid, drop = valid_rows(op, 2)
-    return _masked(op, valid, drop, h, h_prev), _masked(op, valid, drop, c, c_prev)
+    valid, drop = valid_rows(op, states)
+    return _masked(op, valid, drop or states == 1, h, op.input(0)), _masked(op, valid, drop, c, c_prev)
 
 
 @family.converts("GRUUnit", expects=unit_operand(1))

@@ -8,7 +8,14 @@ gradient of a state is passed on or, with drop_states, set to zero, and the grad
 from __future__ import annotations
 
 from caffe2_frontend.emit.arithmetic import add, mul, square, sub
-from caffe2_frontend.emit.layers.recurrent_units import record_dims, timestep_index, unit_operand, valid_rows
+from caffe2_frontend.emit.layers.recurrent_units import (
+    lstm_operand,
+    lstm_states,
+    record_dims,
+    timestep_index,
+    unit_operand,
+    valid_rows,
+)
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -16,17 +23,18 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("rnn_unit_gradient")
 
 
-@family.converts("LSTMUnitGradient", expects=unit_operand(2))
-def lstm_unit_gradient(op: Op) -> tuple[Value, Value, Value]:
+@family.converts("LSTMUnitGradient", expects=lstm_operand)
+def lstm_unit_gradient(op: Op) -> tuple[Value, ...]:
     """LSTMUnitGradient(H_prev, C_prev, gates[, seq_lengths], timestep, H, C, dH, dC; ...) -> dH_prev, dC_prev, dgates.
 
     The arguments are those of LSTMUnit: forget_bias=0.0, sequence_lengths=1 and drop_states=0. With gates i, f, o and g
     after their activations, the gradient of the cell is ``dC + dH o (1 - tanh(C)^2)``; it is the factor of the
-    gradients of i, f and g, and dH that of the gradient of o.
+    gradients of i, f and g, and dH that of the gradient of o. Releases until February 2017 have no H_prev, nor dH_prev.
     """
-    h_prev, c_prev, gates = op.input(0), op.input(1), op.input(2)
-    record_dims(op, [h_prev, c_prev], gates, 4)
-    timestep = timestep_index(op, 2)
+    states = lstm_states(op.view)
+    *_, c_prev, gates = (op.input(index) for index in range(states + 1))
+    record_dims(op, [op.input(index) for index in range(states)], gates, 4)
+    timestep = timestep_index(op, states)
     c, dh, dc = (op.input(timestep + offset) for offset in (2, 3, 4))
     require_dtype(op, gates, SINGLE, "gates")
     i, f, o, g = op.emit("Split", gates, axis=-1, num_outputs=4, outputs=4)
@@ -42,12 +50,14 @@ def lstm_unit_gradient(op: Op) -> tuple[Value, Value, Value]:
         mul(op, i, _tanh_slope(op, g)),
         axis=-1,
     )
-    valid, drop = valid_rows(op, 2)
+    valid, drop = valid_rows(op, states)
     of_cell = _where_valid(op, valid, mul(op, o, _tanh_slope(op, tanh)), 0.0)
     passed = _where_valid(op, valid, f, 0.0 if drop else 1.0)
     cell = add(op, dc, mul(op, dh, of_cell))
     factors = op.emit("Concat", cell, cell, dh, cell, axis=-1)
     dgates = mul(op, factors, _where_valid(op, valid, slopes, 0.0))
+    if states == 1:
+        return mul(op, cell, passed), dgates
     dh_prev = op.emit("Where", valid, op.const(0.0, dh), dh) if valid is not None and not drop else _zeros(op, dh)
     return dh_prev, mul(op, cell, passed), dgates
 
