@@ -73,7 +73,7 @@ class HostObject:
     that take any object of this type, and ``maker_type`` the operator that makes it there.
     """
 
-    type_name: ClassVar[str] = ""
+    type_name: str = ""
     readers: ClassVar[frozenset[str]] = frozenset()
     maker_type: ClassVar[str] = ""
 

@@ -12,10 +12,13 @@ from caffe2_backend.runtime.host import (
     counters,
     cursors,
     failing,
+    indices,
+    maps,
     printing,
     rebatching_queue,
     records,
     statistics,
+    text_reader,
     timers,
 )
 from caffe2_backend.runtime.host.family import HostFunction
@@ -31,10 +34,13 @@ HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     counters.family,
     cursors.family,
     failing.family,
+    indices.family,
+    maps.family,
     printing.family,
     rebatching_queue.family,
     records.family,
     statistics.family,
+    text_reader.family,
     timers.family,
 ))  # fmt: skip
 
