@@ -1,4 +1,4 @@
-"""Templates of pages, with the style and the script that all pages share."""
+"""Templates of pages, with the head, the style and the script that pages share."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ _FOLDER: Final = Path(__file__).parent
 
 
 def fill(template: Path, **parts: str) -> str:
-    """Fill a template; ``style`` and ``script`` are the shared ones. The parts are HTML."""
-    shared = {"style": _text(_FOLDER / "style.css"), "script": _text(_FOLDER / "tables.js")}
+    """Fill a template; ``head`` (up to the title), ``style`` and ``script`` are the shared ones. The parts are HTML."""
+    head = _text(_FOLDER / "head.html").rstrip("\n")
+    shared = {"head": head, "style": _text(_FOLDER / "style.css"), "script": _text(_FOLDER / "tables.js")}
     return Template(_text(template)).substitute(shared, **parts)
 
 
