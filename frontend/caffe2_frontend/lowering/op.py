@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal, overload
 
@@ -132,11 +132,19 @@ class Op(OperatorBase[ir.Value]):
         outputs: Literal[1] = 1,
         shape: Any = None,
         dtype: Any = None,
+        reserved: Any = None,
         **attrs: Any,
     ) -> Value: ...
     @overload
     def emit(
-        self, op_type: str, *inputs: Value | None, outputs: int, shape: Any = None, dtype: Any = None, **attrs: Any
+        self,
+        op_type: str,
+        *inputs: Value | None,
+        outputs: int,
+        shape: Any = None,
+        dtype: Any = None,
+        reserved: Any = None,
+        **attrs: Any,
     ) -> tuple[Value, ...]: ...
     def emit(
         self,
@@ -145,13 +153,15 @@ class Op(OperatorBase[ir.Value]):
         outputs: int = 1,
         shape: Sequence[Any] | None = None,
         dtype: ir.DataType | None = None,
+        reserved: Mapping[str, Any] | None = None,
         **attrs: Any,
     ) -> Value | tuple[Value, ...]:
         """Emit an ONNX node and return its output, or its outputs where ``outputs`` is not 1.
 
-        ``shape`` and ``dtype`` say what inference cannot see. Attributes that are None are left out. Operands that
-        cannot go together are a finding.
+        ``shape`` and ``dtype`` state what inference cannot see. Attributes that are None are left out; ``reserved``
+        holds those that have the names of parameters of this method. Incompatible operands are reported.
         """
+        attrs.update(reserved or {})
         node = ir.Node(
             "",
             op_type,

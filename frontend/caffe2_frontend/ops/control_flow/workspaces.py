@@ -59,9 +59,7 @@ def with_sequences(convert: Converter) -> Converter:
 def _create_sequence(op: Op, stack: str, blob: str) -> None:
     kind = ir.DataType.INT64 if blob in op.lowering.kept_reads else ir.DataType.FLOAT
     dtype, _ = op.lowering.kept_kinds.setdefault((stack, blob), (kind, None))
-    # Of one element, then of none: the attribute of SequenceEmpty has the name of an argument of ``emit``.
-    first = op.emit("SequenceConstruct", op.const(0, dtype))
-    _bind(op, sequence_name(stack, blob), op.emit("SequenceErase", first, op.const(0, np.int64)), dtype)
+    _bind(op, sequence_name(stack, blob), op.emit("SequenceEmpty", reserved={"dtype": int(dtype)}), dtype)
 
 
 def _bind(op: Op, name: str, sequence: Value, dtype: ir.DataType) -> None:
@@ -139,7 +137,7 @@ def push(op: Op, stack: str, body: Scope) -> None:
         if dtype != expected:
             raise UnknownKindError(stack, blob)
         name = sequence_name(stack, blob)
-        _bind(op, name, op.emit("SequenceInsert", value_of_sequence(op, name), value), dtype)
+        _bind(op, name, op.emit("SequenceInsert", _sequence(op, name), value), dtype)
     _change_depth(op, stack, 1)
 
 
@@ -147,7 +145,7 @@ def restore(op: Op, stack: str, body: Scope) -> None:
     """Bind the kept blobs of the workspace on top of the stack in the scope of a gradient."""
     for blob in sorted(op.lowering.kept_reads.get(stack, ())):
         dtype, shape = op.lowering.kept_kinds[stack, blob]
-        sequence = value_of_sequence(op, sequence_name(stack, blob))
+        sequence = _sequence(op, sequence_name(stack, blob))
         value = op.emit("SequenceAt", sequence, op.const(-1, np.int64), dtype=dtype, shape=shape)
         if blob in op.lowering.kept_reads:
             body.bind_object(blob, None)
@@ -161,7 +159,7 @@ def pop(op: Op, stack: str) -> None:
     for blob in sorted(op.lowering.kept_reads.get(stack, ())):
         name = sequence_name(stack, blob)
         dtype, _ = op.lowering.kept_kinds[stack, blob]
-        _bind(op, name, op.emit("SequenceErase", value_of_sequence(op, name), op.const(-1, np.int64)), dtype)
+        _bind(op, name, op.emit("SequenceErase", _sequence(op, name), op.const(-1, np.int64)), dtype)
     _change_depth(op, stack, -1)
 
 
@@ -173,7 +171,7 @@ def _change_depth(op: Op, stack: str, by: int) -> None:
         op.scope.bind(depth_name(stack), op.emit("Add", depth, op.const(by, np.int64), shape=[]))
 
 
-def value_of_sequence(op: Op, name: str) -> Value:
+def _sequence(op: Op, name: str) -> Value:
     """The current sequence."""
     value = op.scope.find(name)
     if value is None:
