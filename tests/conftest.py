@@ -91,6 +91,17 @@ def random(request: pytest.FixtureRequest) -> RandomValues:
     return RandomValues(request.node.name)
 
 
+@pytest.fixture
+def empty_workspace() -> Generator[None]:
+    """Reset the workspaces that :mod:`caffe2_backend.workspace` shares, before and after a test."""
+    from caffe2_backend import workspace
+
+    workspace.ResetWorkspace()
+    yield
+    workspace.SwitchWorkspace("default")
+    workspace.ResetWorkspace()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add ``--shuffle``."""
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run the tests in a random order")

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from support.caffe2_models import model_values
 from support.paths import MODELS
 
 import caffe2_bridge as c2
@@ -73,10 +74,7 @@ def bidirectional(model: c2.Model) -> tuple[NetDef, NetDef]:
 def test_two_directions_are_one_operator(name: str, kind: str) -> None:
     model = c2.load(MODELS / name)
     net, init = bidirectional(model)
-    with np.load(MODELS / name / "cases.npz") as file:
-        cases = [
-            {key.split("/", 2)[2]: file[key] for key in file.files if key.startswith(f"{i}/in/")} for i in range(3)
-        ]
+    cases = [model_values(MODELS / name, "in", case) for case in range(3)]
     feeds = [
         {prefix + k if k.startswith("init_") else k: v for k, v in case.items() for prefix in ("f_", "b_")}
         for case in cases

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from support.caffe2_models import model_values, save_inputs
 from support.commands import call
 from support.nets import net, op
 from support.paths import CAFFE2_MODELS
@@ -28,20 +29,13 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def _values(kind: str) -> dict[str, np.ndarray]:
-    with np.load(MODEL / "cases.npz") as file:
-        return {name.removeprefix(f"{kind}/"): file[name] for name in file.files if name.startswith(f"{kind}/")}
-
-
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    path = tmp_path / "inputs.npz"
-    np.savez(path, **_values("in"))
-    return path
+    return save_inputs(MODEL, tmp_path)
 
 
 def _check(found: np.ndarray) -> None:
-    np.testing.assert_allclose(found, _values("out")["prob_cpu"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(found, model_values(MODEL, "out")["prob_cpu"], rtol=1e-5, atol=1e-6)
 
 
 def test_the_model_names_gpus() -> None:
@@ -55,14 +49,14 @@ def test_the_model_names_gpus() -> None:
 def test_check_and_export_need_no_option() -> None:
     assert check(load(MODEL)).findings == ()
 
-    _check(Predictor(to_onnx(load(MODEL))).run(_values("in"))["prob_cpu"])
+    _check(Predictor(to_onnx(load(MODEL))).run(model_values(MODEL, "in"))["prob_cpu"])
 
 
 def test_a_predictor_runs_on_the_cpu_with_a_warning() -> None:
     with pytest.warns(RuntimeWarning, match="the model asks for GPUs, but this onnxruntime has no CUDA"):
         predictor = Predictor(load(MODEL))
 
-    _check(predictor.run(_values("in"))["prob_cpu"])
+    _check(predictor.run(model_values(MODEL, "in"))["prob_cpu"])
 
 
 def test_the_command_runs_on_the_cpu_with_a_warning(tmp_path: Path, inputs: Path) -> None:
@@ -83,7 +77,7 @@ def test_validation_needs_no_option(inputs: Path) -> None:
 
 @pytest.mark.oracle
 def test_real_caffe2_runs_gpu_nets_on_the_cpu() -> None:
-    report = validate(MODEL, _values("in"), ["caffe2", "onnxruntime-cpu", "workspace"])
+    report = validate(MODEL, model_values(MODEL, "in"), ["caffe2", "onnxruntime-cpu", "workspace"])
 
     assert report.verdict == "agree", report.failures
 
@@ -118,7 +112,7 @@ def test_a_script_for_gpus_runs_unchanged() -> None:
     model = load(MODEL)
     with workspace.WorkspaceGuard("gpu script"):
         workspace.RunNetOnce(model.init)
-        workspace.FeedBlob("data", _values("in")["data"], device_option=GPU)
+        workspace.FeedBlob("data", model_values(MODEL, "in")["data"], device_option=GPU)
         workspace.CreateNet(model.predict_net)
         workspace.RunNet(model.predict_net.name)
 
@@ -136,7 +130,7 @@ def test_the_module_takes_a_device() -> None:
             assert workspace.current().device == "cpu"
         with pytest.warns(RuntimeWarning, match="asks for GPUs: its device options are ignored"):
             predictor = workspace.Predictor(model.init_net, model.predict_net)
-        _check(predictor.run([_values("in")["data"]])[0])
+        _check(predictor.run([model_values(MODEL, "in")["data"]])[0])
     finally:
         workspace.SetDevice(None)
     assert workspace.current().device is None

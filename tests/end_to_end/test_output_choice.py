@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from support.caffe2_models import model_values, save_inputs
 from support.commands import call
 from support.paths import CAFFE2_MODELS
 
@@ -20,16 +21,9 @@ OMITTED = "output 'lstm/step_workspaces' is left out"
 OUTPUTS = ("lstm/hidden_state_last", "lstm/cell_state_all", "lstm/cell_state_last", "prob")
 
 
-def _values(kind: str) -> dict[str, np.ndarray]:
-    with np.load(MODEL / "cases.npz") as file:
-        return {name.removeprefix(f"{kind}/"): file[name] for name in file.files if name.startswith(f"{kind}/")}
-
-
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    path = tmp_path / "inputs.npz"
-    np.savez(path, **_values("in"))
-    return path
+    return save_inputs(MODEL, tmp_path)
 
 
 def test_the_check_warns_and_says_what_to_type() -> None:
@@ -57,8 +51,8 @@ def test_the_export_leaves_objects_out_and_is_equal() -> None:
     model = to_onnx(load(MODEL))
 
     assert tuple(value.name for value in model.graph.output) == OUTPUTS
-    found = Predictor(model).run(_values("in"))
-    for name, value in _values("out").items():
+    found = Predictor(model).run(model_values(MODEL, "in"))
+    for name, value in model_values(MODEL, "out").items():
         np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
 
 
@@ -74,7 +68,7 @@ def test_run_warns_and_writes_the_tensors(tmp_path: Path, inputs: Path) -> None:
     assert result.exit_code == 0, result.output
     with np.load(tmp_path / "out.npz") as file:
         assert set(file.files) == set(OUTPUTS)
-        np.testing.assert_allclose(file["prob"], _values("out")["prob"], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(file["prob"], model_values(MODEL, "out")["prob"], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("form", ["net", "onnx"])
@@ -103,12 +97,12 @@ def test_validate_compares_the_chosen_outputs(inputs: Path) -> None:
     )  # fmt: skip
 
     assert result.exit_code == 0, result.output
-    report = validate(MODEL, _values("in"), ["workspace", "onnxruntime-cpu"], outputs=["prob"])
+    report = validate(MODEL, model_values(MODEL, "in"), ["workspace", "onnxruntime-cpu"], outputs=["prob"])
     assert {found.name for found in report.results} == {"prob"}
 
 
 def test_validate_warns_of_omitted_outputs() -> None:
-    report = validate(MODEL, _values("in"), ["workspace", "workspace"])
+    report = validate(MODEL, model_values(MODEL, "in"), ["workspace", "workspace"])
 
     assert report.verdict == "agree"
     assert {found.name for found in report.results} == set(OUTPUTS)
@@ -118,7 +112,7 @@ def test_validate_warns_of_omitted_outputs() -> None:
 def test_validate_compares_the_chosen_outputs_of_two_onnx_models() -> None:
     model = to_onnx(load(MODEL))
 
-    report = validate(model, _values("in"), ["onnxruntime-cpu"], other=model, outputs=["prob"])
+    report = validate(model, model_values(MODEL, "in"), ["onnxruntime-cpu"], other=model, outputs=["prob"])
 
     assert {found.name for found in report.results} == {"prob"}
 
@@ -130,7 +124,7 @@ def test_a_workspace_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     net.name = "warned_once"  # diagnostics of a runtime are logged once in a process
     workspace = Workspace()
     workspace.run_net_once(model.init)
-    for name, value in _values("in").items():
+    for name, value in model_values(MODEL, "in").items():
         workspace.feed(name, value)
 
     workspace.create_net(net)
@@ -138,4 +132,4 @@ def test_a_workspace_warns_once(caplog: pytest.LogCaptureFixture) -> None:
     workspace.run_net("warned_once")
 
     assert [OMITTED in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
-    np.testing.assert_allclose(workspace.fetch("prob"), _values("out")["prob"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(workspace.fetch("prob"), model_values(MODEL, "out")["prob"], rtol=1e-5, atol=1e-6)

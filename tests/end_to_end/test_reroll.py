@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.caffe2_models import model_values
 from support.paths import GOLDEN
 
 import caffe2_bridge as c2
@@ -17,12 +18,7 @@ OUTPUTS = ["lstm/hidden_state_concat", "timestep_3/lstm/hidden_state", "timestep
 
 
 def recorded(number: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    with np.load(FOLDER / "cases.npz") as file:
-        inputs, outputs = (
-            {name.split("/", 2)[2]: file[name] for name in file.files if name.startswith(f"{number}/{side}/")}
-            for side in ("in", "out")
-        )
-    return inputs, outputs
+    return model_values(FOLDER, "in", number), model_values(FOLDER, "out", number)
 
 
 def types(net: NetDef) -> list[str]:

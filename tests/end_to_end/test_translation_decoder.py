@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.caffe2_models import model_values
 from support.commands import call
 from support.paths import CAFFE2_MODELS
 
@@ -17,15 +18,9 @@ from caffe2_frontend import check, to_onnx
 from caffe2_frontend.options import Recurrent
 
 MODEL = CAFFE2_MODELS / "translation_decoder"
-CASES = ("0", "1", "2")
+CASES = (0, 1, 2)
 INPUTS = {"encoder_inputs": ("int32", ["T", "N"])}
 CELL_STATES = [f"model0/encoder/layer0/{direction}/lstm/cell_state_all" for direction in ("fw", "bw")]
-
-
-def _values(case: str, kind: str) -> dict[str, np.ndarray]:
-    start = f"{case}/{kind}/"
-    with np.load(MODEL / "cases.npz") as file:
-        return {name.removeprefix(start): file[name] for name in file.files if name.startswith(start)}
 
 
 @pytest.mark.parametrize("form", ["auto", "scan", "loop"])
@@ -33,8 +28,8 @@ def test_the_export_equals_caffe2(form: Recurrent) -> None:
     predictor = Predictor(to_onnx(load(MODEL), inputs=INPUTS, recurrent=form))
 
     for case in CASES:
-        expected = _values(case, "out")
-        found = predictor.run(_values(case, "in"))
+        expected = model_values(MODEL, "out", case)
+        found = predictor.run(model_values(MODEL, "in", case))
         assert set(expected) - set(found) == set(CELL_STATES if form == "auto" else ())
         assert set(found) <= set(expected)
         for name, value in found.items():
@@ -49,8 +44,8 @@ def test_the_export_needs_no_description(tmp_path: Path) -> None:
     assert "assumed" not in result.stderr
     predictor = Predictor(tmp_path / "m.onnx")
     for case in CASES:
-        expected = _values(case, "out")
-        found = predictor.run(_values(case, "in"))
+        expected = model_values(MODEL, "out", case)
+        found = predictor.run(model_values(MODEL, "in", case))
         assert set(expected) - set(found) == set(CELL_STATES)
         for name, value in found.items():
             np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-5, err_msg=name)
@@ -67,8 +62,8 @@ def test_the_runtime_equals_caffe2() -> None:
     predictor = Predictor(load(MODEL))
 
     for case in CASES:
-        found = predictor.run(_values(case, "in"))
-        for name, value in _values(case, "out").items():
+        found = predictor.run(model_values(MODEL, "in", case))
+        for name, value in model_values(MODEL, "out", case).items():
             np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 

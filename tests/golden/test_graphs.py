@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
-import onnx
 import pytest
 from conformance.__main__ import GOLDEN, select
 from conformance.check import RecurrentForm
@@ -13,6 +11,7 @@ from conformance.corpus import CaseRef, find_cases, read_case
 from conformance.trips import export
 
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_frontend.interop.bodies import proto_nodes
 
 _REFS: Final = {
     ref.group: ref for ref in reversed(select(find_cases(GOLDEN), [], gradients=False, sample=1)) if ref.kind == "model"
@@ -32,14 +31,6 @@ _OPEN: Final = {
 }
 
 
-def nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from nodes(attribute.g)
-
-
 @pytest.mark.parametrize("form", ["auto", "scan", "loop"])
 @pytest.mark.parametrize("ref", _REFS.values(), ids=lambda ref: ref.group)
 def test_names_and_dims(ref: CaseRef, form: RecurrentForm) -> None:
@@ -47,7 +38,7 @@ def test_names_and_dims(ref: CaseRef, form: RecurrentForm) -> None:
         model = export(read_case(ref), form)
     except ConversionError:
         pytest.skip("the model is refused")
-    names = [node.name for node in nodes(model.graph)]
+    names = [node.name for node in proto_nodes(model.graph)]
     assert all(names)
     assert len(set(names)) == len(names)
     assert not [name for name in names if name.startswith("node_")]

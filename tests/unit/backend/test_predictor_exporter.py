@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +44,7 @@ pe.save_to_db("minidb", copy, meta)
 open(message, "wb").write(pe.get_meta_net_def(meta).SerializeToString())
 """
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    workspace.ResetWorkspace()
-    yield
-    workspace.ResetWorkspace()
+pytestmark = pytest.mark.usefixtures("empty_workspace")
 
 
 def predictor() -> PredictorExportMeta:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,11 @@ import pytest
 from support.paths import ROOT
 from support.training import read_program
 
-from caffe2_backend import workspace
 from caffe2_bridge import save
 
 PAGE = ROOT / "docs" / "training.md"
 
-
-@pytest.fixture(autouse=True)
-def _fresh_workspace() -> Iterator[None]:
-    """The page uses the global workspace."""
-    workspace.ResetWorkspace()
-    yield
-    workspace.ResetWorkspace()
+pytestmark = pytest.mark.usefixtures("empty_workspace")
 
 
 def test_its_code_trains_as_real_caffe2_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

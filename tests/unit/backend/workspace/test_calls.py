@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,13 +18,7 @@ from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, PlanDef, Tenso
 NET = NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"], external_output=["y"])
 X = np.array([[-1, 2, 3]], np.float32)
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    workspace.ResetWorkspace()
-    yield
-    workspace.SwitchWorkspace("default")
-    workspace.ResetWorkspace()
+pytestmark = pytest.mark.usefixtures("empty_workspace")
 
 
 def test_errors_are_runtime_errors() -> None:

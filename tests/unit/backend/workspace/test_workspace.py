@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 from conformance.recording import operator
@@ -10,13 +8,7 @@ from caffe2_backend import workspace
 from caffe2_bridge import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    workspace.ResetWorkspace()
-    yield
-    workspace.SwitchWorkspace("default")
-    workspace.ResetWorkspace()
+pytestmark = pytest.mark.usefixtures("empty_workspace")
 
 
 NET = NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"], external_output=["y"])
