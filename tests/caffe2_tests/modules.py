@@ -8,10 +8,6 @@ from typing import Final
 # Folders of caffe2/python with tests of programs, and the one with tests of operators.
 FOLDERS: Final = (".", "layers", "modeling", "models", "models/seq2seq", "predictor", "helpers", "test")
 OPERATORS: Final = "operator_test"
-# Modules that test what is left out: nomnigraph, MKL-DNN, TensorRT, fp16 on special hardware, ONNX by Caffe2.
-LEFT_OUT: Final = frozenset(
-    {"nomnigraph_test", "nomnigraph_transformations_test", "transformations_test", "test.fakefp16_transform_test"}
-)
 
 
 def find_modules(copy: Path, *, operators: bool = False) -> list[str]:
@@ -23,4 +19,4 @@ def find_modules(copy: Path, *, operators: bool = False) -> list[str]:
         for folder in folders
         for path in (root / folder).glob("*_test.py")
     }
-    return sorted(found - LEFT_OUT)
+    return sorted(found)

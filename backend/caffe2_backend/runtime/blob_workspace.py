@@ -18,7 +18,7 @@ from caffe2_backend.runtime.feeding import as_value
 from caffe2_backend.runtime.host.registry import has_host_operators
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
 from caffe2_backend.runtime.prepared import PreparedNet, is_init_net, prepare_net
-from caffe2_backend.runtime.results import Blobs, Results, value_of
+from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.stepper import Trace, trace_net
 from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, NoBlobError, Value, string_bytes
@@ -81,6 +81,13 @@ class Workspace:
             self.device = checked
             self._once.clear()
             self._nets = {name: self._prepare(prepared.net) for name, prepared in self._nets.items()}
+
+    @classmethod
+    def of_store(cls, store: BlobStore) -> Workspace:
+        """A workspace that has the blobs of another one, and nets of its own."""
+        workspace = cls()
+        workspace._store = store
+        return workspace
 
     def child(self) -> Workspace:
         """Make a workspace with the device and options of this one, which is its parent."""
@@ -166,6 +173,14 @@ class Workspace:
                 value = value.copy()
             self._store.set(name, value)
             return value
+
+    def set_deferred(self, name: str, value: DeferredBlob) -> None:
+        """Set a blob to a value that is computed when it is read."""
+        self._store.set(name, value)
+
+    def holds(self, name: str, value: object) -> bool:
+        """Whether a blob's value is this object itself."""
+        return self._store.get(name) is value
 
     def host_object(self, name: str) -> HostObject | None:
         """The object in a blob; None if it does not exist, has no value, or is a tensor or a text."""

@@ -11,17 +11,20 @@ from caffe2_backend.caffe2_python.extension import (
     inference,
     nets,
     operators,
+    python_operators,
+    tensors,
     workspaces,
 )
 from caffe2_backend.caffe2_python.extension.left_out import left_out_names
 
 __all__ = ["extension_names"]
 
-_MODULES = (blobs, build, gradients, inference, nets, operators, workspaces)
+_MODULES = (blobs, build, gradients, inference, nets, operators, python_operators, tensors, workspaces)
 
 
 def extension_names() -> dict[str, Any]:
     """Everything that the module defines, by name."""
+    python_operators.install()
     names = left_out_names()
     for module in _MODULES:
         names.update({name: getattr(module, name) for name in module.__all__})

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from caffe2_backend.caffe2_python.extension.tensors import TensorCPU
+from caffe2_backend.caffe2_python.extension.torch_links import feed_torch, fetch_torch
 from caffe2_backend.runtime.blob_workspace import Workspace as BlobWorkspace
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files.blob_messages import decode_blob, encode_blob
-from caffe2_bridge.netdef.parameters import NUMBERS
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
 
-__all__ = ["Blob", "DLPackTensorCPU", "DLPackTensorCUDA", "TensorCPU"]
-
-_DTYPES = {int(data_type): dtype for dtype, data_type in NUMBERS.items()}
+__all__ = ["Blob"]
 
 
 def text(name: Any) -> str:
@@ -88,13 +86,13 @@ class Blob:
         """The tensor; an empty one is made if the blob does not hold one."""
         if not self.is_tensor():
             self.workspace.feed(self.name, np.empty(0, np.float32))
-        return TensorCPU(self.workspace, self.name)
+        return TensorCPU(WorkspaceElements(self.workspace, self.name))
 
     def as_tensor(self) -> TensorCPU:
         """The tensor. Raises RunError if the blob does not hold one."""
         if not self.is_tensor():
             raise RunError(f"blob {self.name!r} is not a tensor")
-        return TensorCPU(self.workspace, self.name)
+        return TensorCPU(WorkspaceElements(self.workspace, self.name))
 
     def serialize(self, name: str) -> bytes:
         """Serialize the value as a BlobProto with a name."""
@@ -106,7 +104,7 @@ class Blob:
 
     def _wrap_tensor_impl(self, handle: Any) -> None:
         """Set the value to that of a torch tensor, which the rewrites pass in place of a handle."""
-        self.workspace.feed(self.name, handle)
+        feed_torch(self.workspace, self.name, handle)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Blob) and other.workspace is self.workspace and other.name == self.name
@@ -115,50 +113,21 @@ class Blob:
         return hash((id(self.workspace), self.name))
 
 
-class TensorCPU:
-    """The tensor in a blob. ``shape``, ``reshape`` and ``to_torch`` are added by Caffe2's Python."""
+class WorkspaceElements:
+    """The elements of a tensor in a workspace."""
 
     def __init__(self, workspace: BlobWorkspace, name: str) -> None:
         self._workspace = workspace
         self._name = name
 
-    @property
-    def data(self) -> Array:
-        """The elements themselves: changes of this array change the blob. Those of a string tensor are a copy."""
-        array = self._workspace.host_array(self._name)
-        return self.fetch() if array.dtype == object else array
+    def load(self) -> Array:
+        """The elements themselves."""
+        return self._workspace.host_array(self._name)
 
-    @property
-    def _shape(self) -> list[int]:
-        return list(self._workspace.host_array(self._name).shape)
+    def store(self, array: Array) -> None:
+        """Replace the elements."""
+        self._workspace.feed(self._name, array)
 
-    def feed(self, value: Array) -> None:
-        """Copy an array into the tensor."""
-        feed(self._workspace, self._name, value, None)
-
-    def fetch(self) -> Any:
-        """Copy the elements."""
-        return fetch(self._workspace, self._name)
-
-    def init(self, shape: Sequence[int], data_type: int) -> None:
-        """Make the tensor one of a shape and TensorProto.DataType, with any elements."""
-        if data_type not in _DTYPES:
-            raise RunError(f"tensors of data type {data_type} cannot be accessed from Python")
-        self._workspace.feed(self._name, np.zeros(list(shape), _DTYPES[data_type]))
-
-    def _reshape(self, shape: Sequence[int]) -> None:
-        self._workspace.feed(self._name, np.resize(self._workspace.host_array(self._name), list(shape)))
-
-    def _tensor_impl_raw_handle(self) -> Any:
-        import torch
-
-        # The rewrites take a torch tensor in place of a handle. It shares the memory of the array, as in Caffe2.
-        return torch.from_numpy(self.data)
-
-
-class DLPackTensorCPU(TensorCPU):
-    """A tensor whose data is a DLPack capsule."""
-
-
-class DLPackTensorCUDA(TensorCPU):
-    """The same on a GPU."""
+    def torch_tensor(self) -> Any:
+        """A torch tensor that shares the elements."""
+        return fetch_torch(self._workspace, self._name)

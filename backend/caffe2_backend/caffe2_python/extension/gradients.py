@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.gradients import BlobGradient, SparseGradient, get_gradient_for_op
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.schemas import operator_schema
 
 __all__ = ["GradientWrapper", "get_gradient_defs"]
 
@@ -61,9 +63,13 @@ class GradientWrapper:
 def get_gradient_defs(op_def: bytes, g_output: Sequence[GradientWrapper]) -> tuple[list[bytes], list[GradientWrapper]]:
     """The gradient operators of an operator, and the gradients of its inputs.
 
-    Raises GradientError if the operator cannot be differentiated.
+    Raises GradientError if the operator cannot be differentiated, RunError if its schema refuses it.
     """
-    found = get_gradient_for_op(OperatorDef.FromString(op_def), [_unwrapped(gradient) for gradient in g_output])
+    op = OperatorDef.FromString(op_def)
+    schema = operator_schema(op.type)
+    if schema is not None and not schema.accepts_counts(len(op.input), len(op.output)):
+        raise RunError(f"{op.type} did not pass schema checking: {len(op.input)} inputs and {len(op.output)} outputs")
+    found = get_gradient_for_op(op, [_unwrapped(gradient) for gradient in g_output])
     return [op.SerializeToString() for op in found.operators], [_wrapped(gradient) for gradient in found.g_input]
 
 

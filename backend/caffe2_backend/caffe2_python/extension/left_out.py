@@ -62,8 +62,6 @@ LEFT_OUT: Final = {
             "new",
             "num_observers_on_net",
             "read",
-            "register_python_gradient_op",
-            "register_python_op",
             "remove_observer_from_net",
             "run_transform",
             "run_workspace_transform",

@@ -6,10 +6,9 @@ from typing import Any
 
 from caffe2_backend import workspace as functions
 from caffe2_backend.caffe2_python.extension.blobs import text
-from caffe2_backend.caffe2_python.extension.failures import noting_failures
+from caffe2_backend.caffe2_python.extension.running import create_operands, read_net, running
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.plans import BackgroundPlan
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 __all__ = [
     "BackgroundPlan",
@@ -32,8 +31,10 @@ Predictor = functions.PositionalPredictor
 
 def create_net(net_def: bytes, overwrite: bool = False) -> bool:
     """Create a net."""
-    with noting_failures(current()):
-        return functions.CreateNet(NetDef.FromString(net_def), overwrite)
+    net = read_net(net_def)
+    with running(current()):
+        create_operands(current(), net)
+        return functions.CreateNet(net, overwrite)
 
 
 def delete_net(name: Any) -> bool:
@@ -48,29 +49,33 @@ def nets() -> list[str]:
 
 def run_net(name: Any, num_iter: int, allow_fail: bool) -> bool:
     """Run a net that was created."""
-    with noting_failures(current()):
+    with running(current()):
         return functions.RunNet(text(name), num_iter, allow_fail)
 
 
 def run_net_once(net_def: bytes) -> bool:
     """Run a net without creating it."""
-    with noting_failures(current()):
-        return functions.RunNetOnce(NetDef.FromString(net_def))
+    net = read_net(net_def)
+    with running(current()):
+        create_operands(current(), net)
+        return functions.RunNetOnce(net)
 
 
 def run_operator_once(op_def: bytes) -> bool:
     """Run one operator."""
-    return functions.RunOperatorOnce(op_def)
+    with running(current()):
+        return functions.RunOperatorOnce(op_def)
 
 
 def run_operator_multiple(op_def: bytes, num_runs: int) -> bool:
     """Run one operator several times."""
-    return functions.RunOperatorMultiple(op_def, num_runs)
+    with running(current()):
+        return functions.RunOperatorMultiple(op_def, num_runs)
 
 
 def run_plan(plan_def: bytes) -> bool:
     """Run a plan."""
-    with noting_failures(current()):
+    with running(current()):
         return functions.RunPlan(plan_def)
 
 

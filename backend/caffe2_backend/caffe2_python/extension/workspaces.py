@@ -6,13 +6,14 @@ from typing import Any
 
 from caffe2_backend import workspace as functions
 from caffe2_backend.caffe2_python.extension.blobs import Blob, feed, fetch, text
-from caffe2_backend.caffe2_python.extension.failures import last_failed_operator, noting_failures
+from caffe2_backend.caffe2_python.extension.failures import last_failed_operator
+from caffe2_backend.caffe2_python.extension.running import create_operands, read_net, running
 from caffe2_backend.runtime.blob_workspace import Workspace as BlobWorkspace
 from caffe2_backend.runtime.plan_runner import run_plan as run_plan_in
 from caffe2_backend.workspace.named_workspaces import current as current_handle
 from caffe2_backend.workspace.named_workspaces import use
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
+from caffe2_bridge.proto.caffe2_pb2 import PlanDef
 
 __all__ = [
     "Net",
@@ -45,7 +46,7 @@ class Net:
 
     def run(self) -> None:
         """Run the net once."""
-        with noting_failures(self._workspace):
+        with running(self._workspace):
             self._workspace.run_net(self._name)
 
     def cancel(self) -> None:
@@ -103,17 +104,23 @@ class Workspace(metaclass=_CurrentWorkspace):
         return self.handle.remove_blob(text(name))
 
     def _create_net(self, content: bytes, overwrite: bool = False) -> Net:
-        return Net(self.handle, self.handle.create_net(content, overwrite=overwrite))
+        net = read_net(content)
+        with running(self.handle):
+            create_operands(self.handle, net)
+            return Net(self.handle, self.handle.create_net(net, overwrite=overwrite))
 
     def _run_net(self, content: bytes) -> None:
-        with noting_failures(self.handle):
-            self.handle.run_net_once(NetDef.FromString(content))
+        net = read_net(content)
+        with running(self.handle):
+            create_operands(self.handle, net)
+            self.handle.run_net_once(net)
 
     def _run_operator(self, content: bytes) -> None:
-        self.handle.run_operator_once(content)
+        with running(self.handle):
+            self.handle.run_operator_once(content)
 
     def _run_plan(self, content: bytes) -> None:
-        with noting_failures(self.handle):
+        with running(self.handle):
             run_plan_in(self.handle, PlanDef.FromString(content))
 
     def _last_failed_op_net_position(self) -> int:

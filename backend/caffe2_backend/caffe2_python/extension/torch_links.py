@@ -1,0 +1,84 @@
+"""Blobs that share their values with torch tensors, in both directions, as Caffe2's blobs do.
+
+A blob holds a link to the tensor, whose memory nets read. A net that overwrites the blob makes another array: after the
+run it is copied to the tensor, and the link is put back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.results import DeferredBlob
+from caffe2_backend.runtime.values import Array
+
+
+class TorchLink(DeferredBlob):
+    """A blob whose value is that of a torch tensor on the host, whenever it is read."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__(self._read)
+        self.tensor = tensor
+
+    def compute(self, name: str) -> Array:
+        """The elements of the tensor now."""
+        return self._read(name)
+
+    def _read(self, _: str) -> Array:
+        array: Array = self.tensor.detach().numpy()
+        return array
+
+
+_links: Final[WeakKeyDictionary[Workspace, dict[str, TorchLink]]] = WeakKeyDictionary()
+
+
+def feed_torch(workspace: Workspace, name: str, tensor: Any) -> None:
+    """Set a blob to a torch tensor; one on the host is linked, of another only the memory is shared."""
+    if tensor.device.type != "cpu" or tensor.layout.__repr__() != "torch.strided":
+        workspace.feed(name, tensor)
+        return
+    link = TorchLink(tensor)
+    workspace.set_deferred(name, link)
+    _links.setdefault(workspace, {})[name] = link
+
+
+def fetch_torch(workspace: Workspace, name: str) -> Any:
+    """A torch tensor that shares the elements of a blob with it."""
+    import torch
+
+    link = _links.get(workspace, {}).get(name)
+    if link is not None and workspace.holds(name, link):
+        return link.tensor
+    value = workspace.fetch(name, on_device=True)
+    if not isinstance(value, np.ndarray):
+        return torch.utils.dlpack.from_dlpack(value)
+    tensor = torch.from_numpy(value).clone()  # memory of its own, which can be resized
+    feed_torch(workspace, name, tensor)
+    return tensor
+
+
+def synchronize(workspace: Workspace) -> None:
+    """Copy what nets wrote to blobs to the tensors that are linked to them."""
+    links = _links.get(workspace)
+    if not links:
+        return
+    import torch
+
+    for name, link in list(links.items()):
+        if workspace.holds(name, link):
+            continue
+        if workspace.host_object(name) is not None or not workspace.has_blob(name):
+            del links[name]
+            continue
+        written = torch.from_numpy(workspace.host_array(name))
+        if written.dtype != link.tensor.dtype:
+            del links[name]
+            continue
+        with torch.no_grad():
+            link.tensor.resize_(written.shape).copy_(written)
+        workspace.set_deferred(name, link)
