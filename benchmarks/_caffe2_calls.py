@@ -18,6 +18,7 @@ from caffe2.python import workspace  # type: ignore[import-not-found]  # Caffe2'
 
 def main(answers: TextIO, folder: str, inputs_path: str, outputs_path: str, calls: str) -> None:
     """Run the net once, save what it computes, then run it ``calls`` times when told."""
+    imported = _worker.resident()
     workspace.RunNetOnce(read_net(os.path.join(folder, "init_net.pb")))
     net = read_net(os.path.join(folder, "predict_net.pb"))
     with np.load(inputs_path, allow_pickle=False) as blobs:
@@ -32,7 +33,7 @@ def main(answers: TextIO, folder: str, inputs_path: str, outputs_path: str, call
 
     workspace.RunNet(name)
     np.savez(outputs_path, **{blob: workspace.FetchBlob(blob) for blob in net.external_output})
-    _worker.serve(answers, task, warm=0)
+    _worker.serve(answers, task, warm=0, imported=imported)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ class Contender:
 
     def __init__(self, command: Sequence[str | Path], threads: int) -> None:
         """Start the process; it gets ready while others do."""
+        self.peak = 0
         self._command = command
         self._said = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
@@ -68,11 +69,13 @@ class Contender:
         return message
 
     def turn(self) -> float:
-        """Seconds of one run of the task."""
+        """Seconds of one run of the task; ``peak`` is then the largest peak of memory of all runs, in bytes."""
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
-        seconds: float = self.answer()["seconds"]
+        answer = self.answer()
+        self.peak = max(self.peak, answer["peak"])
+        seconds: float = answer["seconds"]
         return seconds
 
 
@@ -82,13 +85,16 @@ def environment(threads: int) -> dict[str, str]:
     return {**os.environ, "OMP_NUM_THREADS": number, "MKL_NUM_THREADS": number}
 
 
-def take_turns(commands: Mapping[str, Sequence[str | Path]], repeats: int, threads: int) -> dict[str, list[float]]:
+def take_turns(
+    commands: Mapping[str, Sequence[str | Path]], repeats: int, threads: int, peaks: dict[str, int] | None = None
+) -> dict[str, list[float]]:
     """Start a process for each command, and let them run one after another, ``repeats`` rounds of A B C, A B C ...
 
     Args:
         commands: by the contender's name.
         repeats: rounds that count; one more goes before them.
         threads: of each contender.
+        peaks: gets the peak of resident memory of each contender, in bytes, by name.
 
     Returns:
         The seconds of each round, by name.
@@ -105,6 +111,8 @@ def take_turns(commands: Mapping[str, Sequence[str | Path]], repeats: int, threa
                 taken = contender.turn()
                 if round_number:
                     seconds[name].append(taken)
+        if peaks is not None:
+            peaks.update({name: contender.peak for name, contender in contenders.items()})
     return seconds
 
 

@@ -23,13 +23,17 @@ Parameters = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Workload:
-    """A net to train, what is fed, and an output; ``exact`` if no parameter is random."""
+    """A net to train, what is fed, and the output that is compared; ``exact`` if no parameter is random.
+
+    ``others`` are further outputs, which are computed but not compared.
+    """
 
     net: NetDef
     init: NetDef
     feed: Arrays
     result: str
     exact: bool = True
+    others: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Write the files that contenders read."""
@@ -37,7 +41,7 @@ class Workload:
         net = NetDef()
         net.CopyFrom(self.net)
         del net.external_output[:]
-        net.external_output.append(self.result)
+        net.external_output.extend([self.result, *self.others])
         (folder / "predict_net.pb").write_bytes(net.SerializeToString())
         (folder / "init_net.pb").write_bytes(self.init.SerializeToString())
         np.savez(folder / "feed.npz", **self.feed)  # type: ignore[arg-type] # names are blobs
@@ -103,10 +107,11 @@ def _sgd(name: str, ops: list[Any], shapes: Parameters, data: tuple[int, ...], c
         "data": random.standard_normal(data).astype(np.float32),
         "label": random.integers(0, classes, data[0]).astype(np.int32),
     }
-    return Workload(net, _fills({**values, "lr": np.full(1, -1e-3), "one": np.ones(1)}), feed, "loss")
+    return Workload(net, fills({**values, "lr": np.full(1, -1e-3), "one": np.ones(1)}), feed, "loss")
 
 
-def _fills(values: Arrays) -> NetDef:
+def fills(values: Arrays) -> NetDef:
+    """The net that fills parameters."""
     fills = [
         operator("GivenTensorFill", [], [name], shape=list(value.shape), values=value.reshape(-1).tolist())
         for name, value in values.items()

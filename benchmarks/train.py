@@ -1,8 +1,10 @@
 """Training steps: a net in this project's Workspace, the same net in real Caffe2, and the same step in PyTorch.
 
 Workloads are the programs recorded in tests/golden/training (tiny nets), LeNet on 64 pictures, an MLP with products of
-2048 x 2048 x 2048, and updates of 200 rows of tables of 5,000 and of 500,000 rows. Printed are the milliseconds of a
-step, and ratios of this project's medians to the others'; then how the process grows over 5,000 steps.
+2048 x 2048 x 2048, updates of 200 rows of tables of 5,000 and of 500,000 rows, and LSTMs: a character model with
+Adagrad (T=32 N=16 D=94 H=192), and the gradients alone of a larger one (T=100 N=16 D=256 H=512). Printed are the
+milliseconds of a step, and ratios of this project's medians to the others'; of LSTMs also the peak of resident memory
+during a step, without that of the imports; then how the process grows over 5,000 steps.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from typing import Any, Final
 
 import _worker
 import numpy as np
-from _measure import Spread, ours, run, take_turns
+from _measure import MEGA, Spread, ours, run, take_turns
+from _recurrent_training import char_lstm, large_lstm
+from _recurrent_training import torch_step as torch_lstm_step
 from _training import Workload, embedding, lenet, mlp, recorded, torch_step
 from conformance.oracle import find_oracle
 
 HERE: Final = Path(__file__).resolve().parent
 TINY: Final = ("regression", "mlp_adam", "mlp_rmsprop", "mlp_ftrl")
-CALLS: Final = {"lenet": 10, "mlp": 1}
+LSTMS: Final = {"char lstm": char_lstm, "large lstm": large_lstm}
+CALLS: Final = {"lenet": 10, "mlp": 1, "char lstm": 10, "large lstm": 1}
 STEPS: Final = 5_000
 RTOL, ATOL = 1e-3, 1e-4
 
@@ -38,7 +43,7 @@ def workloads() -> dict[str, Callable[[], Workload]]:
     for kind in ("sgd", "adagrad"):
         for rows in (5_000, 500_000):
             made[f"embedding {kind} {rows}"] = lambda kind=kind, rows=rows: embedding(rows, kind)  # type: ignore[misc]
-    return made
+    return {**made, **LSTMS}
 
 
 def main() -> int:
@@ -64,8 +69,9 @@ def main() -> int:
                 commands["caffe2"] = [python, HERE / "_caffe2_calls.py", folder, *files, str(calls)]
             if name not in (*TINY, "sparse_adagrad") and _has_torch():
                 commands["torch"] = ours("train.py", "--torch", folder, str(calls), str(options.threads), name)
-            seconds = take_turns(commands, options.repeats, options.threads)
-            ratios = _print(name, calls, seconds)
+            peaks: dict[str, int] = {}
+            seconds = take_turns(commands, options.repeats, options.threads, peaks)
+            ratios = _print(name, calls, seconds, peaks if name in LSTMS else {})
             if name in TINY and "caffe2" in ratios:
                 tiny.append(ratios["caffe2"])
             failed |= python is not None and workload.exact and not _agrees(folder, workload.result, name)
@@ -79,12 +85,13 @@ def main() -> int:
     return int(failed)
 
 
-def _print(name: str, calls: int, seconds: dict[str, list[float]]) -> dict[str, float]:
+def _print(name: str, calls: int, seconds: dict[str, list[float]], peaks: dict[str, int]) -> dict[str, float]:
     """Print a workload's line; return the ratios of this project's median to the others'."""
     spreads = {key: Spread.of([figure / calls * 1e3 for figure in figures]) for key, figures in seconds.items()}
     ratios = {key: spreads["ours"].median / spread.median for key, spread in spreads.items() if key != "ours"}
     texts = [f"{key} {s.median:9.4f} ms ({s.low:.4f} to {s.high:.4f})" for key, s in spreads.items()]
     texts += [f"{value:5.2f} x {key}" for key, value in ratios.items()]
+    texts += [f"{key} {peak / MEGA:.0f} MB" for key, peak in peaks.items()]
     print(f"{name:<26}", "   ".join(texts), flush=True)
     return ratios
 
@@ -123,9 +130,13 @@ def _prepared(folder: str, threads: int) -> tuple[Any, str, list[str]]:
 def workspace(folder: str, calls: str, threads: str) -> None:
     """RunNet of this project's Workspace."""
     answers = _worker.own_stdout()
+    from caffe2_backend.runtime import Workspace
+
+    del Workspace
+    imported = _worker.resident()
     space, net, outputs = _prepared(folder, int(threads))
     np.savez(Path(folder, "workspace.npz"), **{name: space.fetch(name) for name in outputs})
-    _worker.serve(answers, lambda: space.run_net(net, int(calls)), warm=1)
+    _worker.serve(answers, lambda: space.run_net(net, int(calls)), warm=1, imported=imported)
 
 
 def torch(folder: str, calls: str, threads: str, name: str) -> None:
@@ -134,15 +145,17 @@ def torch(folder: str, calls: str, threads: str, name: str) -> None:
     import torch as library
 
     library.set_num_threads(int(threads))
+    imported = _worker.resident()
     with np.load(Path(folder, "feed.npz"), allow_pickle=False) as archive:
-        step = torch_step(name, {key: archive[key] for key in archive.files})
+        make = torch_lstm_step if name in LSTMS else torch_step
+        step = make(name, {key: archive[key] for key in archive.files})
     assert step is not None
 
     def task() -> None:
         for _ in range(int(calls)):
             step()
 
-    _worker.serve(answers, task, warm=1)
+    _worker.serve(answers, task, warm=1, imported=imported)
 
 
 def memory(folder: str) -> None:

@@ -23,6 +23,7 @@ from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, ho
 from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
 from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
+from caffe2_frontend.recurrent.transpose_products import transpose_products
 
 family = Family("recurrent_gradient")
 
@@ -157,8 +158,8 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
             inside.emit("Add", before, each)
             for before, each in zip(states[len(last) :], results.parameters, strict=True)
         ]
-        stacked = [results.sequence, *(results.after if wanted else ())]
-        return [*results.before, *added], [squeeze(inside, row, [0]) for row in stacked]
+        after = [squeeze(inside, row, [0]) for row in results.after] if wanted else []
+        return [*results.before, *added], [results.sequence, *after]
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
     body, hoisted = _hoisted(op, body, len(last))
@@ -168,15 +169,15 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
         finals, stacks = emit_scan(op, body, reverse=True)
     parameters = hoisted.finish(op, finals, stacks, [op.input(each.parameter) for each in spec.parameters])
     rows = stacks[1 : 1 + len(last)] if wanted else []
-    return _Gradients(stacks[0], parameters, finals[: len(last)], rows)
+    return _Gradients(squeeze(op, stacks[0], [1]), parameters, finals[: len(last)], rows)
 
 
 def _hoisted(op: Op, body: Body, states: int) -> tuple[Body, HoistedSums]:
     """Move out of the loop what need not be in it; the states of the body after the first ``states`` are sums."""
     hoist_invariants(op, body)
-    gather_addends(body)
-    body, sums = hoist_sums(op, hoist_sequences(op, body), states)
+    body, sums = hoist_sums(op, hoist_sequences(op, gather_addends(body), keep_wide=True), states)
     join_products(op, body)
+    transpose_products(op, body)
     return body, sums
 
 

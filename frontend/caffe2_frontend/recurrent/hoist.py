@@ -15,12 +15,17 @@ import onnx_ir as ir
 from caffe2_frontend.emit.subgraphs import Body, formal_row
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.vectorize import Stacked, lift
+from caffe2_frontend.recurrent.vectorize import Stacked, can_lift, lift
 
 # Operators that give other values at every call must stay in the body.
 _RANDOM = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
+_PRODUCTS = frozenset({"MatMul", "Gemm"})
+_VIEWS = frozenset({"Identity", "Reshape", "Squeeze", "Unsqueeze"})
+
+# Measured with onnxruntime: from about this width on, an elementwise node is as fast in the loop as for all steps.
+_WIDE = 256
 
 
 def hoist_invariants(op: Op, body: Body) -> None:
@@ -39,7 +44,7 @@ def hoist_invariants(op: Op, body: Body) -> None:
     body.op.scope.nodes[:] = kept
 
 
-def gather_addends(body: Body) -> None:
+def gather_addends(body: Body) -> Body:
     """Reassociate sums so that a part without states can be hoisted.
 
     ``(state + constant) + row`` becomes ``state + (row + constant)``; the sum in parentheses is then computed for all
@@ -49,6 +54,7 @@ def gather_addends(body: Body) -> None:
     sequences = set(body.rows)
     makers = {node.outputs[0]: node for node in body.op.scope.nodes if node.op_type == "Add"}
     results = {*body.after, *body.stacked}
+    replaced: dict[Value, Value] = {}
     nodes, body.op.scope.nodes = body.op.scope.nodes, []
     for node in nodes:
         found = _addends(node, makers, sequences, inside, results) if node.op_type == "Add" else None
@@ -60,10 +66,17 @@ def gather_addends(body: Body) -> None:
             keep_place(body.op.scope.nodes[-2:-1], inner)
             keep_place(body.op.scope.nodes[-1:], node)
             ir.convenience.replace_all_uses_with(node.outputs[0], total)
+            replaced[node.outputs[0]] = total
         else:
             body.op.scope.nodes.append(node)
             if all(value in sequences or value not in inside for value in node.inputs if value is not None):
                 sequences.update(node.outputs)
+    return _with_results(body, replaced)
+
+
+def _with_results(body: Body, replaced: dict[Value, Value]) -> Body:
+    after, stacked = (tuple(replaced.get(v, v) for v in values) for values in (body.after, body.stacked))
+    return dataclasses.replace(body, after=after, stacked=stacked)
 
 
 def _addends(
@@ -74,7 +87,7 @@ def _addends(
         inner = makers.get(total) if total is not None else None
         if inner is None or row is None or row not in sequences or total in sequences:
             continue
-        if len(inner.outputs[0].uses()) > 1 or {inner.outputs[0], node.outputs[0]} & results:
+        if len(inner.outputs[0].uses()) > 1 or inner.outputs[0] in results:
             continue
         for state, constant in (inner.inputs, inner.inputs[::-1]):
             if state is None or constant is None or state not in inside or constant in inside:
@@ -84,21 +97,27 @@ def _addends(
     return None
 
 
-def hoist_sequences(op: Op, body: Body) -> Body:
+def hoist_sequences(op: Op, body: Body, *, keep_wide: bool = False) -> Body:
     """Compute what depends on the sequences alone for all steps at once.
 
     ``stacks`` maps each value of the body that is known for all steps to these. A node whose operands are all in it, or
     outside of the body, is emitted once for the stacked operands. The body then gets the rows of the results that it
-    still reads as further inputs.
+    still reads as further inputs. With ``keep_wide``, elementwise nodes on wide rows stay in the body, unless a product
+    that leaves it needs them: their results for all steps take more memory than a cache has.
     """
     inside = made_inside(body)
     stacks = {
         row: Stacked(sequence, op.rank(sequence) - 1) for row, sequence in zip(body.rows, body.sequences, strict=True)
     }
     kept = []
+    left = _wide_nodes(body) if keep_wide else set()
     for node in body.op.scope.nodes:
         lifted = None
-        if _may_move(node) and all(v is None or v in stacks or v not in inside for v in node.inputs):
+        if (
+            node not in left
+            and _may_move(node)
+            and all(v is None or v in stacks or v not in inside for v in node.inputs)
+        ):
             before = len(op.scope.nodes)
             lifted = lift(op, node, [stacks.get(v, v) if v is not None else None for v in node.inputs])
             keep_place(op.scope.nodes[before:], node)
@@ -108,6 +127,33 @@ def hoist_sequences(op: Op, body: Body) -> Body:
             stacks.update((old, Stacked(new, op.rank(new) - 1)) for old, new in zip(node.outputs, lifted, strict=True))
     body.op.scope.nodes[:] = kept
     return _with_rows(body, stacks)
+
+
+def _wide_nodes(body: Body) -> set[ir.Node]:
+    """The nodes of a body with wide states that need not leave it: their rows are wide, and no product needs them."""
+    rows = [state for state in body.states if state.shape is not None and len(state.shape) == 3]  # others are sums
+    if not rows or not all(map(_is_wide, rows)):
+        return set()
+    inside = made_inside(body)
+    known = set(body.rows)
+    products: list[Value] = []
+    for node in body.op.scope.nodes:
+        if _may_move(node) and can_lift(node) and all(v is None or v in known or v not in inside for v in node.inputs):
+            known.update(node.outputs)
+            products += node.outputs if node.op_type in _PRODUCTS else []
+    needed: set[ir.Node] = set()
+    while products:
+        maker = products.pop().producer()
+        if maker is not None and maker not in needed and maker.outputs[0] in known:
+            needed.add(maker)
+            products += [value for value in maker.inputs if value is not None]
+    others = (node for node in body.op.scope.nodes if node not in needed and node.op_type not in _VIEWS)
+    return {node for node in others if _is_wide(node.outputs[0])}
+
+
+def _is_wide(value: Value) -> bool:
+    width = value.shape[-1] if value.shape else None
+    return isinstance(width, int) and width >= _WIDE
 
 
 def keep_place(nodes: Sequence[ir.Node], node: ir.Node) -> None:
@@ -132,13 +178,7 @@ def _with_rows(body: Body, stacks: dict[Value, Stacked]) -> Body:
         rows.append(row)
     if not rows:
         sequences, rows = list(body.sequences[:1]), list(body.rows[:1])
-    return dataclasses.replace(
-        body,
-        sequences=tuple(sequences),
-        rows=tuple(rows),
-        after=tuple(replaced.get(v, v) for v in body.after),
-        stacked=tuple(replaced.get(v, v) for v in body.stacked),
-    )
+    return dataclasses.replace(_with_results(body, replaced), sequences=tuple(sequences), rows=tuple(rows))
 
 
 def remove_dead_nodes(body: Body) -> None:

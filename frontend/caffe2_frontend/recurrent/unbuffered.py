@@ -26,6 +26,7 @@ from caffe2_frontend.recurrent.step_workspaces import (
     saved_values,
     take_known,
 )
+from caffe2_frontend.recurrent.transpose_products import transpose_products
 
 
 def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces:
@@ -37,6 +38,9 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
     wanted = requests(op, spec)
 
     def step(inside: Op, states: list[Value], rows: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
+        for state in states:
+            if state.shape is not None:
+                state.shape = ir.Shape([1, *state.shape[1:]])
         after = lower_step(
             inside,
             spec,
@@ -63,9 +67,10 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
                 hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
                 op.unsupported(f"no LSTM, GRU or RNN operator computes this net: {error}", hint)
             op.note(f"the net becomes a Scan, because no LSTM, GRU or RNN operator computes it: {error}")
-    gather_addends(body)
-    body = hoist_sequences(op, body)
+    body = hoist_sequences(op, gather_addends(body))
     join_products(op, body)
+    if wanted:  # a training net, whose weights are not constants
+        transpose_products(op, body)
     body, saving = take_known(body, len(stacked), saved)
     last, steps = _guarded(op, body, stacked, operands.steps, form)
     rows = dict(zip(stacked, steps, strict=False))

@@ -34,6 +34,11 @@ def lift(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] 
     return rule(op, node, operands)
 
 
+def can_lift(node: ir.Node) -> bool:
+    """Whether a rule may apply to a node."""
+    return node.domain == "" and node.op_type in _RULES
+
+
 def _emit(op: Op, node: ir.Node, inputs: Sequence[Value | None], **changed: object) -> Sequence[Value]:
     attributes = {name: attr.value for name, attr in node.attributes.items()} | changed
     outputs = op.emit(node.op_type, *inputs, outputs=len(node.outputs), **attributes)

@@ -14,6 +14,8 @@ from support.cells import Recurrent
 from support.netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions import Session
+from caffe2_bridge.builder import LSTMCell, Net
+from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_frontend import to_onnx
 
 PRODUCTS = ("MatMul", "Gemm")
@@ -144,3 +146,23 @@ def test_what_moves_out_keeps_its_place() -> None:
     place = {prop.key: prop.value for prop in bias.metadata_props}
     assert place["caffe2.op"] == "FC"
     assert " > step_net[" in place["caffe2.location"]
+
+
+@pytest.mark.parametrize(("hidden", "stays"), [(128, False), (256, True)])
+def test_wide_activations_of_a_gradient_stay_in_its_loop(hidden: int, *, stays: bool) -> None:
+    """Their values in all steps would take more memory than they save time; products leave the loop all the same."""
+    net = Net("net")
+    LSTMCell(name="rnn", input_size=4, hidden_size=hidden).apply_over_sequence(net, "x", "lengths", ("h", "c"))
+    made = add_gradient_operators(net.proto, {"rnn/hidden_state_all": "dy"}).net
+    state = ("float32", [1, "N", hidden])
+    inputs: dict[str, Any] = {
+        "x": ("float32", ["T", "N", 4]),
+        "lengths": ("int32", ["N"]),
+        "h": state,
+        "c": state,
+        "dy": ("float32", ["T", "N", hidden]),
+    }
+    model = to_onnx(made, net.init_net, inputs=inputs, outputs=["rnn/gates_t_w_grad"])
+    _, backward = bodies(model.graph, "Scan")
+    assert (types(backward)["Sigmoid"] > 0) is stays
+    assert sum(types(backward)[name] for name in PRODUCTS) == 1

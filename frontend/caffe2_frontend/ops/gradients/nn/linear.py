@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import mul, reshape_like
+from caffe2_frontend.emit.arithmetic import known_equal, mul, reshape_like
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import flatten, reshape, size
@@ -36,7 +37,7 @@ def fully_connected_gradient(op: Op) -> tuple[Value, ...]:
     x, w, dy = op.input(0), op.input(1), op.input(2)
     axis = op.axis(op.args.integer("axis", default=1), op.rank(x))
     axis_w = op.axis(op.args.integer("axis_w", default=1), op.rank(w), "axis_w")
-    rows, matrix = flatten(op, x, axis), flatten(op, w, axis_w)
+    rows, matrix, of_y = flatten(op, x, axis), flatten(op, w, axis_w), dy
     transposed = op.type == "FCTransposedGradient"
     columns = size(op, matrix, 1 if transposed else 0)
     dy = dy if op.rank(dy) == 2 and axis == 1 else reshape(op, dy, [size(op, rows, 0), columns])
@@ -45,8 +46,18 @@ def fully_connected_gradient(op: Op) -> tuple[Value, ...]:
     db = reduce_axes(op, "ReduceSum", dy, [0])
     if not op.wants(2):
         return dw, db
+    if not transposed and axis == op.rank(x) - 1 and _have_equal_rows(x, of_y):
+        return dw, db, op.emit("MatMul", of_y, matrix)
     dx = op.emit("Gemm", dy, matrix, transB=1 if transposed else None)
     return dw, db, reshape_like(op, dx, x)
+
+
+def _have_equal_rows(x: Value, dy: Value) -> bool:
+    """Whether X and dY, which have as many rows, have equal dims before the last: all but one are known to be equal."""
+    if x.shape is None or dy.shape is None or len(x.shape) != len(dy.shape) or len(x.shape) == 2:
+        return False
+    pairs = list(zip(x.shape[:-1], dy.shape[:-1], strict=True))
+    return sum(not known_equal(ir.Shape([a]), ir.Shape([b])) for a, b in pairs) <= 1
 
 
 @family.converts("ElementwiseLinearGradient", expects={2: TensorInfo(shape=(None,))})

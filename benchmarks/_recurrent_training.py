@@ -1,0 +1,110 @@
+"""Training nets with an LSTM of any size, and the same steps in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from _training import Workload, fills
+from conformance.recording import operator
+
+from caffe2_bridge.builder import LSTMCell, Net, fc
+from caffe2_bridge.gradients import add_gradient_operators
+
+RATE: Final = 0.1
+
+
+class Size(NamedTuple):
+    """Steps, batch, features of the input, features of the state."""
+
+    steps: int
+    batch: int
+    features: int
+    hidden: int
+
+
+CHAR: Final = Size(32, 16, 94, 192)
+LARGE: Final = Size(100, 16, 256, 512)
+
+
+def char_lstm(size: Size = CHAR) -> Workload:
+    """Predict the next of one-hot characters: an LSTM, a product, Softmax, cross entropy, Adagrad."""
+    net = _lstm("char_lstm", size)
+    flat, _ = net.Reshape("rnn/hidden_state_all", ["flat", "_"], shape=[-1, size.hidden])
+    scores = fc(net, flat, "pred", size.hidden, size.features)
+    net.SoftmaxWithLoss([scores, "label"], ["softmax", "loss"])
+    made = add_gradient_operators(net.proto, ["loss"])
+    values: dict[str, Any] = dict(net.model().params)
+    for name in list(values):
+        moment = f"{name}_moment"
+        operands = [name, moment, str(made.gradients[name]), "lr"]
+        made.net.op.append(operator("Adagrad", operands, [name, moment], epsilon=1e-4))
+        values[moment] = np.zeros_like(values[name])
+    random = np.random.default_rng(0)
+    letters = random.integers(size.features, size=(size.steps, size.batch))
+    feed = {
+        **_states(size),
+        "x": np.eye(size.features, dtype=np.float32)[letters],
+        "label": random.integers(size.features, size=size.steps * size.batch).astype(np.int32),
+    }
+    made.net.external_input.extend(["label", "lr", *values])
+    return Workload(made.net, fills({**values, "lr": np.full(1, -RATE)}), feed, "loss")
+
+
+def large_lstm(size: Size = LARGE) -> Workload:
+    """The gradients of the parameters of an LSTM from a gradient of its hidden states."""
+    net = _lstm("large_lstm", size)
+    made = add_gradient_operators(net.proto, {"rnn/hidden_state_all": "dy"})
+    values = dict(net.model().params)
+    made.net.external_input.extend(["dy", *values])
+    random = np.random.default_rng(0)
+    feed = {
+        **_states(size),
+        "x": random.standard_normal((size.steps, size.batch, size.features), np.float32),
+        "dy": random.standard_normal((size.steps, size.batch, size.hidden), np.float32) / 100,
+    }
+    first, *others = (str(made.gradients[name]) for name in values)
+    return Workload(made.net, fills(values), feed, first, others=tuple(others))
+
+
+def _lstm(name: str, size: Size) -> Net:
+    net = Net(name)
+    net.add_external_input("x", "lengths", "h0", "c0")
+    cell = LSTMCell(name="rnn", input_size=size.features, hidden_size=size.hidden)
+    cell.apply_over_sequence(net, "x", "lengths", ("h0", "c0"))
+    return net
+
+
+def _states(size: Size) -> dict[str, np.ndarray[Any, Any]]:
+    zeros = np.zeros((1, size.batch, size.hidden), np.float32)
+    return {"lengths": np.full(size.batch, size.steps, np.int32), "h0": zeros, "c0": zeros}
+
+
+def torch_step(name: str, feed: Mapping[str, Any]) -> Callable[[], Any]:
+    """A step of a workload in PyTorch, from random parameters."""
+    import torch
+    from torch import nn
+
+    x, state = torch.from_numpy(feed["x"]), (torch.from_numpy(feed["h0"]), torch.from_numpy(feed["c0"]))
+    features, hidden = x.shape[-1], feed["h0"].shape[-1]
+    lstm = nn.LSTM(features, hidden)
+    if name == "large lstm":
+        gradient = torch.from_numpy(feed["dy"])
+
+        def backward() -> None:
+            lstm.zero_grad()
+            lstm(x, state)[0].backward(gradient)
+
+        return backward
+    last = nn.Linear(hidden, features)
+    label = torch.from_numpy(feed["label"]).long()
+    optimizer = torch.optim.Adagrad([*lstm.parameters(), *last.parameters()], lr=RATE)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        scores = last(lstm(x, state)[0].reshape(-1, hidden))
+        nn.functional.cross_entropy(scores, label).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
