@@ -224,15 +224,19 @@ class Workspace:
         Raises ConversionError if it cannot be converted, RunError if a blob is missing or the run fails.
         """
         prepared = self._prepared_once(as_net(net))
-        prepared.restart()
-        prepared.run(self._store)
+        try:
+            prepared.run(self._store)
+        finally:
+            prepared.restart()
 
     def run_operator_once(self, operator: Message | bytes) -> None:
         """Run one operator; raises as :meth:`run_net_once`."""
         prepared = self._prepared_once(NetDef(op=[as_operator(operator)]))
-        for stage in prepared.stages:
-            stage.restart()
-        prepared.run(self._store)
+        try:
+            prepared.run(self._store)
+        finally:
+            for stage in prepared.stages:
+                stage.restart()
 
     def create_net(self, net: Net, *, overwrite: bool = False) -> str:
         """Prepare a net to be run by name, and return the name. The net is converted when it first runs.

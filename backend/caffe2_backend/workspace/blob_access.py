@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 
+from caffe2_backend.runtime.serialization import deserialize_blob, serialize_blob
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.files.blob_messages import decode_blob, decode_tensor, encode_blob
+from caffe2_bridge.files.blob_messages import decode_tensor
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
 
 
@@ -125,17 +126,17 @@ def RemoveBlob(name: object) -> bool:
 def SerializeBlob(name: object) -> bytes:
     """Serialize a blob as a BlobProto, byte for byte as Caffe2 does.
 
-    Raises NoBlobError if it does not exist or has no value, RunError if it is not a tensor or a text.
+    Raises NoBlobError if it does not exist or has no value, RunError if Caffe2 does not serialize its kind.
     """
-    return encode_blob(str(name), current().fetch(str(name)))
+    return serialize_blob(current(), str(name))
 
 
 def DeserializeBlob(name: object, content: bytes) -> None:
     """Set a blob to the value in a serialized BlobProto, whatever name that has.
 
-    Raises NetFormatError if ``content`` is not a BlobProto of a tensor or a text.
+    Raises NetFormatError if ``content`` is not a BlobProto of a known type.
     """
-    current().feed(str(name), decode_blob(content))
+    deserialize_blob(current(), str(name), content)
 
 
 _STRING_BYTES = 8  # the size that Caffe2 counts for the object of a string, beside its characters

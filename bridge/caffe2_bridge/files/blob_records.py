@@ -88,6 +88,28 @@ class Blob:
         return _Chunk.of(self.name, tensor)
 
 
+@dataclass(frozen=True)
+class StoredSize:
+    """How much of a blob a record holds: elements of a tensor, or chunks of a text; of other blobs, none of none."""
+
+    total: int
+    stored: int
+
+    @classmethod
+    def of(cls, name: str, content: bytes) -> StoredSize:
+        """Read the size from the record of a blob. Raises NetFormatError if it is damaged."""
+        span = wire.Span.of(content)
+        header = _parsed(BlobProto, wire.split(span, _CONTENT)[0], name)
+        if header.HasField("content_num_chunks"):
+            return cls(header.content_num_chunks, 1)
+        tensors = wire.payloads(span, BlobProto.TENSOR_FIELD_NUMBER)
+        if not tensors:
+            return cls(0, 0)
+        tensor = _parsed(TensorProto, wire.split(tensors[-1], _DATA)[0], name)
+        total = math.prod(tensor.dims)
+        return cls(total, tensor.segment.end - tensor.segment.begin if tensor.HasField("segment") else total)
+
+
 def decode_key(key: bytes) -> str:
     """Decode the key of a record. Raises NetFormatError if it is not UTF-8 text."""
     try:

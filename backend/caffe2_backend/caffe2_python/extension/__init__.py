@@ -7,6 +7,7 @@ from typing import Any
 from caffe2_backend.caffe2_python.extension import (
     blobs,
     build,
+    databases,
     gradients,
     inference,
     nets,
@@ -19,7 +20,7 @@ from caffe2_backend.caffe2_python.extension.left_out import left_out_names
 
 __all__ = ["extension_names"]
 
-_MODULES = (blobs, build, gradients, inference, nets, operators, python_operators, tensors, workspaces)
+_MODULES = (blobs, build, databases, gradients, inference, nets, operators, python_operators, tensors, workspaces)
 
 
 def extension_names() -> dict[str, Any]:

@@ -9,9 +9,9 @@ import numpy as np
 from caffe2_backend.caffe2_python.extension.tensors import TensorCPU
 from caffe2_backend.caffe2_python.extension.torch_links import feed_torch, fetch_torch
 from caffe2_backend.runtime.blob_workspace import Workspace as BlobWorkspace
+from caffe2_backend.runtime.serialization import deserialize_blob, serialize_blob
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.files.blob_messages import decode_blob, encode_blob
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
 
 __all__ = ["Blob"]
@@ -96,11 +96,11 @@ class Blob:
 
     def serialize(self, name: str) -> bytes:
         """Serialize the value as a BlobProto with a name."""
-        return encode_blob(text(name), self.workspace.fetch(self.name))
+        return serialize_blob(self.workspace, self.name, text(name))
 
     def deserialize(self, content: bytes) -> None:
         """Set the value to that in a serialized BlobProto."""
-        self.workspace.feed(self.name, decode_blob(content))
+        deserialize_blob(self.workspace, self.name, content)
 
     def _wrap_tensor_impl(self, handle: Any) -> None:
         """Set the value to that of a torch tensor, which the rewrites pass in place of a handle."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from caffe2_backend import workspace as functions
+from caffe2_backend.databases import DATABASES
 from caffe2_backend.runtime.onnxruntime_library import has_cuda
 
 __all__ = [
@@ -73,7 +74,7 @@ def get_build_options() -> dict[str, str]:
 
 def registered_dbs() -> list[str]:
     """The types of databases."""
-    return ["leveldb", "lmdb", "minidb"]
+    return list(DATABASES)
 
 
 def builtin_cpu_supports_avx2() -> bool:

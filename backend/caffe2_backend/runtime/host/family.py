@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import builtins
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
@@ -17,6 +18,14 @@ from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.registry import Family
 
 Kind = TypeVar("Kind", bound=HostObject)
+
+
+class Ahead(abc.ABC):
+    """What an operator keeps from run to run and that works on the next run already."""
+
+    @abc.abstractmethod
+    def finish(self) -> None:
+        """Wait until nothing is under way."""
 
 
 class HostOp:

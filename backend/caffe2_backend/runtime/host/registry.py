@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from caffe2_backend.runtime.host import (
-    appending,
     atomics,
     blobs_queue,
     counters,
-    cursors,
+    datasets,
     failing,
     indices,
     maps,
     printing,
     python_operators,
     rebatching_queue,
-    records,
     statistics,
+    storage,
     text_reader,
     timers,
 )
@@ -29,21 +28,20 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.registry import merge
 
 HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
-    appending.family,
     atomics.family,
     blobs_queue.family,
     counters.family,
-    cursors.family,
     failing.family,
     indices.family,
     maps.family,
     printing.family,
     python_operators.family,
     rebatching_queue.family,
-    records.family,
     statistics.family,
     text_reader.family,
     timers.family,
+    *datasets.FAMILIES,
+    *storage.FAMILIES,
 ))  # fmt: skip
 
 

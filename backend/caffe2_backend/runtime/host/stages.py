@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from caffe2_backend.runtime.bodies import WALKED, BodyRunner
 from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.frame import Frame
-from caffe2_backend.runtime.host.family import HostOp
+from caffe2_backend.runtime.host.family import Ahead, HostOp
 from caffe2_backend.runtime.host.registry import (
     HOST_OPERATORS,
     bodies_have_host_operators,
@@ -126,8 +126,11 @@ class HostStage:
             raise RunError(f"{self._location}: {error}") from None
 
     def restart(self) -> None:
-        """Forget what the operator keeps from run to run."""
-        self._state = {}
+        """Forget what the operator keeps from run to run; wait for what it does ahead."""
+        state, self._state = self._state, {}
+        for kept in state.values():
+            if isinstance(kept, Ahead):
+                kept.finish()
 
 
 class ControlStage:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from caffe2_backend.runtime.host.cursors import columns, in_tree, tree_of
+from caffe2_backend.runtime.host.datasets.cursors import columns, in_tree, tree_of
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import Array, HostObject
 

@@ -7,9 +7,9 @@ from typing import Final, ParamSpec, TypeVar
 
 import numpy as np
 
+from caffe2_backend.runtime.host.datasets.shuffle import Engine, shuffle
+from caffe2_backend.runtime.host.datasets.tree import Tree, TreeCursor, TreeError
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.host.shuffle import Engine, shuffle
-from caffe2_backend.runtime.host.tree import Tree, TreeCursor, TreeError
 from caffe2_backend.runtime.values import Array
 
 family = HostFamily("dataset cursors")

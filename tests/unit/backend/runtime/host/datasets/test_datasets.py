@@ -11,7 +11,7 @@ from conformance.recording import operator
 from support.workspace.transcripts import Call, compare
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.host.tree import Tree, TreeError
+from caffe2_backend.runtime.host.datasets.tree import Tree, TreeError
 from caffe2_bridge.diagnostics import RunError
 
 FIELDS = ["a:lengths", "a:values", "b"]

@@ -1,0 +1,116 @@
+"""Objects as BlobProto messages, and back: those that Caffe2 serializes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from caffe2_backend.databases import Mode, create_database
+from caffe2_backend.runtime.host.atomics import HostMutex
+from caffe2_backend.runtime.host.counters import HostCounter
+from caffe2_backend.runtime.host.datasets.tree import Tree, TreeCursor
+from caffe2_backend.runtime.host.storage.readers import HostReader
+from caffe2_backend.runtime.values import HostObject
+from caffe2_bridge.diagnostics import NetFormatError, RunError
+from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DBReaderProto, DeviceOption, TensorProto
+
+_SEPARATOR: Final = " "
+
+
+@dataclass(frozen=True)
+class Codec:
+    """How the objects of a class are serialized.
+
+    Attributes:
+        kind: the class.
+        type_name: the type in the message, which is not always the C++ type.
+        encode: writes an object into a message that has a name and a type.
+        decode: makes an object of a message.
+    """
+
+    kind: type[HostObject]
+    type_name: str
+    encode: Callable[[Any, BlobProto], None]
+    decode: Callable[[BlobProto], HostObject]
+
+
+def _encode_cursor(cursor: TreeCursor, proto: BlobProto) -> None:
+    """The offsets as a tensor, and the names of the fields, each followed by a space."""
+    proto.content = "".join(name + _SEPARATOR for name in cursor.tree.fields).encode()
+    if cursor.offsets:
+        proto.tensor.CopyFrom(
+            TensorProto(
+                dims=[len(cursor.offsets)],
+                data_type=TensorProto.INT64,
+                int64_data=cursor.offsets,
+                device_detail=DeviceOption(device_type=PROTO_CPU),
+                segment=TensorProto.Segment(begin=0, end=len(cursor.offsets)),
+            )
+        )
+
+
+def _decode_cursor(proto: BlobProto) -> HostObject:
+    return TreeCursor(Tree.of(proto.content.decode().split()), proto.tensor.int64_data)
+
+
+def _encode_counter(counter: HostCounter, proto: BlobProto) -> None:
+    proto.tensor.CopyFrom(
+        TensorProto(dims=[1], data_type=TensorProto.INT64, name=proto.name, int64_data=[counter.count])
+    )
+
+
+def _decode_counter(proto: BlobProto) -> HostObject:
+    if len(proto.tensor.int64_data) != 1:
+        raise NetFormatError(f"the counter {proto.name!r} must have one count")
+    return HostCounter(proto.tensor.int64_data[0])
+
+
+def _encode_mutex(_: HostMutex, proto: BlobProto) -> None:
+    proto.content = b""
+
+
+def _encode_reader(reader: HostReader, proto: BlobProto) -> None:
+    """The database, and the key at the position if the database can seek to it."""
+    message = DBReaderProto(name=proto.name, source=reader.source, db_type=reader.db_type)
+    cursor = reader.reader.cursor
+    if cursor.supports_seek:
+        message.key = cursor.key.decode()
+    proto.content = message.SerializeToString()
+
+
+def _decode_reader(proto: BlobProto) -> HostObject:
+    message = DBReaderProto.FromString(proto.content)
+    reader = HostReader(message.db_type, message.source, create_database(message.db_type, message.source, Mode.READ))
+    if message.HasField("key"):
+        reader.reader.cursor.seek(message.key.encode())
+    return reader
+
+
+CODECS: Final = (
+    Codec(TreeCursor, "std::unique_ptr<TreeCursor>", _encode_cursor, _decode_cursor),
+    Codec(HostCounter, "std::unique_ptr<Counter<int64_t>>", _encode_counter, _decode_counter),
+    Codec(HostMutex, "std::unique_ptr<std::mutex>", _encode_mutex, lambda _: HostMutex()),
+    Codec(HostReader, "DBReader", _encode_reader, _decode_reader),
+)
+
+
+def encode_object(name: str, value: HostObject) -> bytes:
+    """Serialize an object. Raises RunError if Caffe2 does not serialize objects of its type."""
+    for codec in CODECS:
+        if isinstance(value, codec.kind):
+            proto = BlobProto(name=name, type=codec.type_name)
+            codec.encode(value, proto)
+            return proto.SerializeToString()
+    raise RunError(f"blob {name!r} cannot be serialized: it is {value.description}")
+
+
+def decode_object(proto: BlobProto) -> HostObject | None:
+    """Make the object of a message; None if its type is not that of an object.
+
+    Raises NetFormatError if the message is damaged, RunError if the object cannot be made.
+    """
+    for codec in CODECS:
+        if proto.type == codec.type_name:
+            return codec.decode(proto)
+    return None
