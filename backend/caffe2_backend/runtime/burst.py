@@ -1,9 +1,9 @@
 """Bursts: steps of one net in a row, of which a workspace sees the last.
 
 A step of a tiny net takes a few microseconds, less than reading its inputs from a workspace and writing its results
-there. Steps that nobody interrupts need neither: each starts from what the one before it left. A burst ends after a
-millisecond at most, so that other threads see results no later than those of a larger net, and as soon as another
-thread writes a blob, so that its value is read by the next step.
+there. Steps that nobody interrupts need neither: each starts from what the one before it left. A burst ends after as
+long as Python runs a thread before it switches to another one, and as soon as another thread writes a blob, so that
+its value is read by the next step.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-SECONDS: Final = 1e-3
+SECONDS: Final = 5e-3
 
 
 class Burst:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.program.graph_edits import static_shape
 from caffe2_backend.runtime.program.joined_updates import join_updates
 from caffe2_backend.runtime.program.resident import ResidentStates, resident_session
 from caffe2_backend.runtime.program.rotating import Stepper
@@ -60,7 +61,7 @@ class Lowered:
         pairs = {name: str(other) for name, other in zip(self.outputs, graph_outputs, strict=True) if name in states}
         if not (pairs and self.is_small()):
             return None
-        return resident_session(self.model, pairs, device, options)
+        return resident_session(self.model, pairs, device, planned(options, self.model, device))
 
     def stepper(self, session: Session, options: SessionOptions, states: Mapping[str, str]) -> Stepper:
         """What steps with states in buffers run in: a session on the host with joined updates, else the given one.
@@ -81,12 +82,20 @@ class Lowered:
 
         from caffe2_frontend import save_onnx
 
+        options = planned(options, self.model, device)
         if self.is_small():
             return Session(ir.to_proto(self.model).SerializeToString(), device, options=options)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             save_onnx(self.model, path)
             return Session(str(path), device, options=options)
+
+
+def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOptions:
+    """Options by which memory is planned if the model has inputs of static shapes only: then there is one plan."""
+    static = all(static_shape(value) is not None for value in model.graph.inputs)
+    fits = static and device == CPU and options.parallel_operators == 1
+    return dataclasses.replace(options, memory_patterns=True) if fits else options
 
 
 def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: Sequence[str] | None) -> Lowered:

@@ -13,6 +13,7 @@ into buffers, too: the bindings refer to no value of others.
 
 from __future__ import annotations
 
+import operator
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -55,6 +56,7 @@ class _Set:
         arrays: by output of the original graph.
         outputs: onnxruntime's values, by output of the session.
         inputs: those that inputs of the session which are states are bound to.
+        states: the arrays of the states, in order.
     """
 
     def __init__(self, stepper: Stepper, like: Mapping[str, Array], states: Mapping[str, str]) -> None:
@@ -71,6 +73,7 @@ class _Set:
                 self.inputs[name] = self.outputs[output]
         for buffer in stepper.buffers:
             self._add_members(session, buffer)
+        self.states = [self.arrays[output] for output in states.values()]
         self._own = self._references()
 
     def _add_members(self, session: Session, buffer: Buffer) -> None:
@@ -142,14 +145,12 @@ class RotatingStates:
             orts = self._step(source, target)
             last, source, target = self._more_steps(burst, source, target)
             self._current = target
-            arrays = self._sets[target].arrays
-            found = dict(arrays)
-            for name, ort in zip(self._other, last or orts, strict=True):
-                found[name] = self._value(ort)
+            found: Mapping[str, Array] = self._sets[target].arrays
+            if self._other:
+                found = {**found, **dict(zip(self._other, map(self._value, last or orts), strict=True))}
             if burst.steps > 1:
-                before = self._sets[source].arrays
-                given = {**given, **{name: before[output] for name, output in self._pairs.items()}}
-            return Step([found[name] for name in self._session.outputs], given)
+                given = {**given, **dict(zip(self._pairs, self._sets[source].states, strict=True))}
+            return Step(list(map(found.__getitem__, self._session.outputs)), given)
 
     def _more_steps(self, burst: Burst, source: int, target: int) -> tuple[list[Any], int, int]:
         """Run the other steps of a burst: the outputs without buffers, and what the last step read and wrote."""
@@ -182,8 +183,7 @@ class RotatingStates:
         """Whether the states are the arrays that the last step wrote to buffers."""
         if not self._sets:
             return False
-        arrays = self._sets[self._current].arrays
-        return all(given.get(name) is arrays[output] for name, output in self._pairs.items())
+        return all(map(operator.is_, map(given.get, self._pairs), self._sets[self._current].states))
 
     def _begin(self, given: Mapping[str, Any]) -> list[Array]:
         """Run without buffers, and find out which outputs may have them: none if not all states may."""
