@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.device_names import CPU
-from caffe2_backend.runtime.program.graph_edits import static_shape
+from caffe2_backend.runtime.program.graph_edits import drop_unit_factors, static_shape
 from caffe2_backend.runtime.program.joined_updates import join_updates
 from caffe2_backend.runtime.program.resident import ResidentStates, resident_session
 from caffe2_backend.runtime.program.rotating import Stepper
@@ -118,6 +118,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
         quantized = _quantized(export)
     given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
     model = finish(export)
+    drop_unit_factors(model.graph)
     log_new_diagnostics(export.findings)
     return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random)
 

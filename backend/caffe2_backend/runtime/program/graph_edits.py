@@ -27,6 +27,26 @@ def int64_vector(graph: ir.Graph, name: str, values: Sequence[int]) -> ir.Value:
     return value
 
 
+def drop_unit_factors(graph: ir.Graph) -> None:
+    """Drop products with a constant 1 that is a scalar, such as the weight of a parameter that is updated, in place.
+
+    onnxruntime keeps those of values whose rank it does not know yet when it looks for them.
+    """
+    for node in list(graph):
+        if node.op_type != "Mul" or node.domain not in ("", "ai.onnx") or node.outputs[0].is_graph_output():
+            continue
+        x, factor = node.inputs if _is_one(node.inputs[1]) else reversed(node.inputs)
+        if x is not None and _is_one(factor):
+            node.outputs[0].replace_all_uses_with(x)
+            graph.remove(node, safe=True)
+
+
+def _is_one(value: ir.Value | None) -> bool:
+    if value is None or value.const_value is None or static_shape(value) != ():
+        return False
+    return value.is_initializer() and not value.is_graph_input() and bool(value.const_value.numpy() == 1)
+
+
 def remove_unread(graph: ir.Graph, node: ir.Node | None) -> None:
     """Remove a node whose outputs nothing reads, and what only it read."""
     if node is None or any(value.consumers() or value.is_graph_output() for value in node.outputs):

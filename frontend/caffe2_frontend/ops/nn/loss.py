@@ -212,7 +212,7 @@ def _entropy(op: Op, p: Value) -> Value:
 
 def _labelled(op: Op, rows: Value, labels: Value) -> Value:
     """Return the element of each row [N, classes] that its label names, [N]."""
-    column = cast(op, reshape(op, labels, [-1, 1]), ir.DataType.INT64)
+    column = reshape(op, cast(op, labels, ir.DataType.INT64), [-1, 1])
     return squeeze(op, op.emit("GatherElements", rows, column, axis=1), [1])
 
 

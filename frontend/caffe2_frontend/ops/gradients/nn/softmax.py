@@ -12,7 +12,7 @@ from caffe2_frontend.emit.layers.losses import loss_scale, per_pixel, pixel_clas
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import cast, flatten, reshape, size, unsqueeze, vector
+from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -58,7 +58,7 @@ def softmax_with_loss_gradient(op: Op) -> Value:
     rank = op.rank(x)
     rows = flatten(op, probability, op.axis(op.args.integer("axis", default=1), rank))
     likely = bool(op.args.integer("label_prob", default=0))
-    targets = reshape_like(op, labels, rows) if likely else _one_hot(op, reshape(op, labels, [-1]), rows, axis=-1)
+    targets = reshape_like(op, labels, rows) if likely else _one_hot(op, as_vector(op, labels), rows, axis=-1)
     difference = sub(op, rows, targets)
     by_rows = op.args.integer("average_by_batch_size", default=0)
     numerator = mul(op, loss, scale) if scale != 1.0 else loss
