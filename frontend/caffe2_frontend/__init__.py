@@ -10,7 +10,7 @@ from caffe2_frontend.exporter import convert, to_onnx
 from caffe2_frontend.interop.onnx_files import save_onnx
 from caffe2_frontend.interop.types import InputSpecError, TensorInfo
 from caffe2_frontend.ops import supported_operators
-from caffe2_frontend.options import ExportOptions, Int8, Recurrent
+from caffe2_frontend.options import ExportOptions, Int8, Recompute, Recurrent
 from caffe2_frontend.pipeline import analyze, describe_inputs, finish
 from caffe2_frontend.recurrent.stateful import NoStatesError
 from caffe2_frontend.state import Export
@@ -24,6 +24,7 @@ __all__ = [
     "NetFormatError",
     "NoStatesError",
     "OptionError",
+    "Recompute",
     "Recurrent",
     "Report",
     "TensorInfo",

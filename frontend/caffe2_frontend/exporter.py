@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
-from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recurrent
+from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute, Recurrent
 from caffe2_frontend.pipeline import analyze, complete
 
 
@@ -23,6 +23,7 @@ def to_onnx(
     outputs: Sequence[str] | None = None,
     opset: int | None = None,
     recurrent: Recurrent = "auto",
+    recompute: Recompute = "none",
     stateful: bool = False,
     reroll: bool = False,
     int8: Int8 = "exact",
@@ -42,6 +43,9 @@ def to_onnx(
         opset: the ONNX opset of the result; default 20.
         recurrent: the form of recurrent nets: ``auto`` (LSTM, GRU, RNN where provably equal and not slower, else Scan,
             else Loop), ``fused``, ``scan`` or ``loop``.
+        recompute: what gradients of recurrent nets compute again instead of keeping it from the forward steps:
+            ``none`` (what the net itself lists), or ``steps``, all blobs of the steps, which takes more time and less
+            memory.
         stateful: make the initial states of recurrent nets inputs, also those that are parameters, and their last rows
             outputs; the model's metadata ``caffe2.states`` maps each such input to the output that feeds it in the
             next call.
@@ -70,8 +74,8 @@ def to_onnx(
         InputSpecError: the description of an input is not ``(dtype, shape)``.
     """
     options = ExportOptions(
-        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, stateful=stateful, reroll=reroll,
-        int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
+        inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, recompute=recompute,
+        stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
     )  # fmt: skip
     return ir.to_proto(convert(predict_net, init_net, options))
 

@@ -12,6 +12,7 @@ from caffe2_bridge.diagnostics import OptionError
 from caffe2_frontend.interop.types import TensorInfo, tensor_info
 
 Recurrent = Literal["auto", "fused", "scan", "loop"]
+Recompute = Literal["none", "steps"]
 Int8 = Literal["exact", "qdq"]
 Float16Io = Literal["float16", "float32"]
 
@@ -25,6 +26,8 @@ class ExportOptions:
         outputs: the blobs to output; None for the net's own.
         opset: the ONNX opset of the result; None for the default.
         recurrent: the form of recurrent nets.
+        recompute: what gradients of recurrent nets compute again instead of keeping it, to save memory: nothing but
+            what the net lists, or all blobs of the steps.
         stateful: whether initial and last states of recurrent nets become inputs and outputs.
         reroll: whether nets that were unrolled over time become loops again.
         int8: the form of Int8 operators: exact integer arithmetic, or float operators between DequantizeLinear and
@@ -38,8 +41,8 @@ class ExportOptions:
         described: ``inputs``, each as a TensorInfo.
 
     Raises:
-        OptionError: ``recurrent``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is supported, or ``training``
-            is asked for with ``fp16``.
+        OptionError: ``recurrent``, ``recompute``, ``int8``, ``fp16_io`` or ``opset`` is outside of what is supported,
+            or ``training`` is asked for with ``fp16``.
         InputSpecError: the description of an input has another form.
     """
 
@@ -47,6 +50,7 @@ class ExportOptions:
     outputs: Sequence[str] | None = None
     opset: int | None = None
     recurrent: Recurrent = "auto"
+    recompute: Recompute = "none"
     stateful: bool = False
     reroll: bool = False
     int8: Int8 = "exact"
@@ -56,7 +60,9 @@ class ExportOptions:
     described: Mapping[str, TensorInfo] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for name, kind in (("recurrent", Recurrent), ("int8", Int8), ("fp16_io", Float16Io)):
+        for name, kind in (
+            ("recurrent", Recurrent), ("recompute", Recompute), ("int8", Int8), ("fp16_io", Float16Io)
+        ):  # fmt: skip
             forms, chosen = get_args(kind), getattr(self, name)
             if chosen not in forms:
                 raise OptionError(f"{name} must be one of {', '.join(forms)}, not {chosen!r}")

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, OptionError, Severity
 from caffe2_bridge.gradients.forward_steps import insert_forward_operators
+from caffe2_bridge.gradients.recompute import recompute_steps
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import PLACEHOLDER_SHAPES, Model
 from caffe2_bridge.netdef.parameters import Parameter
@@ -38,6 +39,8 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         ConversionError: a plan cannot be converted to one net.
     """
     model = insert_forward_operators(cut_readers(_as_model(predict_net, init_net)))
+    if options.recompute == "steps":
+        model = replace(model, predict_net=recompute_steps(model.predict_net))
     if options.reroll:
         model = reroll(model)
     states = carried_states(model) if options.stateful else []

@@ -16,6 +16,8 @@ from support.training import PROGRAMS, classifier_data, linear_classifier, read_
 
 from caffe2_backend.training.checkpoint import read_checkpoint
 from caffe2_bridge import load
+from caffe2_bridge.builder import LSTMCell, Net
+from caffe2_bridge.gradients import add_gradient_operators
 
 MLP = PROGRAMS / "mlp_adam"
 PROGRAM = (MLP / "train_net.pb", "--init", MLP / "init_net.pb", "--inputs", MLP / "feeds.npz")
@@ -46,6 +48,36 @@ def test_a_program_and_the_model_that_it_becomes(tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
     other = call("train", tmp_path / "out", "--inputs", MLP / "feeds.npz", "--steps", 2, "-o", tmp_path / "net")
     assert other.stdout.splitlines()[0] == again.stdout.splitlines()[0]
+
+
+def test_recurrent_steps_that_are_computed_again(tmp_path: Path) -> None:
+    """The loss is the same, and the trained net keeps the operators that compute blobs again."""
+    net = Net("train")
+    net.add_external_input("x")
+    output, _ = LSTMCell(name="lstm", input_size=3, hidden_size=4).apply_over_sequence(net, "x")
+    net.op("SumElements", [output], ["loss"])
+    found = add_gradient_operators(net.proto, ["loss"])
+    for name in [name for op in net.init_net.op for name in op.output]:
+        if name in found.gradients:
+            found.net.op.add(type="Add", input=[name, str(found.gradients[name])], output=[name])
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / "predict_net.pb").write_bytes(found.net.SerializeToString())
+    (tmp_path / "net" / "init_net.pb").write_bytes(net.init_net.SerializeToString())
+    np.savez(tmp_path / "data.npz", **{"0/x": np.ones((5, 2, 3), np.float32)})  # type: ignore[arg-type] # arrays by name
+    losses = []
+    words = ("--inputs", tmp_path / "data.npz", "--steps", 1)
+    for choice in ("none", "steps"):
+        result = call("train", tmp_path / "net", *words, "-o", tmp_path / choice, "--recompute", choice)
+        assert result.exit_code == 0, result.output
+        losses.append(result.stdout.splitlines()[0])
+        operators = load(tmp_path / choice).predict_net.op
+        listed = [arg for op in operators for arg in op.arg if arg.name == "recompute_blobs_on_backward"]
+        assert any(arg.strings for arg in listed) == (choice == "steps")
+    assert losses[0] == losses[1]
+    model = tmp_path / "none" / "model.onnx"
+    refused = call("train", model, *words, "-o", tmp_path / "again", "--recompute", "steps")
+    assert refused.exit_code == 2
+    assert "give it to the export of the model" in refused.output
 
 
 def test_resume(linear: tuple[object, ...], tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ COMMANDS = {
     "export": (
         "MODEL", "--init", "--input NAME=DTYPE[DIMS]", "-o, --output-file PATH", "[required]", "--output NAME",
         "--opset", "--recurrent [auto|fused|scan|loop]", "default: auto", "2 GB",
+        "--recompute [none|steps]",
         "--int8 [exact|qdq]", "--fp16", "--fp16-io [float16|float32]", "--external-data [BYTES]",
     ),
     "run": ("MODEL", "--init", "--inputs PATH", "-o, --outputs PATH", "--output NAME", "--device TEXT", "cuda:N"),
@@ -32,6 +33,7 @@ COMMANDS = {
     "train": (
         "MODEL", "--init", "--inputs PATH", "STEP/INPUT", "--steps", "--batch-size", "--loss NAME",
         "-o, --output-folder PATH", "--checkpoint-every STEPS", "default: 100", "--resume FOLDER", "--device TEXT",
+        "--recompute [none|steps]",
         "exit code is then 130",
     ),
     "python": ("PROGRAM", "--caffe2 DIR", "-m", "--device", "ARGUMENTS"),

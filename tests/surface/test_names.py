@@ -36,13 +36,13 @@ BUILDER = {
 GRADIENTS = {
     "BlobGradient", "GradientError", "GradientNet", "GradientOperators", "OpGradient", "SparseGradient",
     "add_gradient_operators", "dedupe_g_output", "disambiguate_grad_if_op_output", "gen_do_gradient",
-    "gen_if_gradient", "gen_while_gradient", "get_backward_pass", "get_gradient_for_op",
+    "gen_if_gradient", "gen_while_gradient", "get_backward_pass", "get_gradient_for_op", "recompute_steps",
 }  # fmt: skip
 FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
 FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "Int8", "NetFormatError", "NoStatesError",
-    "OptionError", "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs", "finish",
-    "save_onnx", "supported_operators", "to_onnx",
+    "OptionError", "Recompute", "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs",
+    "finish", "save_onnx", "supported_operators", "to_onnx",
 }  # fmt: skip
 BACKEND = {
     "BridgeError", "ConversionError", "DeviceTensor", "Int8Tensor", "NetFormatError", "NoBlobError", "OptionError",

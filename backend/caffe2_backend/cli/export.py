@@ -24,6 +24,7 @@ from caffe2_bridge.diagnostics import BridgeError
 @options.outputs
 @click.option("--opset", type=int, help="The ONNX opset; default 20.")
 @options.recurrent
+@options.recompute
 @click.option("--stateful", is_flag=True, help="Recurrent states as inputs and outputs, to carry between calls.")
 @click.option("--reroll", is_flag=True, help="Convert steps that were unrolled over time back to loops.")
 @click.option(

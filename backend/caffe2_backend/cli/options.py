@@ -52,6 +52,10 @@ recurrent = click.option(
     "--recurrent", type=click.Choice(["auto", "fused", "scan", "loop"]), default="auto", show_default=True,
     help="The form of recurrent nets in the ONNX model.",
 )  # fmt: skip
+recompute = click.option(
+    "--recompute", type=click.Choice(["none", "steps"]), default="none", show_default=True,
+    help="What gradients of recurrent nets compute again, to save memory: blobs that the net lists, or of all steps.",
+)  # fmt: skip
 runtimes = click.option(
     "--against", "runtimes", multiple=True, metavar="RUNTIME",
     help="A runtime: caffe2, onnxruntime-cpu, onnxruntime-cuda, onnx-reference or workspace. Repeatable; the first is "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import warnings
@@ -39,11 +40,13 @@ _POSITIVE: Final = click.IntRange(min=1)
               help="Write a checkpoint after so many steps.")  # fmt: skip
 @click.option("--resume", type=options.PATH, metavar="FOLDER", help="Continue from the checkpoint in this folder.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
+@options.recompute
 @options.device
 @reports_errors()
 def train(
     model: Path, init: Path | None, databases: Path | None, source: Path, steps: int, batch_size: int | None,
-    loss: str | None, target: Path, checkpoint_every: int, resume: Path | None, seed: int, device: str | None,
+    loss: str | None, target: Path, checkpoint_every: int, resume: Path | None, seed: int,
+    recompute: str, device: str | None,
 ) -> None:  # fmt: skip
     """Train MODEL, a Caffe2 training net or its export, on onnxruntime.
 
@@ -60,7 +63,7 @@ def train(
     arrays = read_arrays(source)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        trainer = _trainer(model, init, databases, device, seed, loss)
+        trainer = _trainer(model, init, databases, device, seed, loss, recompute)
     for warning in caught:
         click.echo(f"warning: {warning.message}", err=True)
     batches = make_batches(arrays, trainer.inputs, batch_size, trainer.input_types())
@@ -78,14 +81,21 @@ def train(
 
 
 def _trainer(
-    model: Path, init: Path | None, databases: Path | None, device: str | None, seed: int, loss: str | None
-) -> Any:
+    model: Path, init: Path | None, databases: Path | None, device: str | None, seed: int, loss: str | None,
+    recompute: str,
+) -> Any:  # fmt: skip
     from caffe2_backend.training.net_trainer import NetTrainer
     from caffe2_backend.training.onnx_trainer import OnnxTrainer
+    from caffe2_bridge.gradients import recompute_steps
 
     if model.suffix == ".onnx":
+        if recompute != "none":
+            raise click.UsageError("--recompute is for nets; give it to the export of the model: export --recompute")
         return OnnxTrainer(model, device)
-    return NetTrainer(load(model, init, databases=databases), device, seed=seed, loss=loss)
+    loaded = load(model, init, databases=databases)
+    if recompute == "steps":
+        loaded = dataclasses.replace(loaded, predict_net=recompute_steps(loaded.predict_net))
+    return NetTrainer(loaded, device, seed=seed, loss=loss)
 
 
 def _report(final: Any, target: Path, model: str) -> None:

@@ -33,6 +33,7 @@ BACKWARD_STEP: Final = "backward_step_net"
 BACKWARD_LINK: Final = "backward_link"
 GRADIENT_SUFFIX: Final = "_grad"
 OUTPUTS_WITH_GRADIENTS: Final = "outputs_with_grads"
+RECOMPUTED: Final = "recompute_blobs_on_backward"
 BACKWARD_SCRATCHES: Final = "backward_scratch"
 BACKWARD_ALIAS: Final = "backward_alias"
 # The arguments of the first releases that name gradients of parameters.
@@ -89,6 +90,7 @@ class BackwardSpec:
         forward: the operator whose gradient it is.
         scratches: outer blobs that the operator creates, with rows that the steps write.
         aliases: outer blobs that are rows of these after the loop.
+        recomputed: blobs of the forward steps that the backward step net computes again, to save their memory.
     """
 
     argument: ClassVar[str] = BACKWARD_STEP
@@ -103,6 +105,7 @@ class BackwardSpec:
     forward: RecurrentSpec
     scratches: tuple[Scratch, ...] = ()
     aliases: tuple[Alias, ...] = ()
+    recomputed: tuple[str, ...] = ()
 
     def without_scratches(self) -> BackwardSpec:
         """The same without scratches: what is linked to them is a blob of the step nets alone.
@@ -145,6 +148,7 @@ def read_backward_spec(op: OpView, gradients: int, used_name: Callable[[str], st
         forward,
         read_scratches(args, BACKWARD_SCRATCHES),
         read_aliases(args, BACKWARD_ALIAS),
+        args.texts(RECOMPUTED, ()),
     )
 
 

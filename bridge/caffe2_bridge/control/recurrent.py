@@ -13,6 +13,7 @@ from caffe2_bridge.control.backward_spec import (
     BACKWARD_STEP,
     GRADIENT_SUFFIX,
     OLD_PARAMETER_GRADIENTS,
+    RECOMPUTED,
 )
 from caffe2_bridge.control.description import Body, ControlOperator, Formal, Place, Role, Runs, Scope
 from caffe2_bridge.control.recurrent_spec import (
@@ -42,7 +43,7 @@ RENAME_SUFFIX: Final = ".rename"
 # What only training reads, and how steps are scheduled.
 _TRAINING: Final = (
     BACKWARD_STEP, "backward_link_internal", BACKWARD_EXTERNAL, "backward_link_offset", "param", "param_grads",
-    "param_gradient", "outputs_with_grads", "recompute_blobs_on_backward", "backward_alias_src", "backward_alias_dst",
+    "param_gradient", "outputs_with_grads", RECOMPUTED, "backward_alias_src", "backward_alias_dst",
     "backward_alias_offset", "backward_scratch", "input_gradient_ids",
 )  # fmt: skip
 SCHEDULING: Final = ("enable_rnn_executor", "rnn_executor.num_threads", "rnn_executor.max_cuda_streams")
@@ -57,7 +58,7 @@ class StepOperator(ControlOperator):
     computes = True
     own_arguments = frozenset(
         {ALIAS_SOURCE, ALIAS_TARGET, STATES, SCRATCHES, "link_internal", "link_external"}
-        | {"backward_link_internal", BACKWARD_EXTERNAL, "param_grads", "recompute_blobs_on_backward"}
+        | {"backward_link_internal", BACKWARD_EXTERNAL, "param_grads", RECOMPUTED}
         | {BACKWARD_SCRATCHES, f"{BACKWARD_ALIAS}_src", f"{BACKWARD_ALIAS}_dst", "param", OLD_PARAMETER_GRADIENTS}
     )
     # What the operator does with each body.

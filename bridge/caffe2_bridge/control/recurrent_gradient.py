@@ -48,7 +48,7 @@ class RecurrentNetworkGradient(StepOperator):
     @cached_property
     def spec(self) -> BackwardSpec:
         """Gradients of states, parameters and the sequence. Raises ArgumentError where arguments are contradictory."""
-        self.op.args.ignore(STEP, "recompute_blobs_on_backward", *SCHEDULING)
+        self.op.args.ignore(STEP, *SCHEDULING)
         self.op.args.ignore(*(name for name in self.op.args if name.endswith(RENAME_SUFFIX)))
         return read_backward_spec(self.op, self.output_gradients, self.used_name)
 

@@ -9,10 +9,15 @@ from caffe2_bridge.control import BackwardSpec, Link
 from caffe2_bridge.ssa.effects import effects_of
 from caffe2_frontend.emit.arithmetic import reshape_like
 from caffe2_frontend.emit.shapes import Size, reshape, sizes, slice_axis, unsqueeze
+from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
+from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_body import Rows, emit_sequence, emit_timesteps
 from caffe2_frontend.recurrent.step_workspaces import SavedKey, StepWorkspaces, bind_saved
+from caffe2_frontend.recurrent.transpose_products import transpose_products
 
 # A row of an outer blob that a step sees: the outer blob, and the offset of its row from the index of the step.
 RowKey = tuple[str, int]
@@ -161,6 +166,21 @@ def used_links(spec: BackwardSpec) -> dict[str, Link]:
     return {link.internal: link for link in spec.links}
 
 
+def hoist_from_steps(op: Op, spec: BackwardSpec, body: Body, states: int) -> tuple[Body, HoistedSums]:
+    """Move out of the loop what need not be in it; the states of the body after the first ``states`` are sums.
+
+    What depends on the sequences alone stays if the steps compute blobs again, to save the memory of all steps' blobs.
+    """
+    hoist_invariants(op, body)
+    if spec.recomputed:
+        body, sums = hoist_sums(op, body, states, known_only=True)
+    else:
+        body, sums = hoist_sums(op, hoist_sequences(op, gather_addends(body), keep_wide=True), states)
+    join_products(op, body)
+    transpose_products(op, body)
+    return body, sums
+
+
 def buffer_reason(spec: BackwardSpec, workspaces: StepWorkspaces) -> str | None:
     """Return why the loop must carry more than one row of each state's gradient; None if one row suffices."""
     if workspaces.buffers:
@@ -172,12 +192,33 @@ def buffer_reason(spec: BackwardSpec, workspaces: StepWorkspaces) -> str | None:
         last = 0 if link.external == spec.sequence_gradient else 1
         if link.external in gradients and (link.window != 1 or not 0 <= link.offset <= last):
             return f"link {link.internal!r} sees a window of {link.window} rows at offset {link.offset}"
-    links = used_links(spec)
-    for inner in spec.step_net.op:
-        for name in inner.output:
-            if name in links and links[name].external not in gradients and inner not in spec.forward.step_net.op:
-                return f"the backward step net writes {name!r}, a row of {links[name].external!r}"
+    for name, link in used_links(spec).items():
+        if link.external not in gradients and name in _changed(spec):
+            return f"the backward step net writes {name!r}, a row of {link.external!r}"
     return None
+
+
+def _changed(spec: BackwardSpec) -> set[str]:
+    """The blobs that the backward step net writes, without those that it computes again as the forward step net does.
+
+    Its operators are compared with those of the forward step net. Blobs may have other names in it, if both nets write
+    them several times: ``forward`` maps its names to those of the forward step net.
+    """
+    forward: dict[str, str] = {}
+    changed: set[str] = set()
+    for op in spec.step_net.op:
+        inputs = [forward.get(name, name) for name in op.input]
+        equal = (
+            each
+            for each in spec.forward.step_net.op
+            if (each.type, each.arg, len(each.output)) == (op.type, op.arg, len(op.output)) and each.input == inputs
+        )
+        found = next(equal, None)
+        for index, name in enumerate(op.output):
+            forward[name] = "" if found is None else found.output[index]
+            if forward[name] != name:
+                changed.add(name)
+    return changed
 
 
 def _gradients(spec: BackwardSpec) -> frozenset[str]:

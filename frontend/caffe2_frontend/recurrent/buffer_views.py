@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from caffe2_bridge.control import Link
+from caffe2_frontend.emit.arithmetic import reshape_like
 from caffe2_frontend.emit.shapes import reshape, sizes, unsqueeze, vector
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
@@ -17,11 +18,15 @@ from caffe2_frontend.lowering.scope import Scope
 
 @dataclass
 class BufferViews(Scope):
-    """The scope of a step net, in which linked blobs are views of rows of the outer blobs, ``buffers``."""
+    """The scope of a step net, in which linked blobs are views of rows of the outer blobs, ``buffers``.
+
+    A blob that an operator has written, ``written``, keeps the shape that it got: it need not be that of the rows.
+    """
 
     links: dict[str, Link] = field(default_factory=dict)
     buffers: dict[str, Value] = field(default_factory=dict)
     seen: dict[tuple[str, Value], Value] = field(default_factory=dict)
+    written: dict[str, Value] = field(default_factory=dict)
     op: Op | None = None
     time: Value | None = None
 
@@ -32,7 +37,8 @@ class BufferViews(Scope):
             return super().find(blob)
         buffer = self.buffers[link.external]
         if (blob, buffer) not in self.seen:
-            self.seen[blob, buffer] = self.rows(link)
+            rows, last = self.rows(link), self.written.get(blob)
+            self.seen[blob, buffer] = rows if last is None else reshape_like(self._step(), rows, last)
         return self.seen[blob, buffer]
 
     def is_known(self, blob: str) -> bool:
@@ -45,6 +51,7 @@ class BufferViews(Scope):
         link = self.links.get(blob)
         if link is not None and value is not None:
             self.write(link, value)
+            self.written[blob] = self.seen[blob, self.buffers[link.external]] = value
 
     def rows(self, link: Link) -> Value:
         """Emit the current rows of a buffer that a link sees."""

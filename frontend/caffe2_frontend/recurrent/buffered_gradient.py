@@ -15,12 +15,9 @@ from caffe2_bridge.ssa.effects import effects_of
 from caffe2_frontend.emit.shapes import Size, indices, reshape, size, sizes, slice_axis, unsqueeze
 from caffe2_frontend.emit.subgraphs import branch, build_body, emit_loop, emit_scan
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.backward_step import parameter_gradient, used_links
+from caffe2_frontend.recurrent.backward_step import hoist_from_steps, parameter_gradient, used_links
 from caffe2_frontend.recurrent.buffer_views import views_inside
 from caffe2_frontend.recurrent.buffered import zeros
-from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
-from caffe2_frontend.recurrent.hoist_sums import hoist_sums
-from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_body import emit_timesteps, slice_rows
 from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces, bind_saved
 
@@ -108,10 +105,7 @@ def _loop(
     initial = [*(operands.buffers[name] for name in operands.written), *sums]
     times = [indices(op, steps), emit_timesteps(op, steps)]
     body = build_body(op, initial, [*times, *operands.rows.values(), *stacks.values(), *external.values()], step)
-    hoist_invariants(op, body)
-    gather_addends(body)
-    body, hoisted = hoist_sums(op, hoist_sequences(op, body), count)
-    join_products(op, body)
+    body, hoisted = hoist_from_steps(op, spec, body, count)
     if op.lowering.recurrent == "scan":
         finals, stacked = emit_scan(op, body, reverse=True)
     else:

@@ -12,18 +12,19 @@ from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import END, Size, size, sizes, slice_axis, squeeze, vector
-from caffe2_frontend.emit.subgraphs import Body, branch, build_body, emit_loop, emit_scan
+from caffe2_frontend.emit.subgraphs import branch, build_body, emit_loop, emit_scan
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.backward_step import backward_operands, buffer_reason, lower_backward_step
+from caffe2_frontend.recurrent.backward_step import (
+    backward_operands,
+    buffer_reason,
+    hoist_from_steps,
+    lower_backward_step,
+)
 from caffe2_frontend.recurrent.buffered import zeros
 from caffe2_frontend.recurrent.buffered_gradient import emit_buffered_gradient
-from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
-from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
-from caffe2_frontend.recurrent.merge_products import join_products
 from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces
-from caffe2_frontend.recurrent.transpose_products import transpose_products
 
 family = Family("recurrent_gradient")
 
@@ -162,7 +163,7 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
         return [*results.before, *added], [results.sequence, *after]
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
-    body, hoisted = _hoisted(op, body, len(last))
+    body, hoisted = hoist_from_steps(op, spec, body, len(last))
     if op.lowering.recurrent == "loop":
         finals, stacks = emit_loop(op, body, steps, reverse=True)
     else:
@@ -170,15 +171,6 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
     parameters = hoisted.finish(op, finals, stacks, [op.input(each.parameter) for each in spec.parameters])
     rows = stacks[1 : 1 + len(last)] if wanted else []
     return _Gradients(squeeze(op, stacks[0], [1]), parameters, finals[: len(last)], rows)
-
-
-def _hoisted(op: Op, body: Body, states: int) -> tuple[Body, HoistedSums]:
-    """Move out of the loop what need not be in it; the states of the body after the first ``states`` are sums."""
-    hoist_invariants(op, body)
-    body, sums = hoist_sums(op, hoist_sequences(op, gather_addends(body), keep_wide=True), states)
-    join_products(op, body)
-    transpose_products(op, body)
-    return body, sums
 
 
 def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:

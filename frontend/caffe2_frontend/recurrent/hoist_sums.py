@@ -65,12 +65,14 @@ class HoistedSums:
         return reshape(op, rows, [-1, size(op, rows, -1)])
 
 
-def hoist_sums(op: Op, body: Body, first: int) -> tuple[Body, HoistedSums]:
+def hoist_sums(op: Op, body: Body, first: int, *, known_only: bool = False) -> tuple[Body, HoistedSums]:
     """Remove sums from a body, whose states from index ``first`` on are sums.
+
+    With ``known_only`` the loop returns no further rows: sums that need them stay.
 
     Returns the body without them, and what is needed to compute them after the loop.
     """
-    hoisting = _Hoisting(op, body)
+    hoisting = _Hoisting(op, body, known_only=known_only)
     terms: list[list[_Term]] = []
     left: list[tuple[int, Value]] = []
     kept: list[int | None] = []
@@ -95,8 +97,9 @@ def hoist_sums(op: Op, body: Body, first: int) -> tuple[Body, HoistedSums]:
 class _Hoisting:
     """The search for terms in one body, with the values that the loop must return for them."""
 
-    def __init__(self, op: Op, body: Body) -> None:
+    def __init__(self, op: Op, body: Body, *, known_only: bool) -> None:
         self.op = op
+        self.known_only = known_only
         self.body = body
         self.inside = made_inside(body)
         self.rows = dict(zip(body.rows, body.sequences, strict=True))
@@ -143,6 +146,8 @@ class _Hoisting:
             left, right = operands
             sources = self.source(left), self.source(right)
             if not all(each in self.inside and each.dtype == ir.DataType.FLOAT for each in sources):
+                return None
+            if self.known_only and not all(each in self.indices or each in self.rows for each in sources):
                 return None
             return _Term(self.stack(sources[0]), self.stack(sources[1]))
         if node.op_type == "ReduceSum" and self.is_sum_of_rows(node):

@@ -5,24 +5,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 from support.builder.cell_gradients import cell, compare, exported, inputs_of
-from support.exports import node_types, run
+from support.exports import node_types, run, specs_of
+from support.paths import MODELS
 
+import caffe2_bridge as c2
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
 
 
-def with_window(net: NetDef) -> NetDef:
+def with_window(net: NetDef, sequence: str = "x") -> NetDef:
     """The net with a window of two rows that no operator reads, which makes its operators carry whole blobs."""
     changed = NetDef()
     changed.CopyFrom(net)
     for op in changed.op:
         if op.type.startswith("RecurrentNetwork"):
-            add_link(op, "unread", "x", window=2)
+            add_link(op, "unread", sequence, window=2)
     return changed
 
 
@@ -50,6 +55,21 @@ def test_known_sizes(seed: int) -> None:
     drawn = cell(seed)
     inputs = inputs_of(drawn, 3, 2)
     compare(drawn, exported(drawn, "auto", inputs, sizes=True, net=with_window(drawn.net.proto)), inputs)
+
+
+@pytest.mark.parametrize("name", ["attention_train", "gru_train", "lstm_train"])
+def test_recorded_models(name: str) -> None:
+    """Blobs that are rows keep the shapes that operators gave them."""
+    model = c2.load(MODELS / name)
+    (op,) = (op for op in model.predict_net.op if op.type == "RecurrentNetwork")
+    model = dataclasses.replace(model, predict_net=with_window(model.predict_net, op.input[0]))
+    outputs = json.loads((MODELS / name / "model.json").read_text())["outputs"]
+    with np.load(MODELS / name / "cases.npz", allow_pickle=False) as archive:
+        cases = dict(archive)
+    inputs = {key.removeprefix("0/in/"): value for key, value in cases.items() if key.startswith("0/in/")}
+    exported = to_onnx(model, inputs=specs_of(inputs, sizes=False), outputs=outputs)
+    for output, value in zip(outputs, run(exported, inputs), strict=True):
+        np.testing.assert_allclose(value, cases[f"0/out/{output}"], rtol=1e-4, atol=1e-5, err_msg=output)
 
 
 @pytest.mark.parametrize("sizes", [False, True])
