@@ -62,7 +62,7 @@ def run_module(
         test_file = folder / f"{module.replace('.', '_')}.py"
         test_file.write_text(f"from caffe2.python.{module} import *\n")
         results = folder / "results"
-        command = [str(real or sys.executable), "-m", "pytest", "-q", "--tb=short"]
+        command = [str(real or sys.executable), "-m", "pytest", "-q", "--tb=native"]
         command += ["-p", "no:cacheprovider", *(["-k", select] if select else []), str(test_file)]
         with (folder / "log").open("wb") as log, suppress(subprocess.TimeoutExpired):
             subprocess.run(  # noqa: S603 - the pythons of this project and of the oracle

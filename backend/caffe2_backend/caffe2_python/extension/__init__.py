@@ -7,20 +7,39 @@ from typing import Any
 from caffe2_backend.caffe2_python.extension import (
     blobs,
     build,
+    costs,
     databases,
     gradients,
     inference,
     nets,
+    observers,
     operators,
     python_operators,
+    random_inputs,
     tensors,
+    transforms,
     workspaces,
 )
 from caffe2_backend.caffe2_python.extension.left_out import left_out_names
 
 __all__ = ["extension_names"]
 
-_MODULES = (blobs, build, databases, gradients, inference, nets, operators, python_operators, tensors, workspaces)
+_MODULES = (
+    blobs,
+    build,
+    costs,
+    databases,
+    gradients,
+    inference,
+    nets,
+    observers,
+    operators,
+    python_operators,
+    random_inputs,
+    tensors,
+    transforms,
+    workspaces,
+)
 
 
 def extension_names() -> dict[str, Any]:

@@ -43,30 +43,6 @@ LEFT_OUT: Final = {
     **dict.fromkeys(
         ("Caffe2Backend", "Caffe2BackenRep", "Caffe2Ops", "DummyName", "export_to_onnx", "support_onnx_export"), _ONNX
     ),
-    **dict.fromkeys(
-        (
-            "Observer",
-            "add_observer_to_net",
-            "apply_transform",
-            "apply_transform_if_faster",
-            "create_offline_tensor",
-            "fill_random_network_inputs",
-            "get_operator_cost",
-            "memonger_compute_blob_recycling_for_dag",
-            "memonger_optimize_inference_net",
-            "num_observers_on_net",
-            "remove_observer_from_net",
-            "run_transform",
-            "run_workspace_transform",
-            "ssa_rewrite",
-            "transform_addNNPACK",
-            "transform_exists",
-            "transform_fuseConvBN",
-            "transform_fuseNNPACKConvRelu",
-            "workspace_transform_exists",
-        ),
-        "it is not supported",
-    ),
 }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from caffe2_backend import workspace as functions
 from caffe2_backend.caffe2_python.extension.blobs import text
+from caffe2_backend.caffe2_python.extension.observers import observed
 from caffe2_backend.caffe2_python.extension.running import create_operands, read_net, running
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.plans import BackgroundPlan
@@ -49,7 +50,7 @@ def nets() -> list[str]:
 
 def run_net(name: Any, num_iter: int, allow_fail: bool) -> bool:
     """Run a net that was created."""
-    with running(current()):
+    with running(current()), observed(current(), text(name), num_iter):
         return functions.RunNet(text(name), num_iter, allow_fail)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from caffe2_backend.runtime.blob_workspace import Workspace
 from caffe2_backend.runtime.results import DeferredBlob
 from caffe2_backend.runtime.values import Array
+from caffe2_bridge.diagnostics import RunError
 
 
 class TorchLink(DeferredBlob):
@@ -62,6 +63,17 @@ def fetch_torch(workspace: Workspace, name: str) -> Any:
     return tensor
 
 
+def _written(workspace: Workspace, name: str) -> Any:
+    """The value of a blob as a torch tensor; None if it is not a tensor of numbers."""
+    import torch
+
+    try:
+        array = workspace.host_array(name)
+    except RunError:
+        return None
+    return None if array.dtype == object else torch.from_numpy(array)
+
+
 def synchronize(workspace: Workspace) -> None:
     """Copy what nets wrote to blobs to the tensors that are linked to them."""
     links = _links.get(workspace)
@@ -72,11 +84,8 @@ def synchronize(workspace: Workspace) -> None:
     for name, link in list(links.items()):
         if workspace.holds(name, link):
             continue
-        if workspace.host_object(name) is not None or not workspace.has_blob(name):
-            del links[name]
-            continue
-        written = torch.from_numpy(workspace.host_array(name))
-        if written.dtype != link.tensor.dtype:
+        written = _written(workspace, name)
+        if written is None or written.dtype != link.tensor.dtype:
             del links[name]
             continue
         with torch.no_grad():
