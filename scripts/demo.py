@@ -1,7 +1,11 @@
-"""Export models/char_rnn, run it over the cases recorded from real Caffe2, let it write, and time its two forms."""
+"""Export models/char_rnn, run it over the cases recorded from real Caffe2, let it write, and time its two forms.
+
+With --train, train such a model from random weights instead.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
 import sys
@@ -11,13 +15,15 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 
 import caffe2_bridge as c2
 from caffe2_backend import Predictor, SessionOptions
 from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
 
-FOLDER = Path(__file__).resolve().parent.parent / "models" / "char_rnn"
+MODELS = Path(__file__).resolve().parent.parent / "models"
+FOLDER = MODELS / "char_rnn"
 FORMS: tuple[Recurrent, ...] = ("fused", "scan")
 RTOL, ATOL = 1e-3, 1e-4
 REPEATS = 20
@@ -119,8 +125,33 @@ def speed(predictors: dict[str, Predictor], steps: int = 100, batch: int = 16) -
     console.print(f"T={steps}, N={batch}: {parts} a call (medians of {REPEATS}; scan / fused = {ratio:.2f})")
 
 
+def train(seconds: float) -> int:
+    """Train a character model, with the loss as a live line, and print what it writes."""
+    sys.path.insert(0, str(MODELS))
+    import train_char_rnn as recipe
+
+    training = recipe.Training(recipe.manual(), threads=2)
+    console.print(f"training on {len(training.text):,} characters of Python's help, for {seconds:.0f} seconds")
+    with Live(console=console, auto_refresh=False) as live:
+
+        def report(step: int, elapsed: float, loss: float) -> None:
+            live.update(f"{elapsed:4.0f} s   step {step:,}   loss {loss:.3f}", refresh=step % 10 == 0)
+
+        recipe.train(training, seconds, report)
+    console.print(training.write(training.text[:4], 600), style="dim", markup=False, highlight=False)
+    return 0
+
+
 def main() -> int:
     """Everything in order; 0 if all agrees."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--train", type=float, nargs="?", const=90.0, metavar="SECONDS", help="train (default: 90)")
+    seconds = parser.parse_args().train
+    return show() if seconds is None else train(seconds)
+
+
+def show() -> int:
+    """Export, compare, write and time; 0 if all agrees."""
     facts = json.loads((FOLDER / "char_rnn.json").read_text())
     with tempfile.TemporaryDirectory() as folder:
         predictors = export(Path(folder))
