@@ -2,6 +2,9 @@
 
 The net is models/char_rnn with T = 1 and N = 1, where what surrounds a run weighs most. Printed are microseconds a
 call, each as a ratio to the bare session and to real Caffe2, and how the process grows over runs of changing T.
+
+Then the cost of a cut: a net of small products with as many host operators (CountUp) between them, or with all of them
+at its end, where they cut nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from _measure import Spread, ours, ratio, run, take_turns
 from conformance.oracle import find_oracle
 
 from caffe2_bridge import load
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 HERE: Final = Path(__file__).resolve().parent
 CHAR_RNN: Final = HERE.parent / "models" / "char_rnn"
@@ -26,6 +30,7 @@ CALLS: Final = 1_000
 RUNS_OF_CHANGING_T: Final = 10_000
 LONGEST: Final = 40
 RTOL, ATOL = 1e-3, 1e-4
+CUTS: Final = 8
 
 
 def main() -> int:
@@ -54,7 +59,18 @@ def main() -> int:
         before, after = map(int, run(ours("runtime.py", "--memory", folder), threads=1).split())
         print(f"{RUNS_OF_CHANGING_T:,} runs with T of 1 to {LONGEST}: {before:,} bytes, then {after:,}", end=" ")
         print(f"({(after / before - 1) * 100:+.1f} %)")
+        _print_cost_of_a_cut(options.repeats, folder)
         return _compare(folder, list(commands))
+
+
+def _print_cost_of_a_cut(repeats: int, folder: Path) -> None:
+    commands = {kind: ours("runtime.py", f"--{kind}", folder) for kind in ("cut", "whole")}
+    seconds = take_turns(commands, repeats, threads=1)
+    calls = {kind: Spread.of([figure / CALLS * 1e6 for figure in figures]) for kind, figures in seconds.items()}
+    for kind, spread in calls.items():
+        print(f"{CUTS} products and {CUTS} host operators, {kind:<5} {spread.median:8.1f} us a call", end=" ")
+        print(f"({spread.low:.1f} to {spread.high:.1f})")
+    print(f"a cut costs {(calls['cut'].median - calls['whole'].median) / (CUTS - 1):.1f} us")
 
 
 def _write_inputs(folder: Path) -> None:
@@ -139,6 +155,37 @@ def workspace(folder: str) -> None:
     _serve(folder, "workspace", lambda: space.run_net(net), results, answers)
 
 
+def cut(folder: str) -> None:
+    """Host operators between the products."""
+    _serve_products(folder, "cut", [op for i in range(CUTS) for op in (_product(i), _count())])
+
+
+def whole(folder: str) -> None:
+    """The same operators, with those on the host at the end."""
+    _serve_products(folder, "whole", [*map(_product, range(CUTS)), *(_count() for _ in range(CUTS))])
+
+
+def _product(index: int) -> OperatorDef:
+    return OperatorDef(type="MatMul", input=[f"x{index}", "w"], output=[f"x{index + 1}"])
+
+
+def _count() -> OperatorDef:
+    return OperatorDef(type="CountUp", input=["counter"], output=["count"])
+
+
+def _serve_products(folder: str, kind: str, ops: list[OperatorDef]) -> None:
+    answers = _worker.own_stdout()
+    from caffe2_backend.runtime import SessionOptions, Workspace
+
+    space = Workspace(options=SessionOptions(threads=1))
+    space.feed("x0", np.ones((1, 16), np.float32))
+    space.feed("w", np.eye(16, dtype=np.float32))
+    space.run_operator_once(OperatorDef(type="CreateCounter", output=["counter"]))
+    net = space.create_net(NetDef(name="net", op=ops, external_output=[f"x{CUTS}"]))
+    space.run_net(net)
+    _serve(folder, kind, lambda: space.run_net(net), {"y": space.fetch(f"x{CUTS}")}, answers)
+
+
 def memory(_folder: str) -> None:
     """Resident bytes after a thousand runs with changing T, and after many more."""
     answers = _worker.own_stdout()
@@ -163,6 +210,8 @@ WORKERS: Final[dict[str, Callable[[str], None]]] = {
     "--bare": bare,
     "--predictor": predictor,
     "--workspace": workspace,
+    "--cut": cut,
+    "--whole": whole,
     "--memory": memory,
 }
 

@@ -10,6 +10,16 @@ from caffe2_backend.databases import Mode, create_database
 from caffe2_backend.runtime.host.atomics import HostMutex
 from caffe2_backend.runtime.host.counters import HostCounter
 from caffe2_backend.runtime.host.datasets.tree import Tree, TreeCursor
+from caffe2_backend.runtime.host.indices import HostIndex
+from caffe2_backend.runtime.host.maps import HostMap
+from caffe2_backend.runtime.host.storage.key_codecs import (
+    INDEX_TYPE,
+    MAP_TYPES,
+    decode_index,
+    decode_map,
+    encode_index,
+    encode_map,
+)
 from caffe2_backend.runtime.host.storage.readers import HostReader
 from caffe2_backend.runtime.values import HostObject
 from caffe2_bridge.diagnostics import NetFormatError, RunError
@@ -25,7 +35,7 @@ class Codec:
     Attributes:
         kind: the class.
         type_name: the type in the message, which is not always the C++ type.
-        encode: writes an object into a message that has a name and a type.
+        encode: writes an object into a message that has a name and a type, and may change the type.
         decode: makes an object of a message.
     """
 
@@ -92,6 +102,8 @@ CODECS: Final = (
     Codec(HostCounter, "std::unique_ptr<Counter<int64_t>>", _encode_counter, _decode_counter),
     Codec(HostMutex, "std::unique_ptr<std::mutex>", _encode_mutex, lambda _: HostMutex()),
     Codec(HostReader, "DBReader", _encode_reader, _decode_reader),
+    Codec(HostIndex, INDEX_TYPE, encode_index, decode_index),
+    *(Codec(HostMap, name, encode_map, decode_map) for name in MAP_TYPES),
 )
 
 

@@ -1,0 +1,92 @@
+"""Indices and maps in BlobProto messages, byte for byte as Caffe2 writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from caffe2_backend.runtime.feeding import as_value
+from caffe2_backend.runtime.host.indices import HostIndex
+from caffe2_backend.runtime.host.maps import HostMap
+from caffe2_backend.runtime.values import Array, HostObject, string_bytes
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.files.blob_messages import decode_tensor
+from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DeviceOption, TensorProto, TensorProtos
+
+INDEX_TYPE: Final = "std::unique_ptr<caffe2::IndexBase>"
+_FIELDS: Final[Mapping[np.dtype[Any], tuple[Any, str]]] = {
+    np.dtype(np.int32): (TensorProto.INT32, "int32_data"),
+    np.dtype(np.int64): (TensorProto.INT64, "int64_data"),
+    np.dtype(object): (TensorProto.STRING, "string_data"),
+}
+_NAMES: Final = {np.dtype(np.int32): "int32_t", np.dtype(np.int64): "int64_t"}
+# The element types of keys and values by the type of the message.
+MAP_TYPES: Final = {
+    f"(std::unordered_map<{_NAMES[key]}, {_NAMES[value]}>)": (key, value) for key in _NAMES for value in _NAMES
+}
+
+
+def encode_index(index: HostIndex, proto: BlobProto) -> None:
+    """The keys as a tensor; the largest number of elements and whether the index is frozen as a text."""
+    proto.tensor.CopyFrom(_tensor(index.keys()))
+    proto.content = f"{index.max_elements} {int(index.is_frozen)}".encode()
+
+
+def decode_index(proto: BlobProto) -> HostObject:
+    """Make an index. Raises NetFormatError if the message is damaged."""
+    keys = _array(proto.tensor)
+    try:
+        maximum, frozen = map(int, proto.content.split())
+    except ValueError:
+        raise NetFormatError(f"the index {proto.name!r} must have a maximum and a flag: {proto.content!r}") from None
+    index = HostIndex(keys.dtype, maximum, is_frozen=bool(frozen))
+    index.load(keys.tolist())
+    return index
+
+
+def encode_map(found: HostMap, proto: BlobProto) -> None:
+    """The keys and the values as two tensors."""
+    types = (found.key_dtype, found.value_dtype)
+    proto.type = next(name for name, known in MAP_TYPES.items() if known == types)
+    entries = found.entries()
+    keys = np.fromiter(entries, found.key_dtype, len(entries))
+    values = np.fromiter(entries.values(), found.value_dtype, len(entries))
+    proto.content = TensorProtos(protos=[_tensor(keys), _tensor(values)]).SerializeToString()
+
+
+def decode_map(proto: BlobProto) -> HostObject:
+    """Make a map. Raises NetFormatError if the message is damaged."""
+    try:
+        keys, values = map(_array, TensorProtos.FromString(proto.content).protos)
+    except (DecodeError, ValueError):
+        raise NetFormatError(f"the map {proto.name!r} must have two tensors") from None
+    if (keys.dtype, values.dtype) != MAP_TYPES[proto.type] or keys.size != values.size:
+        raise NetFormatError(f"the map {proto.name!r} must have as many values as keys, of its types")
+    made = HostMap(keys.dtype, values.dtype)
+    made.add(zip(keys.tolist(), values.tolist(), strict=True))
+    return made
+
+
+def _tensor(array: Array) -> TensorProto:
+    """A tensor without a name."""
+    data_type, field = _FIELDS[array.dtype]
+    items = string_bytes(array) if array.dtype == object else array
+    tensor = TensorProto(
+        dims=[array.size],
+        data_type=data_type,
+        device_detail=DeviceOption(device_type=PROTO_CPU),
+        segment=TensorProto.Segment(begin=0, end=array.size),
+    )
+    getattr(tensor, field).extend(items.tolist())
+    return tensor
+
+
+def _array(tensor: TensorProto) -> Array:
+    """The elements of a tensor of keys. Raises NetFormatError if keys cannot have its type."""
+    array = as_value("keys", decode_tensor(tensor), copy=False)
+    if not isinstance(array, np.ndarray) or array.dtype not in _FIELDS:
+        raise NetFormatError("the keys must be int32, int64 or texts")
+    return array.reshape(-1)
