@@ -13,13 +13,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import prod
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.runtime.program.graph_edits import Shape, int64_vector, static_shape
 from caffe2_backend.runtime.program.update_cones import Update, updates
+
+# As many elements of a gradient are copied in the time that a node takes to start.
+_COPIED: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ def join_updates(model: ir.Model, states: Mapping[str, str]) -> Joined | None:
         states: graph outputs by input.
     """
     joined = model.clone()
-    found = sorted(updates(joined, states), key=lambda update: repr(update.key))
+    small = [update for update in updates(joined, states) if prod(update.shape) <= _COPIED * len(update.nodes)]
+    found = sorted(small, key=lambda update: repr(update.key))
     buffers: list[Buffer] = []
     for _, group in groupby(found, key=lambda update: repr(update.key)):
         equal = list(group)

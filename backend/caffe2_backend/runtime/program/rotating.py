@@ -28,7 +28,7 @@ from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 
 # The bytes of a set of buffers up to which it is worth it: each of the sets takes as much memory.
-SMALL: Final = 1 << 20
+SMALL: Final = 1 << 22
 # The states from which on it is worth it for single steps: fewer are converted in less time than it takes to bind the
 # other values.
 FEWEST: Final = 8

@@ -136,6 +136,14 @@ def test_updates_that_differ_are_not_joined() -> None:
     assert join_updates(single, states) is None
 
 
+def test_large_states_are_not_joined() -> None:
+    """Copying their gradients would take longer than the nodes that joining saves."""
+    net, states = momentum({0: "3, 4", 1: "4", 2: "100, 50"})
+    joined = join_updates(net, states)
+    assert joined is not None
+    assert [[name for name, _, _ in buffer.members] for buffer in joined.buffers] == [["w0", "w1"], ["m0", "m1"]]
+
+
 def test_sizes_that_are_not_known_are_not_joined() -> None:
     net, states = momentum({0: "N", 1: "M"})
     assert not updates(net, states)
