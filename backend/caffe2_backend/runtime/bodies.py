@@ -81,6 +81,15 @@ class InnerFrame:
             else:
                 self._outer.commit(results_of(self._bound[name], known))
 
+    def names(self) -> set[str]:
+        """The names of all blobs that are found here."""
+        inner = {*self.own, *self.views, *self._bound}
+        return inner if self._sealed else inner | self._outer.names()
+
+    def own_names(self) -> set[str]:
+        """The names of the blobs that are here, and not around it."""
+        return {*self.own, *self.views}
+
     def clear(self, name: str, /) -> None:
         """Leave a blob without a value."""
         if name in self._bound:

@@ -49,6 +49,14 @@ class Frame(Protocol):
         """Leave a blob without a value."""
         ...
 
+    def names(self) -> set[str]:
+        """The names of all blobs that are found here."""
+        ...
+
+    def own_names(self) -> set[str]:
+        """The names of the blobs that are here, and not around it."""
+        ...
+
     def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:
         """Let nobody else update these blobs within the block; others may still read and overwrite them."""
         ...

@@ -92,6 +92,12 @@ class _Outermost:
     def clear(self, name: str, /) -> None:
         """Keep the value: only operators that the caller runs would leave a blob without one."""
 
+    def names(self) -> set[str]:
+        return set()
+
+    def own_names(self) -> set[str]:
+        return set()
+
     def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:  # noqa: ARG002 - the protocol's
         return nullcontext()
 

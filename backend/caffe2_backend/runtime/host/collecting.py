@@ -46,6 +46,14 @@ class CollectingFrame:
         found = self._written.get(name)
         return self._blobs.get(name) if found is None else found
 
+    def names(self) -> set[str]:
+        """Those of the frame, and what was written."""
+        return self._frame.names() | set(self._written)
+
+    def own_names(self) -> set[str]:
+        """Those of the frame, and what was written."""
+        return self._frame.own_names() | set(self._written)
+
     def clear(self, name: str, /) -> None:
         """Forget what was written; what the frame has cannot be removed here."""
         self._written.pop(name, None)

@@ -7,6 +7,7 @@ from typing import Final
 
 from caffe2_backend.runtime.host import (
     atomics,
+    blob_names,
     blobs_queue,
     counters,
     datasets,
@@ -29,6 +30,7 @@ from caffe2_bridge.registry import merge
 
 HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     atomics.family,
+    blob_names.family,
     blobs_queue.family,
     counters.family,
     failing.family,
