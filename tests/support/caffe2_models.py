@@ -18,5 +18,5 @@ def model_values(model: Path, kind: Literal["in", "out"], case: int | None = Non
 def save_inputs(model: Path, folder: Path) -> Path:
     """Write the recorded inputs of a model to a file of their own and return its path."""
     path = folder / "inputs.npz"
-    np.savez(path, **model_values(model, "in"))
+    np.savez(path, **model_values(model, "in"))  # type: ignore[arg-type] # arrays by name
     return path
