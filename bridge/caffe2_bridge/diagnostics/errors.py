@@ -48,7 +48,12 @@ class OptionError(BridgeError):
 
 
 class RunError(BridgeError, RuntimeError):
-    """A net cannot be run, or failed while it ran."""
+    """A net cannot be run, or failed while it ran.
+
+    ``operator`` is the index of the operator that failed, in the net that was run; None if it is not known.
+    """
+
+    operator: int | None = None
 
 
 class BuildError(BridgeError):

@@ -20,17 +20,12 @@ def noting_failures(workspace: Workspace) -> Iterator[None]:
     try:
         yield
     except RunError as error:
-        _failed[workspace] = _index(error)
+        _failed[workspace] = _UNKNOWN if error.operator is None else error.operator
         raise
     except ConversionError as error:
         located = [item.location.index for item in error.findings if item.location.index is not None]
         _failed[workspace] = located[0] if located else _UNKNOWN
         raise
-
-
-def _index(error: RunError) -> int:
-    index = getattr(error, "operator", None)
-    return index if isinstance(index, int) else _UNKNOWN
 
 
 def last_failed_operator(workspace: Workspace) -> int:

@@ -21,6 +21,7 @@ from caffe2_backend.runtime.host import (
     storage,
     text_reader,
     timers,
+    windows,
 )
 from caffe2_backend.runtime.host.family import HostFunction
 from caffe2_bridge.control import Role, control_class, control_of
@@ -42,6 +43,7 @@ HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     statistics.family,
     text_reader.family,
     timers.family,
+    windows.family,
     *datasets.FAMILIES,
     *storage.FAMILIES,
 ))  # fmt: skip

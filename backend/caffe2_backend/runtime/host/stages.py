@@ -22,6 +22,7 @@ from caffe2_backend.runtime.host.registry import (
 )
 from caffe2_backend.runtime.host.waiting import is_concurrent
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
+from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_bridge.control import ControlOperator, control_of
 from caffe2_bridge.diagnostics import Location, RunError
@@ -123,7 +124,12 @@ class HostStage:
         try:
             self._function(HostOp(self._op, frame, self._location, self._state))
         except ArgumentError as error:
-            raise RunError(f"{self._location}: {error}") from None
+            failure = RunError(f"{self._location}: {error}")
+            failure.operator = self._op.index
+            raise failure from None
+        except RunError as error:
+            error.operator = self._op.index
+            raise
 
     def restart(self) -> None:
         """Forget what the operator keeps from run to run; wait for what it does ahead."""
@@ -150,7 +156,11 @@ class ControlStage:
 
     def run(self, frame: Frame) -> None:
         """Run once. Raises RunError if a body fails."""
-        self._runner.enter(self._control, frame, self._location, ())
+        try:
+            self._runner.enter(self._control, frame, self._location, ())
+        except RunError as error:
+            error.operator = self._location.index
+            raise
 
     def restart(self) -> None:
         """Forget what operators of bodies keep from run to run."""
@@ -185,7 +195,8 @@ def make_stages(
         constant: whether the net reads nothing.
     """
     if not has_host_operators(net):
-        return (TensorStage(make_program(net, device, options), constant=constant),)
+        program = make_program(net, device, options, origin=Origin(location))
+        return (TensorStage(program, constant=constant),)
     effects = analyse(net, location, [])
     declared = set(declared_outputs(net))
     stages: list[Stage] = []
@@ -201,7 +212,9 @@ def make_stages(
         else:
             part = _part(net, group, declared)
             keep = _kept(effects, group)
-            stages.append(TensorStage(make_program(part, device, options, keep=keep), constant=constant))
+            origin = Origin(location, [op.index for op in group])
+            program = make_program(part, device, options, keep=keep, origin=origin)
+            stages.append(TensorStage(program, constant=constant))
     return tuple(stages)
 
 

@@ -11,11 +11,12 @@ from caffe2_backend.runtime.device_names import CPU, names_devices, names_gpu
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
 from caffe2_backend.runtime.partition.plan import DeviceRun, Transfer, make_plan
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, NoBlobError, Tensor, Value
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
@@ -33,6 +34,7 @@ def make_program(
     init: InitNet | None = None,
     state: bool = True,
     keep: Collection[str] = (),
+    origin: Origin | None = None,
 ) -> Runnable:
     """Make the program for a net.
 
@@ -44,15 +46,16 @@ def make_program(
         init: parameters that are constants.
         state: see Program.
         keep: see Program.
+        origin: see Program.
     """
     log_new_diagnostics(omitted_outputs(net))
     if device is None:
         if names_gpu(net):
-            return StagedProgram(net, options, init=init, state=state, keep=keep)
-        return Program(net, CPU, options, keep, init=init, state=state)
+            return StagedProgram(net, options, init=init, state=state, keep=keep, origin=origin)
+        return Program(net, CPU, options, keep, init=init, state=state, origin=origin)
     if device == CPU or not names_devices(net):
-        return Program(net, device, options, keep, init=init, state=state)
-    return StagedProgram(net, options, int(device.partition(":")[2]), init=init, state=state, keep=keep)
+        return Program(net, device, options, keep, init=init, state=state, origin=origin)
+    return StagedProgram(net, options, int(device.partition(":")[2]), init=init, state=state, keep=keep, origin=origin)
 
 
 class StagedProgram:
@@ -75,9 +78,11 @@ class StagedProgram:
         init: InitNet | None = None,
         state: bool = True,
         keep: Collection[str] = (),
+        origin: Origin | None = None,
     ) -> None:
         self._options = options
         self.name = NetView(net).name
+        self._origin = origin or Origin(Location(self.name))
         plan = make_plan(net, gpu=gpu)
         self.interface = NetInterface.of(net, init or InitNet(), keep=keep, state=state)
         self._outputs = self.interface.required if not state else ()
@@ -104,7 +109,8 @@ class StagedProgram:
         part = NetDef()
         part.CopyFrom(run.net)
         part.external_output.extend(name for name in run.writes if name in wanted)
-        return Program(part, run.device, self._options, keep=wanted, init=init)
+        origin = Origin(self._origin.net, [self._origin.index(i) for i in run.indices])
+        return Program(part, run.device, self._options, keep=wanted, init=init, origin=origin)
 
     @property
     def conversions(self) -> int:

@@ -10,8 +10,18 @@ import numpy as np
 
 from caffe2_backend.runtime.program.conversion import Lowered, lower, needs_sizes
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.signature import describe_inputs
-from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, Opaque, Value, to_host
+from caffe2_backend.runtime.values import (
+    Array,
+    DeviceTensor,
+    HostObject,
+    Int8Tensor,
+    NoBlobError,
+    Opaque,
+    Value,
+    to_host,
+)
 from caffe2_bridge.control import Scope, control_class
 from caffe2_bridge.diagnostics import ConversionError, Location, RunError
 from caffe2_bridge.init.init_net import InitNet
@@ -19,6 +29,7 @@ from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend.interop.types import TensorInfo
 
 _OUTSIDE: Final = "outside"
 
@@ -34,8 +45,9 @@ class Compiler:
             conversion needs their sizes, which is found out on the first failure.
     """
 
-    def __init__(self, net: NetDef, init: InitNet, interface: NetInterface) -> None:
+    def __init__(self, net: NetDef, init: InitNet, interface: NetInterface, origin: Origin | None = None) -> None:
         self._net = net
+        self._origin = origin or Origin(Location(NetView(net).name))
         self._init = init
         self._interface = interface
         self.conversions = 0
@@ -73,37 +85,62 @@ class Compiler:
         """
         self.conversions += 1
         self._require_tensors(given, free)
-        net, asked = self._with_interface(given, outputs)
+        makers = self._makers(given)
+        net, asked = self._with_interface(makers, given, outputs)
         init = self._with_constants(constants)
         try:
-            lowered = lower(net, init, describe_inputs(free, given, sized=self.sized), asked)
+            lowered = self._lower(net, init, describe_inputs(free, given, sized=self.sized), asked, len(makers))
         except ConversionError as error:
             if self.sized == self._every or not needs_sizes(error):
                 raise
-            lowered = lower(net, init, describe_inputs(free, given, sized=self._every), asked)
+            lowered = self._lower(net, init, describe_inputs(free, given, sized=self._every), asked, len(makers))
             self.sized = self._every
             self._needs_sizes = True
         names = dict(zip(asked, outputs, strict=True))
         quantized = {names[name]: how for name, how in lowered.quantized.items()}
         return dataclasses.replace(lowered, outputs=tuple(outputs), quantized=quantized)
 
-    def reader(self, name: str) -> Location | str:
-        """The first operator that reads a blob, for errors."""
+    def _lower(
+        self, net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: list[str], added: int
+    ) -> Lowered:
+        """Convert; diagnostics name the operators of the whole net. ``added`` operators stand before the net's own."""
+        try:
+            return lower(net, init, inputs, outputs)
+        except ConversionError as error:
+            if self._origin.is_plain and not added:
+                raise
+            name = NetView(net).name
+            raise ConversionError([self._origin.relocated(found, name, added) for found in error.findings]) from None
+
+    def missing(self, name: str) -> NoBlobError:
+        """Make the error for a blob that the net reads and that does not exist."""
+        place, index = self._reader(name)
+        error = NoBlobError(f"{place} reads blob {name!r}, which is not in the workspace")
+        error.operator = index
+        return error
+
+    def _not_a_tensor(self, name: str, what: str) -> RunError:
+        place, index = self._reader(name)
+        error = RunError(f"{place} reads blob {name!r}, which is {what} and not a tensor")
+        error.operator = index
+        return error
+
+    def _reader(self, name: str) -> tuple[str, int | None]:
+        """The first operator that reads a blob, for messages, and its index."""
         view = NetView(self._net)
         for op in view.ops:
             if name in op.inputs:
-                return Location(view.name, op.index, op.type, op.name)
-        return f"net {view.name!r}"
+                place = self._origin.location(op)
+                return str(place), place.index
+        return f"net {view.name!r}", None
 
     def _require_tensors(self, given: Mapping[str, Value], free: Sequence[str]) -> None:
         for name in free:
             value = given.get(name)
             if isinstance(value, bytes):
-                raise RunError(f"{self.reader(name)} reads blob {name!r}, which is a text and not a tensor")
+                raise self._not_a_tensor(name, "a text")
             if isinstance(value, HostObject) and self._maker(name, value) is None:
-                raise RunError(
-                    f"{self.reader(name)} reads blob {name!r}, which is {value.description} and not a tensor"
-                )
+                raise self._not_a_tensor(name, value.description)
 
     def _maker(self, name: str, value: HostObject) -> OperatorDef | None:
         """The operator that makes an object in the converted net; None if the net cannot read it."""
@@ -118,13 +155,18 @@ class Compiler:
         parameters = {name: _as_parameter(name, value) for name, value in constants.items()}
         return dataclasses.replace(self._init, parameters={**self._init.parameters, **parameters})
 
-    def _with_interface(self, given: Mapping[str, Value], outputs: Sequence[str]) -> tuple[NetDef, list[str]]:
+    def _makers(self, given: Mapping[str, Value]) -> list[OperatorDef]:
+        """The operators that make the objects among the inputs."""
+        objects = {name: value for name, value in given.items() if isinstance(value, HostObject)}
+        return [maker for name, value in objects.items() if (maker := self._maker(name, value)) is not None]
+
+    def _with_interface(
+        self, makers: Sequence[OperatorDef], given: Mapping[str, Value], outputs: Sequence[str]
+    ) -> tuple[NetDef, list[str]]:
         """The net that declares the inputs and outputs, and the names under which it returns the outputs.
 
-        Operators that make the objects among the inputs are prepended.
+        The makers, of the objects among the inputs, are prepended.
         """
-        objects = {name: value for name, value in given.items() if isinstance(value, HostObject)}
-        makers = [maker for name, value in objects.items() if (maker := self._maker(name, value)) is not None]
         net = NetDef()
         net.CopyFrom(self._net)
         asked = list(outputs)
@@ -140,7 +182,7 @@ class Compiler:
         if makers:
             set_operators(net, [*makers, *net.op])
         del net.external_input[:]
-        inputs = [name for name in given if name not in objects]
+        inputs = [name for name, value in given.items() if not isinstance(value, HostObject)]
         net.external_input.extend(dict.fromkeys([*inputs, *self._init.parameters, *self._interface.made]))
         return net, asked
 

@@ -17,6 +17,7 @@ from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.resident import ResidentStates, large_states
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
@@ -24,7 +25,7 @@ from caffe2_backend.runtime.program.variant import LastKind, Variant
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions import Session
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError, Tensor, Value
+from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
@@ -50,6 +51,7 @@ class Program:
         keep: blobs that every run must return, in addition to the declared outputs.
         init: parameters that are constants from the start; they are not looked up among the blobs.
         state: whether every run returns the blobs that the net reads and overwrites, which the next run needs.
+        origin: of the net, if it is a part or a body of another one, for the locations in errors.
     """
 
     def __init__(
@@ -61,13 +63,14 @@ class Program:
         *,
         init: InitNet | None = None,
         state: bool = True,
+        origin: Origin | None = None,
     ) -> None:
         given_init = init or InitNet()
         self.interface = NetInterface.of(net, given_init, keep=keep, state=state)
         self.name = NetView(net).name
         self.device = device
         self._options = options
-        self._compiler = Compiler(net, given_init, self.interface)
+        self._compiler = Compiler(net, given_init, self.interface, origin)
         self._required = self.interface.required
         self._optional = self.interface.optional
         self._written = frozenset(self.interface.writes)
@@ -105,7 +108,7 @@ class Program:
                 continue
             value = blobs.get(name)
             if value is None:
-                raise NoBlobError(f"{self._compiler.reader(name)} reads blob {name!r}, which is not in the workspace")
+                raise self._compiler.missing(name)
             given[name] = value.compute(name) if isinstance(value, DeferredBlob) else value
         for name in self.interface.may_need:
             with suppress(RunError):  # the branch that would have written it did not run

@@ -135,6 +135,40 @@ def test_an_object_is_no_input_of_a_tensor_operator() -> None:
         workspace.run_operator_once(operator("Mul", ["c", "c"], ["y"]))
 
 
+def test_errors_name_the_operator_of_the_whole_net() -> None:
+    """Also where it is in a later part, in a body, or in a part that reads an object that was made before."""
+    workspace = Workspace()
+    workspace.run_net_once(NetDef(op=[operator("CreateMutex", [], ["m"]), operator("CreateCounter", [], ["c"])]))
+    workspace.feed("yes", np.array([True]))
+    workspace.feed("i", np.array([1]))
+    count = operator("CountUp", ["c"], ["n"])
+    bad = operator("NoSuchOperator", ["n"], ["y"])
+    missing = operator("Mul", ["nothing", "nothing"], ["y"])
+    cases = [
+        ([count, count, operator("Copy", ["n"], ["x"]), missing], r"^net\[3\] Mul reads blob 'nothing'", 3),
+        ([count, operator("Copy", ["n"], ["x"]), bad], r"^net\[2\] NoSuchOperator: ", None),
+        ([count, operator("AtomicIter", ["m", "i"], ["i"]), bad], r"^net\[2\] NoSuchOperator: ", None),
+        ([count, operator("CountUp", ["yes"], ["n"])], r"^net\[1\] CountUp: blob 'yes' must be", 1),
+    ]
+    for ops, message, index in cases:
+        for net, prefix, place in (
+            (NetDef(name="net", op=ops), "", index),
+            (
+                NetDef(
+                    name="outer",
+                    op=[count, operator("If", ["yes"], [], **if_arguments(NetDef(name="net", op=ops)))],
+                ),
+                r"outer\[1\] If > ",
+                1,
+            ),
+        ):
+            found = message if not prefix else "^" + prefix + message[1:].replace("net", "then_net", 1)
+            with pytest.raises((ConversionError, RunError), match=found) as raised:
+                workspace.run_net_once(net)
+            if isinstance(raised.value, RunError):
+                assert raised.value.operator == place
+
+
 def test_a_child_finds_the_blobs_of_its_parent() -> None:
     parent = Workspace()
     parent.feed("x", np.float32([2]))
