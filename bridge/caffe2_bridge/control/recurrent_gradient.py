@@ -65,7 +65,7 @@ class RecurrentNetworkGradient(StepOperator):
             return len(args.integers(OUTPUTS_WITH_GRADIENTS))
         # Releases until February 2017 have one; without any, the first operand is the sequence, which is linked.
         sequences = {outer for _, outer in self.links}
-        return int(is_early(args) or self.op.inputs[0] not in sequences)
+        return int(is_early(args) or sequences.isdisjoint(self.op.inputs[:1]))
 
     @property
     def workspaces(self) -> str:
