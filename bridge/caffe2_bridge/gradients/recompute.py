@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caffe2_bridge.control import RecurrentNetwork, RecurrentNetworkGradient, parsed_bodies
+from caffe2_bridge.control import RecurrentNetwork, RecurrentNetworkGradient
 from caffe2_bridge.control.backward_spec import BACKWARD_STEP, RECOMPUTED, BackwardSpec
 from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import ArgumentError, OpView
@@ -31,11 +31,10 @@ def recompute_steps(net: NetDef) -> NetDef:
     """
     result = NetDef()
     result.CopyFrom(net)
-    with parsed_bodies(result):
-        for op in result.op:
-            if op.type in RecurrentNetworkGradient.types and not op.domain:
-                forward = [each for each in result.op if _leaves_steps_for(each, op)]
-                _recompute(op, forward)
+    for op in result.op:
+        if op.type in RecurrentNetworkGradient.types and not op.domain:
+            forward = [each for each in result.op if _leaves_steps_for(each, op)]
+            _recompute(op, forward)
     return result
 
 
@@ -59,10 +58,12 @@ def _recompute(gradient: OperatorDef, forward: Sequence[OperatorDef]) -> None:
         return
     ops = [spec.forward.step_net.op[index] for index in sorted(indices)]
     names = list(dict.fromkeys(name for op in ops for name in op.output))
-    for op in (gradient, *forward):
-        for arg in op.arg:
-            if arg.name == BACKWARD_STEP:
-                _prepend(arg.n, ops)
+    controls = (RecurrentNetworkGradient(OpView(gradient, 0)), *(RecurrentNetwork(OpView(op, 0)) for op in forward))
+    for control in controls:
+        op = control.op.proto
+        if BACKWARD_STEP in control.bodies:
+            _prepend(control.bodies[BACKWARD_STEP].net, ops)
+            control.store(BACKWARD_STEP)
         kept = [arg for arg in op.arg if arg.name != RECOMPUTED]
         del op.arg[:]
         op.arg.extend(kept)

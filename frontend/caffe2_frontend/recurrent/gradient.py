@@ -160,7 +160,8 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
             for before, each in zip(states[len(last) :], results.parameters, strict=True)
         ]
         after = [squeeze(inside, row, [0]) for row in results.after] if wanted else []
-        return [*results.before, *added], [results.sequence, *after]
+        row = squeeze(inside, results.sequence, [0]) if spec.recomputed else results.sequence
+        return [*results.before, *added], [row, *after]
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
     body, hoisted = hoist_from_steps(op, spec, body, len(last))
@@ -170,7 +171,8 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
         finals, stacks = emit_scan(op, body, reverse=True)
     parameters = hoisted.finish(op, finals, stacks, [op.input(each.parameter) for each in spec.parameters])
     rows = stacks[1 : 1 + len(last)] if wanted else []
-    return _Gradients(squeeze(op, stacks[0], [1]), parameters, finals[: len(last)], rows)
+    sequence = stacks[0] if spec.recomputed else squeeze(op, stacks[0], [1])  # a copy, at the end of a branch
+    return _Gradients(sequence, parameters, finals[: len(last)], rows)
 
 
 def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:

@@ -55,7 +55,12 @@ def expected(drawn: RandomCell, inputs: Arrays) -> list[Any]:
     from support.builder.torch_nets import run as run_torch
 
     loss = next(index for index, op in enumerate(drawn.net.proto.op) if "loss" in op.output)
-    known = {name: torch.tensor(value, dtype=torch.float64, requires_grad=True) for name, value in inputs.items()}
+    known = {
+        name: torch.tensor(value)
+        if value.dtype.kind == "i"
+        else torch.tensor(value, dtype=torch.float64, requires_grad=True)
+        for name, value in inputs.items()
+    }
     held = dict(known)
     run_torch(NetDef(op=drawn.net.proto.op[: loss + 1]), held)
     held["loss"].backward()  # type: ignore[no-untyped-call] # PyTorch's own

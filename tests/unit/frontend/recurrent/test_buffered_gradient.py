@@ -11,32 +11,15 @@ import json
 import numpy as np
 import pytest
 from support.builder.cell_gradients import cell, compare, exported, inputs_of
+from support.builder.windows import with_window
 from support.exports import node_types, run, specs_of
 from support.paths import MODELS
 
 import caffe2_bridge as c2
 from caffe2_bridge.diagnostics import ConversionError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
-
-
-def with_window(net: NetDef, sequence: str = "x") -> NetDef:
-    """The net with a window of two rows that no operator reads, which makes its operators carry whole blobs."""
-    changed = NetDef()
-    changed.CopyFrom(net)
-    for op in changed.op:
-        if op.type.startswith("RecurrentNetwork"):
-            add_link(op, "unread", sequence, window=2)
-    return changed
-
-
-def add_link(op: OperatorDef, internal: str, external: str, *, window: int) -> None:
-    args = {arg.name: arg for arg in op.arg}
-    args["link_internal"].strings.append(internal.encode())
-    args["link_external"].strings.append(external.encode())
-    args["link_offset"].ints.append(0)
-    op.arg.add(name="link_window", ints=[*[1] * (len(args["link_offset"].ints) - 1), window])
 
 
 @pytest.mark.torch

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.builder.cell_gradients import cell, compare, exported, inputs_of
-from support.builder.random_cells import D
+from support.builder.random_cells import D, RandomCell
 from support.exports import run, specs_of
 
+from caffe2_bridge.builder import LSTMCell, Net
+from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
 
@@ -63,3 +65,32 @@ def test_outputs_that_the_net_implies() -> None:
     drawn = cell(5)
     model = to_onnx(drawn.net.proto, inputs=specs_of(drawn.inputs))
     assert {value.name for value in model.graph.output} == {*drawn.gradients.values()}
+
+
+def lstm(given: tuple[int, ...], drop_states: bool) -> RandomCell:
+    """An LSTM with sequence lengths. ``given`` are the results that have gradients."""
+    net = Net("net")
+    net.add_external_input("x", "lengths", "h0", "c0")
+    made = LSTMCell(name="lstm", input_size=D, hidden_size=D, drop_states=drop_states)
+    _, results = made.apply_over_sequence(net, "x", "lengths", ["h0", "c0"], given)
+    for index in given:
+        net.op("Tanh", [results[index]], [f"t{index}"])
+        net.op("SumElements", [f"t{index}"], [f"l{index}"])
+    net.op("Sum", [f"l{index}" for index in given], ["loss"])
+    found = add_gradient_operators(net.proto, ["loss"])
+    net.proto.CopyFrom(found.net)
+    values = np.random.default_rng(7)
+    shapes = {"x": (5, 3, D), "h0": (1, 3, D), "c0": (3, D), "lstm/i2h_w": (4 * D, D), "lstm/i2h_b": (4 * D,)}
+    shapes |= {"lstm/gates_t_w": (4 * D, D), "lstm/gates_t_b": (4 * D,)}
+    inputs = {name: values.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    gradients = {name: str(found.gradients[name]) for name in inputs if name in found.gradients}
+    return RandomCell(net, {**inputs, "lengths": np.array([2, 5, 0], np.int32)}, gradients)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("drop_states", [False, True])
+@pytest.mark.parametrize("given", [tuple(i for i in range(4) if chosen >> i & 1) for chosen in range(1, 16)])
+def test_every_combination_of_gradients(given: tuple[int, ...], *, drop_states: bool) -> None:
+    drawn = lstm(given, drop_states)
+    assert {"x", "h0", "c0"} <= {*drawn.gradients}
+    compare(drawn, exported(drawn, "auto", drawn.inputs), {**drawn.inputs})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from support.builder.windows import add_link
 from support.exports import run, specs_of
 
 from caffe2_bridge.builder import Net, recurrent_net
-from caffe2_bridge.gradients import add_gradient_operators
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.gradients import add_gradient_operators, recompute_steps
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
 
@@ -50,12 +52,34 @@ def nested() -> tuple[NetDef, dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize("form", ["auto", "loop"])
-def test_nested(form: Recurrent) -> None:
+def operators(net: NetDef) -> Iterator[OperatorDef]:
+    """The RecurrentNetworks of a net and of its steps, with their gradients; the outer ones first."""
+    for op in net.op:
+        if op.type.startswith("RecurrentNetwork"):
+            yield op
+        for arg in op.arg:
+            yield from operators(arg.n)
+
+
+def with_windows(net: NetDef, *, outer: bool, inner: bool) -> NetDef:
+    """The net with windows that no operator reads, which make the operators carry whole blobs."""
+    changed = NetDef()
+    changed.CopyFrom(net)
+    tops = [op for op in changed.op if op.type.startswith("RecurrentNetwork")]
+    found = [*(tops if outer else [])]
+    if inner:
+        found += [op for top in tops for arg in top.arg for op in operators(arg.n)]
+    for op in found:
+        is_outer = any(op is top for top in tops)
+        add_link(op, "unread", "x" if is_outer else "y", window=2)
+    return changed
+
+
+def compare(net: NetDef, changed: NetDef, gradients: dict[str, str], **choices: Any) -> None:
+    """Assert that the model of the changed net has the gradients that PyTorch computes of the net."""
     import torch
     from support.builder.torch_nets import run as run_torch
 
-    net, gradients = nested()
     rng = np.random.default_rng(4)
     shapes = {"x": (4, 2, D), "start": (1, 2, D), "y": (5, 2, D), "w": (D, D), "b": (D,)}
     inputs: dict[str, Any] = {name: rng.normal(0, 0.5, shape).astype(np.float32) for name, shape in shapes.items()}
@@ -64,7 +88,25 @@ def test_nested(form: Recurrent) -> None:
     loss = next(index for index, op in enumerate(net.op) if "loss" in op.output)
     run_torch(NetDef(op=net.op[: loss + 1]), held)
     held["loss"].backward()  # type: ignore[no-untyped-call] # PyTorch's own
-    model = to_onnx(net, inputs=specs_of(inputs, sizes=False), outputs=list(gradients.values()), recurrent=form)
+    model = to_onnx(changed, inputs=specs_of(inputs, sizes=False), outputs=list(gradients.values()), **choices)
     assert len(gradients) >= 4
     for name, got in zip(gradients, run(model, inputs), strict=True):
         np.testing.assert_allclose(got, known[name].grad, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("form", ["auto", "loop"])
+def test_nested(form: Recurrent) -> None:
+    net, gradients = nested()
+    compare(net, net, gradients, recurrent=form)
+
+
+def test_blobs_of_both_steps_are_computed_again() -> None:
+    net, gradients = nested()
+    assert recompute_steps(net) != net
+    compare(net, net, gradients, recompute="steps")
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(True, False), (False, True), (True, True)])
+def test_windows(*, outer: bool, inner: bool) -> None:
+    net, gradients = nested()
+    compare(net, with_windows(net, outer=outer, inner=inner), gradients)

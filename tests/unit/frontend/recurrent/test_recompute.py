@@ -10,13 +10,14 @@ import onnx
 import pytest
 from conformance.compare import mismatches
 from conformance.oracle import OracleRun, run_oracle
+from google.protobuf import text_format
 from support.builder.cell_gradients import cell, compare, exported, inputs_of
 from support.builder.dropout import with_dropout
 from support.exports import run, specs_of
 from support.paths import MODELS
 
 import caffe2_bridge as c2
-from caffe2_bridge.control import RecurrentNetworkGradient
+from caffe2_bridge.control import RecurrentNetworkGradient, parsed_bodies
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.gradients import recompute_steps
 from caffe2_bridge.netdef.views import OpView
@@ -108,6 +109,21 @@ def test_results_of_random_operators_are_kept() -> None:
     h, gradient = run(model, inputs)
     assert set(np.unique(gradient)) == {0, 2}
     np.testing.assert_allclose(h[-1], (x * gradient).sum(axis=0), rtol=1e-5, atol=1e-5)
+
+
+def test_steps_that_are_written_as_text() -> None:
+    """Of older releases: they stay texts, and the operators are those of nets."""
+    net, text = NetDef(), NetDef()
+    net.CopyFrom(cell(CELLS[0]).net.proto)
+    text.CopyFrom(net)
+    for op in text.op:
+        for arg in op.arg:
+            if arg.HasField("n"):
+                arg.s = text_format.MessageToString(arg.n).encode()
+                arg.ClearField("n")
+    with parsed_bodies(changed := recompute_steps(text)):
+        assert changed == recompute_steps(net)
+    assert not any(arg.HasField("n") for op in changed.op for arg in op.arg)
 
 
 def test_steps_that_write_over_what_they_read_keep_their_form() -> None:

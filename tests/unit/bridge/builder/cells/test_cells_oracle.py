@@ -132,3 +132,25 @@ def test_exported(name: str, recurrent: str) -> None:
     )
     for value, blob in zip(OnnxRuntime(model).run(pair.inputs), pair.computed, strict=True):
         np.testing.assert_allclose(value, pair.computed[blob], rtol=1e-3, atol=1e-4, err_msg=blob)
+
+
+@pytest.mark.parametrize(
+    ("maker", "choices"),
+    [("ours", {}), ("caffe2", {}), ("caffe2", {"recurrent": "loop"}), ("ours", {"recompute": "steps"})],
+)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.trains])
+def test_exported_gradients(name: str, maker: str, choices: dict[str, Any]) -> None:
+    """Nets of gradients that our helpers, and Caffe2's own, have made."""
+    pair = pairs("train")[name]
+    net = pair.built.net.proto if maker == "ours" else theirs()[1][f"{name}/train"]
+    names = named(pair.built, theirs()[0][f"{name}/train"], pair.inputs)
+    values = pair.computed if maker == "ours" else {names[blob]: value for blob, value in pair.expected.items()}
+    given = {blob: value for blob, value in pair.inputs.items() if blob in net.external_input}
+    model = to_onnx(
+        net,
+        inputs={blob: (value.dtype, [None] * value.ndim) for blob, value in given.items()},
+        outputs=list(values),
+        **choices,
+    )
+    for value, blob in zip(OnnxRuntime(model).run(given), values, strict=True):
+        np.testing.assert_allclose(value, values[blob], rtol=1e-4, atol=1e-5, err_msg=blob)
