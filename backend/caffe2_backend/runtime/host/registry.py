@@ -12,6 +12,7 @@ from caffe2_backend.runtime.host import (
     counters,
     datasets,
     failing,
+    images,
     indices,
     maps,
     printing,
@@ -45,6 +46,7 @@ HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     timers.family,
     windows.family,
     *datasets.FAMILIES,
+    *images.FAMILIES,
     *storage.FAMILIES,
 ))  # fmt: skip
 
