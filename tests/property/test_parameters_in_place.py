@@ -156,7 +156,6 @@ def test_steps_are_the_same_in_place(net: TrainingNet, seed: int) -> None:
         in_place = train(net, seed)
         patch.undo()
         patch.setattr(program, "large_states", lambda *_: [])
-        patch.setattr(rotating, "FEWEST", 1)
         in_buffers = train(net, seed)
     for found in (in_place, in_buffers):
         for step, (one, other) in enumerate(zip(expected, found, strict=True)):

@@ -29,11 +29,6 @@ class Burst:
         self._unchanged = unchanged
         self._end = time.perf_counter() + SECONDS if times > 1 else 0.0
 
-    @property
-    def is_single(self) -> bool:
-        """Whether there is one step only."""
-        return self._times <= 1
-
     def goes_on(self) -> bool:
         """Whether another step follows, which is counted."""
         if self.steps >= self._times or time.perf_counter() > self._end or not self._unchanged():

@@ -7,8 +7,8 @@ next. The first step runs without buffers; its outputs show which have the shape
 run in a session whose updates of states are joined, where that saves nodes (see ``joined_updates``).
 
 A set is written only if nobody else can see it: nothing but its own record refers to its arrays. A step whose states
-are not those of a set, because a blob was fed or another net wrote it, starts with copies of them. Feeds are copied
-into buffers, too: the bindings refer to no value of others.
+are not those of a set, because a blob was fed or another net wrote it, starts with copies of them. Small feeds are
+copied into buffers, too; others are bound, and not written.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ from caffe2_bridge.diagnostics import RunError
 
 # The bytes of a set of buffers up to which it is worth it: each of the sets takes as much memory.
 SMALL: Final = 1 << 22
-# The states from which on it is worth it for single steps: fewer are converted in less time than it takes to bind the
-# other values.
-FEWEST: Final = 8
+# The bytes of a feed up to which it is copied: binding a value takes longer.
+_COPIED: Final = 1 << 16
 _MAXIMUM_SETS: Final = 4
 
 
@@ -121,6 +120,7 @@ class RotatingStates:
         self._other: list[str] = []
         self._sets: list[_Set] = []
         self._feeds: dict[str, tuple[Any, Array]] = {}
+        self._direct: dict[str, Array] = {}  # the feeds of this run that are not copied
         self._bindings: dict[tuple[int, int], Binding] = {}
         self._memory: set[int] = set()
         self._current = 0
@@ -134,14 +134,13 @@ class RotatingStates:
         with self._lock:
             if self._like is None:
                 return Step(self._begin(given), given)
-            if not self._like or (burst.is_single and len(self._pairs) < FEWEST and not self.holds(given)):
+            if not self._like:
                 return None
             source = self._source(given)
             target = None if source is None else self._free(source)
             if source is None or target is None:
                 return None
-            for name in self._fed:
-                self._feed(name, given[name])
+            self._feed(given)
             orts = self._step(source, target)
             last, source, target = self._more_steps(burst, source, target)
             self._current = target
@@ -150,6 +149,7 @@ class RotatingStates:
                 found = {**found, **dict(zip(self._other, map(self._value, last or orts), strict=True))}
             if burst.steps > 1:
                 given = {**given, **dict(zip(self._pairs, self._sets[source].states, strict=True))}
+            self._direct.clear()
             return Step(list(map(found.__getitem__, self._session.outputs)), given)
 
     def _more_steps(self, burst: Burst, source: int, target: int) -> tuple[list[Any], int, int]:
@@ -175,6 +175,8 @@ class RotatingStates:
         binding = self._bindings.get((source, target))
         if binding is None:
             binding = self._bindings[source, target] = self._bind(source, target)
+        for name, value in self._direct.items():
+            binding.bind_input(name, value)
         for name in self._other:
             binding.bind_output(name, None)
         return binding.run_from(len(self._sets[target].outputs))
@@ -238,24 +240,32 @@ class RotatingStates:
         for name, ort in self._sets[source].inputs.items():
             binding.bind_input_value(name, ort)
         for name in self._fed:
-            if name in self._stepper.session.inputs:
+            if name in self._feeds and name in self._stepper.session.inputs:
                 binding.bind_input_value(name, self._feeds[name][0])
         for name, ort in self._sets[target].outputs.items():
             binding.bind_output(name, ort)
         return binding
 
-    def _feed(self, name: str, value: Array) -> None:
-        """Copy an input that is not a state into its buffer, which is replaced if its size has changed."""
-        found = self._feeds.get(name)
-        if found is None or found[1].shape != value.shape:
-            found = self._feeds[name] = self._session.buffer(value.shape, value.dtype)
-            self._bindings.clear()  # they refer to the old buffer
-        np.copyto(found[1], value)
+    def _feed(self, given: Mapping[str, Array]) -> None:
+        """Copy small inputs that are not states into their buffers, which are replaced if their sizes have changed."""
+        self._direct.clear()
+        for name in self._fed:
+            value = given[name]
+            if value.nbytes > _COPIED:
+                self._direct[name] = value
+                self._feeds.pop(name, None)
+                continue
+            found = self._feeds.get(name)
+            if found is None or found[1].shape != value.shape:
+                found = self._feeds[name] = self._session.buffer(value.shape, value.dtype)
+                self._bindings.clear()  # they refer to the old buffer
+            np.copyto(found[1], value)
 
     def _value(self, ort: Any) -> Array:
         """An output without a buffer; a copy if it is a view of a buffer: references to that would not show it."""
         array: Array = ort.numpy()
         pointer = ort.data_ptr()
-        if pointer in self._memory or any(pointer == feed.data_ptr() for feed, _ in self._feeds.values()):
+        feeds = (*(feed for _, feed in self._feeds.values()), *self._direct.values())
+        if pointer in self._memory or any(pointer == feed.ctypes.data for feed in feeds):
             return array.copy()
         return array

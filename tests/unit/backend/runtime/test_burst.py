@@ -136,6 +136,5 @@ def test_a_burst_ends_after_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_single_step_has_no_successor() -> None:
-    assert ONCE.is_single
     assert not ONCE.goes_on()
     assert ONCE.steps == 1

@@ -221,7 +221,6 @@ def training_net(kind: str) -> tuple[list[OperatorDef], Arrays]:
 
 @pytest.mark.parametrize("kind", OPTIMIZERS)
 def test_optimizers_train_the_same_joined(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotating, "FEWEST", 1)
     ops, values = training_net(kind)
 
     def trained(*, small: int) -> tuple[Workspace, Arrays]:

@@ -25,11 +25,6 @@ STEP = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def few_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotating, "FEWEST", 1)
-
-
 def trained(ops: list[OperatorDef] = STEP, steps: int = 4, **feeds: Any) -> Workspace:
     workspace = Workspace()
     for name, value in {**FEEDS, **feeds}.items():
@@ -139,7 +134,9 @@ def test_inputs_of_another_size_and_removed_blobs() -> None:
         workspace.run_net("step")
 
 
-def test_feeds_of_other_sizes() -> None:
+@pytest.mark.parametrize("limit", [0, 10, 1 << 16])
+def test_feeds_of_other_sizes(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rotating, "_COPIED", limit)
     net = [operator("Add", ["w", "m"], ["w"]), operator("Negative", ["x"], ["y"])]
     workspace = trained(net)
     for size in (2, 7, 0, 7):
