@@ -7,6 +7,7 @@ the hook for, empty for real Caffe2.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -24,14 +25,29 @@ if os.environ["CAFFE2_TESTS_COPY"]:
 
 
 def pytest_configure() -> None:
-    """Draw the same examples each time."""
+    """Draw the same examples each time, and do not measure time, of which a first run needs more here."""
     import hypothesis
 
+    _without_deadlines(hypothesis.settings)
+    with contextlib.suppress(ImportError):
+        # Newer versions draw constants of the sources under test, which takes longer than the tests.
+        from hypothesis.internal import constants_ast
+
+        setattr(constants_ast, "is_local_module_file", lambda *_: False)  # noqa: B010 - a function replaces a cached one
     checks = list(hypothesis.HealthCheck)
     hypothesis.settings.register_profile(
         "caffe2-tests", derandomize=True, deadline=None, max_examples=10, database=None, suppress_health_check=checks
     )
     hypothesis.settings.load_profile("caffe2-tests")
+
+
+def _without_deadlines(settings: Any) -> None:
+    make = settings.__init__
+
+    def make_without(self: Any, *args: Any, **options: Any) -> None:
+        make(self, *args, **{**options, "deadline": None})
+
+    settings.__init__ = make_without
 
 
 def _expired(*_: object) -> None:

@@ -14,6 +14,7 @@ from caffe2_backend.runtime.values import Int8Tensor
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import NUMBERS
+from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from caffe2_frontend import ExportOptions, TensorInfo, analyze
 from caffe2_frontend.interop.types import CAFFE2_TO_ONNX
@@ -23,6 +24,10 @@ Known = tuple[list[int], int]  # shape and Caffe2's data type
 _CAFFE2_TYPES: Final = {
     onnx_type: caffe2_type for caffe2_type, onnx_type in CAFFE2_TO_ONNX.items() if caffe2_type != TensorProto.BYTE
 }
+# The type of inputs that an operator needs, where those of inputs that nobody described are not known.
+_INPUT_TYPES: Final = {"HalfToFloat": TensorProto.FLOAT16}
+# Outputs of which Caffe2's inference claims another type than the operator computes.
+_CLAIMED_TYPES: Final = {"TopK": {1: TensorProto.INT32}}
 
 
 def InferShapesAndTypes(
@@ -83,18 +88,35 @@ def _infer(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
     """Infer the outputs of an operator from those of its inputs that are known; none if it cannot be converted."""
     if any(name not in known for name in op.input):
         return {}
+    forced = _INPUT_TYPES.get(op.type)
     described = {
-        name: TensorInfo(CAFFE2_TO_ONNX[known[name][1]], tuple(known[name][0])) for name in dict.fromkeys(op.input)
+        name: TensorInfo(CAFFE2_TO_ONNX[forced or known[name][1]], tuple(known[name][0]))
+        for name in dict.fromkeys(op.input)
     }
     net = NetDef(name="net", op=[op], external_input=described, external_output=dict.fromkeys(op.output))
     try:
         state = analyze(net, options=ExportOptions(inputs=described, training=False))
     except BridgeError:
-        return {}
+        return _declared(op)
     if state.model is None:
-        return {}
+        return _declared(op)
     values = dict(zip((blob for _, blob in state.outputs), state.graph.outputs, strict=False))
-    return {name: found for name, value in values.items() if (found := _static(value)) is not None}
+    inferred = {name: found for name, value in values.items() if (found := _static(value)) is not None}
+    for index, dtype in _CLAIMED_TYPES.get(op.type, {}).items():
+        if index < len(op.output) and op.output[index] in inferred:
+            inferred[op.output[index]] = inferred[op.output[index]][0], dtype
+    return inferred
+
+
+def _declared(op: OperatorDef) -> dict[str, Known]:
+    """The output of a fill that does not run, by its arguments: Caffe2 infers ConstantFill of float16, too."""
+    args = OpView(op, 0).args
+    try:
+        shape, dtype = args.integers("shape", default=()), args.integer("dtype", default=TensorProto.FLOAT)
+    except ArgumentError:
+        return {}
+    is_fill = op.type == "ConstantFill" and not op.input and "shape" in args and dtype in CAFFE2_TO_ONNX
+    return {op.output[0]: (list(shape), dtype)} if is_fill else {}
 
 
 def _static(value: ir.Value) -> Known | None:

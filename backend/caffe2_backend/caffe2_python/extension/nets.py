@@ -33,7 +33,7 @@ Predictor = functions.PositionalPredictor
 def create_net(net_def: bytes, overwrite: bool = False) -> bool:
     """Create a net."""
     net = read_net(net_def)
-    with running(current()):
+    with running(current(), net):
         create_operands(current(), net)
         return functions.CreateNet(net, overwrite)
 
@@ -50,14 +50,14 @@ def nets() -> list[str]:
 
 def run_net(name: Any, num_iter: int, allow_fail: bool) -> bool:
     """Run a net that was created."""
-    with running(current()), observed(current(), text(name), num_iter):
+    with running(current(), current().net(text(name))), observed(current(), text(name), num_iter):
         return functions.RunNet(text(name), num_iter, allow_fail)
 
 
 def run_net_once(net_def: bytes) -> bool:
     """Run a net without creating it."""
     net = read_net(net_def)
-    with running(current()):
+    with running(current(), net):
         create_operands(current(), net)
         return functions.RunNetOnce(net)
 

@@ -14,9 +14,9 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
 @contextmanager
-def running(workspace: Workspace) -> Iterator[None]:
-    """Run nets or operators within the block."""
-    with noting_failures(workspace):
+def running(workspace: Workspace, net: NetDef | None = None) -> Iterator[None]:
+    """Run a net, several or an operator within the block."""
+    with noting_failures(workspace, net):
         yield
     synchronize(workspace)
 

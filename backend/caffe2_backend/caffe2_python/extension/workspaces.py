@@ -46,7 +46,7 @@ class Net:
 
     def run(self) -> None:
         """Run the net once."""
-        with running(self._workspace):
+        with running(self._workspace, self._workspace.net(self._name)):
             self._workspace.run_net(self._name)
 
     def cancel(self) -> None:
@@ -105,13 +105,13 @@ class Workspace(metaclass=_CurrentWorkspace):
 
     def _create_net(self, content: bytes, overwrite: bool = False) -> Net:
         net = read_net(content)
-        with running(self.handle):
+        with running(self.handle, net):
             create_operands(self.handle, net)
             return Net(self.handle, self.handle.create_net(net, overwrite=overwrite))
 
     def _run_net(self, content: bytes) -> None:
         net = read_net(content)
-        with running(self.handle):
+        with running(self.handle, net):
             create_operands(self.handle, net)
             self.handle.run_net_once(net)
 

@@ -44,6 +44,11 @@ class HostMap(HostObject):
             for key, value in entries:
                 self._entries.setdefault(key, value)
 
+    def replace(self, entries: Mapping[int, int]) -> None:
+        """Have these entries, and no others."""
+        with self._lock:
+            self._entries = dict(entries)
+
     def entries(self) -> dict[int, int]:
         """A copy of the entries."""
         with self._lock:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from caffe2_backend.databases import Mode, create_database
 from caffe2_backend.runtime.host.atomics import HostMutex
 from caffe2_backend.runtime.host.counters import HostCounter
+from caffe2_backend.runtime.host.datasets.records import PackedRecords
 from caffe2_backend.runtime.host.datasets.tree import Tree, TreeCursor
 from caffe2_backend.runtime.host.indices import HostIndex
 from caffe2_backend.runtime.host.maps import HostMap
@@ -37,12 +38,14 @@ class Codec:
         type_name: the type in the message, which is not always the C++ type.
         encode: writes an object into a message that has a name and a type, and may change the type.
         decode: makes an object of a message.
+        fits: whether it decodes a message of this type.
     """
 
     kind: type[HostObject]
     type_name: str
     encode: Callable[[Any, BlobProto], None]
     decode: Callable[[BlobProto], HostObject]
+    fits: Callable[[BlobProto], bool] = lambda _: True
 
 
 def _encode_cursor(cursor: TreeCursor, proto: BlobProto) -> None:
@@ -97,11 +100,35 @@ def _decode_reader(proto: BlobProto) -> HostObject:
     return reader
 
 
+def _encode_records(records: PackedRecords, proto: BlobProto) -> None:
+    """A tensor of serialized elements, which Caffe2 writes without their contents."""
+    if records.is_single:
+        raise RunError(f"blob {proto.name!r} cannot be serialized: it is {records.description}")
+    element = BlobProto(name="", type="std::shared_ptr<std::vector<TensorCPU>>", content=b"").SerializeToString()
+    count = len(records.records)
+    proto.tensor.CopyFrom(
+        TensorProto(
+            dims=[count],
+            data_type=TensorProto.UNDEFINED,
+            string_data=[element] * count,
+            name=proto.name,
+            device_detail=DeviceOption(device_type=PROTO_CPU),
+            segment=TensorProto.Segment(begin=0, end=count),
+        )
+    )
+
+
+def _holds_records(proto: BlobProto) -> bool:
+    return proto.tensor.data_type == TensorProto.UNDEFINED and bool(proto.tensor.string_data)
+
+
 CODECS: Final = (
     Codec(TreeCursor, "std::unique_ptr<TreeCursor>", _encode_cursor, _decode_cursor),
     Codec(HostCounter, "std::unique_ptr<Counter<int64_t>>", _encode_counter, _decode_counter),
     Codec(HostMutex, "std::unique_ptr<std::mutex>", _encode_mutex, lambda _: HostMutex()),
     Codec(HostReader, "DBReader", _encode_reader, _decode_reader),
+    # Caffe2 reads elements without contents, which samplers treat as none.
+    Codec(PackedRecords, "Tensor", _encode_records, lambda _: PackedRecords(()), _holds_records),
     Codec(HostIndex, INDEX_TYPE, encode_index, decode_index),
     *(Codec(HostMap, name, encode_map, decode_map) for name in MAP_TYPES),
 )
@@ -123,6 +150,6 @@ def decode_object(proto: BlobProto) -> HostObject | None:
     Raises NetFormatError if the message is damaged, RunError if the object cannot be made.
     """
     for codec in CODECS:
-        if proto.type == codec.type_name:
+        if proto.type == codec.type_name and codec.fits(proto):
             return codec.decode(proto)
     return None
