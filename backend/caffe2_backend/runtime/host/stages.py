@@ -214,7 +214,7 @@ def make_stages(
             keep = _kept(effects, group)
             origin = Origin(location, [op.index for op in group])
             program = make_program(part, device, options, keep=keep, origin=origin)
-            stages.append(TensorStage(program, constant=constant))
+            stages.append(TensorStage(program, constant=False))  # a host operator may read what changes
     return tuple(stages)
 
 
