@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import onnx_ir as ir
@@ -14,6 +15,14 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.options import Recurrent
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """A blob that a loop keeps: its values in all iterations, [trips, ...], or one that it has in every iteration."""
+
+    value: ir.Value
+    constant: bool
 
 
 class LoweringContext(Protocol):
@@ -27,6 +36,8 @@ class LoweringContext(Protocol):
         measured: values whose producing node the conversion of the current operator inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
+        kept_rows: by stack of workspaces that a loop stacks, the values of each blob in all iterations, or the value
+            that it has in every iteration.
     """
 
     consulted: dict[ir.Value, Array | None]
@@ -35,6 +46,7 @@ class LoweringContext(Protocol):
     omitted: dict[Location, list[str]]
     dims: DimFacts
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]]
+    kept_rows: dict[str, dict[str, KeptRows]]
 
     @property
     def recurrent(self) -> Recurrent:
@@ -54,6 +66,11 @@ class LoweringContext(Protocol):
     @property
     def kept_reads(self) -> Mapping[str, frozenset[str]]:
         """By stack of workspaces, the blobs that gradients find in its workspaces."""
+        ...
+
+    @property
+    def loop_stacks(self) -> frozenset[str]:
+        """The stacks of workspaces on which nothing pushes but one Do in the body of a loop of the outermost net."""
         ...
 
     @property

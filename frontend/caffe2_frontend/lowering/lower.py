@@ -19,6 +19,7 @@ from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedE
 from caffe2_frontend.interop.origin import blobs_of, is_plain
 from caffe2_frontend.interop.types import TensorInfo, example_dtype
 from caffe2_frontend.lowering.arguments import unread_arguments
+from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.family import Converter, Expectation
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
@@ -56,6 +57,8 @@ class Lowering:
         measured: the values whose nodes the current converter inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
+        loop_stacks: the stacks of workspaces on which nothing pushes but one Do in the body of a loop of the net.
+        kept_rows: by stack of workspaces that a loop stacks, the values of each blob.
     """
 
     converters: Mapping[str, Converter]
@@ -78,6 +81,8 @@ class Lowering:
     omitted: dict[Location, list[str]] = field(default_factory=dict)
     dims: DimFacts = field(default_factory=DimFacts)
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]] = field(default_factory=dict)
+    loop_stacks: frozenset[str] = frozenset()
+    kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from caffe2_bridge.control import Do, RecurrentNetworkGradient, control_class
+from caffe2_bridge.control import Do, RecurrentNetworkGradient, While, control_class
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.netdef.nested import nets_in, operators_in
 from caffe2_bridge.netdef.views import ArgumentError, OpView
@@ -61,6 +61,19 @@ def _found_in_workspace(op: OperatorDef) -> Iterator[str]:
     except (ArgumentError, ConversionError):
         return
     yield from (name for name in {**effects.exposed, **effects.soft} if name not in bound)
+
+
+def loop_stacks(net: NetDef) -> frozenset[str]:
+    """Return the stacks on which nothing pushes but one Do in the body of a loop of the outermost net."""
+    pushes = Counter(op.input[-1] for op in operators_in(net) if _pushes(op))
+    loops = (op for op in net.op if op.type in While.types)
+    bodies = (body for op in loops for body in nets_in(op))
+    return frozenset(op.input[-1] for body in bodies for op in body.op if _pushes(op) and pushes[op.input[-1]] == 1)
+
+
+def _pushes(op: OperatorDef) -> bool:
+    """Whether an operator leaves a workspace on a stack."""
+    return op.type in Do.types and not op.is_gradient_op and bool(op.input) and not Do(OpView(op, 0)).reuses_workspace
 
 
 def workspace_reads(net: NetDef) -> Mapping[str, frozenset[str]]:

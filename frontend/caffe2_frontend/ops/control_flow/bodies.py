@@ -62,7 +62,7 @@ def written_blobs(op: Op, net: NetDef) -> list[str]:
         if isinstance(control, Do):
             if control.reuses_workspace:
                 names += kept_names(op, control).values()
-            names += carried_names(control, op.lowering.kept_reads.get(control.stack))
+            names += carried_names(op, control)
             within = written_blobs(op, control.net)
             names += [name for name in within if is_sequence(name)]
         elif control is not None and control.scope is Scope.SHARED:

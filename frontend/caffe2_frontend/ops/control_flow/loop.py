@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 
 import onnx_ir as ir
 
-from caffe2_bridge.control import OnnxWhile, While
+from caffe2_bridge.control import Body, OnnxWhile, While
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit.shapes import cast, reshape, squeeze
 from caffe2_frontend.emit.subgraphs import Step, common_shape, loop
+from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.control_flow.bodies import (
@@ -23,6 +24,7 @@ from caffe2_frontend.ops.control_flow.bodies import (
     value_of,
     written_blobs,
 )
+from caffe2_frontend.ops.control_flow.kept_rows import NoFixedRowsError, changing_rows
 from caffe2_frontend.ops.control_flow.workspaces import with_sequences
 
 family = Family("loop")
@@ -37,25 +39,55 @@ def while_loop(op: Op) -> tuple[Value | None, ...]:
     either net writes and that exist before the loop are carried.
     """
     *tests, body = While(op.view).bodies.values()
-    nets = [body.net, *(test.net for test in tests)]
     for test in tests:
         op.lower_body(test.net, op.scope, test.argument)
-    go = op.input(0)
+    stacks = _stacks(op, body.net)
+    nodes = len(op.scope.nodes)
+    try:
+        op.lowering.kept_rows.update((stack, {}) for stack in stacks)
+        _emit_while(op, [body, *tests], stacks)
+    except NoFixedRowsError:
+        del op.scope.nodes[nodes:]
+        for stack in stacks:
+            del op.lowering.kept_rows[stack]
+        _emit_while(op, [body, *tests], [])
+    return bound_outputs(op)
+
+
+def _stacks(op: Op, net: NetDef) -> list[str]:
+    """The stacks on which nothing but an operator of the body of this loop pushes, and that gradients read."""
+    if not op.scope.outermost:
+        return []
+    pushed = {inner.input[-1] for inner in net.op if inner.input and not inner.is_gradient_op} & op.lowering.loop_stacks
+    return sorted(stack for stack in pushed if op.lowering.kept_reads.get(stack))
+
+
+def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
+    """Emit the Loop and bind what it carries; the bodies are that of an iteration, then that of the condition, if any.
+
+    What is kept on ``stacks`` becomes scan outputs. Raises NoFixedRowsError where it cannot.
+    """
+    nets = [body.net for body in bodies]
     written = list(dict.fromkeys(name for net in nets for name in written_blobs(op, net)))
     carried = [name for name in written if op.scope.find(name) is not None]
     _require_defined(op, [name for name in written if name not in carried], nets)
     initial = [value_of(op, name) for name in carried]
+    kept: list[tuple[str, str]] = []
 
     def step(inside: Op, states: list[Value], _: list[Value]) -> tuple[Sequence[Value], Sequence[Value]]:
         for name, value in zip(carried, states, strict=True):
             inside.scope.bind(name, value)
-        for part in (body, *tests):
+        for part in bodies:
             inside.lower_body(part.net, inside.scope, part.argument)
-        return [value_of(inside, op.view.inputs[0]), *(value_of(inside, name) for name in carried)], []
+        kept[:] = changing_rows(op, stacks, inside, states)
+        rows = [op.lowering.kept_rows[stack][blob].value for stack, blob in kept]
+        return [value_of(inside, op.view.inputs[0]), *(value_of(inside, name) for name in carried)], rows
 
-    for name, value in zip(carried, _settled_loop(op, None, go, carried, initial, step), strict=True):
+    finals, stacked = _settled_loop(op, None, op.input(0), carried, initial, step)
+    for name, value in zip(carried, finals, strict=True):
         op.scope.bind(name, value)
-    return bound_outputs(op)
+    for (stack, blob), value in zip(kept, stacked, strict=True):
+        op.lowering.kept_rows[stack][blob] = KeptRows(value, constant=False)
 
 
 @family.converts("ONNXWhile")
@@ -114,7 +146,7 @@ def _one_row(op: Op, value: Value) -> Value:
 
 def _settled_loop(
     op: Op, trips: Value | None, go: Value | None, names: Sequence[str], initial: Sequence[Value], step: Step
-) -> list[Value]:
+) -> tuple[list[Value], list[Value]]:
     """Emit a Loop whose states have the shapes that hold in every iteration; dims that change are unknown.
 
     The body is emitted again, with the shapes that the previous attempt yielded, until these no longer change.
@@ -129,12 +161,12 @@ def _settled_loop(
 
     while True:
         mark = len(op.scope.nodes)
-        finals, _ = loop(op, trips, go, initial, watched, shapes)
+        finals, stacked = loop(op, trips, go, initial, watched, shapes)
         for name, value, start in zip(names, seen, initial, strict=True):
             require_same_type(op, name, value, start)
         settled = [common_shape(shape, value.shape) for shape, value in zip(shapes, seen, strict=True)]
         if settled == shapes:
-            return finals
+            return finals, stacked
         del op.scope.nodes[mark:]
         shapes = settled
 

@@ -6,6 +6,8 @@ also where loops are nested: it is created before the first operator with bodies
 and loops carry it like a blob. The depth tells the gradient of a loop how many of the last values are its own. It is a
 value of the scope that has the stack; an outer workspace keeps it in place of an inner stack.
 
+Where shapes are fixed, a loop keeps its values in a faster form (:mod:`.kept_rows`).
+
 Sequences are blobs of a scope, of names that no net has.
 """
 
@@ -22,6 +24,7 @@ from caffe2_frontend.emit.subgraphs import common_shape
 from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.ops.control_flow.kept_rows import keep_rows, rows_on_top
 
 
 class UnknownKindError(Exception):
@@ -77,11 +80,13 @@ def sequence_name(stack: str, blob: str) -> str:
     return f"[{stack}]/{blob}"
 
 
-def carried_names(control: Do, kept: frozenset[str] | None) -> Iterator[str]:
-    """The names that a Do changes, those that its net changes excluded; ``kept`` as in ``kept_reads``."""
+def carried_names(op: Op, control: Do) -> Iterator[str]:
+    """The names that a Do changes, those that its net changes excluded."""
+    kept = op.lowering.kept_reads.get(control.stack)
     if kept is not None:
         yield depth_name(control.stack)
-        yield from (sequence_name(control.stack, blob) for blob in sorted(kept))
+        if control.stack not in op.lowering.kept_rows:
+            yield from (sequence_name(control.stack, blob) for blob in sorted(kept))
 
 
 def is_depth(name: str) -> bool:
@@ -126,6 +131,10 @@ def push(op: Op, stack: str, body: Scope) -> None:
 
     Raises UnknownKindError where the element type of a blob is not that of its sequence.
     """
+    if stack in op.lowering.kept_rows:
+        keep_rows(op, stack, body)
+        _change_depth(op, stack, 1)
+        return
     for blob in sorted(op.lowering.kept_reads.get(stack, ())):
         value = body.find(depth_name(blob)) if body.is_opaque(blob) else body.find(blob)
         if value is None:
@@ -143,6 +152,9 @@ def push(op: Op, stack: str, body: Scope) -> None:
 
 def restore(op: Op, stack: str, body: Scope) -> None:
     """Bind the kept blobs of the workspace on top of the stack in the scope of a gradient."""
+    if stack in op.lowering.kept_rows:
+        body.blobs.update(rows_on_top(op, stack, _depth(op, stack)))
+        return
     for blob in sorted(op.lowering.kept_reads.get(stack, ())):
         dtype, shape = op.lowering.kept_kinds[stack, blob]
         sequence = _sequence(op, sequence_name(stack, blob))
@@ -156,7 +168,8 @@ def restore(op: Op, stack: str, body: Scope) -> None:
 
 def pop(op: Op, stack: str) -> None:
     """Remove the workspace on top of the stack."""
-    for blob in sorted(op.lowering.kept_reads.get(stack, ())):
+    kept = () if stack in op.lowering.kept_rows else op.lowering.kept_reads.get(stack, ())
+    for blob in sorted(kept):
         name = sequence_name(stack, blob)
         dtype, _ = op.lowering.kept_kinds[stack, blob]
         _bind(op, name, op.emit("SequenceErase", _sequence(op, name), op.const(-1, np.int64)), dtype)
@@ -165,10 +178,15 @@ def pop(op: Op, stack: str) -> None:
 
 def _change_depth(op: Op, stack: str, by: int) -> None:
     if stack in op.lowering.kept_reads:
-        depth = op.scope.find(depth_name(stack))
-        if depth is None:
-            op.unsupported(f"no operator of the net creates the stack of workspaces {stack!r}", code="undefined-blob")
-        op.scope.bind(depth_name(stack), op.emit("Add", depth, op.const(by, np.int64), shape=[]))
+        depth = op.emit("Add", _depth(op, stack), op.const(by, np.int64), shape=[])
+        op.scope.bind(depth_name(stack), depth)
+
+
+def _depth(op: Op, stack: str) -> Value:
+    depth = op.scope.find(depth_name(stack))
+    if depth is None:
+        op.unsupported(f"no operator of the net creates the stack of workspaces {stack!r}", code="undefined-blob")
+    return depth
 
 
 def _sequence(op: Op, name: str) -> Value:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.exports import run
+from support.exports import node_types, run
 from support.gradients.control_nets import BRANCHES, LOOPS, W, X, add, branch_net, net_of, while_ops
 from support.gradients.random_control import PARAMETERS, VARIABLES, draw_program
 
@@ -20,22 +20,23 @@ Arrays = Mapping[str, Any]
 LEAVES = (*(f"{name}_in" for name in VARIABLES), *PARAMETERS)
 
 
-def exported_gradients(net: NetDef, inputs: Arrays, names: list[str]) -> dict[str, Any]:
-    """The gradients of loss ``l`` by the exported model; zeros where there is none. Only ranks are known."""
+def exported_gradients(net: NetDef, inputs: Arrays, names: list[str], *, sizes: bool = False) -> dict[str, Any]:
+    """The gradients of loss ``l`` by the exported model; zeros where there is none. Sizes are known if asked for."""
     found = add_gradient_operators(net, ["l"])
     wanted = {name: str(found.gradients[name]) for name in names if name in found.gradients}
     outputs = list(dict.fromkeys(wanted.values()))
     read = {name for op in found.net.op for name in op.input}
-    specs: Any = {k: (str(v.dtype), (None,) * v.ndim) for k, v in inputs.items() if k in read}
+    specs: Any = {k: (str(v.dtype), v.shape if sizes else (None,) * v.ndim) for k, v in inputs.items() if k in read}
     model = to_onnx(found.net, inputs=specs, outputs=outputs)
     values = dict(zip(outputs, run(model, {i.name: inputs[i.name] for i in model.graph.input}), strict=True))
     return {name: values[wanted[name]] if name in wanted else np.zeros_like(inputs[name]) for name in names}
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("sizes", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 3])
 @pytest.mark.parametrize("name", LOOPS)
-def test_while(name: str, count: int) -> None:
+def test_while(name: str, count: int, *, sizes: bool) -> None:
     import torch
 
     loop = LOOPS[name]
@@ -50,7 +51,7 @@ def test_while(name: str, count: int) -> None:
     for _ in range(count):
         loop.step(blobs)
     loop.end(blobs).sum().backward()
-    found = exported_gradients(loop.net(), inputs, names)
+    found = exported_gradients(loop.net(), inputs, names, sizes=sizes)
     for key, leaf in leaves.items():
         expected = np.zeros_like(inputs[key]) if leaf.grad is None else leaf.grad.numpy()
         np.testing.assert_allclose(found[key], expected, rtol=1e-4, atol=1e-5, err_msg=key)
@@ -126,3 +127,38 @@ def test_a_new_stack_is_empty() -> None:
     net = net_of("net", [("CreateScope", "", "stack"), ("HasScope", "stack", "some")])
     (value,) = run(to_onnx(net, inputs={}, outputs=["some"]), {})
     assert value.tolist() == [False]
+
+
+def kept_in(net: NetDef, shape: tuple[int | str | None, ...], wanted: str = "w") -> set[str]:
+    """How a net with a loop over h keeps what its gradient reads: the types of the nodes that read it back."""
+    found = add_gradient_operators(net, ["l"])
+    number = ("int32", (1,))
+    specs: Any = {"h": ("float32", shape), "w": ("float32", shape), "n": number, "one": number}
+    read = {name for op in found.net.op for name in op.input}
+    specs = {name: spec for name, spec in specs.items() if name in read}
+    model = to_onnx(found.net, inputs=specs, outputs=[str(found.gradients[wanted])])
+    return {"SequenceAt", "SequenceInsert", "Gather"} & set(node_types(model.graph))
+
+
+@pytest.mark.parametrize(
+    ("shape", "kept"),
+    [
+        ((2, 2), {"Gather"}),
+        (("N", 2), {"Gather"}),
+        ((None, 2), {"SequenceAt", "SequenceInsert"}),
+        ((64, 128), {"SequenceAt", "SequenceInsert"}),
+    ],
+)
+def test_a_loop_of_fixed_shapes_stacks_small_tensors(shape: tuple[int | str | None, ...], kept: set[str]) -> None:
+    assert kept_in(LOOPS["one state"].net(), shape) == kept
+
+
+@pytest.mark.parametrize("name", ["an If", "a loop within"])
+def test_what_bodies_in_a_loop_keep_is_a_sequence(name: str) -> None:
+    assert "SequenceInsert" in kept_in(LOOPS[name].net(), (2, 2))
+
+
+def test_shapes_that_change_need_a_sequence() -> None:
+    body = [("Copy", "h", "was"), ("Tanh", "was", "m"), ("Concat", "m was", "h dims", {"axis": 0})]
+    net = net_of("net", [*while_ops("h w", body), ("Mul", "h h", "z"), ("SumElements", "z", "l")])
+    assert kept_in(net, (2, 2), "h") == {"SequenceAt", "SequenceInsert"}
