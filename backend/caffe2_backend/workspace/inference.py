@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_backend.runtime.blob_workspace import as_net
 from caffe2_backend.runtime.values import Int8Tensor
+from caffe2_backend.workspace.host_inference import Known, infer_host_operator
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import NUMBERS
@@ -18,8 +19,6 @@ from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, TensorProto
 from caffe2_frontend import ExportOptions, TensorInfo, analyze
 from caffe2_frontend.interop.types import CAFFE2_TO_ONNX
-
-Known = tuple[list[int], int]  # shape and Caffe2's data type
 
 _CAFFE2_TYPES: Final = {
     onnx_type: caffe2_type for caffe2_type, onnx_type in CAFFE2_TO_ONNX.items() if caffe2_type != TensorProto.BYTE
@@ -86,6 +85,9 @@ def _workspace_tensors() -> dict[str, Known]:
 
 def _infer(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
     """Infer the outputs of an operator from those of its inputs that are known; none if it cannot be converted."""
+    on_host = infer_host_operator(op, known)
+    if on_host is not None:
+        return on_host
     if any(name not in known for name in op.input):
         return {}
     forced = _INPUT_TYPES.get(op.type)
