@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from caffe2_backend import workspace as functions
 from caffe2_backend.databases import DATABASES
@@ -25,7 +24,6 @@ __all__ = [
     "get_gpu_memory_info",
     "get_num_numa_nodes",
     "get_stats",
-    "global_init",
     "has_fbgemm",
     "has_mkldnn",
     "is_asan",
@@ -60,11 +58,6 @@ is_numa_enabled = functions.IsNUMAEnabled
 num_cuda_devices = functions.NumCudaDevices
 clear_global_net_observer = functions.ClearGlobalNetObserver
 get_stats = functions.GetStats
-
-
-def global_init(args: Sequence[Any] = ()) -> None:
-    """Do nothing: the arguments configure Caffe2's own logging and threads."""
-    functions.GlobalInit([str(arg) for arg in args])
 
 
 def get_build_options() -> dict[str, str]:

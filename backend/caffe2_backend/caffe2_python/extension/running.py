@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from caffe2_backend.caffe2_python.extension.failures import noting_failures
+from caffe2_backend.caffe2_python.extension.flags import check_finite
 from caffe2_backend.caffe2_python.extension.torch_links import synchronize
 from caffe2_backend.runtime.blob_workspace import Workspace
 from caffe2_bridge.diagnostics import RunError
@@ -18,6 +19,8 @@ def running(workspace: Workspace, net: NetDef | None = None) -> Iterator[None]:
     """Run a net, several or an operator within the block."""
     with noting_failures(workspace, net):
         yield
+        if net is not None:
+            check_finite(workspace, net)
     synchronize(workspace)
 
 

@@ -98,6 +98,21 @@ def test_the_operator_that_failed() -> None:
     assert C["Workspace"].current._last_failed_op_net_position() == 1
 
 
+def test_results_that_are_not_finite() -> None:
+    for name, value in {"zero": 0, "one": 1}.items():
+        C["feed_blob"](name, np.float32([value]))
+    divide = net_of(make_operator("Div", ["one", "zero"], ["y"]))
+    C["global_init"](["caffe2", "--caffe2_operator_throw_if_fp_exceptions=1", "--caffe2_log_level=2"])
+    try:
+        with pytest.raises(RunError, match="net 'n' raised floating point exceptions"):
+            C["run_net_once"](divide)
+        C["feed_blob"]("x", np.float32([np.inf]))
+        C["run_net_once"](net_of(COPY))
+    finally:
+        C["global_init"](["caffe2", "--caffe2_operator_throw_if_fp_exceptions=0"])
+    C["run_net_once"](divide)
+
+
 def test_child_workspaces() -> None:
     C["feed_blob"]("x", np.float32([3]))
     parent = C["Workspace"].current
