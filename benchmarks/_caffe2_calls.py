@@ -1,8 +1,9 @@
 """Real Caffe2 as a contender for small nets: many runs of a net, by Caffe2's own RunNet.
 
-usage: <Caffe2's python> _caffe2_calls.py FOLDER INPUTS.npz OUTPUTS.npz CALLS
+usage: <Caffe2's python> _caffe2_calls.py FOLDER INPUTS.npz OUTPUTS.npz CALLS [ITERATIONS]
 
-FOLDER holds predict_net.pb and init_net.pb. This file runs under the oldest Python that Caffe2 was built for (3.6).
+Each of the calls makes so many iterations (default 1). FOLDER holds predict_net.pb and init_net.pb. This file runs
+under the oldest Python that Caffe2 was built for (3.6).
 """
 # ruff: noqa: PTH118 - as plain as Python 3.6 needs it
 
@@ -16,7 +17,7 @@ from _caffe2 import read_net
 from caffe2.python import workspace  # type: ignore[import-not-found]  # Caffe2's own
 
 
-def main(answers: TextIO, folder: str, inputs_path: str, outputs_path: str, calls: str) -> None:
+def main(answers: TextIO, folder: str, inputs_path: str, outputs_path: str, calls: str, iterations: str = "1") -> None:
     """Run the net once, save what it computes, then run it ``calls`` times when told."""
     imported = _worker.resident()
     workspace.RunNetOnce(read_net(os.path.join(folder, "init_net.pb")))
@@ -29,7 +30,7 @@ def main(answers: TextIO, folder: str, inputs_path: str, outputs_path: str, call
 
     def task() -> None:
         for _ in range(int(calls)):
-            workspace.RunNet(name)
+            workspace.RunNet(name, int(iterations))
 
     workspace.RunNet(name)
     np.savez(outputs_path, **{blob: workspace.FetchBlob(blob) for blob in net.external_output})

@@ -51,6 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=9, help="rounds of turns (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each contender (default: %(default)s)")
+    parser.add_argument("--each", action="store_true", help="call RunNet for each step, not once for all of a turn")
     parser.add_argument("--only", nargs="*", default=list(workloads()), help="the workloads to run")
     options = parser.parse_args()
     python = find_oracle()
@@ -60,18 +61,19 @@ def main() -> int:
             folder = Path(temporary) / "work"
             workload = workloads()[name]()
             workload.write(folder)
-            calls = CALLS.get(name, 200)
+            steps = CALLS.get(name, 200)
+            calls = [str(steps), "1"] if options.each else ["1", str(steps)]
             commands: dict[str, list[str | Path]] = {
-                "ours": ours("train.py", "--workspace", folder, str(calls), str(options.threads))
+                "ours": ours("train.py", "--workspace", folder, *calls, str(options.threads))
             }
             if python is not None:
                 files = [folder / "feed.npz", folder / "caffe2.npz"]
-                commands["caffe2"] = [python, HERE / "_caffe2_calls.py", folder, *files, str(calls)]
+                commands["caffe2"] = [python, HERE / "_caffe2_calls.py", folder, *files, *calls]
             if name not in (*TINY, "sparse_adagrad") and _has_torch():
-                commands["torch"] = ours("train.py", "--torch", folder, str(calls), str(options.threads), name)
+                commands["torch"] = ours("train.py", "--torch", folder, str(steps), str(options.threads), name)
             peaks: dict[str, int] = {}
             seconds = take_turns(commands, options.repeats, options.threads, peaks)
-            ratios = _print(name, calls, seconds, peaks if name in LSTMS else {})
+            ratios = _print(name, steps, seconds, peaks if name in LSTMS else {})
             if name in TINY and "caffe2" in ratios:
                 tiny.append(ratios["caffe2"])
             failed |= python is not None and workload.exact and not _agrees(folder, workload.result, name)
@@ -85,9 +87,9 @@ def main() -> int:
     return int(failed)
 
 
-def _print(name: str, calls: int, seconds: dict[str, list[float]], peaks: dict[str, int]) -> dict[str, float]:
+def _print(name: str, steps: int, seconds: dict[str, list[float]], peaks: dict[str, int]) -> dict[str, float]:
     """Print a workload's line; return the ratios of this project's median to the others'."""
-    spreads = {key: Spread.of([figure / calls * 1e3 for figure in figures]) for key, figures in seconds.items()}
+    spreads = {key: Spread.of([figure / steps * 1e3 for figure in figures]) for key, figures in seconds.items()}
     ratios = {key: spreads["ours"].median / spread.median for key, spread in spreads.items() if key != "ours"}
     texts = [f"{key} {s.median:9.4f} ms ({s.low:.4f} to {s.high:.4f})" for key, s in spreads.items()]
     texts += [f"{value:5.2f} x {key}" for key, value in ratios.items()]
@@ -127,8 +129,8 @@ def _prepared(folder: str, threads: int) -> tuple[Any, str, list[str]]:
     return space, net.name, [name for name in net.external_output if name]
 
 
-def workspace(folder: str, calls: str, threads: str) -> None:
-    """RunNet of this project's Workspace."""
+def workspace(folder: str, calls: str, iterations: str, threads: str) -> None:
+    """RunNet of this project's Workspace: some calls, of some iterations each."""
     answers = _worker.own_stdout()
     from caffe2_backend.runtime import Workspace
 
@@ -136,7 +138,12 @@ def workspace(folder: str, calls: str, threads: str) -> None:
     imported = _worker.resident()
     space, net, outputs = _prepared(folder, int(threads))
     np.savez(Path(folder, "workspace.npz"), **{name: space.fetch(name) for name in outputs})
-    _worker.serve(answers, lambda: space.run_net(net, int(calls)), warm=1, imported=imported)
+
+    def task() -> None:
+        for _ in range(int(calls)):
+            space.run_net(net, int(iterations))
+
+    _worker.serve(answers, task, warm=1, imported=imported)
 
 
 def torch(folder: str, calls: str, threads: str, name: str) -> None:

@@ -280,6 +280,9 @@ class Workspace:
             for _ in range(times):
                 trace = self._trace(prepared.net, bodies=bodies, capture=capture)
             return trace
+        if times == 1:
+            prepared.run(self._store)
+            return None
         while times > 0:
             burst = self._store.burst(times)
             prepared.run(self._store, burst)

@@ -295,7 +295,8 @@ class Program:
         if variant.session is None or not states:
             return None
         session = variant.session
-        return RotatingStates(session, states, lambda: lowered.stepper(session, self._options, states))
+        blobs = {output: name for name, output in pairs.items()}
+        return RotatingStates(session, states, blobs, lambda: lowered.stepper(session, self._options, states))
 
     def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""

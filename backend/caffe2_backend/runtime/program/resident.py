@@ -19,6 +19,8 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_backend.runtime.burst import ONCE, Burst
+from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.program.feeds import Feeds
 from caffe2_backend.runtime.program.in_place import order_readers, scattered, updated_in_place
 from caffe2_backend.runtime.program.row_scatters import scatter_rows
 from caffe2_backend.runtime.session_options import SessionOptions
@@ -57,6 +59,8 @@ class ResidentStates:
     def __init__(self, session: Session, states: Mapping[str, str], copied: Mapping[str, str]) -> None:
         self._session = session
         self._copied = dict(copied)
+        fed = [name for name in session.inputs if name not in states and name not in copied]
+        self._feeds = Feeds(session, fed, None if session.device == CPU else -1)
         self._states = dict(states)
         self._input_of = {output: name for name, output in states.items()}
         self._buffers: dict[str, _Buffer] = {}
@@ -79,11 +83,14 @@ class ResidentStates:
         with self._lock:
             binding = self._binding
             in_place = {name for name in self._states if self._is_own(name, given, held)}
-            for name in self._session.inputs:
+            for name in (*self._states, *self._copied):
                 if name in in_place:
                     binding.bind_input_value(name, self._buffers[name].ort)
                 else:
                     binding.bind_input(name, given[name])
+            self._feeds.set(given)
+            self._feeds.bind(binding, self._session.inputs)
+            self._feeds.bind_direct(binding)
             kept = [self._input_of.get(output) for output in self._session.outputs]
             for output, state in zip(self._session.outputs, kept, strict=True):
                 binding.bind_output(output, self._buffers[state].ort if state in in_place else None)

@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from caffe2_backend.runtime.burst import ONCE, Burst
+from caffe2_backend.runtime.program.feeds import Feeds
 from caffe2_backend.runtime.program.joined_updates import Buffer
 from caffe2_backend.runtime.sessions import Binding, Session
 from caffe2_backend.runtime.values import Array
@@ -29,8 +30,6 @@ from caffe2_bridge.diagnostics import RunError
 
 # The bytes of a set of buffers up to which it is worth it: each of the sets takes as much memory.
 SMALL: Final = 1 << 22
-# The bytes of a feed up to which it is copied: binding a value takes longer.
-_COPIED: Final = 1 << 16
 _MAXIMUM_SETS: Final = 4
 
 
@@ -42,9 +41,9 @@ class Stepper(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The graph's outputs after the last step of a burst, in order, and the inputs of that step."""
+    """The outputs of the last step of a burst, by blob, and its inputs."""
 
-    values: list[Array]
+    values: Mapping[str, Array]
     given: Mapping[str, Any]
 
 
@@ -56,9 +55,12 @@ class _Set:
         outputs: onnxruntime's values, by output of the session.
         inputs: those that inputs of the session which are states are bound to.
         states: the arrays of the states, in order.
+        results: the arrays by blob.
     """
 
-    def __init__(self, stepper: Stepper, like: Mapping[str, Array], states: Mapping[str, str]) -> None:
+    def __init__(
+        self, stepper: Stepper, like: Mapping[str, Array], states: Mapping[str, str], blobs: Mapping[str, str]
+    ) -> None:
         session = stepper.session
         self.arrays: dict[str, Array] = {}
         self.outputs: dict[str, Any] = {}
@@ -73,6 +75,7 @@ class _Set:
         for buffer in stepper.buffers:
             self._add_members(session, buffer)
         self.states = [self.arrays[output] for output in states.values()]
+        self.results = {blobs[name]: self.arrays[name] for name in like}
         self._own = self._references()
 
     def _add_members(self, session: Session, buffer: Buffer) -> None:
@@ -104,23 +107,29 @@ class RotatingStates:
     Args:
         session: the session, on the host, whose inputs and outputs are tensors of numbers.
         states: graph outputs by input.
+        blobs: by graph output.
         make_stepper: makes what all steps but the first run in.
     """
 
     def __init__(
-        self, session: Session, states: Mapping[str, str], make_stepper: Callable[[], Stepper] | None = None
+        self,
+        session: Session,
+        states: Mapping[str, str],
+        blobs: Mapping[str, str],
+        make_stepper: Callable[[], Stepper] | None = None,
     ) -> None:
         self._session = session
         self._make_stepper = make_stepper
         self._stepper = Stepper(session)
         self.states = frozenset(states)
         self._pairs = dict(states)
-        self._fed = [name for name in session.inputs if name not in states]
+        self._feeds = Feeds(session, [name for name in session.inputs if name not in states])
+        self._names = {name: blobs[name] for name in session.outputs}
+        self._blobs = list(self._names.values())
         self._like: dict[str, Array] | None = None  # an array for each output that has a buffer; None before a run
+        self._unbuffered: list[str] = []  # the other outputs, and below the blobs that they are
         self._other: list[str] = []
         self._sets: list[_Set] = []
-        self._feeds: dict[str, tuple[Any, Array]] = {}
-        self._direct: dict[str, Array] = {}  # the feeds of this run that are not copied
         self._bindings: dict[tuple[int, int], Binding] = {}
         self._memory: set[int] = set()
         self._current = 0
@@ -133,24 +142,25 @@ class RotatingStates:
         """
         with self._lock:
             if self._like is None:
-                return Step(self._begin(given), given)
+                return Step(dict(zip(self._blobs, self._begin(given), strict=True)), given)
             if not self._like:
                 return None
             source = self._source(given)
             target = None if source is None else self._free(source)
             if source is None or target is None:
                 return None
-            self._feed(given)
+            if self._feeds.set(given):
+                self._bindings.clear()
             orts = self._step(source, target)
             last, source, target = self._more_steps(burst, source, target)
             self._current = target
-            found: Mapping[str, Array] = self._sets[target].arrays
+            found = self._sets[target].results
             if self._other:
                 found = {**found, **dict(zip(self._other, map(self._value, last or orts), strict=True))}
             if burst.steps > 1:
                 given = {**given, **dict(zip(self._pairs, self._sets[source].states, strict=True))}
-            self._direct.clear()
-            return Step(list(map(found.__getitem__, self._session.outputs)), given)
+            self._feeds.release()
+            return Step(found, given)
 
     def _more_steps(self, burst: Burst, source: int, target: int) -> tuple[list[Any], int, int]:
         """Run the other steps of a burst: the outputs without buffers, and what the last step read and wrote."""
@@ -175,9 +185,8 @@ class RotatingStates:
         binding = self._bindings.get((source, target))
         if binding is None:
             binding = self._bindings[source, target] = self._bind(source, target)
-        for name, value in self._direct.items():
-            binding.bind_input(name, value)
-        for name in self._other:
+        self._feeds.bind_direct(binding)
+        for name in self._unbuffered:
             binding.bind_output(name, None)
         return binding.run_from(len(self._sets[target].outputs))
 
@@ -203,7 +212,8 @@ class RotatingStates:
         self._like = {}
         if fits and sum(value.nbytes for value in kept.values()) <= SMALL:
             self._like = {name: np.empty_like(value) for name, value in kept.items()}
-            self._other = [name for name in self._session.outputs if name not in kept]
+            self._unbuffered = [name for name in self._session.outputs if name not in kept]
+            self._other = [blob for name, blob in self._names.items() if name not in kept]
         else:
             self._make_stepper = None
         return values
@@ -224,14 +234,16 @@ class RotatingStates:
 
     def _free(self, source: int | None) -> int | None:
         """A set, other than the source, that may be written; None if all are in use."""
-        for i, buffers in enumerate(self._sets):
-            if i != source and buffers.is_free():
-                return i
-        if len(self._sets) == _MAXIMUM_SETS or self._like is None:
+        # They are in use in turn: the one after the current set is the first to be free.
+        count = len(self._sets)
+        for i in range(self._current + 1, self._current + 1 + count):
+            if i % count != source and self._sets[i % count].is_free():
+                return i % count
+        if count == _MAXIMUM_SETS or self._like is None:
             return None
         if self._make_stepper is not None:
             self._stepper, self._make_stepper = self._make_stepper(), None
-        self._sets.append(_Set(self._stepper, self._like, self._pairs))
+        self._sets.append(_Set(self._stepper, self._like, self._pairs, self._names))
         self._memory.update(ort.data_ptr() for ort in self._sets[-1].outputs.values())
         return len(self._sets) - 1
 
@@ -239,33 +251,15 @@ class RotatingStates:
         binding = Binding(self._stepper.session)
         for name, ort in self._sets[source].inputs.items():
             binding.bind_input_value(name, ort)
-        for name in self._fed:
-            if name in self._feeds and name in self._stepper.session.inputs:
-                binding.bind_input_value(name, self._feeds[name][0])
+        self._feeds.bind(binding, self._stepper.session.inputs)
         for name, ort in self._sets[target].outputs.items():
             binding.bind_output(name, ort)
         return binding
-
-    def _feed(self, given: Mapping[str, Array]) -> None:
-        """Copy small inputs that are not states into their buffers, which are replaced if their sizes have changed."""
-        self._direct.clear()
-        for name in self._fed:
-            value = given[name]
-            if value.nbytes > _COPIED:
-                self._direct[name] = value
-                self._feeds.pop(name, None)
-                continue
-            found = self._feeds.get(name)
-            if found is None or found[1].shape != value.shape:
-                found = self._feeds[name] = self._session.buffer(value.shape, value.dtype)
-                self._bindings.clear()  # they refer to the old buffer
-            np.copyto(found[1], value)
 
     def _value(self, ort: Any) -> Array:
         """An output without a buffer; a copy if it is a view of a buffer: references to that would not show it."""
         array: Array = ort.numpy()
         pointer = ort.data_ptr()
-        feeds = (*(feed for _, feed in self._feeds.values()), *self._direct.values())
-        if pointer in self._memory or any(pointer == feed.ctypes.data for feed in feeds):
+        if pointer in self._memory or pointer in self._feeds.addresses():
             return array.copy()
         return array

@@ -43,7 +43,7 @@ class Variant:
 
     def step(
         self, given: Mapping[str, Value], burst: Burst, held: int = 0
-    ) -> tuple[dict[str, Tensor], Mapping[str, Value]]:
+    ) -> tuple[Mapping[str, Tensor], Mapping[str, Value]]:
         """Run a burst of steps, or one if its outputs are not inputs of the next: the outputs and inputs of the last.
 
         Raises RunError if the run fails.
@@ -54,7 +54,7 @@ class Variant:
         step = None if self.rotating is None else self.rotating.run(given, burst)
         if step is None:
             return self.run(given, held), given
-        return dict(zip(self.outputs, step.values, strict=True)), step.given
+        return step.values, step.given
 
     def run(self, given: Mapping[str, Value], held: int = 0) -> dict[str, Tensor]:
         """Run once: the outputs.

@@ -10,7 +10,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program import rotating
+from caffe2_backend.runtime.program import feeds
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -136,7 +136,7 @@ def test_inputs_of_another_size_and_removed_blobs() -> None:
 
 @pytest.mark.parametrize("limit", [0, 10, 1 << 16])
 def test_feeds_of_other_sizes(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rotating, "_COPIED", limit)
+    monkeypatch.setattr(feeds, "COPIED", limit)
     net = [operator("Add", ["w", "m"], ["w"]), operator("Negative", ["x"], ["y"])]
     workspace = trained(net)
     for size in (2, 7, 0, 7):

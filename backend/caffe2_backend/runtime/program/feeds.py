@@ -1,0 +1,71 @@
+"""Inputs of steps that are not states: small ones in buffers, which stay bound from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_backend.runtime.sessions import Binding, Session
+from caffe2_backend.runtime.values import Array, DeviceTensor
+
+# The bytes of a value up to which it is copied: binding one takes as long.
+COPIED: Final = 1 << 16
+
+
+class Feeds:
+    """The feeds of a session.
+
+    Args:
+        session: the session.
+        names: its inputs that are fed.
+        limit: the bytes of an array on the host up to which it is copied into a buffer.
+    """
+
+    def __init__(self, session: Session, names: Sequence[str], limit: int | None = None) -> None:
+        self._session = session
+        self._names = tuple(names)
+        self._limit = COPIED if limit is None else limit
+        self._buffers: dict[str, tuple[Any, Array]] = {}
+        self._direct: dict[str, Array | DeviceTensor] = {}  # those of this run that are not copied
+
+    def set(self, given: Mapping[str, Array | DeviceTensor]) -> bool:
+        """Take the feeds of a run; return whether bindings of earlier runs refer to buffers that were replaced."""
+        self._direct.clear()
+        replaced = False
+        for name in self._names:
+            value = given[name]
+            if not isinstance(value, np.ndarray) or value.nbytes > self._limit:
+                self._direct[name] = value
+                replaced |= self._buffers.pop(name, None) is not None
+                continue
+            found = self._buffers.get(name)
+            if found is None or found[1].shape != value.shape or found[1].dtype != value.dtype:
+                found = self._buffers[name] = self._session.buffer(value.shape, value.dtype)
+                replaced = True
+            np.copyto(found[1], value)
+        return replaced
+
+    def release(self) -> None:
+        """Refer to no feed of the last run any more."""
+        self._direct.clear()
+
+    def bind(self, binding: Binding, inputs: Sequence[str]) -> None:
+        """Bind the buffers of those inputs, where they are not bound yet."""
+        for name, (ort, _) in self._buffers.items():
+            if name in inputs:
+                binding.bind_input_value(name, ort)
+
+    def bind_direct(self, binding: Binding) -> None:
+        """Bind the feeds of this run that have no buffer."""
+        for name, value in self._direct.items():
+            binding.bind_input(name, value)
+
+    def addresses(self) -> Iterator[int]:
+        """Where the feeds are that are on the host."""
+        for ort, _ in self._buffers.values():
+            yield ort.data_ptr()
+        for value in self._direct.values():
+            if isinstance(value, np.ndarray):
+                yield value.ctypes.data
