@@ -14,6 +14,7 @@ from caffe2_backend.runtime.host import (
     failing,
     images,
     indices,
+    iteration,
     maps,
     printing,
     python_operators,
@@ -37,6 +38,7 @@ HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
     counters.family,
     failing.family,
     indices.family,
+    iteration.family,
     maps.family,
     printing.family,
     python_operators.family,
@@ -53,6 +55,8 @@ HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
 
 def is_host_operator(op: OperatorDef) -> bool:
     """Whether an operator runs on the host, between the stages of a net."""
+    if op.type == "Iter" and op.input:  # only its old form keeps something
+        return False
     return op.type in HOST_OPERATORS and not op.domain
 
 
