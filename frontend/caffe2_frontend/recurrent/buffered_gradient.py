@@ -24,9 +24,16 @@ from caffe2_frontend.recurrent.step_workspaces import StepWorkspaces, bind_saved
 
 @dataclass(frozen=True)
 class BufferedGradients:
-    """The results: all rows of the blobs that the steps write, by outer blob, and the gradients of parameters."""
+    """The results.
+
+    Attributes:
+        buffers: all rows of the blobs that the steps see, by outer blob.
+        changed: those of which the steps write rows.
+        parameters: the gradients of parameters.
+    """
 
     buffers: Mapping[str, Value]
+    changed: frozenset[str]
     parameters: Sequence[Value]
 
 
@@ -66,7 +73,7 @@ def emit_buffered_gradient(op: Op, spec: BackwardSpec, workspaces: StepWorkspace
             result.shape = value.shape
     count = len(operands.written)
     buffers = {**operands.buffers, **dict(zip(operands.written, results[:count], strict=True))}
-    return BufferedGradients(buffers, results[count:])
+    return BufferedGradients(buffers, frozenset(operands.written), results[count:])
 
 
 def _loop(

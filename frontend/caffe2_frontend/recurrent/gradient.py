@@ -102,17 +102,18 @@ def _rowwise(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> dict[int
 
 def _buffered(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> dict[int, Value]:
     made = emit_buffered_gradient(op, spec, workspaces)
-    created = {state.state for state in spec.states}
-    for blob, rows in made.buffers.items():
-        if blob != spec.sequence_gradient and blob not in created and _is_wanted(op, blob):
-            op.scope.bind(blob, rows)
+    results = {*op.view.outputs[: 1 + len(spec.parameters) + len(spec.states)]}
+    for blob in (*(state.gradient for state in spec.states), *made.changed):
+        if blob not in results and _is_wanted(op, blob):
+            op.scope.bind(blob, made.buffers[blob])
     sequence = made.buffers[spec.sequence_gradient]
-    for alias in spec.aliases:
-        rows = slice_axis(op, made.buffers[alias.source], 0, alias.offset, END)
-        if alias.blob == spec.sequence_gradient:
-            sequence = rows
-        else:
-            op.scope.bind(alias.blob, rows)
+    for alias in (*spec.aliases, *spec.forward.aliases):
+        if alias in spec.aliases or alias.source in made.changed:
+            rows = slice_axis(op, made.buffers[alias.source], 0, alias.offset, END)
+            if alias.blob == spec.sequence_gradient:
+                sequence = rows
+            else:
+                op.scope.bind(alias.blob, rows)
     _bind_sequence(op, spec, sequence)
     initial = [_first_rows(op, op.input(state.initial), made.buffers[state.gradient]) for state in spec.states]
     return _results(spec, sequence, made.parameters, initial)

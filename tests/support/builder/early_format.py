@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
+from support.builder.random_cells import RandomCell
+
 from caffe2_bridge.control import RecurrentNetwork, RecurrentNetworkGradient
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
@@ -14,6 +16,12 @@ from caffe2_bridge.ssa.effects import effects_of
 # one_gradient: step workspaces, initial states by name or by index, and the gradient of the first output alone.
 Format = Literal["named", "kept", "by_name", "one_gradient"]
 FORMATS = get_args(Format)
+
+
+def has_one_gradient(drawn: RandomCell) -> bool:
+    """Whether the first output is the only one that has a gradient, as in these formats."""
+    (op,) = (op for op in drawn.net.proto.op if op.type == "RecurrentNetwork")
+    return RecurrentNetwork(OpView(op, 0)).outputs_with_gradients == (0,)
 
 
 def early_net(net: NetDef, form: Format, width: int) -> NetDef:

@@ -350,6 +350,28 @@ def recomputed_row(seed: int) -> Spec:
     ).spec()
 
 
+def changed_row(seed: int) -> Spec:
+    """The backward step writes something else over the row of a state, which later operators see."""
+    inputs = {"x": normal(seed, 3, 2, 4), "h0": normal(seed + 1, 1, 2, 4)}
+    backward = [
+        operator("TanhGradient", ["h", "h_grad"], ["sum_grad"]),
+        operator("Copy", ["sum_grad"], ["x_t_grad"]),
+        operator("Copy", ["sum_grad"], ["h_prev_grad"]),
+        operator("Sum", ["h", "x_t"], ["h"]),
+    ]
+    return Training(
+        inputs,
+        {"s": "h0"},
+        [operator("Sum", ["h_prev", "x_t"], ["sum"]), operator("Tanh", ["sum"], ["h"])],
+        [("h_prev", "s", 0, 1), ("h", "s", 1, 1), ("x_t", "x", 0, 1)],
+        [("s", "all", 1), ("s", "last_row", -1)],
+        backward,
+        [("h_grad", "s_grad", 1), ("h_prev_grad", "s_grad", 0), ("x_t_grad", "x_grad", 0)],
+        given={0: normal(seed + 2, 3, 2, 4)},
+        reads=["s_grad", "s", "all", "last_row"],
+    ).spec()
+
+
 CASES = [
     window_of_a_state(1, 2, 3),
     window_of_a_state(11, 3, 4),
@@ -365,4 +387,5 @@ CASES = [
     read_after_write(111),
     in_place_over_the_previous_row(121),
     recomputed_row(131),
+    changed_row(141),
 ]

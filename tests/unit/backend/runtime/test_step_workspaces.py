@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from support.builder.dropout import with_dropout
-from support.builder.random_cells import draw
+from support.builder.early_format import FORMATS, Format, early_net, has_one_gradient
+from support.builder.random_cells import D, draw
 
 from caffe2_backend import Workspace
 from caffe2_bridge import BridgeError
@@ -45,6 +46,16 @@ def test_operators_one_after_the_other() -> None:
     one, many = run([cell.net.proto], cell.inputs), run(each, cell.inputs)
     for gradient in cell.gradients.values():
         np.testing.assert_allclose(many.fetch(gradient), one.fetch(gradient), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_two_nets_in_the_formats_of_early_2017(form: Format) -> None:
+    """Those without step workspaces keep blobs of the steps in outer blobs; here the steps run again, too."""
+    cell = next(filter(has_one_gradient, map(draw, range(50))))
+    net = early_net(cell.net.proto, form, D)
+    whole, two = run([net], cell.inputs), run([*halves(net)], cell.inputs)
+    for gradient in cell.gradients.values():
+        np.testing.assert_allclose(two.fetch(gradient), whole.fetch(gradient), rtol=1e-5, atol=1e-6)
 
 
 def test_a_step_that_draws_numbers_keeps_them() -> None:

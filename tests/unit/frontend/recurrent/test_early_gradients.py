@@ -5,22 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.builder.cell_gradients import cell, compare, exported, inputs_of
-from support.builder.early_format import FORMATS, Format, early_net
-from support.builder.random_cells import D, RandomCell
+from support.builder.early_format import FORMATS, Format, early_net, has_one_gradient
+from support.builder.random_cells import D
 from support.exports import node_types, run, specs_of
 
-from caffe2_bridge.control import RecurrentNetwork
-from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend import to_onnx
 
-
-def one_gradient(drawn: RandomCell) -> bool:
-    (op,) = (op for op in drawn.net.proto.op if op.type == "RecurrentNetwork")
-    return RecurrentNetwork(OpView(op, 0)).outputs_with_gradients == (0,)
-
-
 # Cells of whose outputs only the first has a gradient.
-CELLS = [seed for seed in range(150) if one_gradient(cell(seed))][:12]
+CELLS = [seed for seed in range(150) if has_one_gradient(cell(seed))][:12]
 
 
 @pytest.mark.torch
