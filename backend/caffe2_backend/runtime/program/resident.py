@@ -58,11 +58,14 @@ class ResidentStates:
 
     def __init__(self, session: Session, states: Mapping[str, str], copied: Mapping[str, str]) -> None:
         self._session = session
-        self._copied = dict(copied)
         fed = [name for name in session.inputs if name not in states and name not in copied]
         self._feeds = Feeds(session, fed, None if session.device == CPU else -1)
         self._states = dict(states)
-        self._input_of = {output: name for name, output in states.items()}
+        self._copied = [(name, session.outputs.index(output)) for name, output in copied.items()]
+        input_of = {output: name for name, output in states.items()}
+        self._outputs = [(output, input_of.get(output)) for output in session.outputs]
+        static = session.static_outputs()
+        self._of_any_size = [output for output, state in self._outputs if state is None and output not in static]
         self._buffers: dict[str, _Buffer] = {}
         self._binding = Binding(session)
         self._lock = threading.Lock()
@@ -83,22 +86,20 @@ class ResidentStates:
         with self._lock:
             binding = self._binding
             in_place = {name for name in self._states if self._is_own(name, given, held)}
-            for name in (*self._states, *self._copied):
-                if name in in_place:
-                    binding.bind_input_value(name, self._buffers[name].ort)
-                else:
-                    binding.bind_input(name, given[name])
-            self._feeds.set(given)
-            self._feeds.bind(binding, self._session.inputs)
+            for name in in_place:
+                binding.bind_input_value(name, self._buffers[name].ort)
+            for name in (*(self._states.keys() - in_place), *(name for name, _ in self._copied)):
+                binding.bind_input(name, given[name])
+            if self._feeds.set(given):
+                self._feeds.bind(binding, self._session.inputs)
             self._feeds.bind_direct(binding)
-            kept = [self._input_of.get(output) for output in self._session.outputs]
-            for output, state in zip(self._session.outputs, kept, strict=True):
+            for output, state in self._outputs:
                 binding.bind_output(output, self._buffers[state].ort if state in in_place else None)
             binding.run_only()
             if len(in_place) == len(self._states):
                 self._more_steps(burst)
             values = []
-            for ort, state in zip(binding.values(), kept, strict=True):
+            for ort, (_, state) in zip(binding.values(), self._outputs, strict=True):
                 if state in in_place:
                     values.append(self._buffers[state].value)
                     continue
@@ -111,15 +112,11 @@ class ResidentStates:
     def _more_steps(self, burst: Burst) -> None:
         """Run the other steps of a burst, of which all states that may be updated in place are."""
         binding = self._binding
-        # The others are written over: nobody has seen them yet.
-        static = self._session.static_outputs()
-        new = [output for output in self._session.outputs if output not in self._input_of and output not in static]
-        copied = [(name, self._session.outputs.index(output)) for name, output in self._copied.items()]
         while burst.goes_on():
-            values = binding.values() if copied else []
-            for name, i in copied:
+            values = binding.values() if self._copied else []
+            for name, i in self._copied:
                 binding.bind_input_value(name, values[i])
-            for output in new:
+            for output in self._of_any_size:  # the others are written over: nobody has seen them yet
                 binding.bind_output(output, None)
             binding.run_only()
 
