@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from caffe2_bridge.control import BackwardSpec, RecurrentNetworkGradient
 from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import END, Size, size, sizes, slice_axis, squeeze, vector
+from caffe2_frontend.emit.shapes import END, Size, size, sizes, slice_axis, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import branch, build_body, emit_loop, emit_scan
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -42,7 +42,14 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 
 @dataclass(frozen=True)
 class _Gradients:
-    """The results: of the sequence, of the parameters, the first rows of the states' and all their rows but these."""
+    """The results.
+
+    Attributes:
+        sequence: the gradient of the sequence, [T, N, ...]; of a loop or a branch [T, 1, N, ...].
+        parameters: the gradients of parameters.
+        initial: the first rows of the gradients of states.
+        rows: all their rows but these, if they are read.
+    """
 
     sequence: Value
     parameters: Sequence[Value]
@@ -134,7 +141,8 @@ def _guarded(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> _Gradien
     sequence = op.input(spec.sequence)
     steps = size(op, sequence, 0)
     if isinstance(steps, int):
-        return _loop(op, spec, workspaces, steps) if steps else _skip(op, spec, steps)
+        made = _loop(op, spec, workspaces, steps) if steps else _skip(op, spec, steps)
+        return replace(made, sequence=squeeze(op, made.sequence, [1]))
     some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
     values = branch(
         op,
@@ -142,10 +150,11 @@ def _guarded(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> _Gradien
         lambda inside: _loop(inside, spec, workspaces, steps).values(),
         lambda inside: _skip(inside, spec, steps).values(),
     )
-    values[0].shape = sequence.shape
+    gradient = squeeze(op, values[0], [1])  # a copy, if it were the end of the branch
+    gradient.shape = sequence.shape
     parameters, states = len(spec.parameters), len(spec.states)
     ends = [1 + parameters, 1 + parameters + states]
-    return _Gradients(values[0], values[1 : ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
+    return _Gradients(gradient, values[1 : ends[0]], values[ends[0] : ends[1]], values[ends[1] :])
 
 
 def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -> _Gradients:
@@ -161,8 +170,7 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
             for before, each in zip(states[len(last) :], results.parameters, strict=True)
         ]
         after = [squeeze(inside, row, [0]) for row in results.after] if wanted else []
-        row = squeeze(inside, results.sequence, [0]) if spec.recomputed else results.sequence
-        return [*results.before, *added], [row, *after]
+        return [*results.before, *added], [results.sequence, *after]
 
     body = build_body(op, [*last, *sums], operands.sequences() or [op.input(spec.sequence)], step)
     body, hoisted = hoist_from_steps(op, spec, body, len(last))
@@ -172,8 +180,7 @@ def _loop(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces, steps: Size) -
         finals, stacks = emit_scan(op, body, reverse=True)
     parameters = hoisted.finish(op, finals, stacks, [op.input(each.parameter) for each in spec.parameters])
     rows = stacks[1 : 1 + len(last)] if wanted else []
-    sequence = stacks[0] if spec.recomputed else squeeze(op, stacks[0], [1])  # a copy, at the end of a branch
-    return _Gradients(sequence, parameters, finals[: len(last)], rows)
+    return _Gradients(stacks[0], parameters, finals[: len(last)], rows)
 
 
 def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:
@@ -182,7 +189,7 @@ def _skip(op: Op, spec: BackwardSpec, steps: Size) -> _Gradients:
     sequence = op.input(spec.sequence)
     none = [sequence] * len(spec.states) if _rows_are_read(op, spec) else []
     parameters = [_zeros_like(op, op.input(each.parameter)) for each in spec.parameters]
-    return _Gradients(sequence, parameters, _last_rows(op, spec), none)
+    return _Gradients(unsqueeze(op, sequence, [1]), parameters, _last_rows(op, spec), none)
 
 
 def _rows_are_read(op: Op, spec: BackwardSpec) -> bool:
