@@ -112,7 +112,7 @@ def read_settings(op: HostOp) -> Settings:
     sizes = args.integers("output_sizes", default=()) or (1,) * (len(op.outputs) - 2)
     mean, std = (_per_channel(op, name, default) for name, default in (("mean", 0.0), ("std", 1.0)))
     label_type = args.integer("label_type", default=0)
-    gpu_transform = args.flag("use_gpu_transform", default=False)
+    gpu_transform = _truth(op, "use_gpu_transform")
     on_gpu = op.view.proto.device_option.device_type in _GPUS
     half = args.text("output_type", default="FLOAT").upper() == "FLOAT16"
     if not 0 <= label_type <= max(LabelType):
@@ -122,22 +122,22 @@ def read_settings(op: HostOp) -> Settings:
         batch_size=args.integer("batch_size", default=0),
         label_type=LabelType(label_type),
         num_labels=args.integer("num_labels", default=0),
-        color=args.flag("color", default=True),
+        color=_truth(op, "color", default=True),
         output_sizes=tuple(sizes),
         box=_default_box(op),
         scale=scale if scale > 0 else minsize,
         is_minimum=scale <= 0,
         random_scale=random_scale,
-        warp=args.flag("warp", default=False),
+        warp=_truth(op, "warp"),
         crop=args.integer("crop", default=-1),
-        mirror=args.flag("mirror", default=False),
-        is_test=args.flag("is_test", default=False),
+        mirror=_truth(op, "mirror"),
+        is_test=_truth(op, "is_test"),
         inception=args.integer("scale_jitter_type", default=0) == 1,
-        jitter=jitter if args.flag("color_jitter", default=False) else None,
-        lighting=args.number("color_lighting_std", default=0.1) if args.flag("color_lighting", default=False) else 0.0,
+        jitter=jitter if _truth(op, "color_jitter") else None,
+        lighting=args.number("color_lighting_std", default=0.1) if _truth(op, "color_lighting") else 0.0,
         mean=mean,
         std=std,
-        is_datum=args.flag("use_caffe_datum", default=False),
+        is_datum=_truth(op, "use_caffe_datum"),
         is_raw=gpu_transform and not on_gpu,
         is_planar=gpu_transform and on_gpu,
         output_dtype=np.float16 if half else np.float32,
@@ -146,6 +146,11 @@ def read_settings(op: HostOp) -> Settings:
     )
     _check(op, settings)
     return settings
+
+
+def _truth(op: HostOp, name: str, *, default: bool = False) -> bool:
+    """Whether an argument is not 0; programs set ``color=3``."""
+    return op.args.integer(name, default=int(default)) != 0
 
 
 def _check(op: HostOp, settings: Settings) -> None:
