@@ -149,7 +149,8 @@ def resident_session(
         path = Path(folder) / "optimized.onnx"
         Session(ir.to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
         optimized = ir.from_proto(onnx.ModelProto.FromString(path.read_bytes()))
-    scatter_rows(optimized, options.threads)
+    if device == CPU:
+        scatter_rows(optimized, options.threads)
     order_readers(optimized, states)
     safe = updated_in_place(optimized, states)
     if not safe.intersection(scattered(optimized, states)):

@@ -2,9 +2,9 @@
 
 Exported models add rows to tables with ScatterElements, of which every runtime adds repeated indices one after another;
 it takes an index for every element. ScatterND takes one for every row, and onnxruntime's is several times as fast, but
-divides the rows among threads and does not keep these from adding to the same row. It is used where one thread adds
-all rows: in a session of one thread, or of few elements, which onnxruntime does not divide. Both add the rows of an
-index in the order of the rows, so that the results are equal bit for bit.
+divides the rows among threads and does not keep these from adding to the same row. It is used on the host where one
+thread adds all rows: in a session of one thread, or of few elements, which onnxruntime does not divide. Both add the
+rows of an index in the order of the rows, so that the results are equal bit for bit.
 """
 
 from __future__ import annotations
