@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from click.testing import Result
 from conformance.recording import operator
 from support import commands
 from support.cells import fills
-from support.paths import CHAR_RNN
+from support.paths import CHAR_RNN, MODELS
 
 import caffe2_bridge as c2
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -66,6 +67,25 @@ def test_export_with_inputs_outputs_and_opset(small: Path, tmp_path: Path) -> No
     assert [v.name for v in model.graph.output] == ["t", "z"]
     assert dims(model.graph.output[0]) == ["N", 2]
     assert [o.version for o in model.opset_import] == [18]
+
+
+def test_export_that_computes_blobs_of_steps_again(tmp_path: Path) -> None:
+    """The forward loop of the LSTM has states and their rows alone."""
+    saved = {}
+    for choice in ("none", "steps"):
+        target = tmp_path / f"{choice}.onnx"
+        words = ["--input", "target=[T,N,H]", "--no-training", "--recompute", choice]
+        call("export", MODELS / "lstm_train", "-o", target, *words)
+        model = onnx.load(target)  # noqa: TID251 - a file of the tests themselves
+        saved[choice] = max(len(node.output) for node in nodes(model.graph) if node.op_type == "Scan")
+    assert saved["steps"] < saved["none"]
+
+
+def nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from nodes(attribute.g)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,7 @@ def _leaves_steps_for(op: OperatorDef, gradient: OperatorDef) -> bool:
         op.type in RecurrentNetwork.types
         and not op.domain
         and RecurrentNetwork(OpView(op, 0)).workspaces == RecurrentNetworkGradient(OpView(gradient, 0)).workspaces
+        and not OpView(op, 0).args.texts(RECOMPUTED, ())
     )
 
 

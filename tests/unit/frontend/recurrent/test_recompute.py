@@ -111,6 +111,18 @@ def test_results_of_random_operators_are_kept() -> None:
     np.testing.assert_allclose(h[-1], (x * gradient).sum(axis=0), rtol=1e-5, atol=1e-5)
 
 
+def test_two_gradients_of_one_forward_operator() -> None:
+    """Each backward step net starts with the operators once, and so does the copy in the forward operator."""
+    net = NetDef()
+    net.CopyFrom(cell(CELLS[0]).net.proto)
+    net.op.add().CopyFrom(gradient_of(net))
+    net.op[-1].output[:] = [f"{name}_2" for name in net.op[-1].output]
+    once = recompute_steps(cell(CELLS[0]).net.proto)
+    twice = recompute_steps(net)
+    assert list(twice.op[: len(once.op)]) == list(once.op)
+    assert twice.op[-1].arg == gradient_of(once).arg
+
+
 def test_steps_that_are_written_as_text() -> None:
     """Of older releases: they stay texts, and the operators are those of nets."""
     net, text = NetDef(), NetDef()
