@@ -10,7 +10,7 @@ from _training import Workload, fills
 from conformance.recording import operator
 
 from caffe2_bridge.builder import LSTMCell, Net, fc
-from caffe2_bridge.gradients import add_gradient_operators
+from caffe2_bridge.gradients import add_gradient_operators, recompute_steps
 
 RATE: Final = 0.1
 
@@ -52,8 +52,11 @@ def char_lstm(size: Size = CHAR) -> Workload:
     return Workload(made.net, fills({**values, "lr": np.full(1, -RATE)}), feed, "loss")
 
 
-def large_lstm(size: Size = LARGE) -> Workload:
-    """The gradients of the parameters of an LSTM from a gradient of its hidden states."""
+def large_lstm(size: Size = LARGE, *, recompute: bool = False) -> Workload:
+    """The gradients of the parameters of an LSTM from a gradient of its hidden states.
+
+    With ``recompute``, the backward steps compute the gates again.
+    """
     net = _lstm("large_lstm", size)
     made = add_gradient_operators(net.proto, {"rnn/hidden_state_all": "dy"})
     values = dict(net.model().params)
@@ -65,7 +68,8 @@ def large_lstm(size: Size = LARGE) -> Workload:
         "dy": random.standard_normal((size.steps, size.batch, size.hidden), np.float32) / 100,
     }
     first, *others = (str(made.gradients[name]) for name in values)
-    return Workload(made.net, fills(values), feed, first, others=tuple(others))
+    trained = recompute_steps(made.net) if recompute else made.net
+    return Workload(trained, fills(values), feed, first, others=tuple(others))
 
 
 def _lstm(name: str, size: Size) -> Net:
@@ -89,7 +93,7 @@ def torch_step(name: str, feed: Mapping[str, Any]) -> Callable[[], Any]:
     x, state = torch.from_numpy(feed["x"]), (torch.from_numpy(feed["h0"]), torch.from_numpy(feed["c0"]))
     features, hidden = x.shape[-1], feed["h0"].shape[-1]
     lstm = nn.LSTM(features, hidden)
-    if name == "large lstm":
+    if name != "char lstm":
         gradient = torch.from_numpy(feed["dy"])
 
         def backward() -> None:
