@@ -22,11 +22,12 @@ class LmdbCursor(Cursor):
 
     def __init__(self, path: Path) -> None:
         try:
-            self._cursor = lmdb_file.cursor(path, verify_up_to=_CHECKED)
+            self._environment = lmdb_file.open_environment(path, verify_up_to=_CHECKED)
         except NetFormatError as error:
             raise DatabaseError(f"database {path}: {error.reason}") from None
         except BridgeError as error:
             raise DatabaseError(f"database {path}: {error}") from None
+        self._cursor = self._environment.cursor()
         self._valid = bool(self._cursor.first())
 
     def seek_to_first(self) -> None:
@@ -66,6 +67,6 @@ class LmdbDatabase(Database):
 
     def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         try:
-            lmdb_file.put_all(self.path / lmdb_file.DATA, records)
+            lmdb_file.put_all(self.path / lmdb_file.DATA, list(records))
         except BridgeError as error:
             raise DatabaseError(str(error)) from None

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -128,17 +129,26 @@ def write(folder: Path, records: Iterable[Record]) -> None:
 
     It is not compressed: weights hardly compress, and not every build of Caffe2 reads compressed tables.
     """
-    put_all(folder, ((key.encode(), value) for key, value in records))
+    with _writing(folder) as database:
+        for key, value in records:
+            database.put(key.encode(), value)
 
 
 def put_all(folder: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
-    """Add records to a database; it is created if the folder has none. Raises as :func:`write`."""
+    """Add records to a database, all of them or none; it is created if the folder has none. Raises as :func:`write`."""
+    with _writing(folder) as database, database.write_batch(transaction=True) as batch:
+        for key, value in records:
+            batch.put(key, value)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[Any]:
+    """Open a database to be written. Raises BridgeError for the errors of LevelDB, within the block too."""
     plyvel = required("plyvel", "LevelDB databases")
     try:
         database = plyvel.DB(str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER)
         try:
-            for key, value in records:
-                database.put(key, value)
+            yield database
         finally:
             database.close()
     except plyvel.Error as error:

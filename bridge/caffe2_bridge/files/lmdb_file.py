@@ -6,7 +6,8 @@ Requires the package lmdb (extra ``db``).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -22,12 +23,16 @@ DATA: Final = "data.mdb"
 _FIRST_MAP: Final = 1 << 24  # bytes; doubled while it is too small
 
 
-class _Environment:
+class Environment:
     """An open database and a snapshot of it, which lives as long as this object."""
 
     def __init__(self, lmdb: ModuleType, path: Path) -> None:
         self.environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, create=False)
         self.snapshot = self.environment.begin(buffers=True)
+
+    def cursor(self) -> Any:
+        """A cursor of the package lmdb on what the database holds now; it is valid while this object lives."""
+        return self.environment.begin(buffers=True).cursor()
 
 
 class _Mapped(wire.Buffer):
@@ -35,14 +40,14 @@ class _Mapped(wire.Buffer):
 
     __slots__ = ("_environment",)
 
-    def __init__(self, view: memoryview, environment: _Environment) -> None:
+    def __init__(self, view: memoryview, environment: Environment) -> None:
         self._map = None  # LMDB owns the map: its pages are not dropped
         self.view = view
         self._environment = environment
 
 
 # A process may open an LMDB file only once. The key is the inode: a file that replaced another is a different file.
-_open: Final = WeakValueDictionary[tuple[int, int], _Environment]()
+_open: Final = WeakValueDictionary[tuple[int, int], Environment]()
 _opening: Final = threading.Lock()
 
 
@@ -51,11 +56,11 @@ def blobs(path: Path) -> Mapping[str, Blob]:
 
     Raises NetFormatError if it is damaged, BridgeError if the package lmdb is not installed.
     """
-    return gather(_records(_environment(path)))
+    return gather(_records(open_environment(path)))
 
 
-def cursor(path: Path, *, verify_up_to: int | None = None) -> Any:
-    """Open a database and return a cursor of the package lmdb on what it holds now; it keeps the database open.
+def open_environment(path: Path, *, verify_up_to: int | None = None) -> Environment:
+    """Open a database to be read, once for all that use it at the same time.
 
     Args:
         path: the folder, or the file.
@@ -63,11 +68,6 @@ def cursor(path: Path, *, verify_up_to: int | None = None) -> Any:
 
     Raises as :func:`blobs`.
     """
-    return _environment(path, verify_up_to).environment.begin(buffers=True).cursor()
-
-
-def _environment(path: Path, verify_up_to: int | None = None) -> _Environment:
-    """Open a database, once for all that use it at the same time."""
     lmdb = required("lmdb", "LMDB databases")
     file = path / DATA if path.is_dir() else path
     try:
@@ -77,7 +77,7 @@ def _environment(path: Path, verify_up_to: int | None = None) -> _Environment:
         with _opening:
             environment = _open.get((status.st_dev, status.st_ino))
             if environment is None:
-                environment = _open[status.st_dev, status.st_ino] = _Environment(lmdb, file)
+                environment = _open[status.st_dev, status.st_ino] = Environment(lmdb, file)
     except (lmdb.Error, OSError) as error:
         raise NetFormatError(f"the LMDB database cannot be read: {error}", str(path)) from None
     return environment
@@ -95,7 +95,7 @@ def _verify(file: Path) -> None:
         raise NetFormatError(f"the LMDB database is truncated or damaged: {problems[0]}{more}", str(file))
 
 
-def _records(environment: _Environment) -> Iterator[tuple[str, Any]]:
+def _records(environment: Environment) -> Iterator[tuple[str, Any]]:
     for key, value in environment.snapshot.cursor():
         name = decode_key(bytes(key))
         span = _Mapped(value, environment).span()
@@ -104,29 +104,30 @@ def _records(environment: _Environment) -> Iterator[tuple[str, Any]]:
 
 def write(path: Path, records: Iterable[Record]) -> None:
     """Write a database into an empty file. Raises BridgeError for a name that is too long for LMDB."""
-    put_all(path, ((key.encode(), value) for key, value in records))
+    with _writing(path) as environment:
+        for key, value in records:
+            _put(environment, [(key.encode(), value)])
 
 
-def put_all(path: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
-    """Add records to a database, a file; an empty or missing file becomes one. Raises as :func:`write`."""
+def put_all(path: Path, records: Sequence[tuple[bytes, bytes]]) -> None:
+    """Add records to a database, a file, all of them or none; a missing file becomes one. Raises as :func:`write`."""
+    with _writing(path) as environment:
+        _put(environment, records)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[Any]:
+    """Open a database to be written. Raises BridgeError for the errors of LMDB, within the block too."""
     lmdb = required("lmdb", "LMDB databases")
     try:
         environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=_map_size(path))
-    except lmdb.Error as error:
-        raise BridgeError(f"{path}: the LMDB database cannot be opened: {error}") from error
-    try:
-        longest = environment.max_key_size()
-        for name, value in records:
-            if len(name) > longest:
-                key = name.decode("utf-8", "replace")
-                raise BridgeError(f"name {key!r} has {len(name)} bytes, but LMDB allows at most {longest}")
-            while not _put(lmdb, environment, name, value):
-                environment.set_mapsize(environment.info()["map_size"] * 2)
-        environment.sync(True)  # noqa: FBT003 - lmdb takes it by position only
+        try:
+            yield environment
+            environment.sync(True)  # noqa: FBT003 - lmdb takes it by position only
+        finally:
+            environment.close()
     except lmdb.Error as error:
         raise BridgeError(f"{path}: the LMDB database cannot be written: {error}") from error
-    finally:
-        environment.close()
 
 
 def _map_size(path: Path) -> int:
@@ -136,11 +137,20 @@ def _map_size(path: Path) -> int:
     return size
 
 
-def _put(lmdb: ModuleType, environment: Any, key: bytes, value: bytes) -> bool:
-    """Write a record; return whether the map had room for it."""
-    try:
-        with environment.begin(write=True) as transaction:
-            transaction.put(key, value)
-    except lmdb.MapFullError:
-        return False
-    return True
+def _put(environment: Any, records: Sequence[tuple[bytes, bytes]]) -> None:
+    """Write records in one transaction; the map grows until it has room for them."""
+    lmdb = required("lmdb", "LMDB databases")
+    longest = environment.max_key_size()
+    for name, _ in records:
+        if len(name) > longest:
+            key = name.decode("utf-8", "replace")
+            raise BridgeError(f"name {key!r} has {len(name)} bytes, but LMDB allows at most {longest}")
+    while True:
+        try:
+            with environment.begin(write=True) as transaction:
+                for name, value in records:
+                    transaction.put(name, value)
+        except lmdb.MapFullError:
+            environment.set_mapsize(environment.info()["map_size"] * 2)
+        else:
+            return

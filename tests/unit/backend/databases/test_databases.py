@@ -68,6 +68,14 @@ def test_a_cursor_ends_and_begins_again(kind: str, tmp_path: Path) -> None:
     assert (cursor.valid, cursor.key) == (True, b"a")
 
 
+def test_a_database_is_read_several_times_at_once(kind: str, tmp_path: Path) -> None:
+    fill(kind, tmp_path / "database", ["a", "b"])
+    first = opened(kind, tmp_path / "database")
+    first.next()
+    second = opened(kind, tmp_path / "database")
+    assert (first.key, second.key) == (b"b", b"a")
+
+
 @pytest.mark.parametrize("kind", SORTED, indirect=True)
 def test_sorted_databases_seek(kind: str, tmp_path: Path) -> None:
     fill(kind, tmp_path / "database", ["a", "c", "e"])
@@ -95,6 +103,27 @@ def test_a_transaction_ends_with_its_object(kind: str, tmp_path: Path) -> None:
     del transaction
     database.close()
     assert [key for key, _ in opened(kind, tmp_path / "database").records()] == [b"a"]
+
+
+def test_large_records_are_written(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    for name, mode in (("a", Mode.NEW), ("b", Mode.WRITE)):
+        database = create_database(kind, path, mode)
+        transaction = database.transaction()
+        transaction.put(name.encode(), TensorProto(name=name, byte_data=bytes(20 << 20)).SerializeToString())
+        transaction.commit()
+        database.close()
+    assert [len(content) > 20 << 20 for _, content in opened(kind, path).records()] == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["lmdb"], indirect=True)
+def test_names_that_are_too_long_are_errors(kind: str, tmp_path: Path) -> None:
+    transaction = create_database(kind, tmp_path / "database", Mode.NEW).transaction()
+    transaction.put(b"a", b"1")
+    transaction.put(b"k" * 600, b"1")
+    with pytest.raises(DatabaseError, match="LMDB allows at most"):
+        transaction.commit()
+    assert list(opened(kind, tmp_path / "database").records()) == []
 
 
 def test_modes_are_kept(kind: str, tmp_path: Path) -> None:
