@@ -23,18 +23,20 @@ def own_stdout() -> TextIO:
 def serve(answers: TextIO, task: Callable[[], Any], warm: int = 0, imported: int = 0) -> None:
     """Answer every line on stdin with the seconds that ``task`` took, after ``warm`` runs without the clock.
 
-    The answer also has the peak of resident memory during the task, less ``imported`` bytes.
+    With ``imported``, the answer also has the peak of resident memory during the task, less so many bytes.
     """
     reply(answers, {"ready": True})
     for _ in sys.stdin:
         for _ in range(warm):
             task()
-        reset_peak()
+        gc.collect()
+        if imported:
+            reset_peak()
         start = time.perf_counter()
         result = task()
         seconds = time.perf_counter() - start
         del result  # what the task made is given back without the clock
-        reply(answers, {"seconds": seconds, "peak": _memory("VmHWM") - imported})
+        reply(answers, {"seconds": seconds, "peak": _memory("VmHWM") - imported if imported else 0})
 
 
 def measure(answers: TextIO, task: Callable[[], Any], imported: int) -> None:
