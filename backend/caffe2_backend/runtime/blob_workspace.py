@@ -63,7 +63,7 @@ class Workspace:
         self._nets: dict[str, PreparedNet] = {}
         self._once: OrderedDict[bytes, PreparedNet] = OrderedDict()
         self._lock = threading.RLock()
-        self._warned: list[bool] = [] if parent is None else parent._warned  # noqa: SLF001 - the same class; one warning for all
+        self._warned = False
 
     def _checked(self, device: str | None) -> str | None:
         name = None if device is None else device_name(device)
@@ -251,18 +251,6 @@ class Workspace:
             self._nets[proto.name] = prepared
         return proto.name
 
-    def create_net_like(self, other: Workspace, name: str) -> None:
-        """Create a net as in another workspace of the same device, and share its conversions; replaces one of the name.
-
-        Raises RunError if the other workspace does not have the net.
-        """
-        with other._lock:
-            prepared = other._nets.get(name)
-        if prepared is None:
-            raise RunError(f"net {name!r} does not exist: create it first")
-        with self._lock:
-            self._nets[name] = prepared.fork()
-
     @overload
     def run_net(self, name: str, times: int = 1) -> None: ...
     @overload
@@ -328,7 +316,7 @@ class Workspace:
     def _prepare(self, net: NetDef) -> PreparedNet:
         device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")
         if warning and not self._warned:
-            self._warned.append(True)
+            self._warned = True
             warnings.warn(warning, RuntimeWarning, stacklevel=4)
         return prepare_net(net, device, self._options)
 

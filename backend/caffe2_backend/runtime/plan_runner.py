@@ -56,7 +56,7 @@ def run_plan(workspace: Workspace, plan: PlanDef) -> None:
     here = Location(plan.name or "plan")
     for step in plan.execution_step:
         _validate(step, nets, here)
-    scope = _Scope(workspace, _Models(workspace, nets))
+    scope = _Scope(workspace, nets)
     for step in plan.execution_step:
         if not step.create_workspace:
             scope.create_nets(step)
@@ -80,33 +80,17 @@ def _validate(step: ExecutionStep, nets: Mapping[str, NetDef], outer: Location) 
         _validate(substep, nets, here)
 
 
-class _Models:
-    """The nets of a plan, prepared once for all of its workspaces, which share what they convert."""
-
-    def __init__(self, workspace: Workspace, nets: Mapping[str, NetDef]) -> None:
-        self._workspace = workspace.child()
-        self._nets = nets
-        self._lock = threading.Lock()
-
-    def create(self, name: str, workspace: Workspace) -> None:
-        """Create a net in a workspace."""
-        with self._lock:
-            if name not in self._workspace.nets():
-                self._workspace.create_net(self._nets[name])
-        workspace.create_net_like(self._workspace, name)
-
-
 class _Scope:
     """A workspace, and which nets of the plan were created in it."""
 
-    def __init__(self, workspace: Workspace, models: _Models) -> None:
+    def __init__(self, workspace: Workspace, nets: Mapping[str, NetDef]) -> None:
         self.workspace = workspace
-        self._models = models
+        self._nets = nets
         self._created: set[str] = set()
         self._lock = threading.Lock()
 
     def child(self) -> _Scope:
-        return _Scope(self.workspace.child(), self._models)
+        return _Scope(self.workspace.child(), self._nets)
 
     def create_nets(self, step: ExecutionStep) -> None:
         """Create the nets of a step and its substeps, except those that run in a workspace of their own."""
@@ -119,7 +103,7 @@ class _Scope:
         with self._lock:
             for name in names:
                 if name not in self._created:
-                    self._models.create(name, self.workspace)
+                    self.workspace.create_net(self._nets[name], overwrite=True)
                     self._created.add(name)
 
     def is_true(self, blob: str) -> bool:

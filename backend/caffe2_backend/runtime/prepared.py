@@ -51,10 +51,6 @@ class PreparedNet:
         for stage in self.stages:
             stage.run(frame)
 
-    def fork(self) -> PreparedNet:
-        """Make a net that shares the programs of this one, for another workspace; operators keep nothing yet."""
-        return PreparedNet(self.net, self.fills, tuple(stage.fork() for stage in self.stages), self.is_constant)
-
     def restart(self) -> None:
         """Run as if it had not run before: seeds start anew, and operators keep nothing."""
         self.runs = 0

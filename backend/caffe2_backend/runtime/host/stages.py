@@ -35,10 +35,6 @@ from caffe2_bridge.ssa.outputs import declared_outputs
 class Stage(Protocol):
     """A part of a net."""
 
-    def fork(self) -> Stage:
-        """Make a stage that runs the same, and keeps what operators keep from run to run apart."""
-        ...
-
     @property
     def conversions(self) -> int:
         """How many conversions there were so far."""
@@ -55,10 +51,6 @@ class Stage(Protocol):
 
 class RunnableNet(Protocol):
     """A prepared net."""
-
-    def fork(self) -> RunnableNet:
-        """Make a net that runs the same, and keeps what operators keep from run to run apart."""
-        ...
 
     @property
     def conversions(self) -> int:
@@ -112,10 +104,6 @@ class TensorStage:
                 return
         frame.commit(program.run(given, frame.constants, burst), constant=self._constant)
 
-    def fork(self) -> TensorStage:
-        """The stage itself: programs keep nothing, and run for different workspaces."""
-        return self
-
     def restart(self) -> None:
         """Do nothing: programs keep nothing."""
 
@@ -142,10 +130,6 @@ class HostStage:
         except RunError as error:
             error.operator = self._op.index
             raise
-
-    def fork(self) -> HostStage:
-        """Make a stage of the same operator, which keeps nothing yet."""
-        return HostStage(self._op, self._location)
 
     def restart(self) -> None:
         """Forget what the operator keeps from run to run; wait for what it does ahead."""
@@ -177,12 +161,6 @@ class ControlStage:
         except RunError as error:
             error.operator = self._location.index
             raise
-
-    def fork(self) -> ControlStage:
-        """Make a stage of the same operator, whose bodies keep nothing yet."""
-        made = ControlStage(self._control, self._location, self._prepare)
-        made._nets.update((name, net.fork()) for name, net in list(self._nets.items()))
-        return made
 
     def restart(self) -> None:
         """Forget what operators of bodies keep from run to run."""

@@ -12,7 +12,6 @@ from conformance.recording import operator
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime.plan_runner import run_plan
-from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef
 
@@ -130,32 +129,3 @@ def test_instances_with_workspaces_of_their_own() -> None:
     assert workspace.nets() == []
     workspace.run_operator_once(operator("RetrieveCount", ["c"], ["n"]))
     assert workspace.fetch("n") == 12
-
-
-def test_child_workspaces_share_conversions(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every instance has values of its own, and operators that begin anew."""
-    converted: list[str] = []
-    compile_net = Compiler.convert
-
-    def convert(self: Compiler, *args: Any) -> Any:
-        converted.append("x")
-        return compile_net(self, *args)
-
-    monkeypatch.setattr(Compiler, "convert", convert)
-    workspace = Workspace()
-    workspace.feed("one", np.float32([1]))
-    workspace.run_operator_once(operator("CreateRebatchingQueue", [], ["q"], capacity=100))
-    init = net("begin", operator("ConstantFill", [], ["sum"], shape=[1]), operator("CreateCounter", [], ["mine"]))
-    add = net(
-        "add",
-        operator("Add", ["sum", "one"], ["sum"]),
-        operator("CountUp", ["mine"], ["n"]),
-        operator("TimerBegin", [], ["timer"], counter_name="instance"),
-        operator("TimerEnd", ["timer"], []),
-    )
-    put = net("put", operator("EnqueueRebatchingQueue", ["q", "sum"], [], enqueue_batch=1))
-    own = step(step("begin"), step("add", num_iter=3), step("put"), create_workspace=True)
-    run(workspace, init, add, put, steps=[step(own, num_iter=2, num_concurrent_instances=4)])
-    workspace.run_operator_once(operator("DequeueRebatchingQueue", ["q"], ["sums"], num_elements=8))
-    assert np.asarray(workspace.fetch("sums")).tolist() == [3] * 8
-    assert len(converted) <= 2  # that of the first instance, and one where "sum" is not a constant
