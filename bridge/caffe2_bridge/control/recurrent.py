@@ -226,12 +226,6 @@ class RecurrentNetwork(StepOperator):
         return workspaces_name(self.op.outputs, self.creates)
 
     @property
-    def updates(self) -> tuple[str, ...]:
-        """Blobs that are not states, and of which the step net writes rows."""
-        created = {*self.creates, *self.op.outputs}
-        return tuple(name for name in self.linked_to(STEP) if name not in created)
-
-    @property
     def may_read(self) -> tuple[str, ...]:
         """Blobs that links and aliases name."""
         return (*(outer for _, outer in self.links), *self.alias_sources)
@@ -250,7 +244,7 @@ class RecurrentNetwork(StepOperator):
 
     def rename_arguments(self, found: Callable[[str], str], left: Callable[[str], str]) -> None:
         """States and aliases get the name of what is left; the gradient maker expects gradients named after both."""
-        own = {*self.fills, *self.updates}
+        own = set(self.fills)
 
         def outer(name: str) -> str:
             return left(name) if name in own else found(name)

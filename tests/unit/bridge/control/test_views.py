@@ -129,16 +129,7 @@ def test_a_recurrent_network_is_read_back() -> None:
 
 
 def test_rows_of_outer_blobs_are_updated() -> None:
-    """A step that writes rows of a blob that the operator does not create changes that blob."""
-    links = (*LINKS, Link("h", "memory", 1))
-    op = make_operator(
-        "RecurrentNetwork", ["x", "h0", "memory"], ["all", "last", "ws"],
-        recurrent_arguments(STEP, "t", [State("states", 1)], links, ALIASES),
-    )  # fmt: skip
-    assert RecurrentNetwork(view(op)).updates == ("memory",)
-    assert RecurrentNetwork(view(recurrent())).updates == ()
-    rename_control(op, {"memory": "before"}, {"memory": "after"})
-    assert [link.external for link in RecurrentNetwork(view(op)).spec.links][-1] == "after"
+    """A backward step that writes rows of a blob that neither operator creates changes that blob."""
     copies = [OperatorDef(type="Copy", input=["h_grad"], output=[name]) for name in ("x_t_grad", "m_grad")]
     gradient = make_operator(
         "RecurrentNetworkGradient", ["all_grad", "x", "h0", "all", "last", "ws"], ["x_grad", "h0_grad"],
@@ -155,6 +146,8 @@ def test_rows_of_outer_blobs_are_updated() -> None:
     control = RecurrentNetworkGradient(view(gradient))
     assert control.updates == ("memory_grad",)
     assert "memory_grad" not in control.writes
+    rename_control(gradient, {"memory_grad": "before"}, {"memory_grad": "after"})
+    assert [link.external for link in RecurrentNetworkGradient(view(gradient)).spec.links][-1] == "after"
 
 
 def test_an_early_recurrent_network_is_the_same() -> None:
