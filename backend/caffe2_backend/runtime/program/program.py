@@ -219,6 +219,10 @@ class Program:
     def _variant_for(self, given: Mapping[str, Value], constants: Mapping[str, Value]) -> Variant:
         if self._constants is None:
             self._choose_constants(given, constants)
+        if self._constants and (
+            changed := [name for name, value in self._constants.items() if given[name] is not value]
+        ):
+            self._demote_constants(changed)  # another thread chose them after these inputs were collected
         last = self._last
         if last is not None and self._variants.get(last.signature) is last.variant and last.fits(given):
             return last.variant

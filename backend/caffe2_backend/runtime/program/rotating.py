@@ -154,9 +154,10 @@ class RotatingStates:
             orts = self._step(source, target)
             last, source, target = self._more_steps(burst, source, target)
             self._current = target
-            found = self._sets[target].results
+            # A copy, which refers to the arrays: another thread may run this net before they are in a workspace.
+            found = dict(self._sets[target].results)
             if self._other:
-                found = {**found, **dict(zip(self._other, map(self._value, last or orts), strict=True))}
+                found.update(zip(self._other, map(self._value, last or orts), strict=True))
             if burst.steps > 1:
                 given = {**given, **dict(zip(self._pairs, self._sets[source].states, strict=True))}
             self._feeds.release()

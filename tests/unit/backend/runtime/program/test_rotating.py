@@ -96,6 +96,17 @@ def test_values_that_others_hold_stay() -> None:
     np.testing.assert_array_equal(fetch(workspace), np.full(6, 18))
 
 
+def test_results_stay_until_they_are_written() -> None:
+    """Between the end of a step and the writing of its results, another workspace's thread may run the net."""
+    workspace = trained()
+    other = {name: array + 10 for name, array in FEEDS.items()}
+    first = states(workspace).run(FEEDS)
+    assert first is not None
+    for _ in range(4):
+        states(workspace).run(other)
+    np.testing.assert_array_equal(first.values["w"], np.ones(6))
+
+
 def test_copies_and_views_of_states_stay() -> None:
     workspace = trained([*STEP, operator("Copy", ["view"], ["copy"]), operator("Scale", ["m"], ["m"], scale=2.0)])
     for blob in ("old", "view", "copy"):
