@@ -12,7 +12,13 @@ from conformance.corpus import CaseRef, find_cases
 OPSETS: Final = range(9, 25)
 STRIDE: Final = 40
 # Nodes of opset 22 that onnxruntime 1.31 has no kernel for.
-WITHOUT_KERNEL: Final = ("GlobalLpPool(22)", "MaxRoiPool(22)", "RandomNormalLike(22)", "RandomUniformLike(22)")
+WITHOUT_KERNEL: Final = (
+    "GlobalLpPool(22)",
+    "MaxRoiPool(22)",
+    "RandomNormalLike(22)",
+    "RandomUniformLike(22)",
+    "RoiAlign(22)",
+)
 
 
 def sample(opset: int) -> list[CaseRef]:
