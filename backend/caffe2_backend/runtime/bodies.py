@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.frame import Frame, results_of, written
-from caffe2_backend.runtime.results import DeferredBlob, Results, value_of
+from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.values import Array, HostObject, NoBlobError, Tensor, Value, to_host
 from caffe2_bridge.control import ControlOperator, Do, If, RecurrentNetwork, Role, While
 from caffe2_bridge.diagnostics import Location, RunError
@@ -54,6 +54,11 @@ class InnerFrame:
     def root_folder(self) -> str:
         """That of the workspace around it."""
         return self._outer.root_folder
+
+    @property
+    def view(self) -> Blobs:
+        """The blobs as a run reads them."""
+        return self
 
     def draw_seed(self) -> int:
         """A seed for the random fills of one run."""

@@ -83,6 +83,10 @@ class _Outermost:
         self._commit = commit
         self.lock = threading.RLock()
 
+    @property
+    def view(self) -> Blobs:
+        return self
+
     def get(self, name: str, /) -> Value | None:
         return value_of(name, self._blobs)
 

@@ -37,6 +37,11 @@ class CollectingFrame:
         """That of the frame."""
         return self._frame.root_folder
 
+    @property
+    def view(self) -> Blobs:
+        """The blobs as a run reads them."""
+        return self
+
     def draw_seed(self) -> int:
         """A seed for the random fills of one run."""
         return self._frame.draw_seed()

@@ -33,7 +33,7 @@ from caffe2_bridge.ssa.outputs import declared_outputs
 
 
 class Stage(Protocol):
-    """A part of a net."""
+    """A part of a net, or a whole net that is prepared."""
 
     @property
     def conversions(self) -> int:
@@ -49,24 +49,7 @@ class Stage(Protocol):
         ...
 
 
-class RunnableNet(Protocol):
-    """A prepared net."""
-
-    @property
-    def conversions(self) -> int:
-        """How many conversions there were so far."""
-        ...
-
-    def run(self, frame: Frame, /) -> None:
-        """Run once on the blobs of a frame."""
-        ...
-
-    def restart(self) -> None:
-        """Forget what operators keep from run to run."""
-        ...
-
-
-PrepareBody = Callable[[NetDef, Location], RunnableNet]
+PrepareBody = Callable[[NetDef, Location], Stage]
 
 
 class TensorStage:
@@ -95,9 +78,8 @@ class TensorStage:
 
     def _run(self, frame: Frame, burst: Burst) -> None:
         program, held = self.program, frame.held
-        blobs = getattr(frame, "view", frame)
         with frame.lock:
-            given = program.collect(blobs)
+            given = program.collect(frame.view)
             if held and program.updates_in_place:
                 # Under the lock: nobody reads a blob while it changes.
                 frame.commit(program.run(given, frame.constants, burst, held=held), constant=self._constant)
@@ -146,7 +128,7 @@ class ControlStage:
         self._control = control
         self._location = location
         self._prepare = prepare
-        self._nets: dict[str, RunnableNet] = {}
+        self._nets: dict[str, Stage] = {}
         self._runner = BodyRunner(self._run_body)
 
     @property

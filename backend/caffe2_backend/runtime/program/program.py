@@ -220,7 +220,7 @@ class Program:
         if self._constants is None:
             self._choose_constants(given, constants)
         if self._constants and (
-            changed := [name for name, value in self._constants.items() if given[name] is not value]
+            changed := [name for name, value in self._constants.items() if given.get(name) is not value]
         ):
             self._demote_constants(changed)  # another thread chose them after these inputs were collected
         last = self._last
