@@ -16,13 +16,13 @@ import onnx_ir as ir
 
 from caffe2_backend.admission.scopes import MAX_CALLS, Scope, attributes_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
 _Function = tuple[str, str, str]
 # The attributes of ONNX's own operators that are bodies.
 _BODIES: Final[Mapping[str, tuple[str, ...]]] = {
     "If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",), "SequenceMap": ("body",),
 }  # fmt: skip
-_DOMAINS: Final = ("", "ai.onnx")
 # The field that holds the value of an attribute of a type whose value is a message.
 _FIELDS: Final = {
     onnx.AttributeProto.GRAPH: "g", onnx.AttributeProto.TENSOR: "t",
@@ -96,7 +96,7 @@ def _check_nodes(scope: Scope) -> Iterator[Diagnostic]:
         reasons += [f"attribute {name!r} is given {count} times" for name, count in counts.items() if count > 1]
         for attribute in node.attribute:
             reasons += _attribute_faults(attribute, in_function=in_function)
-        if node.domain in _DOMAINS:
+        if node.domain in STANDARD_DOMAINS:
             graphs = {a.name for a in node.attribute if a.type == onnx.AttributeProto.GRAPH}
             bodies = _BODIES.get(node.op_type, ())
             reasons += [f"attribute {name!r} must be a graph" for name in bodies if name not in graphs]
@@ -261,4 +261,4 @@ def _check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Di
 
 
 def _domain(domain: str) -> str:
-    return "" if domain in _DOMAINS else domain
+    return "" if domain in STANDARD_DOMAINS else domain

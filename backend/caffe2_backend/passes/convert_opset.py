@@ -15,6 +15,7 @@ from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass, InPlacePass
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
 logger = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
 
 def _has_changed(node: ir.Node, version: int) -> bool:
     """Whether the operator means something else in the working opset."""
-    if node.domain not in ("", "ai.onnx"):
+    if not is_standard(node):
         return False
     try:
         old = onnx.defs.get_schema(node.op_type, version, "")

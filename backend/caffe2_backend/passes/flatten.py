@@ -13,6 +13,7 @@ from onnx_ir.passes import common
 from caffe2_backend.restore.operators import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
 
@@ -94,7 +95,7 @@ def type_formals(model: ir.Model) -> bool:
     """Complete the types of bodies' inputs from the operands of their nodes. Return whether a type was completed."""
     found = False
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        if node.op_type in _BODIES and node.domain in ("", "ai.onnx"):
+        if node.op_type in _BODIES and is_standard(node):
             formals = node.attributes["body"].as_graph().inputs
             for formal, (kind, shape) in zip(formals, _BODIES[node.op_type](node), strict=False):
                 if formal.type is None and kind is not None:

@@ -7,6 +7,7 @@ from typing import ClassVar
 from caffe2_backend.passes.flatten import infer
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.domains import is_standard
 
 
 class ReinferShapes(InPlacePass[Import]):
@@ -26,7 +27,7 @@ class ReinferShapes(InPlacePass[Import]):
             value
             for graph in state.model.graphs()
             for node in graph
-            if node.domain in ("", "ai.onnx")
+            if is_standard(node)
             for value in node.outputs
             if value.shape is not None and value not in kept
         ]

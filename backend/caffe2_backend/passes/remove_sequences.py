@@ -12,6 +12,7 @@ from caffe2_backend.passes.flatten import infer
 from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 
 logger = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class _Remover:
 
     def _graph(self, graph: ir.Graph) -> None:
         for node in tuple(graph):
-            if node.domain not in ("", "ai.onnx"):
+            if not is_standard(node):
                 continue
             if node.op_type in _MAKERS or node.op_type == "Identity":
                 made = self._made(node, self._emitter.at(node))

@@ -8,6 +8,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.lowering.lower import value_names
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 
 # ONNX's converter assumes that Scans of opset 8 have a batch of one, and removes it. Disguised as an If they pass: it
@@ -41,7 +42,7 @@ def _rename(model: ir.Model, old: str, new: str) -> None:
 
 
 def _is(node: ir.Node, op_type: str) -> bool:
-    return node.op_type == op_type and node.domain in ("", "ai.onnx")
+    return node.op_type == op_type and is_standard(node)
 
 
 def _rewrite(node: ir.Node, names: Names) -> None:

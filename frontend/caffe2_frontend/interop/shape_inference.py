@@ -7,6 +7,8 @@ from typing import Final
 
 import onnx
 
+from caffe2_frontend.interop.domains import is_standard
+
 # Operators whose inference reads the type of an operand without asking whether it has one, and one each that is
 # inferred alike.
 _UNSAFE: Final = {"RegexFullMatch": "IsNaN"}
@@ -35,7 +37,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
 
 
 def _is_unsafe(node: onnx.NodeProto) -> bool:
-    return node.domain in ("", "ai.onnx") and node.op_type in _UNSAFE
+    return is_standard(node) and node.op_type in _UNSAFE
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.interop.domains import is_standard
+
 Shape = tuple[int, ...]
 
 
@@ -16,6 +18,12 @@ def static_shape(value: ir.Value) -> Shape | None:
         return None
     dims = tuple(dim for dim in value.shape if isinstance(dim, int))
     return dims if len(dims) == len(value.shape) else None
+
+
+def are_alike(a: ir.Value, b: ir.Value) -> bool:
+    """Whether two values are tensors of one element type and one static shape."""
+    shape = static_shape(a)
+    return isinstance(a.type, ir.TensorType) and a.type == b.type and shape is not None and shape == static_shape(b)
 
 
 def int64_vector(graph: ir.Graph, name: str, values: Sequence[int]) -> ir.Value:
@@ -33,7 +41,7 @@ def drop_unit_factors(graph: ir.Graph) -> None:
     onnxruntime keeps those of values whose rank it does not know yet when it looks for them.
     """
     for node in list(graph):
-        if node.op_type != "Mul" or node.domain not in ("", "ai.onnx") or node.outputs[0].is_graph_output():
+        if node.op_type != "Mul" or not is_standard(node) or node.outputs[0].is_graph_output():
             continue
         x, factor = node.inputs if _is_one(node.inputs[1]) else reversed(node.inputs)
         if x is not None and _is_one(factor):

@@ -30,8 +30,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.graph_edits import int64_vector, remove_unread, static_shape
+from caffe2_backend.runtime.program.graph_edits import are_alike, int64_vector, remove_unread, static_shape
 from caffe2_frontend.interop.bodies import bodies, captured_values
+from caffe2_frontend.interop.domains import is_standard
 
 SCATTERS: Final = frozenset({"ScatterElements", "ScatterND"})
 _ELEMENTWISE: Final = frozenset({"Add", "Div", "Mul", "Sub"})
@@ -93,7 +94,7 @@ class _Order:
 def updated_in_place(model: ir.Model, states: Mapping[str, str]) -> set[str]:
     """The states, by input, that may be updated in place, of those in ``states``: outputs by input."""
     order = _Order(model.graph)
-    return {name for name, pair in _pairs(model, states).items() if _same_buffer(*pair) and _is_safe(order, *pair)}
+    return {name for name, pair in _pairs(model, states).items() if are_alike(*pair) and _is_safe(order, *pair)}
 
 
 def scattered(model: ir.Model, states: Mapping[str, str]) -> set[str]:
@@ -142,34 +143,22 @@ def _is_safe(order: _Order, old: ir.Value, new: ir.Value) -> bool:
 
 
 def _works_in_place(node: ir.Node, old: ir.Value) -> bool:
-    return _scatters_into(node, old) or (node.op_type in _ELEMENTWISE and _is_standard(node))
+    return _scatters_into(node, old) or (node.op_type in _ELEMENTWISE and is_standard(node))
 
 
 def _scatters_into(node: ir.Node | None, old: ir.Value) -> bool:
-    if node is None or node.op_type not in SCATTERS or not _is_standard(node):
+    if node is None or node.op_type not in SCATTERS or not is_standard(node):
         return False
     return node.inputs[0] is old and old not in node.inputs[1:]
 
 
-def _same_buffer(a: ir.Value, b: ir.Value) -> bool:
-    """Whether two values are tensors of one element type and one static shape."""
-    shape = static_shape(a)
-    return isinstance(a.type, ir.TensorType) and a.type == b.type and shape is not None and shape == static_shape(b)
-
-
-def _is_standard(node: ir.Node) -> bool:
-    return node.domain in ("", "ai.onnx")
-
-
 def _may_return_view(node: ir.Node) -> bool:
-    return not _is_standard(node) or node.op_type in _VIEWS or any(bodies(node))
+    return not is_standard(node) or node.op_type in _VIEWS or any(bodies(node))
 
 
 def _can_precede(node: ir.Node) -> bool:
     """Whether a node's first output is certainly a tensor."""
-    return (
-        _is_standard(node) and "Sequence" not in node.op_type and not any(bodies(node)) and bool(node.outputs[0].name)
-    )
+    return is_standard(node) and "Sequence" not in node.op_type and not any(bodies(node)) and bool(node.outputs[0].name)
 
 
 def _depend(graph: ir.Graph, scatter: ir.Node, readers: list[ir.Node]) -> None:

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from onnx_ir.convenience import replace_nodes_and_values
 
 from caffe2_backend.runtime.program.graph_edits import int64_vector, remove_unread, static_shape
+from caffe2_frontend.interop.domains import is_standard
 
 # onnxruntime takes another thread for every 100,000 elements beyond the first 100,000 (ThreadPool::TryParallelFor, with
 # one cycle per element); the limit leaves room for other versions.
@@ -53,7 +54,7 @@ def _input(node: ir.Node, index: int) -> ir.Value:
 
 def _row_indices(node: ir.Node) -> ir.Value | None:
     """The indices of rows, [K], that a scatter of elements adds; None if it does anything else."""
-    if node.op_type != "ScatterElements" or node.domain not in ("", "ai.onnx"):
+    if node.op_type != "ScatterElements" or not is_standard(node):
         return None
     axis, reduction = node.attributes.get("axis"), node.attributes.get("reduction")
     if (axis is not None and axis.as_int() != 0) or reduction is None or reduction.as_string() != "add":

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.graph_edits import Shape, static_shape
+from caffe2_backend.runtime.program.graph_edits import Shape, are_alike, static_shape
+from caffe2_frontend.interop.domains import is_standard
 
 _ELEMENTWISE: Final = frozenset({
     "Abs", "Add", "And", "Cast", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Neg",
@@ -65,7 +66,7 @@ def updates(model: ir.Model, states: Mapping[str, str]) -> list[Update]:
     nodes = _closed({node for new in pairs.values() for node in _cone(new)}, set(pairs.values()))
     groups: list[tuple[list[ir.Value], set[ir.Node]]] = []
     for old, new in pairs.items():
-        if new.producer() not in nodes or not _same(old, new):
+        if new.producer() not in nodes or not are_alike(old, new):
             continue
         olds, cone = [old], set(_in_order([new.producer()], nodes))
         for group in [group for group in groups if not cone.isdisjoint(group[1])]:
@@ -75,10 +76,6 @@ def updates(model: ir.Model, states: Mapping[str, str]) -> list[Update]:
     order = list(pairs)
     found = (_update({old: pairs[old] for old in sorted(olds, key=order.index)}, nodes) for olds, _ in groups)
     return [update for update in found if update is not None]
-
-
-def _same(old: ir.Value, new: ir.Value) -> bool:
-    return static_shape(old) is not None and static_shape(old) == static_shape(new) and old.type == new.type
 
 
 def _cone(new: ir.Value) -> Iterator[ir.Node]:
@@ -121,13 +118,13 @@ def _is_number(value: ir.Value, shape: Shape | None) -> bool:
     return own is not None and (own == () or (own == (1,) and own != shape))
 
 
-def _is_standard(node: ir.Node) -> bool:
-    return node.domain in ("", "ai.onnx") and len(node.outputs) == 1
+def _is_single(node: ir.Node) -> bool:
+    return is_standard(node) and len(node.outputs) == 1
 
 
 def _is_elementwise(node: ir.Node) -> bool:
     shape = static_shape(node.outputs[0])
-    if node.op_type not in _ELEMENTWISE or not _is_standard(node) or not shape:
+    if node.op_type not in _ELEMENTWISE or not _is_single(node) or not shape:
         return False
     operands = _operands(node)
     return bool(operands) and all(static_shape(value) == shape for value in operands)
@@ -136,7 +133,7 @@ def _is_elementwise(node: ir.Node) -> bool:
 def _is_of_last_axis(node: ir.Node) -> bool:
     """Whether a node selects an element of the last axis, adds a last axis, or concatenates along it."""
     shape = static_shape(node.outputs[0])
-    if node.op_type not in ("Concat", "Gather", "Unsqueeze") or not _is_standard(node) or not shape:
+    if node.op_type not in ("Concat", "Gather", "Unsqueeze") or not _is_single(node) or not shape:
         return False
     first = node.inputs[0]
     rank = None if first is None or first.shape is None else len(first.shape)

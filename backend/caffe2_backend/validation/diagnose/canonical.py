@@ -13,6 +13,7 @@ from onnx_ir.passes import common
 from caffe2_backend.validation.diagnose.expand_rnn import expand_recurrent
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.domains import is_standard
 
 # Maximum number of elements of a folded constant; larger ones are still computed by their node.
 _MOST_FOLDED: Final = 1 << 26
@@ -116,7 +117,7 @@ def _fold(model: ir.Model) -> None:
 
 
 def _is_foldable(node: ir.Node) -> bool:
-    if node.domain not in ("", "ai.onnx") or node.op_type in _RANDOM or not any(node.inputs):
+    if not is_standard(node) or node.op_type in _RANDOM or not any(node.inputs):
         return False
     if next(bodies(node), None) is not None:
         return False

@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.interop.domains import is_standard
+
 # Metadata key of nodes of an expansion: the type of the recurrent operator.
 EXPANDED: Final = "expanded"
 # Its value for nodes that only select an initial state.
@@ -38,7 +40,7 @@ def expand_recurrent(model: ir.Model) -> int:
 
 def can_expand(node: ir.Node) -> bool:
     """Whether a node is an LSTM, GRU or RNN that :func:`expand_recurrent` expands."""
-    if node.domain not in ("", "ai.onnx") or node.op_type not in _GATES or node.attributes.get_int("layout"):
+    if not is_standard(node) or node.op_type not in _GATES or node.attributes.get_int("layout"):
         return False
     names = node.attributes.get_strings("activations", ())
     fits = node.attributes.get_string("direction", "forward") in _DIRECTIONS

@@ -41,6 +41,7 @@ from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend import Recurrent, to_onnx
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
 _FORMS: Final[tuple[Recurrent, ...]] = ("auto", "scan", "loop", "fused")
 _FLOATS: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16)
@@ -150,7 +151,7 @@ def _export(net: Model, like: onnx.ModelProto, form: Recurrent) -> onnx.ModelPro
     """Export a net with the inputs, outputs and opset of a model; None if it cannot be exported."""
     weights = {tensor.name for tensor in like.graph.initializer}
     described = {v.name: _described(v) for v in like.graph.input if v.name not in weights and v.name in net.inputs}
-    opset = next((known.version for known in like.opset_import if known.domain in ("", "ai.onnx")), None)
+    opset = next((known.version for known in like.opset_import if known.domain in STANDARD_DOMAINS), None)
     outputs = [value.name for value in like.graph.output]
     for options in ({"outputs": outputs, "opset": opset}, {"outputs": outputs}, {}):
         try:

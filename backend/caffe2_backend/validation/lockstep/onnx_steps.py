@@ -14,6 +14,7 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Cut, Point, Points
 from caffe2_backend.validation.runtimes import Loaded, Runtime
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.origin import OP_KEY, location_of
 
 # Sizes, axes and the like, which some operators require as constants.
@@ -66,7 +67,7 @@ class _Walker:
         for node in graph.node:
             # A node whose body is stepped through has no cut; if that is impossible (such as a Scan of no steps), the
             # node runs as a whole.
-            walk = self._walks.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+            walk = self._walks.get(node.op_type) if is_standard(node) else None
             values, cut = (walk(node, env, iterations), None) if walk else self._single(node, env)
             if values is None:
                 values, cut = self._single(node, env)

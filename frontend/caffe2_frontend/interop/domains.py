@@ -1,0 +1,15 @@
+"""Domains of ONNX operators."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+
+STANDARD_DOMAINS: Final = ("", "ai.onnx")
+
+
+def is_standard(node: ir.Node | onnx.NodeProto) -> bool:
+    """Whether a node is one of ONNX's own operators, not one of another domain."""
+    return node.domain in STANDARD_DOMAINS
