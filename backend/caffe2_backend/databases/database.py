@@ -5,11 +5,12 @@ from __future__ import annotations
 import abc
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar
 
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import BridgeError, NetFormatError, RunError
 
 # A key, and what returns the value.
 LazyRecord = tuple[bytes, Callable[[], bytes]]
@@ -17,6 +18,21 @@ LazyRecord = tuple[bytes, Callable[[], bytes]]
 
 class DatabaseError(RunError):
     """A database cannot be opened, read or written."""
+
+
+@contextmanager
+def database_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of files and of their formats into DatabaseErrors that name the database."""
+    try:
+        yield
+    except DatabaseError:
+        raise
+    except NetFormatError as error:
+        raise DatabaseError(f"database {path}: {error.reason}") from None
+    except BridgeError as error:
+        raise DatabaseError(f"database {path}: {error}") from None
+    except OSError as error:
+        raise DatabaseError(f"database {path}: {error.strerror or error}") from None
 
 
 class Mode(IntEnum):
@@ -153,10 +169,8 @@ class Database(abc.ABC):
         self.path = Path(path)
         self.mode = mode
         self._closed = False
-        try:
+        with database_errors(self.path):
             self._open()
-        except OSError as error:
-            raise DatabaseError(f"database {self.path}: {error.strerror or error}") from None
 
     def cursor(self) -> Cursor:
         """Make a cursor. Raises DatabaseError if the database is not open for reading."""
@@ -179,10 +193,8 @@ class Database(abc.ABC):
     def _checked_write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         if self._closed:
             raise DatabaseError(f"database {self.path} was closed before the transaction was committed")
-        try:
+        with database_errors(self.path):
             self._write(records)
-        except OSError as error:
-            raise DatabaseError(f"database {self.path}: {error.strerror or error}") from None
 
     @abc.abstractmethod
     def _open(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from caffe2_backend.databases.database import Cursor, Database, DatabaseError, Mode
-from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files import leveldb_file
 
 
@@ -52,18 +51,10 @@ class LevelDatabase(Database):
             return
         if not exists:
             raise DatabaseError(f"database {self.path}: the path is not the folder of a LevelDB database")
-        try:
-            self._view = leveldb_file.open_view(self.path)
-        except NetFormatError as error:
-            raise DatabaseError(f"database {self.path}: {error.reason}") from None
-        except BridgeError as error:
-            raise DatabaseError(f"database {self.path}: {error}") from None
+        self._view = leveldb_file.open_view(self.path)
 
     def _cursor(self) -> Cursor:
         return LevelCursor(self._view)
 
     def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        try:
-            leveldb_file.put_all(self.path, records)
-        except BridgeError as error:
-            raise DatabaseError(str(error)) from None
+        leveldb_file.put_all(self.path, records)

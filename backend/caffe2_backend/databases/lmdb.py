@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from caffe2_backend.databases.database import Cursor, Database, DatabaseError, Mode
-from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_backend.databases.database import Cursor, Database, Mode, database_errors
 from caffe2_bridge.files import lmdb_file
 
 # Files of databases up to this size in bytes are checked before they are opened: checking reads the whole file, which
@@ -21,12 +20,8 @@ class LmdbCursor(Cursor):
     supports_seek = True
 
     def __init__(self, path: Path) -> None:
-        try:
+        with database_errors(path):
             self._environment = lmdb_file.open_environment(path, verify_up_to=_CHECKED)
-        except NetFormatError as error:
-            raise DatabaseError(f"database {path}: {error.reason}") from None
-        except BridgeError as error:
-            raise DatabaseError(f"database {path}: {error}") from None
         self._cursor = self._environment.cursor()
         self._valid = bool(self._cursor.first())
 
@@ -66,7 +61,4 @@ class LmdbDatabase(Database):
         return LmdbCursor(self.path)
 
     def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
-        try:
-            lmdb_file.put_all(self.path / lmdb_file.DATA, list(records))
-        except BridgeError as error:
-            raise DatabaseError(str(error)) from None
+        lmdb_file.put_all(self.path / lmdb_file.DATA, list(records))

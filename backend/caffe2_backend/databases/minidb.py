@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from caffe2_backend.databases.database import Cursor, Database, DatabaseError, LazyRecord, Mode, StreamCursor
-from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_backend.databases.database import Cursor, Database, LazyRecord, Mode, StreamCursor, database_errors
 from caffe2_bridge.files import minidb
 from caffe2_bridge.wire import read as wire
 
@@ -25,11 +24,9 @@ class MiniDatabase(Database):
         return StreamCursor(self._records)
 
     def _records(self) -> Iterator[LazyRecord]:
-        try:
+        with database_errors(self.path):
             for key, value in minidb.raw_records(self._span):
                 yield key, value.tobytes
-        except NetFormatError as error:
-            raise DatabaseError(f"database {self.path}: {error.reason}") from None
 
     def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         content = b"".join(minidb.raw_record(key, value) for key, value in records)

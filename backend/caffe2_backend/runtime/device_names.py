@@ -20,7 +20,7 @@ from caffe2_bridge.proto.caffe2_pb2 import (
 
 CPU: Final = "cpu"
 _ON_HOST: Final = (PROTO_CPU, PROTO_MKLDNN, PROTO_IDEEP)
-_ON_GPU: Final = (PROTO_CUDA, PROTO_HIP)  # Caffe2 has one source for both, and nets differ in nothing else
+GPU_TYPES: Final = (PROTO_CUDA, PROTO_HIP)  # Caffe2 has one source for both, and nets differ in nothing else
 
 
 def device_name(device: str) -> str:
@@ -45,7 +45,7 @@ def option_device(option: DeviceOption) -> str:
     """The device of an option. Raises RunError for a type of device that is neither CPU nor GPU."""
     if option.device_type in _ON_HOST:
         return CPU
-    if option.device_type in _ON_GPU:
+    if option.device_type in GPU_TYPES:
         return f"cuda:{option.device_id}"
     names: dict[int, str] = {int(value): name for name, value in DeviceTypeProto.items()}
     kind = names.get(int(option.device_type), str(option.device_type)).removeprefix("PROTO_")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from caffe2_bridge.control import RecurrentNetwork, RecurrentNetworkGradient
 from caffe2_bridge.control.backward_spec import BACKWARD_STEP, RECOMPUTED, BackwardSpec
 from caffe2_bridge.init.random_operators import draws_numbers
+from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of
@@ -73,9 +74,7 @@ def _recompute(gradient: OperatorDef, forward: Sequence[OperatorDef]) -> None:
 
 def _prepend(net: NetDef, ops: Sequence[OperatorDef]) -> None:
     """Insert operators at the start of a net, which then reads what they read."""
-    old = list(net.op)
-    del net.op[:]
-    net.op.extend([*ops, *old])
+    set_operators(net, [*ops, *net.op])
     written = {name for op in ops for name in op.output}
     read = (name for op in ops for name in op.input if name not in written)
     net.external_input.extend(name for name in dict.fromkeys(read) if name not in net.external_input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 
@@ -21,6 +22,11 @@ class HostMutex(HostObject):
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+
+
+def mutex_of(op: HostOp, index: int) -> AbstractContextManager[object]:
+    """The lock of the mutex at an input that may be missing; one that locks nothing if it is."""
+    return op.object(index, HostMutex).lock if len(op.inputs) > index else nullcontext()
 
 
 class AtomicBool(HostObject):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -76,6 +77,14 @@ class HostOp:
     def error(self, reason: str) -> RunError:
         """Make the error of this operator, for the caller to raise."""
         return RunError(f"{self.location}: {reason}")
+
+    @contextmanager
+    def translating(self, *kinds: builtins.type[Exception]) -> Iterator[None]:
+        """Turn exceptions of some types into errors of this operator with the same text."""
+        try:
+            yield
+        except kinds as error:
+            raise self.error(str(error)) from None
 
     # Blobs by name
 

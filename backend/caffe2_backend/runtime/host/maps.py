@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.values import HostObject
+from caffe2_backend.runtime.values import Array, HostObject
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 
 family = HostFamily("maps")
@@ -54,6 +54,12 @@ class HostMap(HostObject):
         with self._lock:
             return dict(self._entries)
 
+    def arrays(self) -> tuple[Array, Array]:
+        """The keys and the values, [K] each."""
+        entries = self.entries()
+        keys = np.fromiter(entries, self.key_dtype, len(entries))
+        return keys, np.fromiter(entries.values(), self.value_dtype, len(entries))
+
 
 @family.runs("CreateMap")
 def create_map(op: HostOp) -> None:
@@ -85,10 +91,9 @@ def key_value_to_map(op: HostOp) -> None:
 @family.runs("MapToKeyValue")
 def map_to_key_value(op: HostOp) -> None:
     """MapToKeyValue(map) -> keys, values, in the order in which the keys were added."""
-    found = op.object(0, HostMap)
-    entries = found.entries()
-    op.set(0, np.fromiter(entries, found.key_dtype, len(entries)))
-    op.set(1, np.fromiter(entries.values(), found.value_dtype, len(entries)))
+    keys, values = op.object(0, HostMap).arrays()
+    op.set(0, keys)
+    op.set(1, values)
 
 
 def _present(op: HostOp, key: np.dtype[Any], value: np.dtype[Any]) -> HostMap | None:

@@ -90,10 +90,8 @@ def read(op: HostOp) -> None:
     reader = op.object(0, TextReader)
     if len(op.outputs) != len(reader.field_types):
         raise op.error(f"the file has {len(reader.field_types)} fields, and the operator {len(op.outputs)} outputs")
-    try:
+    with op.translating(RunError):
         rows = reader.read(op.args.integer("batch_size", default=1))
-    except RunError as error:
-        raise op.error(str(error)) from None
     for i, kind in enumerate(reader.field_types):
         column: list[Any] = [row[i] for row in rows]
         if kind == TensorProto.FLOAT:

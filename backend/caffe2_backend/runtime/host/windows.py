@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Final
 
 import numpy as np
 
-from caffe2_backend.runtime.host.atomics import HostMutex
+from caffe2_backend.runtime.host.atomics import mutex_of
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import Array, HostObject, to_host
 
@@ -27,7 +26,7 @@ def collect_last_rows(op: HostOp) -> None:
     size = op.args.integer("num_to_collect")
     if size < 1:
         raise op.error("num_to_collect must be positive")
-    with op.object(_MUTEX, HostMutex).lock if len(op.inputs) > _MUTEX else nullcontext():
+    with mutex_of(op, _MUTEX):
         rows = op.array(_ROWS)
         if not rows.ndim:
             raise op.error(f"blob {op.inputs[_ROWS]!r} must have rows")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, ParamSpec, TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -14,24 +13,13 @@ from caffe2_backend.runtime.values import Array
 
 family = HostFamily("dataset cursors")
 
-Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
 _FIELDS_OF_RANDOM: Final = 3  # inputs before the fields
 
 
 def tree_of(op: HostOp) -> Tree:
     """The tree of the argument ``fields``. Raises RunError if they are not one."""
-    return in_tree(op, Tree.of, op.args.texts("fields", default=()))
-
-
-def in_tree(
-    op: HostOp, call: Callable[Parameters, Result], *args: Parameters.args, **named: Parameters.kwargs
-) -> Result:
-    """Call a function; its TreeErrors are errors of the operator."""
-    try:
-        return call(*args, **named)
-    except TreeError as error:
-        raise op.error(str(error)) from None
+    with op.translating(TreeError):
+        return Tree.of(op.args.texts("fields", default=()))
 
 
 def columns(op: HostOp, first: int) -> list[Array]:
@@ -79,7 +67,8 @@ def read_next_batch(op: HostOp) -> None:
     batch_size = _batch_size(op)
     with cursor.lock:
         starts = cursor.starts()
-        counts = in_tree(op, cursor.tree.counts, fields, starts, batch_size)
+        with op.translating(TreeError):
+            counts = cursor.tree.counts(fields, starts, batch_size)
         cursor.offsets = [start + count for start, count in zip(starts, counts, strict=True)]
     if op.args.flag("enforce_batch_size", default=False) and counts[0] < batch_size:
         counts = [0] * len(counts)
@@ -95,7 +84,8 @@ def compute_offset(op: HostOp) -> None:
     """
     cursor, fields = op.object(0, TreeCursor), columns(op, 1)
     with cursor.lock:
-        out = in_tree(op, cursor.tree.offsets, fields, cursor.starts())
+        with op.translating(TreeError):
+            out = cursor.tree.offsets(fields, cursor.starts())
         cursor.offsets = [0] * cursor.tree.domain_count
     op.set(0, out)
 
@@ -168,14 +158,16 @@ def _next_indices(op: HostOp, cursor: TreeCursor, total: int) -> slice:
 def check_dataset_consistency(op: HostOp) -> None:
     """CheckDatasetConsistency(field...; fields) -> (): raise an error unless the fields make up whole records."""
     tree, fields = tree_of(op), columns(op, 0)
-    in_tree(op, tree.check, fields)
+    with op.translating(TreeError):
+        tree.check(fields)
     sizes: dict[int, tuple[str, int]] = {}
     for name, field, domain in zip(tree.fields, fields, tree.domains, strict=True):
         other, size = sizes.setdefault(domain, (name, len(field)))
         if size != len(field):
             raise op.error(f"field {name!r} has {len(field)} elements, and {other!r} of the same list has {size}")
     starts = [0] * tree.domain_count
-    counts = in_tree(op, tree.counts, fields, starts, sizes[0][1] if 0 in sizes else 0)
+    with op.translating(TreeError):
+        counts = tree.counts(fields, starts, sizes[0][1] if 0 in sizes else 0)
     for domain, (name, size) in sizes.items():
         if counts[domain] != size:
             raise op.error(f"field {name!r} has {size} elements, and its lengths need {counts[domain]}")
@@ -189,8 +181,10 @@ def trim_dataset(op: HostOp) -> None:
         raise op.error(f"multiple_of must be 1 at least, not {multiple}")
     tree, fields = tree_of(op), columns(op, 0)
     _require_outputs(op, len(fields))
-    size = in_tree(op, tree.sizes, fields)[0]
+    with op.translating(TreeError):
+        size = tree.sizes(fields)[0]
     if size % multiple:
-        counts = in_tree(op, tree.counts, fields, [0] * tree.domain_count, size - size % multiple)
+        with op.translating(TreeError):
+            counts = tree.counts(fields, [0] * tree.domain_count, size - size % multiple)
         for i, (field, domain) in enumerate(zip(fields, tree.domains, strict=True)):
             op.set(i, field[: counts[domain]].copy())

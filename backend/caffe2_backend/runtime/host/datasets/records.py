@@ -8,7 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from caffe2_backend.runtime.host.datasets.cursors import columns, in_tree, tree_of
+from caffe2_backend.runtime.host.datasets.cursors import columns, tree_of
+from caffe2_backend.runtime.host.datasets.tree import TreeError
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import Array, HostObject
 
@@ -38,7 +39,8 @@ class SharedRecords(PackedRecords):
 def pack_records(op: HostOp) -> None:
     """PackRecords(field...; fields, pack_to_single_shared_ptr=0) -> records."""
     tree, fields = tree_of(op), columns(op, 0)
-    offsets = in_tree(op, tree.offsets, fields, [0] * tree.domain_count)
+    with op.translating(TreeError):
+        offsets = tree.offsets(fields, [0] * tree.domain_count)
     records = [
         tuple(field[begin[d] : end[d]].copy() for field, d in zip(fields, tree.domains, strict=True))
         for begin, end in pairwise(offsets)

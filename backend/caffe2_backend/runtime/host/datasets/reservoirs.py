@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.host.atomics import HostMutex
+from caffe2_backend.runtime.host.atomics import mutex_of
 from caffe2_backend.runtime.host.datasets.records import PackedRecords, Record
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.host.maps import HostMap
@@ -45,15 +44,6 @@ class _Rows:
         return np.stack(self.rows) if self.rows else data.like[:0].copy()
 
 
-@contextmanager
-def _guarded(op: HostOp) -> Iterator[None]:
-    if len(op.inputs) <= _MUTEX:
-        yield
-        return
-    with op.object(_MUTEX, HostMutex).lock:
-        yield
-
-
 def _data(op: HostOp, index: int, collected: _Rows) -> _Rows:
     """The rows of an input, which must be like those that were collected."""
     value = op.value(index)
@@ -82,7 +72,7 @@ def reservoir_sampling(op: HostOp) -> None:
     positions, objects.
     """
     limit = _limit(op)
-    with _guarded(op):
+    with mutex_of(op, _MUTEX):
         reservoir = _Rows.of(op.find(op.inputs[0]))
         visited = op.scalar(1) if reservoir.rows else 0
         data = _data(op, 2, reservoir)

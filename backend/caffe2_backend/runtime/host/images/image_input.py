@@ -44,10 +44,8 @@ def _own_reader(op: HostOp) -> HostReader:
     path, db_type = op.args.text("db", default=""), op.args.text("db_type", default="leveldb")
     if not path:
         raise op.error("the operator must have a reader, or the path of a database in the argument db")
-    try:
+    with op.translating(DatabaseError):
         return HostReader(db_type, path, create_database(db_type, path, Mode.READ))
-    except DatabaseError as error:
-        raise op.error(str(error)) from None
 
 
 def _read_batch(op: HostOp, settings: Settings) -> list[Array]:
@@ -61,11 +59,8 @@ def _read_batch(op: HostOp, settings: Settings) -> list[Array]:
         item = read_item(contents[index], settings)
         return item, transform(item, settings, np.random.default_rng([seed, batch, index]))
 
-    try:
-        with ThreadPoolExecutor(settings.threads) as pool:
-            done = list(pool.map(work, range(settings.batch_size)))
-    except BridgeError as error:
-        raise op.error(str(error)) from None
+    with op.translating(BridgeError), ThreadPoolExecutor(settings.threads) as pool:
+        done = list(pool.map(work, range(settings.batch_size)))
     unreadable = sum(not item.is_readable for item, _ in done)
     if unreadable / settings.batch_size > settings.max_error_ratio:
         raise op.error(f"{unreadable} of {settings.batch_size} images cannot be decoded")

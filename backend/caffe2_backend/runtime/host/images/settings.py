@@ -7,12 +7,11 @@ from enum import IntEnum
 
 import numpy as np
 
+from caffe2_backend.runtime.device_names import GPU_TYPES
 from caffe2_backend.runtime.host.family import HostOp
 from caffe2_backend.runtime.values import Array
-from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_HIP
 
 _DATUM_OUTPUTS = 2
-_GPUS = (PROTO_CUDA, PROTO_HIP)
 
 
 class LabelType(IntEnum):
@@ -113,7 +112,7 @@ def read_settings(op: HostOp) -> Settings:
     mean, std = (_per_channel(op, name, default) for name, default in (("mean", 0.0), ("std", 1.0)))
     label_type = args.integer("label_type", default=0)
     gpu_transform = _truth(op, "use_gpu_transform")
-    on_gpu = op.view.proto.device_option.device_type in _GPUS
+    on_gpu = op.view.proto.device_option.device_type in GPU_TYPES
     half = args.text("output_type", default="FLOAT").upper() == "FLOAT16"
     if not 0 <= label_type <= max(LabelType):
         raise op.error(f"label_type must be from 0 to {max(LabelType)}, not {label_type}")

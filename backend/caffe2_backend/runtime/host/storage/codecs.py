@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from caffe2_backend.databases import Mode, create_database
 from caffe2_backend.runtime.host.atomics import HostMutex
 from caffe2_backend.runtime.host.counters import HostCounter
@@ -20,6 +22,7 @@ from caffe2_backend.runtime.host.storage.key_codecs import (
     decode_map,
     encode_index,
     encode_map,
+    vector_message,
 )
 from caffe2_backend.runtime.host.storage.readers import HostReader
 from caffe2_backend.runtime.values import HostObject
@@ -52,15 +55,7 @@ def _encode_cursor(cursor: TreeCursor, proto: BlobProto) -> None:
     """The offsets as a tensor, and the names of the fields, each followed by a space."""
     proto.content = "".join(name + _SEPARATOR for name in cursor.tree.fields).encode()
     if cursor.offsets:
-        proto.tensor.CopyFrom(
-            TensorProto(
-                dims=[len(cursor.offsets)],
-                data_type=TensorProto.INT64,
-                int64_data=cursor.offsets,
-                device_detail=DeviceOption(device_type=PROTO_CPU),
-                segment=TensorProto.Segment(begin=0, end=len(cursor.offsets)),
-            )
-        )
+        proto.tensor.CopyFrom(vector_message(np.array(cursor.offsets, np.int64)))
 
 
 def _decode_cursor(proto: BlobProto) -> HostObject:

@@ -19,10 +19,8 @@ family = HostFamily("database input")
 
 def read_record(op: HostOp, reader: HostReader) -> bytes:
     """The value of a reader's next record. Raises RunError if it cannot be read."""
-    try:
+    with op.translating(DatabaseError):
         return reader.reader.read()[1]
-    except DatabaseError as error:
-        raise op.error(str(error)) from None
 
 
 def read_tensors(op: HostOp, content: bytes) -> TensorProtos:

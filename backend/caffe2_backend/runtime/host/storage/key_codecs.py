@@ -31,7 +31,7 @@ MAP_TYPES: Final = {
 
 def encode_index(index: HostIndex, proto: BlobProto) -> None:
     """The keys as a tensor; the largest number of elements and whether the index is frozen as a text."""
-    proto.tensor.CopyFrom(_tensor(index.keys()))
+    proto.tensor.CopyFrom(vector_message(index.keys()))
     proto.content = f"{index.max_elements} {int(index.is_frozen)}".encode()
 
 
@@ -51,10 +51,7 @@ def encode_map(found: HostMap, proto: BlobProto) -> None:
     """The keys and the values as two tensors."""
     types = (found.key_dtype, found.value_dtype)
     proto.type = next(name for name, known in MAP_TYPES.items() if known == types)
-    entries = found.entries()
-    keys = np.fromiter(entries, found.key_dtype, len(entries))
-    values = np.fromiter(entries.values(), found.value_dtype, len(entries))
-    proto.content = TensorProtos(protos=[_tensor(keys), _tensor(values)]).SerializeToString()
+    proto.content = TensorProtos(protos=[vector_message(array) for array in found.arrays()]).SerializeToString()
 
 
 def decode_map(proto: BlobProto) -> HostObject:
@@ -70,8 +67,8 @@ def decode_map(proto: BlobProto) -> HostObject:
     return made
 
 
-def _tensor(array: Array) -> TensorProto:
-    """A tensor without a name."""
+def vector_message(array: Array) -> TensorProto:
+    """The message of a vector of int32, int64 or texts, without a name."""
     data_type, field = _FIELDS[array.dtype]
     items = string_bytes(array) if array.dtype == object else array
     tensor = TensorProto(

@@ -72,15 +72,14 @@ def _cursors(op: HostOp) -> Iterator[Cursor]:
     if not all(paths) or len(set(paths)) != len(paths):
         raise op.error("the argument db, or dbs, must be the paths of different databases")
     for path in paths:
-        try:
-            yield create_database(op.args.text("db_type", default=""), path_of(op, path), Mode.READ).cursor()
-        except DatabaseError as error:
-            raise op.error(str(error)) from None
+        with op.translating(DatabaseError):
+            cursor = create_database(op.args.text("db_type", default=""), path_of(op, path), Mode.READ).cursor()
+        yield cursor
 
 
 def _read(op: HostOp, number: int, cursor: Cursor, wanted: dict[str, str] | None, found: dict[str, _Loaded]) -> None:
     """Read the records of a database; ``wanted`` limits the names, and stops when all are complete."""
-    try:
+    with op.translating(DatabaseError):
         while cursor.valid:
             name = _name(op, cursor.key)
             if wanted is None or name in wanted:
@@ -88,8 +87,6 @@ def _read(op: HostOp, number: int, cursor: Cursor, wanted: dict[str, str] | None
                 if wanted is not None and len(found) == len(wanted) and not any(b.missing for b in found.values()):
                     return  # and the cursor of a reader stays here
             cursor.next()
-    except DatabaseError as error:
-        raise op.error(str(error)) from None
 
 
 def _name(op: HostOp, key: bytes) -> str:

@@ -45,7 +45,7 @@ def create_db(op: HostOp) -> None:
     path, db_type = op.args.text("db", default=""), op.args.text("db_type", default="leveldb")
     if not path:
         raise op.error("the argument db must be the path of a database")
-    try:
+    with op.translating(DatabaseError):
         reader = HostReader(
             db_type,
             path,
@@ -53,8 +53,6 @@ def create_db(op: HostOp) -> None:
             num_shards=op.args.integer("num_shards", default=1),
             shard_id=op.args.integer("shard_id", default=0),
         )
-    except DatabaseError as error:
-        raise op.error(str(error)) from None
     op.set(0, reader)
 
 

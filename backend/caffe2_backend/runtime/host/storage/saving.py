@@ -79,10 +79,8 @@ def _save(op: HostOp, db: str) -> None:
             chunk_size, as_bfloat16 = _settings(op, name, options)
             yield from value_records(name, value, chunk_size=chunk_size, as_bfloat16=as_bfloat16)
 
-    try:
+    with op.translating(BridgeError):
         _write(db_type, path, records())
-    except BridgeError as error:
-        raise op.error(str(error)) from None
 
 
 def _write(db_type: str, path: Path, records: Iterable[Record]) -> None:
