@@ -9,9 +9,11 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.runtime.program.conversion import Lowered, lower, needs_sizes
+from caffe2_backend.runtime.program.conversion_cache import CONVERSIONS
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.signature import describe_inputs
+from caffe2_backend.runtime.program.structure import structure_of
 from caffe2_backend.runtime.values import (
     Array,
     DeviceTensor,
@@ -49,6 +51,7 @@ class Compiler:
         self._net = net
         self._origin = origin or Origin(Location(NetView(net).name))
         self._init = init
+        self._is_shared = not (init.parameters or init.rest or init.findings or init.placeholders)
         self._interface = interface
         self.conversions = 0
         self._every = dict.fromkeys((*interface.needs, *interface.may_need), 0)
@@ -88,25 +91,46 @@ class Compiler:
         makers = self._makers(given)
         net, asked = self._with_interface(makers, given, outputs)
         init = self._with_constants(constants)
-        try:
-            lowered = self._lower(net, init, describe_inputs(free, given, sized=self.sized), asked, len(makers))
-        except ConversionError as error:
-            if self.sized == self._every or not needs_sizes(error):
-                raise
-            lowered = self._lower(net, init, describe_inputs(free, given, sized=self._every), asked, len(makers))
+        lowered = None
+        if self.sized != self._every:
+            known = describe_inputs(free, given, sized=self.sized)
+            lowered = self._lower(net, init, known, asked, len(makers), final=False)
+        if lowered is None:
+            every = describe_inputs(free, given, sized=self._every)
+            lowered = self._lower(net, init, every, asked, len(makers), final=True)
+            assert lowered is not None
+            self._needs_sizes |= self.sized != self._every
             self.sized = self._every
-            self._needs_sizes = True
         names = dict(zip(asked, outputs, strict=True))
         quantized = {names[name]: how for name, how in lowered.quantized.items()}
         return dataclasses.replace(lowered, outputs=tuple(outputs), quantized=quantized)
 
     def _lower(
-        self, net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs: list[str], added: int
-    ) -> Lowered:
-        """Convert; diagnostics name the operators of the whole net. ``added`` operators stand before the net's own."""
+        self,
+        net: NetDef,
+        init: InitNet,
+        inputs: Mapping[str, TensorInfo],
+        outputs: list[str],
+        added: int,
+        *,
+        final: bool,
+    ) -> Lowered | None:
+        """Convert; None if the conversion needs sizes of the inputs that are not known, unless it is the final one.
+
+        Diagnostics name the operators of the whole net. ``added`` operators stand before the net's own.
+        """
+        structure = structure_of(net, init.parameters, inputs, outputs) if self._is_shared else None
         try:
-            return lower(net, init, inputs, outputs)
+            if structure is None:
+                return lower(net, init, inputs, outputs)
+            if not final and CONVERSIONS.needs_sizes(structure):
+                return None
+            return CONVERSIONS.get(structure, lambda: lower(net, init, inputs, outputs))
         except ConversionError as error:
+            if not final and needs_sizes(error):
+                if structure is not None:
+                    CONVERSIONS.note_needed_sizes(structure)
+                return None
             if self._origin.is_plain and not added:
                 raise
             name = NetView(net).name

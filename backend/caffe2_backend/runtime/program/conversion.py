@@ -14,9 +14,10 @@ from caffe2_backend.runtime.program.graph_edits import drop_unit_factors, static
 from caffe2_backend.runtime.program.joined_updates import join_updates
 from caffe2_backend.runtime.program.resident import ResidentStates, resident_session
 from caffe2_backend.runtime.program.rotating import Stepper
+from caffe2_backend.runtime.program.shared_sessions import SharedSessions
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.sessions import Session
-from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic
 from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
@@ -38,27 +39,31 @@ class Lowered:
     """A net as ONNX. ``outputs`` are blobs, in the order of the graph's outputs.
 
     ``quantized`` holds (scale, zero point) of those that are Int8 tensors. ``random``: an operator of the net, whether
-    an output depends on it or not, draws random numbers.
+    an output depends on it or not, draws random numbers. ``findings`` are the diagnostics. ``names`` has the blobs of
+    this net by those of the net of the same structure that was converted; it is empty if they are the same.
     """
 
     model: ir.Model = field(repr=False)
     outputs: tuple[str, ...]
     quantized: Mapping[str, tuple[float, int]]
     random: bool
+    findings: tuple[Diagnostic, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    _sessions: SharedSessions = field(default_factory=SharedSessions, repr=False, compare=False)
 
     def is_small(self) -> bool:
         """Whether the model fits into one file."""
-        from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
-
-        weights = (value.const_value for value in self.model.graph.initializers.values())
-        return sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT
+        return _is_small(self.model)
 
     def resident_session(
         self, device: str, options: SessionOptions, states: Sequence[str]
     ) -> tuple[Session, ResidentStates] | None:
         """A session that updates states in place, and its runs; None if none may be that a step scatters into."""
-        graph_outputs = [value.name for value in self.model.graph.outputs]
-        pairs = {name: str(other) for name, other in zip(self.outputs, graph_outputs, strict=True) if name in states}
+        outputs = dict(zip(self.outputs, (str(value.name) for value in self.model.graph.outputs), strict=True))
+        inputs = {
+            self.names.get(str(value.name), str(value.name)): str(value.name) for value in self.model.graph.inputs
+        }
+        pairs = {inputs.get(name, name): outputs[name] for name in states if name in outputs}
         if not (pairs and self.is_small()):
             return None
         return resident_session(self.model, pairs, device, planned(options, self.model, device))
@@ -74,21 +79,42 @@ class Lowered:
         joined = join_updates(self.model, states) if self.is_small() else None
         if joined is None:
             return Stepper(session)
-        return Stepper(dataclasses.replace(self, model=joined.model).session(CPU, options), joined.buffers)
+        return Stepper(_make_session(joined.model, CPU, options), joined.buffers)
 
-    def session(self, device: str, options: SessionOptions) -> Session:
-        """A session for the model; weights beyond protobuf's limit go through a file."""
-        import onnx_ir as ir
+    def session(self, device: str, options: SessionOptions, *, keep: bool = False) -> Session:
+        """A session for the model, which conversions of nets of the same structure share.
 
-        from caffe2_frontend import save_onnx
+        With ``keep`` it stays for a while when nothing uses it any more.
+        """
 
-        options = planned(options, self.model, device)
-        if self.is_small():
-            return Session(ir.to_proto(self.model).SerializeToString(), device, options=options)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "model.onnx"
-            save_onnx(self.model, path)
-            return Session(str(path), device, options=options)
+        def make() -> Session:
+            return _make_session(self.model, device, options)
+
+        if self.random or options.cuda_graphs:
+            return make()  # its state is its own
+        return self._sessions.get((device, options), make, keep=keep)
+
+
+def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Session:
+    """A session for a model; weights beyond protobuf's limit go through a file."""
+    import onnx_ir as ir
+
+    from caffe2_frontend import save_onnx
+
+    options = planned(options, model, device)
+    if _is_small(model):
+        return Session(ir.to_proto(model).SerializeToString(), device, options=options)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        save_onnx(model, path)
+        return Session(str(path), device, options=options)
+
+
+def _is_small(model: ir.Model) -> bool:
+    from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
+
+    weights = (value.const_value for value in model.graph.initializers.values())
+    return sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT
 
 
 def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOptions:
@@ -120,7 +146,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
     model = finish(export)
     drop_unit_factors(model.graph)
     log_new_diagnostics(export.findings)
-    return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random)
+    return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random, tuple(export.findings))
 
 
 def needs_sizes(error: ConversionError) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -19,13 +19,13 @@ class Feeds:
 
     Args:
         session: the session.
-        names: its inputs that are fed.
+        blobs: of its inputs that are fed, by input.
         limit: the bytes of an array on the host up to which it is copied into a buffer.
     """
 
-    def __init__(self, session: Session, names: Sequence[str], limit: int | None = None) -> None:
+    def __init__(self, session: Session, blobs: Mapping[str, str], limit: int | None = None) -> None:
         self._session = session
-        self._names = tuple(names)
+        self._blobs = dict(blobs)
         self._limit = COPIED if limit is None else limit
         self._buffers: dict[str, tuple[Any, Array]] = {}
         self._direct: dict[str, Array | DeviceTensor] = {}  # those of this run that are not copied
@@ -34,8 +34,8 @@ class Feeds:
         """Take the feeds of a run; return whether bindings of earlier runs refer to buffers that were replaced."""
         self._direct.clear()
         replaced = False
-        for name in self._names:
-            value = given[name]
+        for name, blob in self._blobs.items():
+            value = given[blob]
             if not isinstance(value, np.ndarray) or value.nbytes > self._limit:
                 self._direct[name] = value
                 replaced |= self._buffers.pop(name, None) is not None
@@ -51,7 +51,7 @@ class Feeds:
         """Refer to no feed of the last run any more."""
         self._direct.clear()
 
-    def bind(self, binding: Binding, inputs: Sequence[str]) -> None:
+    def bind(self, binding: Binding, inputs: Container[str]) -> None:
         """Bind the buffers of those inputs, where they are not bound yet."""
         for name, (ort, _) in self._buffers.items():
             if name in inputs:

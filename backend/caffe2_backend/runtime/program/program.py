@@ -32,6 +32,8 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _NO_VALUES: Final = frozenset({type(None), DeferredBlob})
+# The bytes of inputs up to which a session stays for other programs when nothing uses it.
+_SMALL: Final = 1 << 20
 # Codes of errors that outputs cause which are not tensors.
 _NOT_TENSORS: Final = frozenset({"no-tensor", "object-output"})
 
@@ -269,7 +271,7 @@ class Program:
             self._return_every_blob()  # a deferred computation would draw other numbers
             return self._add_variant(given)
         resident = self._resident_session(lowered, given)
-        session = resident[0] if resident else lowered.session(self.device, self._options) if lowered.outputs else None
+        session = resident[0] if resident else self._session(lowered, given)
         returned = set(lowered.outputs)
         deferred = () if self._complete else tuple(name for name in self.interface.writes if name not in returned)
         variant = self._variant(session, lowered, deferred, given)
@@ -285,6 +287,13 @@ class Program:
         self._complete = True
         self._optional = tuple(name for name in self.interface.writes if name not in self._required)
 
+    def _session(self, lowered: Lowered, given: Mapping[str, Value]) -> Session | None:
+        """The session of a converted net; None if it computes nothing."""
+        if not lowered.outputs:
+            return None
+        small = self.device == CPU and sum(_bytes(value) for value in given.values()) <= _SMALL
+        return lowered.session(self.device, self._options, keep=small)
+
     def _resident_session(self, lowered: Lowered, given: Mapping[str, Value]) -> tuple[Session, ResidentStates] | None:
         """A session that updates states in place; None if a copy takes no time, or not all values are tensors."""
         plain = not lowered.quantized and all(_is_numeric(v) or isinstance(v, DeviceTensor) for v in given.values())
@@ -295,12 +304,16 @@ class Program:
     def _rotating(self, variant: Variant, lowered: Lowered) -> RotatingStates | None:
         """Runs with states in buffers; None if the net has no states."""
         pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
-        states = {name: pairs[name] for name in self.interface.state if name in variant.inputs and name in pairs}
-        if variant.session is None or not states:
-            return None
         session = variant.session
+        if session is None:
+            return None
+        inputs = dict(zip(session.inputs, variant.inputs, strict=True))
+        names = {blob: name for name, blob in inputs.items()}
+        states = {names[blob]: pairs[blob] for blob in self.interface.state if blob in names and blob in pairs}
+        if not states:
+            return None
         blobs = {output: name for name, output in pairs.items()}
-        return RotatingStates(session, states, blobs, lambda: lowered.stepper(session, self._options, states))
+        return RotatingStates(session, states, blobs, inputs, lambda: lowered.stepper(session, self._options, states))
 
     def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""
@@ -324,16 +337,33 @@ class Program:
     def _variant(
         self, session: Session | None, lowered: Lowered, deferred: tuple[str, ...], given: Mapping[str, Value]
     ) -> Variant:
-        inputs = session.inputs if session is not None else ()
-        names = list(session.outputs) if session is not None else []
+        graph_inputs = session.inputs if session is not None else ()
+        graph_outputs = list(session.outputs) if session is not None else []
+        inputs = tuple(lowered.names.get(name, name) for name in graph_inputs)
         on_host = self.device == CPU and self._options.stand_in.get(CPU, CPU) == CPU
         arrays = on_host and not lowered.quantized and all(_is_numeric(given[name]) for name in inputs)
-        return Variant(session, inputs, lowered.outputs, lowered.quantized, deferred, on_host, arrays, names)
+        return Variant(
+            session,
+            inputs,
+            lowered.outputs,
+            lowered.quantized,
+            deferred,
+            on_host,
+            arrays,
+            graph_outputs,
+            graph_inputs if graph_inputs != inputs else None,
+            lowered.names,
+        )
 
 
 def _shape(value: Value | None) -> tuple[int, ...] | None:
     plain = value.data if isinstance(value, Int8Tensor) else value
     return plain.shape if isinstance(plain, np.ndarray | DeviceTensor) else None
+
+
+def _bytes(value: Value) -> int:
+    plain = value.data if isinstance(value, Int8Tensor) else value
+    return plain.nbytes if isinstance(plain, np.ndarray) else 0
 
 
 def _is_of_output(error: Diagnostic) -> bool:

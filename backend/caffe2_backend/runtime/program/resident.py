@@ -58,7 +58,7 @@ class ResidentStates:
 
     def __init__(self, session: Session, states: Mapping[str, str], copied: Mapping[str, str]) -> None:
         self._session = session
-        fed = [name for name in session.inputs if name not in states and name not in copied]
+        fed = {name: name for name in session.inputs if name not in states and name not in copied}
         self._feeds = Feeds(session, fed, None if session.device == CPU else -1)
         self._states = dict(states)
         self._copied = [(name, session.outputs.index(output)) for name, output in copied.items()]

@@ -108,6 +108,7 @@ class RotatingStates:
         session: the session, on the host, whose inputs and outputs are tensors of numbers.
         states: graph outputs by input.
         blobs: by graph output.
+        inputs: blobs by graph input.
         make_stepper: makes what all steps but the first run in.
     """
 
@@ -116,14 +117,17 @@ class RotatingStates:
         session: Session,
         states: Mapping[str, str],
         blobs: Mapping[str, str],
+        inputs: Mapping[str, str],
         make_stepper: Callable[[], Stepper] | None = None,
     ) -> None:
         self._session = session
         self._make_stepper = make_stepper
         self._stepper = Stepper(session)
-        self.states = frozenset(states)
+        self._inputs = dict(inputs)
         self._pairs = dict(states)
-        self._feeds = Feeds(session, [name for name in session.inputs if name not in states])
+        self._states = [inputs[name] for name in states]
+        self.states = frozenset(self._states)
+        self._feeds = Feeds(session, {name: inputs[name] for name in session.inputs if name not in states})
         self._names = {name: blobs[name] for name in session.outputs}
         self._blobs = list(self._names.values())
         self._like: dict[str, Array] | None = None  # an array for each output that has a buffer; None before a run
@@ -159,7 +163,7 @@ class RotatingStates:
             if self._other:
                 found.update(zip(self._other, map(self._value, last or orts), strict=True))
             if burst.steps > 1:
-                given = {**given, **dict(zip(self._pairs, self._sets[source].states, strict=True))}
+                given = {**given, **dict(zip(self._states, self._sets[source].states, strict=True))}
             self._feeds.release()
             return Step(found, given)
 
@@ -195,11 +199,11 @@ class RotatingStates:
         """Whether the states are the arrays that the last step wrote to buffers."""
         if not self._sets:
             return False
-        return all(map(operator.is_, map(given.get, self._pairs), self._sets[self._current].states))
+        return all(map(operator.is_, map(given.get, self._states), self._sets[self._current].states))
 
     def _begin(self, given: Mapping[str, Any]) -> list[Array]:
         """Run without buffers, and find out which outputs may have them: none if not all states may."""
-        values = self._session.run_list({name: given[name] for name in self._session.inputs})
+        values = self._session.run_list({name: given[blob] for name, blob in self._inputs.items()})
         static = self._session.static_outputs()
         kept = {
             name: value
@@ -207,8 +211,8 @@ class RotatingStates:
             if static.get(name) == value.shape and value.size
         }
         fits = all(
-            output in kept and kept[output].shape == given[name].shape and kept[output].dtype == given[name].dtype
-            for name, output in self._pairs.items()
+            output in kept and kept[output].shape == given[blob].shape and kept[output].dtype == given[blob].dtype
+            for blob, output in zip(self._states, self._pairs.values(), strict=True)
         )
         self._like = {}
         if fits and sum(value.nbytes for value in kept.values()) <= SMALL:
@@ -224,13 +228,14 @@ class RotatingStates:
         if self.holds(given):
             return self._current
         like = self._like or {}
-        if any(given[name].shape != like[output].shape for name, output in self._pairs.items()):
+        pairs = list(zip(self._states, self._pairs.values(), strict=True))
+        if any(given[blob].shape != like[output].shape for blob, output in pairs):
             return None
         source = self._free(None)
         if source is not None:
             arrays = self._sets[source].arrays
-            for name, output in self._pairs.items():
-                np.copyto(arrays[output], given[name])
+            for blob, output in pairs:
+                np.copyto(arrays[output], given[blob])
         return source
 
     def _free(self, source: int | None) -> int | None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
-from caffe2_backend.runtime.burst import Burst
+from caffe2_backend.runtime.burst import ONCE, Burst
+from caffe2_backend.runtime.program.error_names import renamed
 from caffe2_backend.runtime.program.resident import ResidentStates
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, signature_of
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value, to_host
+from caffe2_bridge.diagnostics import RunError
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,7 @@ class Variant:
 
     Attributes:
         session: runs it; None if it computes nothing.
-        inputs: the blobs that it reads.
+        inputs: the blobs that it reads; ``graph_inputs`` are their names in the session's model, if they differ.
         outputs: the blobs that it returns; ``graph_outputs`` are their names in the session's model.
         quantized: (scale, zero point) of the outputs that are Int8 tensors.
         deferred: blobs that the net writes and a run does not return.
@@ -28,6 +30,7 @@ class Variant:
         resident: runs it with states in place; None if it has none.
         rotating: runs steps with small states in buffers; None if it has none.
         arrays: whether it runs on the host, and all inputs and outputs are arrays of numbers that need no conversion.
+        names: the blobs by the names that errors of the session may contain, if they differ.
     """
 
     session: Session | None
@@ -38,6 +41,8 @@ class Variant:
     on_host: bool
     arrays: bool
     graph_outputs: list[str]
+    graph_inputs: tuple[str, ...] | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     resident: ResidentStates | None = None
     rotating: RotatingStates | None = None
 
@@ -49,9 +54,11 @@ class Variant:
         Raises RunError if the run fails.
         """
         if self.resident is not None:
-            values = self.resident.run(cast("Any", given), held, burst)
-            return dict(zip(self.outputs, values, strict=True)), given
-        step = None if self.rotating is None else self.rotating.run(given, burst)
+            return self._run_resident(given, held, burst), given
+        try:
+            step = None if self.rotating is None else self.rotating.run(given, burst)
+        except RunError as error:
+            raise renamed(error, self.names) from error.__cause__
         if step is None:
             return self.run(given, held), given
         return step.values, step.given
@@ -68,24 +75,45 @@ class Variant:
         if self.session is None:
             return {}
         if self.resident is not None:
-            return dict(zip(self.outputs, self.resident.run(cast("Any", given), held), strict=True))
+            return self._run_resident(given, held)
+        try:
+            return self._run(given, self.session)
+        except RunError as error:
+            raise renamed(error, self.names) from error.__cause__
+
+    def _run_resident(self, given: Mapping[str, Value], held: int, burst: Burst = ONCE) -> dict[str, Tensor]:
+        assert self.resident is not None
+        feed: Any = given
+        if self.graph_inputs is not None:
+            feed = {name: given[blob] for name, blob in zip(self.graph_inputs, self.inputs, strict=True)}
+            held += bool(held)  # the feed refers to the values, too
+        try:
+            return dict(zip(self.outputs, self.resident.run(feed, held, burst), strict=True))
+        except RunError as error:
+            raise renamed(error, self.names) from error.__cause__
+
+    def _run(self, given: Mapping[str, Value], session: Session) -> dict[str, Tensor]:
+        inputs = self.inputs
         if self.arrays:
             # The most frequent case, and the only one in which the time spent here matters.
-            inputs = self.inputs
-            arrays: Any = given if len(given) == len(inputs) else {name: given[name] for name in inputs}
-            return dict(zip(self.outputs, self.session.run_list(arrays, self.graph_outputs), strict=True))
+            arrays: Any = given
+            if self.graph_inputs is not None:
+                arrays = {name: given[blob] for name, blob in zip(self.graph_inputs, inputs, strict=True)}
+            elif len(given) != len(inputs):
+                arrays = {name: given[name] for name in inputs}
+            return dict(zip(self.outputs, session.run_list(arrays, self.graph_outputs), strict=True))
         feed: dict[str, Any] = {}
-        for name in self.inputs:
-            value = given[name]
+        for name, blob in zip(self.graph_inputs or inputs, inputs, strict=True):
+            value = given[blob]
             feed[name] = value.data if isinstance(value, Int8Tensor) else value
         found: dict[str, Tensor]
         if self.on_host:
             for name, value in feed.items():
                 if isinstance(value, DeviceTensor):
                     feed[name] = value.numpy()
-            found = dict(zip(self.outputs, self.session.run_list(feed, self.graph_outputs), strict=True))
+            found = dict(zip(self.outputs, session.run_list(feed, self.graph_outputs), strict=True))
         else:
-            values = self.session.run_on_device(feed)
+            values = session.run_on_device(feed)
             found = {name: values[other] for name, other in zip(self.outputs, self.graph_outputs, strict=True)}
         for name, (scale, zero_point) in self.quantized.items():
             found[name] = Int8Tensor(to_host(found[name]), scale, zero_point)

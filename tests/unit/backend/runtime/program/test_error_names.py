@@ -1,0 +1,34 @@
+"""Names of blobs in errors of sessions that nets share."""
+
+from __future__ import annotations
+
+import pytest
+
+from caffe2_backend.runtime.program.error_names import renamed
+from caffe2_bridge.diagnostics import RunError
+
+NAMES = {"a": "x", "a/b": "y", "x": "a"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("running Add node. Name:'a' Status", "running Add node. Name:'x' Status"),
+        ("Name:'a/Add'", "Name:'x/Add'"),
+        ("Name:'a/b/Add'", "Name:'y/Add'"),
+        ("Name:'x/1'", "Name:'a/1'"),
+        ("Name:'ab/c' of a", "Name:'ab/c' of a"),
+        ("Got invalid dimensions for input: a for", "Got invalid dimensions for input: x for"),
+    ],
+)
+def test_names(text: str, expected: str) -> None:
+    error = RunError(text)
+    error.operator = 3
+    found = renamed(error, NAMES)
+    assert str(found) == expected
+    assert found.operator == 3
+
+
+def test_without_names_the_error_stays() -> None:
+    error = RunError("Name:'a'")
+    assert renamed(error, {}) is error
