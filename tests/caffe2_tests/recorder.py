@@ -37,12 +37,12 @@ def pytest_configure() -> None:
     """Draw the same examples each time, and do not measure time, of which a first run needs more here."""
     import hypothesis
 
-    _without_deadlines(hypothesis.settings)
+    _without_deadlines(hypothesis)
     with contextlib.suppress(ImportError):
         # Newer versions draw constants of the sources under test, which takes longer than the tests.
-        from hypothesis.internal import constants_ast
+        from hypothesis.internal.conjecture import providers
 
-        setattr(constants_ast, "is_local_module_file", lambda *_: False)  # noqa: B010 - a function replaces a cached one
+        setattr(providers, "is_local_module_file", lambda *_: False)  # noqa: B010 - a function replaces a cached one
     checks = list(hypothesis.HealthCheck)
     hypothesis.settings.register_profile(
         "caffe2-tests", derandomize=True, deadline=None, max_examples=10, database=None, suppress_health_check=checks
@@ -50,13 +50,15 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("caffe2-tests")
 
 
-def _without_deadlines(settings: Any) -> None:
-    make = settings.__init__
+def _without_deadlines(hypothesis: Any) -> None:
+    """Do not limit examples, and do not minimize one that fails, as only the outcome counts."""
+    make = hypothesis.settings.__init__
+    phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 
     def make_without(self: Any, *args: Any, **options: Any) -> None:
-        make(self, *args, **{**options, "deadline": None})
+        make(self, *args, **{**options, "deadline": None, "phases": phases})
 
-    settings.__init__ = make_without
+    hypothesis.settings.__init__ = make_without
 
 
 def _expired(*_: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Final
 
 _RECORDER: Final = Path(__file__).with_name("recorder.py")
 _ROOT: Final = Path(__file__).resolve().parents[2]
+_EXCEPTION: Final = re.compile(r"(?:E +)?[\w.]+(?:Error|Exception|Exit|Interrupt|Failure|Unsatisfiable|Flaky)\b:?")
 _CONFIG: Final = "[pytest]\npython_files = *_test.py\n"
 
 
@@ -27,9 +29,10 @@ class Outcome:
 
     @property
     def last_line(self) -> str:
-        """The reason in one line: the last of its lines that is not blank."""
-        lines = [line.strip() for line in self.reason.splitlines() if line.strip()]
-        return lines[-1] if lines else ""
+        """The reason in one line: the last that names an exception, or else the last that is not blank."""
+        lines = [line.strip(" +|\t") for line in self.reason.splitlines() if line.strip(" +|\t-")]
+        exceptions = [line for line in lines if _EXCEPTION.match(line)]
+        return (exceptions or lines or [""])[-1]
 
 
 @dataclass(frozen=True)

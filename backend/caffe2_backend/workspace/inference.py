@@ -102,7 +102,10 @@ def _infer(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
         return _declared(op)
     if state.model is None:
         return _declared(op)
-    values = dict(zip((blob for _, blob in state.outputs), state.graph.outputs, strict=False))
+    # An output that overwrites an input has another name in the model; a fused recurrent net may omit some.
+    written = list(dict.fromkeys(op.output))
+    names = written if len(written) == len(state.outputs) else [blob for _, blob in state.outputs]
+    values = dict(zip(names, state.graph.outputs, strict=False))
     inferred = {name: found for name, value in values.items() if (found := _static(value)) is not None}
     for index, dtype in _CLAIMED_TYPES.get(op.type, {}).items():
         if index < len(op.output) and op.output[index] in inferred:

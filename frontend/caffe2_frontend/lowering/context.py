@@ -74,6 +74,11 @@ class LoweringContext(Protocol):
         ...
 
     @property
+    def reused_stacks(self) -> frozenset[str]:
+        """The stacks of workspaces on which some Do finds the blobs that an earlier one left."""
+        ...
+
+    @property
     def forward_reads(self) -> Counter[str]:
         """How often the operators of the net that are not part of a gradient, and the caller, read each blob."""
         ...

@@ -58,6 +58,7 @@ class Lowering:
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
         loop_stacks: the stacks of workspaces on which nothing pushes but one Do in the body of a loop of the net.
+        reused_stacks: the stacks of workspaces on which some Do finds the blobs that an earlier one left.
         kept_rows: by stack of workspaces that a loop stacks, the values of each blob.
     """
 
@@ -82,6 +83,7 @@ class Lowering:
     dims: DimFacts = field(default_factory=DimFacts)
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]] = field(default_factory=dict)
     loop_stacks: frozenset[str] = frozenset()
+    reused_stacks: frozenset[str] = frozenset()
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 

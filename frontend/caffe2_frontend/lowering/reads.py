@@ -71,6 +71,12 @@ def loop_stacks(net: NetDef) -> frozenset[str]:
     return frozenset(op.input[-1] for body in bodies for op in body.op if _pushes(op) and pushes[op.input[-1]] == 1)
 
 
+def reused_stacks(net: NetDef) -> frozenset[str]:
+    """Return the stacks of workspaces on which some Do finds the blobs that an earlier one left."""
+    candidates = (op for op in operators_in(net) if op.type in Do.types and not op.is_gradient_op and op.input)
+    return frozenset(op.input[-1] for op in candidates if Do(OpView(op, 0)).reuses_workspace)
+
+
 def _pushes(op: OperatorDef) -> bool:
     """Whether an operator leaves a workspace on a stack."""
     return op.type in Do.types and not op.is_gradient_op and bool(op.input) and not Do(OpView(op, 0)).reuses_workspace

@@ -20,7 +20,14 @@ from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.lower import Lowering
-from caffe2_frontend.lowering.reads import count_forward_reads, count_reads, kept_reads, loop_stacks, workspace_reads
+from caffe2_frontend.lowering.reads import (
+    count_forward_reads,
+    count_reads,
+    kept_reads,
+    loop_stacks,
+    reused_stacks,
+    workspace_reads,
+)
 from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
 from caffe2_frontend.lowering.trace import Trace, Traces
 from caffe2_frontend.ops import converters, expectations
@@ -60,6 +67,7 @@ class LowerNet(FunctionalPass[Export]):
             state.implied_outputs,
             expectations(),
             loop_stacks=loop_stacks(state.predict),
+            reused_stacks=reused_stacks(state.predict),
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["NAME", "ArgSpec", "asscalar", "builtins", "field_label", "getargspec"]
+__all__ = ["NAME", "ArgSpec", "Elements", "asscalar", "builtins", "elements", "field_label", "getargspec"]
 
 NAME: Final = "__caffe2_bridge__"
 
@@ -44,3 +44,29 @@ def field_label(field: Any) -> int:
         return int(field.LABEL_REPEATED)
     required = field.is_required if hasattr(field, "is_required") else field.label == field.LABEL_REQUIRED
     return int(field.LABEL_REQUIRED if required else field.LABEL_OPTIONAL)
+
+
+class Elements:
+    """The elements of an array, which may be assigned arrays of one element."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self._array = array
+
+    def __getitem__(self, index: Any) -> Any:
+        """The elements at an index."""
+        return self._array[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Assign elements. Raises ValueError, as NumPy does, unless the value fits or has one element."""
+        try:
+            self._array[index] = value
+        except ValueError:
+            single = np.asarray(value)
+            if single.ndim == 0 or single.size != 1:
+                raise
+            self._array[index] = single.reshape(())
+
+
+def elements(container: Any) -> Any:
+    """What rewritten assignments assign to: the container itself, unless it is an array."""
+    return Elements(container) if type(container) is np.ndarray else container

@@ -6,6 +6,7 @@ themselves, protobuf messages and the C++ extension are this project's modules.
 
 from __future__ import annotations
 
+import ast
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -14,6 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from caffe2_backend.caffe2_python.hook import compat
+from caffe2_backend.caffe2_python.hook.assignments import rewrite_assignments
 from caffe2_backend.caffe2_python.hook.locate import Sources
 from caffe2_backend.caffe2_python.hook.rewrites import rewrite
 
@@ -108,4 +110,5 @@ class _VirtualLoader(importlib.abc.Loader):
 
 def compile_source(source: str, path: str) -> CodeType:
     """Compile a rewritten source; it expects the module ``compat`` under its name among the globals."""
-    return compile(rewrite(source), path, "exec", dont_inherit=True)
+    tree = rewrite_assignments(ast.parse(rewrite(source), path))
+    return compile(tree, path, "exec", dont_inherit=True)

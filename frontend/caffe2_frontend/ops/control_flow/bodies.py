@@ -47,7 +47,13 @@ def kept_name(workspace: str, blob: str) -> str:
     return f"{workspace}/{blob}"
 
 
+def kept_reads(control: Do) -> dict[str, str]:
+    """The outer names of blobs that a net may find in a reused workspace, by the names that it reads."""
+    return {name: kept_name(control.stack, name) for name in count_reads(control.net) if name not in control.bindings}
+
+
 def kept_names(op: Op, control: Do) -> dict[str, str]:
+    """The outer names of blobs that a net leaves in a workspace, by the names that it writes."""
     return {
         name: kept_name(control.stack, name) for name in written_blobs(op, control.net) if name not in control.bindings
     }
@@ -60,7 +66,7 @@ def written_blobs(op: Op, net: NetDef) -> list[str]:
         names += inner.outputs
         control = control_of(inner)
         if isinstance(control, Do):
-            if control.reuses_workspace:
+            if control.stack in op.lowering.reused_stacks and not inner.proto.is_gradient_op:
                 names += kept_names(op, control).values()
             names += carried_names(op, control)
             within = written_blobs(op, control.net)

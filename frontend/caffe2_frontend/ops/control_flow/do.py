@@ -9,7 +9,7 @@ from caffe2_frontend.emit.shapes import reshape
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.control_flow import workspaces
-from caffe2_frontend.ops.control_flow.bodies import bound_outputs, kept_name, kept_names
+from caffe2_frontend.ops.control_flow.bodies import bound_outputs, kept_name, kept_names, kept_reads
 
 family = Family("workspace")
 
@@ -22,10 +22,15 @@ def create_scope(op: Op) -> tuple[None]:
     blobs that an earlier one of this name kept are forgotten.
     """
     for name in op.view.outputs:
-        for blob in [blob for blob in op.scope.blobs if blob.startswith(kept_name(name, ""))]:
-            del op.scope.blobs[blob]
+        _forget_kept(op, name)
         workspaces.create_stack(op, name)
     return (None,)
+
+
+def _forget_kept(op: Op, stack: str) -> None:
+    """Forget the blobs that the workspace on top of a stack kept."""
+    for blob in [blob for blob in op.scope.blobs if blob.startswith(kept_name(stack, ""))]:
+        del op.scope.blobs[blob]
 
 
 @family.converts("HasScope")
@@ -43,17 +48,18 @@ def has_scope(op: Op) -> Value:
 def do(op: Op) -> tuple[Value | None, ...]:
     """Do(*inputs, scope; net, inner_blobs, outer_blobs_idx, reuse_workspace=0) -> *outputs, scope.
 
-    inner_blobs are bound to the outer blobs at outer_blobs_idx in the concatenation of inputs and outputs. With
-    reuse_workspace the other blobs of the net are kept for the next Do on the same scope. The gradient of a Do finds
-    those of the last one, and removes them.
+    inner_blobs are bound to the outer blobs at outer_blobs_idx in the concatenation of inputs and outputs. The other
+    blobs of the net are kept for a Do on the same scope with reuse_workspace, which runs in the workspace of the last
+    one. The gradient of a Do finds those of the last one, and removes them.
     """
     op.args.ignore("copy_external_blobs", "saved_fwd_blobs")
     control = Do(op.view)
-    outer = control.bindings
-    if control.reuses_workspace:
-        outer = {**outer, **kept_names(op, control)}
+    outer = kept = control.bindings
+    if control.stack in op.lowering.reused_stacks and not op.view.proto.is_gradient_op:
+        kept = {**outer, **kept_names(op, control)}
     body = op.scope.child(sealed=True)
-    for name, outer_name in outer.items():
+    found = {**kept_reads(control), **kept} if control.reuses_workspace else outer
+    for name, outer_name in found.items():
         value = op.scope.find(outer_name)
         if value is not None:
             body.blobs[name] = value
@@ -68,8 +74,9 @@ def do(op: Op) -> tuple[Value | None, ...]:
     if op.view.proto.is_gradient_op:
         workspaces.pop(op, control.stack)
     elif not control.reuses_workspace:
+        _forget_kept(op, control.stack)
         workspaces.push(op, control.stack, body)
-    for name, outer_name in outer.items():
+    for name, outer_name in kept.items():
         if name in body.blobs:
             op.scope.bind(outer_name, body.blobs[name])
     return bound_outputs(op)

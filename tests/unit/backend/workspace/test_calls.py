@@ -99,6 +99,12 @@ def test_shapes_of_the_workspace() -> None:
     assert workspace.InferShapesAndTypes([NET], {"x": [4]}, blob_types=given)[1]["x"] == TensorProto.INT64
 
 
+def test_the_shape_of_a_blob_that_is_overwritten() -> None:
+    net = NetDef(name="n", op=[operator("Relu", ["x"], ["x"])])
+    shapes, types = workspace.InferShapesAndTypes([net], {"x": [4, 2]})
+    assert (shapes, types) == ({"x": [4, 2]}, {"x": TensorProto.FLOAT})
+
+
 def step_net(name: str) -> NetDef:
     return NetDef(name=name, op=[operator("Add", ["x", "x"], ["x"])])
 

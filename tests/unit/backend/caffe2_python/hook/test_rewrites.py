@@ -89,3 +89,26 @@ def test_labels_of_fields() -> None:
     assert compat.field_label(fields["ints"]) == fields["ints"].LABEL_REPEATED
     assert compat.field_label(fields["name"]) == fields["name"].LABEL_OPTIONAL
     assert rewrite("if d.label == d.LABEL_REPEATED:") == f"if {compat.NAME}.field_label(d) == d.LABEL_REPEATED:"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a[0] = np.array([5.0])",
+        "a[0], b = np.array([[5.0]]), 1",
+        "for a[0] in [np.array([5.0])]: pass",
+        "a[0] += [5.0]",
+    ],
+)
+def test_arrays_of_one_element_can_be_assigned(statement: str) -> None:
+    names = {"np": np, "a": np.zeros(2), compat.NAME: compat}
+    exec(compile_source(statement, "t.py"), names)  # noqa: S102 - the rewritten source
+    assert names["a"].tolist() == [5, 0]
+
+
+def test_assignments_keep_their_other_rules() -> None:
+    names: dict[str, Any] = {"a": np.zeros(3), "d": {}, "n": [[1, 2]], compat.NAME: compat}
+    exec(compile_source("a[1:] = [2, 3]; d['k'] = [1]; n[0][1:] = []; a[0] -= 1; del n[0][0]", "t.py"), names)  # noqa: S102 - the rewritten source
+    assert (names["a"].tolist(), names["d"], names["n"]) == ([-1, 2, 3], {"k": [1]}, [[]])
+    with pytest.raises(ValueError, match="sequence"):
+        exec(compile_source("a[0] = [1, 2]", "t.py"), names)  # noqa: S102 - the rewritten source
