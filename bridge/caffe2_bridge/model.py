@@ -74,12 +74,13 @@ class Model:
     def inputs(self) -> tuple[str, ...]:
         """Names of the blobs to feed: the external inputs that the init net does not write, in order.
 
-        Undeclared blobs that the predict net reads before it writes them come last.
+        Undeclared blobs that the predict net reads before it writes them come last. Empty names are optional inputs
+        that a carried ONNX node omits.
         """
         written = {name for op in self.init.rest for name in op.outputs}.union(self.init.parameters)
         names = dict.fromkeys(name for name in self.predict_net.external_input if name not in written)
         for op in self.predict_net.op:
-            names.update(dict.fromkeys(name for name in op.input if name not in written))
+            names.update(dict.fromkeys(name for name in op.input if name and name not in written))
             written.update(name for name in op.output if name not in names)
         return tuple(names)
 

@@ -1,8 +1,11 @@
-"""The suite through the backend (``prepare``: ONNX to NetDef to ONNX), run on onnxruntime."""
+"""The suite through the backend (``prepare``: ONNX to NetDef to ONNX), run on onnxruntime.
+
+Inputs are given by position, as the interface of ``onnx.backend`` prescribes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from caffe2_backend.onnx_backend import prepare
@@ -10,7 +13,7 @@ from caffe2_backend.runtime.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import BridgeError
 from onnx_suite.cases import Case, difference
 
-Run = Callable[[Mapping[str, Any]], Iterable[Any]]
+Run = Callable[[Sequence[Any]], Iterable[Any]]
 
 
 def run_original(cases: Iterable[Case]) -> dict[str, str]:
@@ -24,7 +27,10 @@ def run_backend(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def _original(case: Case) -> Run:
-    return OnnxSession(case.model.SerializeToString(), threads=1).run_values
+    session = OnnxSession(case.model.SerializeToString(), threads=1)
+    constants = {tensor.name for tensor in case.model.graph.initializer}
+    names = [value.name for value in case.model.graph.input if value.name not in constants]
+    return lambda inputs: session.run_values(dict(zip(names, inputs, strict=False)))
 
 
 def _prepared(case: Case) -> Run:
@@ -32,12 +38,10 @@ def _prepared(case: Case) -> Run:
 
 
 def _outcome(case: Case, make: Callable[[Case], Run]) -> str:
-    constants = {tensor.name for tensor in case.model.graph.initializer}
-    names = [value.name for value in case.model.graph.input if value.name not in constants]
     try:
         run = make(case)
         for inputs, expected in case.data:
-            actual = list(run(dict(zip(names, inputs, strict=False))))
+            actual = list(run(inputs))
             wrong = difference(expected, actual, case.rtol, case.atol)
             if wrong:
                 return wrong

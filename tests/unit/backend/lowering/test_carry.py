@@ -57,6 +57,23 @@ def test_a_net_survives_being_saved(tmp_path: Path) -> None:
     np.testing.assert_allclose(outputs(again, **inputs)[0], outputs(model, **inputs)[0])
 
 
+POSITIONS = """<ir_version: 3, opset_import: ["": 21]>
+g (bool c, float[1] w, int8[2] h, int8[2] x) => (int8[2] y, bool c, float[1] z) <float[1] w = {3}> {
+  y = If(c) <
+    then_branch = a () => (int8[2] q) { m = ReduceMin<keepdims = 0>(h) q = Clip(x, , m) },
+    else_branch = b () => (int8[2] r) { n = ReduceMax<keepdims = 0>(h) r = Clip(x, n) }>
+  z = Neg(w)
+}"""
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_inputs_by_position_are_those_of_the_graph_without_its_initializers(condition: bool) -> None:
+    given = [np.array(condition), np.array([1, 2], np.int8), np.array([0, 5], np.int8)]
+    y, c, z = prepare(parser.parse_model(POSITIONS)).run(given)
+    np.testing.assert_array_equal(y, [0, 1] if condition else [2, 5])
+    assert (c, z) == (condition, -3)
+
+
 def test_a_renamed_operand_is_still_what_the_body_reads() -> None:
     loaded = to_netdef(parser.parse_model(BRANCHES), foreign="carry")
     net = NetDef.FromString(loaded.predict_net.SerializeToString())

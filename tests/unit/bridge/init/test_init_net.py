@@ -171,6 +171,11 @@ def test_model_inputs_and_outputs() -> None:
     assert repr(model.params) == "Arrays(w)"
 
 
+def test_optional_inputs_that_are_omitted_are_no_inputs_of_the_model() -> None:
+    predict = NetDef(op=[NetDef().op.add(type="Clip", domain="ai.onnx", input=["x", "", "h"], output=["y"])])
+    assert Model.of(predict, NetDef()).inputs == ("x", "h")
+
+
 @pytest.mark.parametrize("shape", [[1], [1, 1]])
 def test_fills_with_one_element_are_inputs_where_operators_read_data(shape: list[int]) -> None:
     ops = [
