@@ -9,6 +9,7 @@ from caffe2_backend.passes.convert_opset import ConvertOpset, RelabelOpset
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
 from caffe2_backend.passes.fold_constants import FoldConstants
+from caffe2_backend.passes.infer_loop_shapes import InferLoopShapes
 from caffe2_backend.passes.lower_graph import LowerGraph
 from caffe2_backend.passes.reinfer_shapes import ReinferShapes
 from caffe2_backend.passes.remove_sequences import RemoveSequences
@@ -19,6 +20,7 @@ from caffe2_bridge.passes import Pass, RaiseErrors
 IMPORT: Final[tuple[Pass[Import], ...]] = (
     RestoreOperators(),
     InlineFunctions(),
+    InferLoopShapes(),
     RelabelOpset(),
     ConvertOpset(),
     RaiseErrors(),

@@ -46,7 +46,7 @@ class LiftConstants(InPlacePass[Import]):
     def __call__(self, state: Import) -> None:
         """Lift the constants of the model."""
         _add_identities_to_outputs(state.model)
-        _make_names_unique(state.model)
+        make_names_unique(state.model)
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(state.model)
         common.LiftSubgraphInitializersToMainGraphPass()(state.model)
 
@@ -66,6 +66,7 @@ class InferShapes(InPlacePass[Import]):
 
 def infer(model: ir.Model) -> None:
     """Infer the types and shapes of the values of a model, in place."""
+    _describe_results(model)
     proto = without_weights(model)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
     try:
@@ -79,6 +80,14 @@ def infer(model: ir.Model) -> None:
             info = known.get(value.name or "")
             if info is not None:
                 _complete(value, info.type)
+
+
+def _describe_results(model: ir.Model) -> None:
+    """Complete the shapes of the results of Loops, which ONNX's inference leaves open, from the states' shapes."""
+    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+        if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
+            for result, formal in zip(node.outputs, node.attributes["body"].as_graph().inputs[2:], strict=False):
+                result.shape = completed(result.shape, formal.shape)
 
 
 def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto]) -> None:
@@ -147,8 +156,19 @@ def _complete(value: ir.Value, kind: onnx.TypeProto) -> None:
     if value.type is None:
         value.type = ir.serde.deserialize_type_proto_for_type(kind)
     shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(kind))
-    if shape is not None and (value.shape is None or not value.shape.is_static()):
-        value.shape = shape
+    if value.shape is None or not value.shape.is_static():
+        value.shape = completed(shape, value.shape)
+
+
+def completed(shape: ir.Shape | None, declared: ir.Shape | None) -> ir.Shape | None:
+    """A shape with the declared dims where it has none; the declared ones if they do not contradict each other."""
+    if shape is None or declared is None or len(shape) != len(declared):
+        return declared if shape is None else shape
+    return ir.Shape([given if _is_unknown(dim) else dim for dim, given in zip(shape, declared, strict=True)])
+
+
+def _is_unknown(dim: int | ir.SymbolicDim) -> bool:
+    return isinstance(dim, ir.SymbolicDim) and dim.value is None
 
 
 def _add_identities_to_outputs(model: ir.Model) -> None:
@@ -165,7 +185,7 @@ def _add_identities_to_outputs(model: ir.Model) -> None:
                 body.outputs[position] = node.outputs[0]
 
 
-def _make_names_unique(model: ir.Model) -> None:
+def make_names_unique(model: ir.Model) -> None:
     """Make the names of all values of all graphs unique: Caffe2's bodies share one workspace."""
     taken = {*reserved_names(model.graph)}
     for graph in model.graphs():

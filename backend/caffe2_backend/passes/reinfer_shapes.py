@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from caffe2_backend.passes.flatten import infer
+import onnx_ir as ir
+
+from caffe2_backend.passes.flatten import infer, make_names_unique
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.domains import is_standard
@@ -14,7 +16,8 @@ class ReinferShapes(InPlacePass[Import]):
     """Replace the declared shapes of intermediate values by those that follow from the inputs.
 
     Exporters leave the sizes of their example inputs there, although the inputs have symbolic dims. The declared shapes
-    of outputs of graphs and bodies stay, and those of values whose shape cannot be inferred.
+    of the graph's outputs stay, those of results of loops' bodies (see InferLoopShapes), and those of values whose
+    shape cannot be inferred.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset"})
@@ -22,7 +25,11 @@ class ReinferShapes(InPlacePass[Import]):
 
     def __call__(self, state: Import) -> None:
         """Infer the shapes of the model's values again."""
-        kept = {value for graph in state.model.graphs() for value in graph.outputs}
+        make_names_unique(state.model)  # inference finds values by name
+        kept = {value for value in state.model.graph.outputs if not value.uses()}
+        for node in ir.traversal.RecursiveGraphIterator(state.model.graph):
+            if node.op_type in ("Loop", "Scan") and node.domain in ("", "ai.onnx"):
+                kept.update(node.attributes["body"].as_graph().outputs)
         values = [
             value
             for graph in state.model.graphs()

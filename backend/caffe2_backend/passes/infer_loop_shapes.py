@@ -1,0 +1,183 @@
+"""Infer the shapes of the states of Loop and Scan, whatever the bodies declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import onnx_ir as ir
+
+from caffe2_backend.passes.flatten import completed, infer, make_names_unique, type_formals
+from caffe2_backend.restore.operators import DOMAIN
+from caffe2_backend.state import Import
+from caffe2_bridge.passes import InPlacePass
+
+_DOMAINS: Final = ("", "ai.onnx")
+_OWN_FORMALS: Final = 2  # the iteration number and the condition of a Loop's body
+_SCAN_WITHOUT_BATCH: Final = 9  # the first opset of Scan without a batch axis
+
+
+class InferLoopShapes(InPlacePass[Import]):
+    """Replace the declared shapes of bodies' inputs by shapes that hold at every iteration.
+
+    Exporters declare the shape of the initial value, also where the state grows. The shape of a state of a Loop is the
+    join of those of its initial value and of the body's output, which follows from the state's own shape: their fixed
+    point, from the initial shape downwards in the lattice of partially known shapes. That of a state of a Scan, which
+    cannot change, is the initial one. The declared shapes of intermediate values are ignored too; of values of unknown
+    rank the declared rank is assumed, and of results of a Scan's body the declared dims.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"inlined"})
+    ensures: ClassVar[frozenset[str]] = frozenset({"loop shapes"})
+
+    def __call__(self, state: Import) -> None:
+        """Infer the shapes of the model's states."""
+        model = state.model
+        nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
+        scans = model.opset_imports.get("", _SCAN_WITHOUT_BATCH) >= _SCAN_WITHOUT_BATCH
+        kinds = ("Loop", "Scan") if scans else ("Loop",)
+        loops = [node for node in nodes if node.op_type in kinds and node.domain in _DOMAINS]
+        if loops:
+            make_names_unique(model)  # inference finds values by name
+            _Inference(model, loops).run()
+
+
+@dataclass(eq=False)
+class _State:
+    """A state of a loop.
+
+    Attributes:
+        node: the loop.
+        formal: the input of the body.
+        initial: the initial value.
+        result: the output of the body; None where it has the shape of the initial value.
+        declared: the declared shape of the formal.
+        is_set: whether the formal's shape is a first assumption or a join.
+    """
+
+    node: ir.Node
+    formal: ir.Value
+    initial: ir.Value | None
+    result: ir.Value | None
+    declared: ir.Shape | None
+    is_set: bool = False
+
+    def start(self) -> bool:
+        """Assume the initial shape. Return whether it is known."""
+        if self.initial is None or self.initial.shape is None:
+            return False
+        self.formal.shape, self.is_set = ir.Shape(self.initial.shape), True
+        return True
+
+    def give_up(self) -> None:
+        """Assume what is declared, since the initial shape is not known: the rank alone where the state may change."""
+        self.formal.shape = self.declared if self.result is None else _rank_of(self.declared)
+        self.is_set = True
+
+    def join(self) -> bool:
+        """Join the body's output with the formal's shape. Return whether that changed."""
+        old, result = self.formal.shape, self.result
+        if old is None or result is None or result is self.formal:
+            return False
+        if result.shape is not None:
+            new = _join(old, result.shape)
+        elif self.declared is not None and len(self.declared) == len(old):
+            new = _rank_of(old)
+        else:
+            new = None
+        self.formal.shape = new
+        return new != old
+
+
+class _Inference:
+    """The fixed point over all loops of a model at once: inner states follow from outer ones and the reverse."""
+
+    def __init__(self, model: ir.Model, loops: list[ir.Node]) -> None:
+        self._model = model
+        self._states = [state for node in loops for state in _states(node)]
+        scans = [node for node in loops if node.op_type == "Scan"]
+        # The declared shapes of sequences' elements.
+        self._elements = {
+            formal: formal.shape for node in scans for formal in _bodys_inputs(node)[_count_of_states(node) :]
+        }
+        self._declared: dict[ir.Value, ir.Shape | None] = {}
+        # The results of an iteration of Scan, whose shape is that of any other.
+        self._outputs = {value for node in scans for value in node.attributes["body"].as_graph().outputs}
+        results = {value for value in model.graph.outputs if not value.uses()}
+        for node in (node for graph in model.graphs() for node in graph):
+            for value in node.outputs:
+                if node.domain in _DOMAINS and value not in results:
+                    self._declared[value] = value.shape
+                elif node.domain != DOMAIN and node.graph is not model.graph:  # of an operator that cannot be inferred
+                    value.shape = _rank_of(value.shape)
+
+    def run(self) -> None:
+        """Set the shapes of all formals, and of the values that follow from them."""
+        for state in self._states:
+            state.formal.shape = None
+        while True:
+            self._infer()
+            if sum(state.start() for state in self._states if not state.is_set):  # every one, not the first alone
+                continue
+            if not self._give_up() and not sum(state.join() for state in self._states):
+                break
+        for value, shape in self._declared.items():
+            if value in self._outputs:
+                value.shape = completed(value.shape, shape)
+            elif value.shape is None:
+                node = value.producer()
+                inner = node is not None and node.graph is not self._model.graph
+                value.shape = _rank_of(shape) if inner else shape
+        infer(self._model)
+
+    def _give_up(self) -> bool:
+        """Assume what the first body with an input of unknown shape declares. Return whether there is one."""
+        unset = [state for state in self._states if not state.is_set]
+        for state in unset:
+            if state.node is unset[0].node:
+                state.give_up()
+        if not unset:
+            unknown = [formal for formal in self._elements if formal.shape is None]
+            for formal in unknown:
+                formal.shape = self._elements.pop(formal)
+            return any(formal.shape is not None for formal in unknown)
+        return True
+
+    def _infer(self) -> None:
+        for value in (*self._declared, *self._elements):
+            value.shape = None
+        infer(self._model)
+        while type_formals(self._model):
+            infer(self._model)
+
+
+def _states(node: ir.Node) -> Iterator[_State]:
+    formals, body = _bodys_inputs(node), node.attributes["body"].as_graph()
+    if node.op_type == "Loop":
+        states = zip(formals[_OWN_FORMALS:], node.inputs[_OWN_FORMALS:], body.outputs[1:], strict=False)
+        for formal, initial, result in states:
+            if not isinstance(formal.type, ir.SequenceType | ir.OptionalType):
+                yield _State(node, formal, initial, result, formal.shape)
+    else:
+        for formal, initial in zip(formals[: _count_of_states(node)], node.inputs, strict=False):
+            yield _State(node, formal, initial, None, formal.shape)
+
+
+def _bodys_inputs(node: ir.Node) -> list[ir.Value]:
+    return list(node.attributes["body"].as_graph().inputs)
+
+
+def _count_of_states(node: ir.Node) -> int:
+    return len(node.inputs) - node.attributes.get_int("num_scan_inputs", 0)
+
+
+def _rank_of(shape: ir.Shape | None) -> ir.Shape | None:
+    return None if shape is None else ir.Shape([None] * len(shape))
+
+
+def _join(one: ir.Shape, other: ir.Shape) -> ir.Shape | None:
+    """What two shapes have in common; None where their ranks differ."""
+    if len(one) != len(other):
+        return None
+    return ir.Shape([a if a == b else None for a, b in zip(one, other, strict=True)])
