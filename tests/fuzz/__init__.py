@@ -1,0 +1,1 @@
+"""Fuzzers: each searches for inputs that break one promise of the project."""

@@ -1,0 +1,154 @@
+"""The command line ``scripts/fuzz robust``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from fuzz.robust.draw import draw_case
+from fuzz.robust.inputs import Input
+from fuzz.robust.monitor import Monitor
+from fuzz.robust.outcome import Outcome, Status
+from fuzz.robust.seeds import Seeds, write_seeds
+from fuzz.robust.shrink import shrink
+
+CASES: Final = Path(__file__).resolve().parents[1] / "cases"
+_SHRINKING: Final = 20.0  # seconds for a fault; hangs take longer a try
+
+
+@dataclass
+class Found:
+    """What a run found: how many calls ended how, by kind of input, and the first input for each fault."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    faults: dict[str, tuple[int, Outcome, str]] = field(default_factory=dict)
+    times: Counter[str] = field(default_factory=Counter)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, index: int, kind: str, door: str, outcome: Outcome) -> bool:
+        """Count an outcome; return whether it is a fault that was not found before."""
+        with self.lock:
+            self.counts[kind, outcome.status] += 1
+            if not outcome.is_violation:
+                return False
+            signature = f"{kind}: {outcome.signature}"
+            self.times[signature] += 1
+            if signature in self.faults:
+                return False
+            self.faults[signature] = index, outcome, door
+            return True
+
+
+@click.command()
+@click.option("--minutes", type=float, default=1.0, show_default=True, help="How long to search.")
+@click.option("--seed", type=int, default=None, help="Draw the inputs that this number stands for; default: the time.")
+@click.option("--first", type=int, default=0, help="The index of the first input.")
+@click.option("--cases", type=int, default=None, help="Stop after so many inputs.")
+@click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes.")
+@click.option(
+    "--seeds",
+    "folder",
+    type=click.Path(path_type=Path),
+    help="A folder for the well-formed inputs: made there once, and used again.",
+)
+@click.option("--keep", type=click.Path(path_type=Path), help="Write an input for each fault to this folder, shrunk.")
+def main(
+    minutes: float,
+    seed: int | None,
+    first: int,
+    cases: int | None,
+    jobs: int,
+    folder: Path | None,
+    keep: Path | None,
+) -> None:
+    """Call every door with malformed input; report what the contract of docs/testing.md forbids.
+
+    Exit status 1 where something is found.
+    """
+    seed = int(time.time()) if seed is None else seed
+    click.echo(f"seed {seed}")
+    with tempfile.TemporaryDirectory() as made:
+        seeds = folder or Path(made)
+        if not any(seeds.glob("*")):
+            write_seeds(seeds, seed)
+        found = search(seeds, seed, time.monotonic() + 60 * minutes, jobs, _indices(first, cases))
+        click.echo("\n".join(table(found)))
+        if keep is not None:
+            _keep(found, seeds, seed, keep)
+    sys.exit(1 if found.faults else 0)
+
+
+def _indices(first: int, cases: int | None) -> Iterator[int]:
+    index = first
+    while cases is None or index < first + cases:
+        yield index
+        index += 1
+
+
+def search(seeds: Path, seed: int, deadline: float, jobs: int, indices: Iterator[int]) -> Found:
+    """Call doors until the deadline, or until there are no more indices."""
+    found = Found()
+    drawing = threading.Lock()
+    drawn = Seeds(seeds)
+
+    def work(_: int) -> None:
+        with Monitor(seeds) as monitor:
+            while time.monotonic() < deadline:
+                with drawing:
+                    index = next(indices, None)
+                if index is None:
+                    return
+                kind, door, outcome = monitor.drawn(seed, index)
+                if not kind:
+                    case, door = draw_case(drawn, seed, index)
+                    kind = case.kind
+                if found.add(index, kind, door, outcome):
+                    click.echo(f"{index}: {kind} at {door}: {outcome.signature}: {outcome.detail[:200]}")
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(work, range(jobs)))
+    return found
+
+
+def table(found: Found) -> Iterator[str]:
+    """How many inputs of each kind ended how, and how often each fault was seen."""
+    kinds = sorted({kind for kind, _ in found.counts})
+    statuses = [status for status in Status if any(found.counts[kind, status] for kind in kinds)]
+    yield " ".join(["kind    ", *(f"{status:>14}" for status in statuses)])
+    for kind in kinds:
+        yield " ".join([f"{kind:8}", *(f"{found.counts[kind, status]:14}" for status in statuses)])
+    yield f"{found.counts.total()} calls, {len(found.faults)} faults"
+    for signature, count in found.times.most_common():
+        index, _, door = found.faults[signature]
+        yield f"{count:6} {signature} (first: {index}, {door})"
+
+
+def _keep(found: Found, seeds: Path, seed: int, folder: Path) -> None:
+    drawn = Seeds(seeds)
+    with Monitor(seeds) as monitor:
+        for index, outcome, door in found.faults.values():
+            case, _ = draw_case(drawn, seed, index)
+
+            def fails(smaller: Input, door: str = door, outcome: Outcome = outcome) -> bool:
+                return monitor.given(smaller, door).signature == outcome.signature
+
+            if fails(case):
+                case = shrink(case, fails, _SHRINKING)
+            keep_case(folder, case, door)
+            click.echo(f"{outcome.signature}: {case.size} bytes, {case.kind}-{case.digest}")
+
+
+def keep_case(folder: Path, case: Input, door: str) -> None:
+    """Write an input where the replay finds it: ``KIND-DIGEST/DOOR/FILES``."""
+    case.write(folder / f"{case.kind}-{case.digest}" / door)

@@ -1,0 +1,217 @@
+"""Doors: the public functions and commands that read what the user was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from click.testing import CliRunner
+from support.paths import CHAR_RNN
+
+import caffe2_backend
+from caffe2_backend import to_netdef
+from caffe2_backend.cli.commands import main
+from caffe2_bridge import Model, load, load_init_net
+from caffe2_bridge.files import FORMATS, save
+from caffe2_bridge.files.loader import load_meta, load_plan
+from caffe2_frontend import check, save_onnx, to_onnx
+from caffe2_frontend.exporter import convert
+
+
+class UnexpectedOutputError(Exception):
+    """A command printed something that it must not print, or ended with a status that it does not have."""
+
+
+@dataclass(frozen=True)
+class Door:
+    """Something to call.
+
+    Attributes:
+        call: is given the path of the input, and an empty folder to write to.
+        runs: whether it computes what the model asks for, so that its memory follows the model and not the file.
+        weight: how often it is called, in comparison with others.
+    """
+
+    call: Callable[[Path, Path], object]
+    runs: bool = False
+    weight: int = 1
+
+
+def _command(*words: str) -> Callable[[Path, Path], None]:
+    """Run a command; ``MODEL`` and ``OUT`` stand for the paths, ``OUT`` with what follows it as a name."""
+
+    def call(path: Path, out: Path) -> None:
+        texts = [str(path) if word == "MODEL" else word.replace("OUT", str(out)) for word in words]
+        result = CliRunner().invoke(main, texts)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        if result.exit_code not in {0, 1, 2}:
+            raise UnexpectedOutputError(f"exit status {result.exit_code}")
+        _check_printed(result.output)
+
+    return call
+
+
+def _check_printed(text: str) -> None:
+    found = {char for char in text if (ord(char) < 32 and char not in "\n\t\r") or 0x7F <= ord(char) < 0xA0}
+    if found:
+        raise UnexpectedOutputError(f"control characters {sorted(found)} in the output")
+
+
+def _model(path: Path) -> Model:
+    return load(path)
+
+
+def _read(path: Path, _: Path) -> None:
+    model = load(path)
+    for parameter in model.init.parameters.values():
+        parameter.load()
+    assert model.params is not None
+    assert model.init_net is not None
+
+
+def _bytes(path: Path, _: Path) -> None:
+    init = path.with_name("init_net.pb")
+    to_onnx(path.read_bytes(), init.read_bytes() if init.exists() else None)
+
+
+def _export(path: Path, out: Path) -> None:
+    save_onnx(convert(load(path)), out / "model.onnx", external_data=100)
+
+
+def _check(path: Path, _: Path) -> None:
+    check(load(path)).to_json()
+
+
+def _save(layout: str) -> Callable[[Path, Path], None]:
+    def call(path: Path, out: Path) -> None:
+        save(load(path), out / "saved", layout)
+
+    return call
+
+
+def _workspace(path: Path, _: Path) -> None:
+    from caffe2_backend import Workspace
+
+    model = load(path)
+    workspace = Workspace()
+    workspace.run_net_once(model.init_net)
+    workspace.run_net(workspace.create_net(model.predict_net))
+
+
+def _predictor(path: Path, _: Path) -> None:
+    from caffe2_backend import Predictor
+
+    given: Any = str(path) if path.suffix == ".onnx" else load(path)
+    Predictor(given).run({})
+
+
+def _validate(path: Path, _: Path) -> None:
+    caffe2_backend.validate(str(path), runtimes=["onnxruntime-cpu"], sizes=())
+
+
+def _import(**options: Any) -> Callable[[Path, Path], None]:
+    def call(path: Path, _: Path) -> None:
+        _use(to_netdef(path, **options))
+
+    return call
+
+
+def _import_bytes(path: Path, _: Path) -> None:
+    _use(to_netdef(path.read_bytes()))
+
+
+def _round_trip(path: Path, _: Path) -> None:
+    to_onnx(to_netdef(path))
+
+
+def _use(model: Model) -> None:
+    b"".join(bytes(part) for part in model.init.serialized())
+
+
+def _prepare(path: Path, _: Path) -> None:
+    import onnx
+
+    try:
+        proto = onnx.ModelProto.FromString(path.read_bytes())
+    except Exception:  # noqa: BLE001 - protobuf's own call, before the door
+        return
+    caffe2_backend.prepare(proto)
+
+
+_NET_COMMANDS: Final = {
+    "check command": Door(_command("check", "MODEL", "--json"), weight=2),
+    "show command": Door(_command("show", "MODEL"), weight=3),
+    "export command": Door(_command("export", "MODEL", "-o", "OUT/model.onnx"), weight=3),
+    "run command": Door(_command("run", "MODEL", "-o", "OUT/out.npz"), runs=True),
+    "validate command": Door(
+        _command("validate", "MODEL", "--against", "onnxruntime-cpu", "--against", "onnx-reference"), runs=True
+    ),
+    "profile command": Door(_command("profile", "MODEL", "-o", "OUT/profile.json", "--runs", "1"), runs=True),
+}
+_NET: Final = {
+    "load": Door(_read, weight=4),
+    "check": Door(_check, weight=6),
+    "to_onnx": Door(_export, weight=12),
+    "Workspace": Door(_workspace, runs=True, weight=4),
+    "Predictor": Door(_predictor, runs=True),
+    **{f"save {layout}": Door(_save(layout)) for layout in FORMATS},
+    **_NET_COMMANDS,
+}
+_DATABASE: Final = {
+    "load": Door(_read, weight=4),
+    "load_meta": Door(lambda path, _: load_meta(path), weight=2),
+    "to_onnx": Door(_export),
+    "show command": Door(_command("show", "MODEL")),
+}
+
+DOORS: Final[Mapping[str, Mapping[str, Door]]] = {
+    "net": {
+        **_NET,
+        "to_onnx of bytes": Door(_bytes, weight=3),
+        "load_init_net": Door(lambda path, _: load_init_net(path.with_name("init_net.pb")), weight=2),
+        "train command": Door(_command("train", "MODEL", "-o", "OUT/trained", "--steps", "1"), runs=True),
+    },
+    "text": {
+        "load": Door(_read, weight=4),
+        "check": Door(_check),
+        "to_onnx": Door(_export),
+        "show command": Door(_command("show", "MODEL")),
+    },
+    "plan": {
+        "load": Door(_read, weight=4),
+        "load_plan": Door(lambda path, _: load_plan(path)),
+        "check": Door(_check, weight=3),
+        "to_onnx": Door(_export, weight=3),
+        "show command": Door(_command("show", "MODEL")),
+    },
+    "minidb": _DATABASE,
+    "lmdb": _DATABASE,
+    "leveldb": _DATABASE,
+    "onnx": {
+        "to_netdef": Door(_import(), weight=14),
+        "to_netdef carry": Door(_import(foreign="carry"), weight=6),
+        "to_netdef of bytes": Door(_import_bytes, weight=2),
+        "round trip": Door(_round_trip, weight=4),
+        "prepare": Door(_prepare, runs=True, weight=2),
+        "Predictor": Door(_predictor, runs=True, weight=2),
+        "validate": Door(_validate, runs=True),
+        "import command": Door(_command("import", "MODEL", "-o", "OUT/imported"), weight=2),
+        "show command": Door(_command("show", "MODEL"), weight=2),
+        "run command": Door(_command("run", "MODEL", "-o", "OUT/out.npz"), runs=True),
+        "validate command": Door(_command("validate", "MODEL", "--against", "onnxruntime-cpu"), runs=True),
+    },
+    "npz": {
+        "run command": Door(
+            _command("run", str(CHAR_RNN), "--inputs", "MODEL", "-o", "OUT/out.npz", "--device", "cpu"), weight=3
+        ),
+        "validate command": Door(
+            _command("validate", str(CHAR_RNN), "--inputs", "MODEL", "--against", "onnxruntime-cpu")
+        ),
+        "profile command": Door(
+            _command("profile", str(CHAR_RNN), "--inputs", "MODEL", "-o", "OUT/out.json", "--runs", "1")
+        ),
+    },
+}  # fmt: skip
