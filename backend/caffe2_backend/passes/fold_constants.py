@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
+import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.passes.flatten import type_formals
+from caffe2_backend.passes.flatten import infer, type_formals
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.domains import is_standard
 
 logger = logging.getLogger(__name__)
 
 _LARGEST: Final = 1024  # elements of what is folded: shapes, lists of axes, conditions, but not weights
+# Operators that are not folded although their operands are constants.
+_NEVER_FOLDED: Final = frozenset({
+    "Bernoulli", "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "Loop", "Multinomial", "QuantizeLinear",
+    "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
+})  # fmt: skip
 
 
 class FoldConstants(InPlacePass[Import]):
     """Fold what small constants and known shapes determine, and select the branch of an If with a constant condition.
 
     Operands that Caffe2 takes as arguments are often such: a list of axes in a scripted body is an Unsqueeze of a
-    constant. Where operators may be carried, the model stays unchanged.
+    constant. A selected branch and a folded shape make further shapes known: folding and inference take turns until
+    neither finds more. Where operators may be carried, the model stays unchanged.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset", "expanded"})
@@ -33,9 +42,70 @@ class FoldConstants(InPlacePass[Import]):
         if state.options.carries_nodes:
             logger.debug("constants not folded: operators may be carried")
             return
-        _fold(state.model)
-        while type_formals(state.model):
-            _fold(state.model)
+        model = state.model
+        _fold(model)
+        while _foldable(model):
+            before = _size(model)
+            _fold(model)
+            if _size(model) == before:
+                break
+
+
+def _foldable(model: ir.Model) -> int:
+    """Complete types and shapes, and count the nodes that these and constants determine."""
+    if type_formals(model) or any(_is_unknown(node) for node in _nodes(model)):
+        infer(model)
+    return _fold_sizes(model) + sum(_is_determined(node) for node in _nodes(model))
+
+
+def _is_unknown(node: ir.Node) -> bool:
+    """Whether the shape of an output is unknown, or known in part."""
+    return any(value.name and (value.shape is None or not value.shape.is_static()) for value in node.outputs)
+
+
+def _fold_sizes(model: ir.Model) -> int:
+    """Replace each Size of a value of known dims by a constant. Return how many there were."""
+    sizes = [
+        (node, value.shape)
+        for node in _nodes(model)
+        if node.op_type == "Size" and is_standard(node)
+        for value in node.inputs
+        if value is not None and value.shape is not None and value.shape.is_static()
+    ]
+    for node, shape in sizes:
+        count = ir.tensor(np.array(math.prod(shape.numpy()), np.int64))
+        made = ir.Node("", "Constant", [], [ir.AttrTensor("value", count)])
+        made.outputs[0].dtype, made.outputs[0].shape = ir.DataType.INT64, ir.Shape(())
+        assert node.graph is not None
+        ir.convenience.replace_nodes_and_values(node.graph, node, [node], [made], node.outputs, made.outputs)
+    return len(sizes)
+
+
+def _is_determined(node: ir.Node) -> bool:
+    """Whether the operands of a node determine its output, or which of its branches is taken."""
+    if not is_standard(node) or node.op_type in _NEVER_FOLDED:
+        return False
+    operands = [value for value in node.inputs if value is not None]
+    if node.op_type == "Shape":
+        return all(value.shape is not None and value.shape.is_static() for value in operands)
+    return bool(operands) and all(_is_small_constant(value) for value in operands)
+
+
+def _is_small_constant(value: ir.Value) -> bool:
+    known = value.const_value
+    producer = value.producer()
+    if known is None and producer is not None and producer.op_type == "Constant":
+        return True
+    return known is not None and known.size <= _LARGEST
+
+
+def _size(model: ir.Model) -> int:
+    """How many nodes a model has that are not constants."""
+    return sum(node.op_type != "Constant" for node in _nodes(model))
+
+
+def _nodes(model: ir.Model) -> Iterator[ir.Node]:
+    return iter(ir.traversal.RecursiveGraphIterator(model.graph))
 
 
 def _fold(model: ir.Model) -> None:
@@ -48,7 +118,7 @@ def _fold(model: ir.Model) -> None:
                 onnx_shape_inference=True,
                 input_size_limit=_LARGEST,
                 output_size_limit=_LARGEST,
-                should_fold=_is_of_tensors,
+                should_fold=_should_fold,
             )
         except RuntimeError:  # of an invalid node: its converter reports what is wrong
             logger.debug("constant folding stopped", exc_info=True)
@@ -66,6 +136,14 @@ def _quiet() -> Iterator[None]:
         folder.setLevel(level)
 
 
-def _is_of_tensors(node: ir.Node) -> bool | None:
-    """False for nodes that output sequences or optional values; None leaves the decision to the folder."""
+def _should_fold(node: ir.Node) -> bool | None:
+    """Whether to fold a node whose operands are constants; None leaves the decision to the folder.
+
+    False for nodes that output sequences or optional values, and for fills unless they are small: the folder leaves
+    all fills, and what is computed from one, such as the pads of PyTorch's ``F.pad``.
+    """
+    if node.op_type == "ConstantOfShape":
+        operand = node.inputs[0]
+        dims = [-1] if operand is None or operand.const_value is None else operand.const_value.numpy().tolist()
+        return min(dims, default=0) >= 0 and math.prod(dims) <= _LARGEST
     return False if node.op_type.startswith("Sequence") or node.op_type == "Optional" else None
