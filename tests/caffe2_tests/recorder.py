@@ -8,6 +8,7 @@ the hook for, empty for real Caffe2.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -19,11 +20,12 @@ import numpy as np
 import pytest
 
 _default_rng = np.random.default_rng
+_seeds = itertools.count()
 
 
 def _seeded_rng(seed: Any = None) -> Any:
-    """A generator that draws the same numbers each time, for workspaces without a seed."""
-    return _default_rng(0 if seed is None else seed)
+    """A generator that draws the same numbers in each run of a test, for workspaces without a seed."""
+    return _default_rng(next(_seeds) if seed is None else seed)
 
 
 if os.environ["CAFFE2_TESTS_COPY"]:
@@ -43,11 +45,24 @@ def pytest_configure() -> None:
         from hypothesis.internal.conjecture import providers
 
         setattr(providers, "is_local_module_file", lambda *_: False)  # noqa: B010 - a function replaces a cached one
+    _accept_positions()
     checks = list(hypothesis.HealthCheck)
     hypothesis.settings.register_profile(
         "caffe2-tests", derandomize=True, deadline=None, max_examples=10, database=None, suppress_health_check=checks
     )
     hypothesis.settings.load_profile("caffe2-tests")
+
+
+def _accept_positions() -> None:
+    """Let ``arrays`` take its arguments by position, as before."""
+    from hypothesis.extra import numpy as strategies
+
+    arrays: Any = strategies.arrays
+
+    def arrays_by_position(dtype: Any, shape: Any, elements: Any = None, fill: Any = None, unique: bool = False) -> Any:
+        return arrays(dtype, shape, elements=elements, fill=fill, unique=unique)
+
+    setattr(strategies, "arrays", arrays_by_position)  # noqa: B010 - a function replaces another one
 
 
 def _without_deadlines(hypothesis: Any) -> None:
@@ -67,6 +82,8 @@ def _expired(*_: object) -> None:
 
 @pytest.fixture(autouse=True)
 def _seeded_and_limited() -> Iterator[None]:
+    global _seeds  # noqa: PLW0603 - each test starts anew
+    _seeds = itertools.count()
     random.seed(0)
     np.random.seed(0)
     signal.signal(signal.SIGALRM, _expired)

@@ -29,6 +29,13 @@ _INPUT_TYPES: Final = {"HalfToFloat": TensorProto.FLOAT16}
 _CLAIMED_TYPES: Final = {"TopK": {1: TensorProto.INT32}}
 
 
+_GRADIENT: Final = "_grad"
+# The second output of these describes their inputs; it is the second of two inputs of their gradients.
+_JOINING: Final = ("Concat", "Reshape")
+_RESTORING: Final = ("Split", "Reshape")
+_RESTORED_INPUTS: Final = 2
+
+
 def InferShapesAndTypes(
     nets: Iterable[Any],
     blob_dimensions: Mapping[Any, Sequence[int]] | None = None,
@@ -51,14 +58,34 @@ def InferShapesAndTypes(
     """
     del nets_proto
     known = _given(blob_dimensions, blob_types or {}) if blob_dimensions is not None else _workspace_tensors()
+    joined: dict[str, list[Known]] = {}
     for net in map(as_net, nets):
         for op in net.op:
-            found = _infer(op, known)
+            found = {**_of_variables(op, known), **_infer(op, known), **_restored(op, joined)}
+            if op.type in _JOINING and len(op.output) > 1 and all(name in known for name in op.input):
+                joined[op.output[1]] = [known[name] for name in op.input]
+            if not found and any(name not in known for name in op.input):
+                continue  # Caffe2 skips the operator
             for name in op.output:
                 known.pop(name, None)
             known.update(found)
     ordered = sorted(known.items())
     return {name: shape for name, (shape, _) in ordered}, {name: dtype for name, (_, dtype) in ordered}
+
+
+def _of_variables(op: OperatorDef, known: Mapping[str, Known]) -> dict[str, Known]:
+    """Those of an operator's outputs that are named as gradients of known blobs, which have the same shapes."""
+    if not op.is_gradient_op or any(name not in known for name in op.input):
+        return {}
+    variables = {name: name.removesuffix(_GRADIENT) for name in op.output if name.endswith(_GRADIENT)}
+    return {name: known[variable] for name, variable in variables.items() if variable in known}
+
+
+def _restored(op: OperatorDef, joined: Mapping[str, Sequence[Known]]) -> dict[str, Known]:
+    """The outputs of the gradient of a Concat or a Reshape, which reads what that one noted of its inputs."""
+    if not op.is_gradient_op or op.type not in _RESTORING or len(op.input) != _RESTORED_INPUTS:
+        return {}
+    return dict(zip(op.output, joined.get(op.input[1], ()), strict=False))
 
 
 def _given(dimensions: Mapping[Any, Sequence[int]], types: Mapping[Any, int]) -> dict[str, Known]:

@@ -15,9 +15,9 @@ from types import CodeType, ModuleType
 from typing import Any, Final
 
 from caffe2_backend.caffe2_python.hook import compat
-from caffe2_backend.caffe2_python.hook.assignments import rewrite_assignments
 from caffe2_backend.caffe2_python.hook.locate import Sources
 from caffe2_backend.caffe2_python.hook.rewrites import rewrite
+from caffe2_backend.caffe2_python.hook.syntax import rewrite_syntax
 
 PACKAGE: Final = "caffe2"
 Content = Callable[[], Mapping[str, Any]]
@@ -110,5 +110,5 @@ class _VirtualLoader(importlib.abc.Loader):
 
 def compile_source(source: str, path: str) -> CodeType:
     """Compile a rewritten source; it expects the module ``compat`` under its name among the globals."""
-    tree = rewrite_assignments(ast.parse(rewrite(source), path))
+    tree = rewrite_syntax(ast.parse(rewrite(source), path))
     return compile(tree, path, "exec", dont_inherit=True)

@@ -7,8 +7,8 @@ with bodies that hold host operators are stages, too: their bodies are nets that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 from caffe2_backend.runtime.bodies import WALKED, BodyRunner
 from caffe2_backend.runtime.burst import ONCE, Burst
@@ -20,6 +20,7 @@ from caffe2_backend.runtime.host.registry import (
     has_host_operators,
     is_host_operator,
 )
+from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.waiting import is_concurrent
 from caffe2_backend.runtime.partition.staged import Runnable, make_program
 from caffe2_backend.runtime.program.origin import Origin
@@ -30,6 +31,10 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.outputs import declared_outputs
+
+# The operator whose runs the registry of the process counts, and the name of the number.
+_COUNTED: Final = "AtomicIter"
+_STATISTIC: Final = "atomic_iter/stats/{}/num_iter"
 
 
 class Stage(Protocol):
@@ -55,9 +60,10 @@ PrepareBody = Callable[[NetDef, Location], Stage]
 class TensorStage:
     """Operators on tensors, as one program; ``constant``: they are of a net that reads nothing."""
 
-    def __init__(self, program: Runnable, *, constant: bool) -> None:
+    def __init__(self, program: Runnable, ops: Iterable[OpView], *, constant: bool) -> None:
         self.program = program
         self._constant = constant
+        self._statistics = [_STATISTIC.format(op.inputs[1]) for op in ops if op.type == _COUNTED and len(op.inputs) > 1]
 
     @property
     def conversions(self) -> int:
@@ -75,6 +81,8 @@ class TensorStage:
                 self._run(frame, burst)
         else:
             self._run(frame, burst)
+        for key in self._statistics:
+            GLOBAL_STATISTICS.add(key, burst.steps)
 
     def _run(self, frame: Frame, burst: Burst) -> None:
         program, held = self.program, frame.held
@@ -178,7 +186,7 @@ def make_stages(
     """
     if not has_host_operators(net):
         program = make_program(net, device, options, origin=Origin(location))
-        return (TensorStage(program, constant=constant),)
+        return (TensorStage(program, NetView(net).ops, constant=constant),)
     effects = analyse(net, location, [])
     declared = set(declared_outputs(net))
     stages: list[Stage] = []
@@ -196,7 +204,7 @@ def make_stages(
             keep = _kept(effects, group)
             origin = Origin(location, [op.index for op in group])
             program = make_program(part, device, options, keep=keep, origin=origin)
-            stages.append(TensorStage(program, constant=False))  # a host operator may read what changes
+            stages.append(TensorStage(program, group, constant=False))  # a host operator may read what changes
     return tuple(stages)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import mul, scalar
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for
 from caffe2_frontend.emit.rows.segments import add_rows, filled
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, indices, product, reshape, size, sizes, unsqueeze
@@ -107,7 +107,12 @@ def copy_rows_to_tensor(op: Op) -> Value:
     x, targets, row = op.input(0), op.input(1), op.input(2)
     for value, rank, what in ((x, 2, "the tensor"), (targets, 1, "indices"), (row, 1, "the row")):
         require_rank(op, value, rank, what)
-    require_equal(op, op.static_dim(x, 1), op.static_dim(row, 0), "the width of the tensor and of the row")
+    width, length = op.static_dim(x, 1), op.static_dim(row, 0)
+    if width is not None and length is not None and width != length:
+        op.unsupported(
+            f"the width of input tensor should match lengths of row, but these are {width} and {length}",
+            code="invalid-operands",
+        )
     targets = unsqueeze(op, cast(op, targets, ir.DataType.INT64), [1])
     rows = op.emit("Expand", row, op.emit("Concat", op.emit("Shape", targets, end=1), op.emit("Shape", row), axis=0))
     return op.emit("ScatterND", x, targets, rows)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, scalar, sqrt, square, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sqrt, square, sub
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT
 from caffe2_frontend.lowering.op import Op, Value
@@ -82,10 +82,16 @@ def adadelta_step(
     op: Op, param: Value, moment: Value, delta: Value, grad: Value, lr: Value, epsilon: float, decay: float
 ) -> tuple[Value, Value, Value]:
     """Return the parameter, the mean squared gradient and the mean squared update after a step."""
-    moment = blend(op, moment, square(op, grad), decay)
+    moment = _mean_square(op, moment, grad, decay)
     ratio = div(op, sqrt(op, add(op, delta, epsilon)), sqrt(op, add(op, moment, epsilon)))
     step = mul(op, ratio, grad)
-    return add(op, param, mul(op, step, lr)), moment, blend(op, delta, square(op, step), decay)
+    return add(op, param, mul(op, step, lr)), moment, _mean_square(op, delta, step, decay)
+
+
+def _mean_square(op: Op, mean: Value, x: Value, decay: float) -> Value:
+    """Return ``decay * mean + (1 - decay) * x * x``, rounded as in Caffe2: near the optimum the noise would grow."""
+    rest = float(np.float32(1) - np.float32(decay))
+    return add(op, mul(op, mean, decay), mul(op, mul(op, x, rest), x))
 
 
 def ftrl_alpha(op: Op, index: int) -> Value:

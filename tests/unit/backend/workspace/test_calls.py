@@ -105,6 +105,23 @@ def test_the_shape_of_a_blob_that_is_overwritten() -> None:
     assert (shapes, types) == ({"x": [4, 2]}, {"x": TensorProto.FLOAT})
 
 
+def test_the_shapes_of_gradients() -> None:
+    concat = operator("Concat", ["x", "z"], ["y", "sizes"], axis=0)
+    split = operator("Split", ["y_grad", "sizes"], ["x_grad", "z_grad"], axis=0)
+    unknown = operator("Unique", ["x"], ["x_grad"])
+    split.is_gradient_op = unknown.is_gradient_op = True
+    given = {"x": [4, 2], "z": [1, 2], "y_grad": [5, 2]}
+    shapes, _ = workspace.InferShapesAndTypes([NetDef(op=[concat, split])], given)
+    assert (shapes["x_grad"], shapes["z_grad"]) == ([4, 2], [1, 2])
+    shapes, _ = workspace.InferShapesAndTypes([NetDef(op=[unknown])], given)
+    assert shapes["x_grad"] == [4, 2]
+
+
+def test_an_operator_on_unknown_blobs_leaves_known_ones() -> None:
+    net = NetDef(op=[operator("Relu", ["absent"], ["x"])])
+    assert workspace.InferShapesAndTypes([net], {"x": [4]})[0] == {"x": [4]}
+
+
 def step_net(name: str) -> NetDef:
     return NetDef(name=name, op=[operator("Add", ["x", "x"], ["x"])])
 

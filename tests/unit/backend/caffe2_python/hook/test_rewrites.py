@@ -29,6 +29,8 @@ CASES = [
     ("np.alltrue([True])", True),
     ("np.sometrue([False])", False),
     ("bool(np.in1d([1], [1])[0])", True),
+    ("int(np.sum(i for i in range(4)))", 6),
+    ("int(np.sum([1, 2]))", 3),
     ("np.row_stack([[1]]).shape", (1, 1)),
     ("np.asscalar(np.ones(1))", 1.0),
     ("inspect.getargspec(f).args", ["a", "b"]),

@@ -102,3 +102,15 @@ def test_timers_add_to_the_statistics() -> None:
         space.run_net("net")
     run(space, "TimerEnd", ["u"], [])
     assert exported(space)["u/time_ns/count"] == 1
+
+
+def test_runs_of_atomic_iter_are_counted() -> None:
+    space = Workspace()
+    run(space, "CreateMutex", [], ["mutex"])
+    space.feed("iterations", np.array([7]))
+    net = NetDef(name="n", op=[operator("AtomicIter", ["mutex", "iterations"], ["iterations"])])
+    exported(space)
+    space.create_net(net)
+    for _ in range(3):
+        space.run_net("n")
+    assert exported(space)["atomic_iter/stats/iterations/num_iter"] == 3
