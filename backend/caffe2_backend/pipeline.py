@@ -11,6 +11,7 @@ from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftCons
 from caffe2_backend.passes.fold_constants import FoldConstants
 from caffe2_backend.passes.infer_loop_shapes import InferLoopShapes
 from caffe2_backend.passes.lower_graph import LowerGraph
+from caffe2_backend.passes.move_contributed import MoveContributed
 from caffe2_backend.passes.reinfer_shapes import ReinferShapes
 from caffe2_backend.passes.remove_sequences import RemoveSequences
 from caffe2_backend.passes.restore_operators import RestoreOperators
@@ -20,6 +21,7 @@ from caffe2_bridge.passes import Pass, RaiseErrors
 IMPORT: Final[tuple[Pass[Import], ...]] = (
     RestoreOperators(),
     InlineFunctions(),
+    MoveContributed(),
     InferLoopShapes(),
     RelabelOpset(),
     ConvertOpset(),

@@ -27,7 +27,7 @@ class Comparison:
         self, inputs: str, outputs: str, body: str, feeds: list[Feeds], *, head: str = "", domain: str = ""
     ) -> None:
         """Add a model of one body, whose one net is to give for every feed what onnxruntime gives."""
-        more = f', "{domain}": 3' if domain else ""
+        more = f', "{domain}": {1 if domain == "com.microsoft" else 3}' if domain else ""
         text = f'<ir_version: 10, opset_import: ["": 21{more}]> g ({inputs}) => ({outputs}) {head} {{ {body} }}'
         model = parser.parse_model(text)
         net = to_netdef(model)

@@ -1,4 +1,4 @@
-"""Expand ONNX operators that ONNX defines as functions of others."""
+"""Expand operators that are functions of ONNX's: by ONNX's own definition, or by one of this project."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 from onnx_ir.passes import common
 
+from caffe2_backend.definitions import definition_of, has_definition
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import FunctionalPass
@@ -21,12 +22,15 @@ logger = logging.getLogger(__name__)
 
 # The domain of the definitions among the model's functions, until they are inlined.
 _DOMAIN: Final = "caffe2_bridge.definitions"
+# The domains that ONNX has definitions of; the one of drafts has one version.
+_DOMAINS: Final = ("", "ai.onnx.preview")
 
 
 class ExpandFunctions(FunctionalPass[Import]):
-    """Replace operators without a converter by ONNX's own function definition of them, if it has one.
+    """Replace operators without a converter by their definition as a function, if there is one.
 
-    Where operators may be carried, nothing is expanded: they travel whole.
+    ONNX defines its own, :mod:`caffe2_backend.definitions` those that onnxruntime's optimizer writes. Where operators
+    may be carried, nothing is expanded: they travel whole.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"inlined", "opset"})
@@ -60,16 +64,17 @@ def _inferred(model: ir.Model) -> ir.Model:
 
 def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:
     for node in ir.traversal.RecursiveGraphIterator(graph):
-        if node.domain or node.op_type in converters():
-            continue
-        schema = _schema(node, version)
-        if schema is not None and (schema.has_function or schema.has_context_dependent_function):
+        if has_definition(node):
             yield node
+        elif node.domain in _DOMAINS and node.op_type not in converters():
+            schema = _schema(node, version)
+            if schema is not None and (schema.has_function or schema.has_context_dependent_function):
+                yield node
 
 
 def _schema(node: ir.Node, version: int) -> Any:  # onnx's own annotations lack the attributes that are read here
     try:
-        return onnx.defs.get_schema(node.op_type, version, "")
+        return onnx.defs.get_schema(node.op_type, 1 if node.domain else version, node.domain)
     except onnx.defs.SchemaError:
         return None
 
@@ -78,15 +83,17 @@ def _define(model: ir.Model, version: int) -> int:
     """Replace nodes that ONNX defines as functions by calls of functions of the model. Return how many there were."""
     count = 0
     for node in list(_defined_by_others(model.graph, version)):
-        schema = _schema(node, version)
-        body = _definition(node, schema, version)
-        if body is None:
+        if has_definition(node):
+            function, attributes = definition_of(node), []
+        else:
+            schema = _schema(node, version)
+            function, attributes = _definition(node, schema, version), _attributes(node, schema)
+        if function is None:
             continue
-        body.domain, body.name = _DOMAIN, f"{node.op_type}_{count}"
-        del body.opset_import[:]
-        body.opset_import.add(version=version)
-        _call(node, body, schema)
-        function = ir.from_proto(body)
+        function.domain, function.name = _DOMAIN, f"{node.op_type}_{count}"
+        function.opset_imports.clear()
+        function.opset_imports[""] = version
+        _call(node, function, attributes)
         model.functions[function.identifier()] = function
         count += 1
     if count:
@@ -94,13 +101,11 @@ def _define(model: ir.Model, version: int) -> int:
     return count
 
 
-def _call(node: ir.Node, body: onnx.FunctionProto, schema: Any) -> None:
-    """Replace a node by a call of ``body``, with only the outputs that the node has."""
+def _call(node: ir.Node, function: ir.Function, attributes: list[ir.Attr]) -> None:
+    """Replace a node by a call of ``function``, with only the outputs that the node has."""
     wanted = [i for i, value in enumerate(node.outputs) if value.name]
-    names = [body.output[i] for i in wanted]
-    del body.output[:]
-    body.output.extend(names)
-    call = ir.Node(body.domain, body.name, node.inputs, _attributes(node, schema), num_outputs=len(wanted))
+    function.outputs[:] = [function.outputs[i] for i in wanted]
+    call = ir.Node(function.domain, function.name, node.inputs, attributes, num_outputs=len(wanted))
     assert node.graph is not None
     old = [node.outputs[i] for i in wanted]
     ir.convenience.replace_nodes_and_values(node.graph, node, [node], [call], old, call.outputs)
@@ -118,7 +123,7 @@ def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
     return list((defaults | own).values())
 
 
-def _definition(node: ir.Node, schema: Any, version: int) -> onnx.FunctionProto | None:
+def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
     """The newest definition that is valid in the model's opset; None if ONNX has none for these types."""
     if schema.has_context_dependent_function:
         known = [old for old in schema.context_dependent_function_opset_versions if old <= version]
@@ -128,7 +133,7 @@ def _definition(node: ir.Node, schema: Any, version: int) -> onnx.FunctionProto 
     else:
         known = [old for old in schema.function_opset_versions if old <= version]
         made = known and schema.get_function_with_opset_version(max(known))
-    return onnx.FunctionProto.FromString(made) if made else None
+    return ir.from_proto(onnx.FunctionProto.FromString(made)) if made else None
 
 
 def _type(value: ir.Value | None) -> onnx.TypeProto:

@@ -1,0 +1,31 @@
+"""Definitions of operators outside of ONNX's own domain, as functions of ONNX operators."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from caffe2_backend.definitions import activations, attention, layer_norm, matrices, quantized
+from caffe2_backend.definitions.definition import Definition, UndefinedError
+from caffe2_backend.definitions.family import merged
+
+_DEFINITIONS = merged((
+    activations.family, attention.family, layer_norm.family, matrices.family, quantized.family,
+))  # fmt: skip
+
+
+def has_definition(node: ir.Node) -> bool:
+    """Whether this project defines the operator through ONNX's."""
+    return (node.domain, node.op_type) in _DEFINITIONS
+
+
+def definition_of(node: ir.Node) -> ir.Function | None:
+    """The node as a function of ONNX operators; None where it has a form, or types, that are not defined."""
+    definition = Definition(node)
+    try:
+        outputs = _DEFINITIONS[node.domain, node.op_type](definition)
+    except UndefinedError:
+        return None
+    made = [outputs] if isinstance(outputs, ir.Value) else list(outputs)
+    if any(value.name for value in node.outputs[len(made) :]):
+        return None
+    return definition.function(made)

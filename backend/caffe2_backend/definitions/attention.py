@@ -1,0 +1,144 @@
+"""Attention, as onnxruntime fuses it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from caffe2_backend.definitions.definition import Definition
+from caffe2_backend.definitions.family import MICROSOFT, Family
+
+family = Family(MICROSOFT)
+
+
+@dataclass(frozen=True)
+class Heads:
+    """What attends to what, each [N, heads, length, size], and what is added to the scores."""
+
+    query: ir.Value
+    key: ir.Value
+    value: ir.Value
+    bias: ir.Value | None = None
+
+
+@family.defines("Attention")
+def attention(define: Definition) -> tuple[ir.Value, ...]:
+    """``Attention(input, weights, bias, mask_index, past, attention_bias; num_heads, unidirectional=0, scale)``.
+
+    -> output, present. The columns of the weights are those of queries, keys and values; ``qkv_hidden_sizes``, rotary
+    embeddings and masks of other forms than [N], [N, length] and [N, steps, length] are not defined.
+    """
+    if define.attributes("qkv_hidden_sizes") or define.integer("do_rotary", 0) or define.has_input(6):
+        define.undefined()
+    heads = define.integer("num_heads")
+    joined = define.add(define("MatMul", define.input(0), define.input(1)), define.optional(2))
+    parts = define.several(3, "Split", joined, axis=-1, num_outputs=3)
+    query, key, value = (split_heads(define, part, heads) for part in parts)
+    if define.has_input(4):
+        past = define.several(2, "Split", define.input(4), axis=0, num_outputs=2)
+        key, value = (
+            define("Concat", define("Squeeze", old, define.ints(0)), new, axis=2)
+            for old, new in zip(past, (key, value), strict=True)
+        )
+    present = define("Concat", *(define("Unsqueeze", each, define.ints(0)) for each in (key, value)), axis=0)
+    bias = _bias(define, 3, query, key)
+    made = attend(define, Heads(query, key, value, bias))
+    return made, present
+
+
+@family.defines("MultiHeadAttention")
+def multi_head_attention(define: Definition) -> tuple[ir.Value, ...]:
+    """``MultiHeadAttention(query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value; ...)``.
+
+    -> output, present_key, present_value. Keys and values are [N, length, size], or [N, heads, length, size].
+    """
+    heads = define.integer("num_heads")
+    if define.rank(0) != 3 or not define.has_input(2):  # queries, keys and values packed into one operand
+        define.undefined()
+    operands = [define.input(i) for i in range(3)]
+    if define.has_input(3):
+        biases = define.several(3, "Split", define.input(3), define("Concat", *_widths(define), axis=0), axis=0)
+        operands = [define("Add", each, bias) for each, bias in zip(operands, biases, strict=True)]
+    ranks = [define.rank(i) for i in range(3)]
+    query, key, value = (
+        split_heads(define, each, heads) if rank == 3 else each for each, rank in zip(operands, ranks, strict=True)
+    )
+    if define.has_input(6):
+        key = define("Concat", define.input(6), key, axis=2)
+        value = define("Concat", define.input(7), value, axis=2)
+    bias = _bias(define, 4, query, key)
+    return attend(define, Heads(query, key, value, bias)), key, value
+
+
+def _widths(define: Definition) -> list[ir.Value]:
+    if any(define.rank(i) != 3 for i in range(3)):
+        define.undefined()
+    return [define.dim(define.input(i), 2) for i in range(3)]
+
+
+def split_heads(define: Definition, value: ir.Value, heads: int) -> ir.Value:
+    """[N, length, heads * size] as [N, heads, length, size]."""
+    return define("Transpose", define.reshape(value, 0, 0, heads, -1), perm=[0, 2, 1, 3])
+
+
+def attend(define: Definition, heads: Heads) -> ir.Value:
+    """Softmax(scale * query * key^T + bias) * value, as [N, length, heads * size].
+
+    ``unidirectional`` hides the future.
+    """
+    query, key, value, bias = heads.query, heads.key, heads.value, heads.bias
+    size = define.cast(define.dim(query, 3), ir.DataType.FLOAT)
+    scale = define.number("scale", 0.0)
+    factor = define.const([scale], ir.DataType.FLOAT) if scale else define("Reciprocal", define("Sqrt", size))
+    scaled = define("Mul", query, define("CastLike", factor, query))
+    scores = define("MatMul", scaled, define("Transpose", key, perm=[0, 1, 3, 2]))
+    if bias is not None:
+        scores = define("Add", scores, bias)
+    if define.integer("unidirectional", 0):
+        scores = define("Add", scores, _future(define, query, key))
+    made = define("MatMul", define("Softmax", scores, axis=-1), value)
+    return define.reshape(define("Transpose", made, perm=[0, 2, 1, 3]), 0, 0, -1)
+
+
+def _hidden(define: Definition, is_seen: ir.Value, like: ir.Value) -> ir.Value:
+    """0 where a mask holds, else the number that hides a score."""
+    hidden = define("CastLike", define("Not", is_seen), like)
+    return define("Mul", hidden, define.like(define.number("mask_filter_value", -10000.0), like))
+
+
+def _counted(define: Definition, value: ir.Value, axis: int) -> ir.Value:
+    """The integers from 0 up to a dim."""
+    size = define("Squeeze", define.dim(value, axis), define.ints(0))
+    return define("Range", define.const(0), size, define.const(1))
+
+
+def _future(define: Definition, query: ir.Value, key: ir.Value) -> ir.Value:
+    """What hides the keys behind each query: the queries are the last of the steps. [steps, length]."""
+    behind = define("Sub", define.dim(key, 2), define.dim(query, 2))
+    steps = define("Unsqueeze", define("Add", _counted(define, query, 2), behind), define.ints(1))
+    seen = define("LessOrEqual", _counted(define, key, 2), steps)
+    lowest = define.like(-3.4028234663852886e38, query)
+    return define("Mul", define("CastLike", define("Not", seen), query), lowest)
+
+
+def _bias(define: Definition, mask: int, query: ir.Value, key: ir.Value) -> ir.Value | None:
+    """What is added to the scores: for the mask, an operand that may be left out, and the one behind it."""
+    given = define.optional(5)
+    return define.add(_mask_bias(define, mask, query, key), given) if define.has_input(mask) else given
+
+
+def _mask_bias(define: Definition, index: int, query: ir.Value, key: ir.Value) -> ir.Value:
+    """What a mask adds to the scores: of lengths [N], of elements [N, length] or [N, steps, length]."""
+    mask = define.cast(define.input(index), ir.DataType.INT64)
+    match define.rank(index):
+        case 1:
+            lengths = define.reshape(mask, -1, 1, 1, 1)
+            return _hidden(define, define("Less", _counted(define, key, 2), lengths), query)
+        case 2:
+            axes = define.ints(1, 2)
+        case 3:
+            axes = define.ints(1)
+        case _:
+            return define.undefined()
+    return _hidden(define, define("Greater", define("Unsqueeze", mask, axes), define.const(0)), query)
