@@ -6,19 +6,24 @@ As of onnx 1.23:
   window of 3 with pads of 1 and stride 1 becomes 30, and not 28 as onnx's own shape inference has it.
 * GatherElements goes through ``numpy.choose``, which takes no more than 64 choices: an axis of 65 fails.
 * OneHot takes the depth as a scalar alone, and not as a tensor of one element and rank 1.
+* Scan refuses sequences that run backwards, and those along other axes than the first.
 """
 
 from __future__ import annotations
 
 from math import ceil, floor
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import onnx
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_max_pool import MaxPool as PlainMaxPool
 from onnx.reference.ops.op_one_hot import OneHot as PlainOneHot
+from onnx.reference.ops.op_scan import Scan as PlainScan
 
 from caffe2_bridge.netdef.parameters import Array
+
+_WAYS: Final = frozenset(f"scan_{kind}_{what}" for kind in ("input", "output") for what in ("axes", "directions"))
 
 
 class GatherElements(OpRun):
@@ -81,3 +86,41 @@ class MaxPool(PlainMaxPool):
             )
             np.maximum(result, padded[(..., *cut)], out=result)
         return (result,)
+
+
+class Scan(PlainScan):
+    """Scan: the original one over sequences that are turned to run forwards along the first axis."""
+
+    op_domain = ""
+
+    def __init__(self, onnx_node: onnx.NodeProto, run_params: dict[str, Any]) -> None:
+        given = {attribute.name: list(attribute.ints) for attribute in onnx_node.attribute if attribute.name in _WAYS}
+        plain = onnx.NodeProto()
+        plain.CopyFrom(onnx_node)
+        del plain.attribute[:]
+        plain.attribute.extend(attribute for attribute in onnx_node.attribute if attribute.name not in _WAYS)
+        super().__init__(plain, run_params)  # type: ignore[no-untyped-call] # onnx's own
+        self._inputs, self._outputs = (
+            (given.get(f"scan_{kind}_axes"), given.get(f"scan_{kind}_directions")) for kind in ("input", "output")
+        )
+
+    def _run(self, *args: Array, **attributes: Any) -> tuple[Array, ...]:
+        first = len(args) - self.num_scan_inputs  # type: ignore[attr-defined] # an attribute of the node
+        turned = [_turned(value, i, *self._inputs, from_first=False) for i, value in enumerate(args[first:])]
+        kept = {name: value for name, value in attributes.items() if name not in _WAYS}
+        found = super()._run(*args[:first], *turned, **kept)  # type: ignore[no-untyped-call] # onnx's own
+        rows = [_turned(value, i, *self._outputs, from_first=True) for i, value in enumerate(found[first:])]
+        return (*found[:first], *rows)
+
+
+def _turned(
+    value: Array, index: int, axes: list[int] | None, directions: list[int] | None, *, from_first: bool
+) -> Array:
+    """A sequence with its axis moved to or from the first one, and reversed if it runs backwards."""
+    axis = axes[index] if axes else 0
+    if directions and directions[index]:
+        value = np.flip(value, 0 if from_first else axis)
+    return np.moveaxis(value, 0, axis) if from_first else np.moveaxis(value, axis, 0)
+
+
+OPERATORS: Final = (GatherElements, MaxPool, OneHot, Scan)

@@ -36,12 +36,12 @@ class OnnxReference:
         """See Runtime."""
         from onnx.reference import ReferenceEvaluator
 
-        from caffe2_backend.validation.runtimes.corrected_reference import GatherElements, MaxPool, OneHot
+        from caffe2_backend.validation.runtimes.corrected_reference import OPERATORS
         from caffe2_backend.validation.runtimes.ragged_reference import GRU, LSTM, RNN
 
         proto = onnx_model(model)
         try:
-            return _Loaded(ReferenceEvaluator(proto, new_ops=[LSTM, GRU, RNN, GatherElements, MaxPool, OneHot]), proto)
+            return _Loaded(ReferenceEvaluator(proto, new_ops=[LSTM, GRU, RNN, *OPERATORS]), proto)
         except _FAILURES as error:
             raise RunError(f"onnx-reference cannot load the model: {error}") from error
 

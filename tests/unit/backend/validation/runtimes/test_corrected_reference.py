@@ -47,3 +47,23 @@ def test_one_hot_of_a_depth_of_rank_1(axis: int) -> None:
     text = f"{{ y = OneHot<axis = {axis}>(i, d, v) }}"
     agree(f"g (int64[2, 3] i, int64[1] d, float[2] v) => (float[A, B, C] y) {text}", i=np.array([[0, 3, 1], [2, 4, 0]]),
           d=np.array([4]), v=np.array([0, 2], np.float32))  # fmt: skip
+
+
+@pytest.mark.parametrize("backward", [0, 1])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_scans_of_other_axes_and_directions(axis: int, backward: int) -> None:
+    shape = [4, 3, 2]
+    del shape[axis]
+    sizes = ", ".join(map(str, shape))
+    result = ", ".join(map(str, [*shape[:1], (4, 3, 2)[axis], *shape[1:]]))
+    agree(
+        f"g (float[{sizes}] s, float[4, 3, 2] x, float[4, 3, 2] z) => (float[{sizes}] last, float[{result}] y) {{"
+        f"last, y = Scan<num_scan_inputs = 2, scan_input_axes = [{axis}, {axis}], scan_input_directions = "
+        f"[{backward}, 0], scan_output_axes = [1], scan_output_directions = [{1 - backward}], body = step "
+        f"(float[{sizes}] a, float[{sizes}] b, float[{sizes}] c) => (float[{sizes}] d, float[{sizes}] e)"
+        "{ p = Mul(a, b) d = Add(p, c) e = Identity(d) }>"
+        "(s, x, z) }",
+        s=np.random.default_rng(0).standard_normal(shape).astype(np.float32),
+        x=np.random.default_rng(1).standard_normal((4, 3, 2)).astype(np.float32),
+        z=np.random.default_rng(2).standard_normal((4, 3, 2)).astype(np.float32),
+    )
