@@ -81,7 +81,7 @@ def lock_step(
         # Nodes record the operators that they come from, and not vice versa: the net must be the reference.
         reference, candidate = candidate, reference
     expected = points_of(reference, case.inputs)
-    feeder = ReferenceFeeder(expected, reference.model, tolerances)
+    feeder = ReferenceFeeder(expected, reference.model, candidate.model, tolerances)
     try:
         actual = points_of(candidate, case.inputs, feeder)
     except RunError as error:
@@ -157,7 +157,7 @@ def _growth(
     reference: Side, candidate: Side, case: Case, expected: Points, tolerances: Mapping[str, Tolerance]
 ) -> list[tuple[str, float]]:
     """The largest difference after each operator, each side with its own values."""
-    table = ReferenceFeeder(expected, reference.model, tolerances)
+    table = ReferenceFeeder(expected, reference.model, candidate.model, tolerances)
     try:
         own = points_of(candidate, case.inputs)
     except RunError:

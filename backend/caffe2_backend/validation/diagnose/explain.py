@@ -189,7 +189,7 @@ def _lock_step(
         points = points_of(one, case.inputs)
     except RunError:
         return None
-    feeder = ReferenceFeeder(points, one.model, tolerances)
+    feeder = ReferenceFeeder(points, one.model, other.model, tolerances)
     try:
         points_of(other, case.inputs, feeder)
     except RunError:  # the values before the error count

@@ -11,7 +11,7 @@ import numpy as np
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.compare import Difference, Tolerance, compare
 from caffe2_backend.validation.lockstep.onnx_steps import keep_own_node, onnx_points
-from caffe2_backend.validation.lockstep.steps import Point, Points, by_turn, net_points
+from caffe2_backend.validation.lockstep.steps import Point, Points, by_turn, net_points, writer_counts
 from caffe2_backend.validation.runtimes import Value
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.control import RecurrentNetwork, control_of
@@ -41,15 +41,19 @@ class ReferenceFeeder:
     Args:
         expected: all values of the reference.
         model: of the reference.
+        candidate: the model to examine.
         tolerances: by dtype.
 
     Attributes:
         pairs: the pairs so far.
     """
 
-    def __init__(self, expected: Points, model: Any, tolerances: Mapping[str, Tolerance]) -> None:
+    def __init__(self, expected: Points, model: Any, candidate: Any, tolerances: Mapping[str, Tolerance]) -> None:
         self._tolerances = tolerances
         self._by_turn = by_turn(expected)
+        self._writers, self._own_writers = (
+            writer_counts(side.predict_net) if isinstance(side, Model) else {} for side in (model, candidate)
+        )
         self._by_name: dict[Any, Point] = {}
         self._by_location: dict[Any, Point] = {}
         self._from_net = isinstance(model, Model)
@@ -68,11 +72,23 @@ class ReferenceFeeder:
 
     def feed_blob(self, name: str, turn: int, value: Value) -> Value:
         """Feed a net, see BlobFeeder: the n-th write of a blob is paired with the n-th write of the reference."""
-        point = self._by_turn.get((False, name, turn))
+        point = self._of_turn(name, turn)
         if point is None:
             return value
         self.pairs.append(self._pair(point, replace(point, value=value, cut=None), point.value))
         return point.value if _alike(point.value, value) else value
+
+    def _of_turn(self, name: str, turn: int) -> Point | None:
+        """The reference's value for a write of the candidate.
+
+        Where different numbers of operators write a blob, as in a net and the import of its export, which renames the
+        values of operators in place, only the last writes of each iteration are the same value.
+        """
+        theirs, own = self._writers.get(name, 0), self._own_writers.get(name, 0)
+        if theirs != own and theirs and own:
+            iteration, index = divmod(turn, own)
+            turn = (iteration + 1) * theirs - 1 if index == own - 1 else -1
+        return self._by_turn.get((False, name, turn))
 
     def feed_node(self, point: Point, state: int | None) -> Any:
         """Feed an ONNX model, see Observer: values are paired by location and name."""
@@ -104,7 +120,10 @@ class ReferenceFeeder:
         """PointPair anew after a net ran: its points have locations then, and include the results of bodies."""
         self.pairs.clear()
         for point in actual:
-            expected = self._by_turn.get((point.walked, point.name, point.turn))
+            if point.walked:
+                expected = self._by_turn.get((True, point.name, point.turn))
+            else:
+                expected = self._of_turn(point.name, point.turn)
             if expected is not None and (not point.walked or expected.place == point.place):
                 self.pairs.append(self._pair(expected, point, expected.value))
 

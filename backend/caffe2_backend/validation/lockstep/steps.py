@@ -177,6 +177,19 @@ def reads_and_writes(op: OpView) -> tuple[list[str], list[str]]:
     return list(read), list(written)
 
 
+def writer_counts(net: NetDef) -> Counter[str]:
+    """How many operators of a net and its bodies write each blob; operators that have bodies do not count."""
+    counts = Counter[str]()
+    for op in NetView(net).ops:
+        control = control_of(op)
+        if op.type not in WALKED or control is None:
+            counts.update(op.outputs)
+        else:
+            for body in control.bodies.values():
+                counts += writer_counts(body.net)
+    return counts
+
+
 def by_turn(points: Sequence[Point]) -> dict[tuple[bool, str, int], Point]:
     """Points by name and turn, which identify them on any side that is a net."""
     return {(point.walked, point.name, point.turn): point for point in points}

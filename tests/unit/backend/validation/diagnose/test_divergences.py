@@ -17,6 +17,8 @@ from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.runtimes import find_runtime
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge import Model, load
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import to_onnx
 
 FAULTS = every_fault()
 
@@ -82,6 +84,18 @@ def test_between_a_net_and_an_export_the_operator_is_named_too(fault: Fault) -> 
     check(fault, found)
     assert found is not None
     assert (found.equally, found.suspects) == ((), (fault.place,))
+
+
+def test_an_export_that_runs_as_a_net_has_one_write_for_those_in_place() -> None:
+    """The FC and the Sum of a step write one blob in turn; the export's import writes it once."""
+    good = load(MODELS / "lstm")
+    net = NetDef()
+    net.CopyFrom(good.predict_net)
+    step = next(arg.n for arg in net.op[1].arg if arg.name == "step_net")
+    next(arg for arg in step.op[2].arg if arg.name == "forget_bias").f = 1.0
+    bad = to_onnx(Model.of(net, good.init_net))
+    report = validate(good, None, ["workspace"], other=bad, lockstep=True)
+    assert {found.operator for found in report.divergences} == {"lstm[1] RecurrentNetwork > step_net[2] LSTMUnit"}
 
 
 def test_a_fused_operator_tells_its_step() -> None:
