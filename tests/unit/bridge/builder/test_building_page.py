@@ -1,10 +1,13 @@
-"""The page docs/building.md, run from top to bottom."""
+"""What the page docs/building.md builds and names."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
+import pytest
+from support.documentation.pages import blocks_of
+from support.documentation.runs import PageRun
 from support.paths import ROOT
 
 import caffe2_bridge as c2
@@ -12,16 +15,12 @@ import caffe2_bridge as c2
 PAGE = ROOT / "docs" / "building.md"
 
 
-def test_its_code_runs(tmp_path: Path) -> None:
-    text = PAGE.read_text()
-    blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
-    assert len(blocks) > 3
-    names = {"folder": tmp_path}
-    for block in blocks:
-        line = text.count("\n", 0, block.start(1))
-        code = compile("\n" * line + block[1], str(PAGE), "exec")
-        exec(code, names)  # noqa: S102 - our own documentation
-    assert c2.load(tmp_path).outputs == ("phones", "LSTM/hidden_state_last")
+def test_it_builds_a_tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = PageRun(tmp_path)
+    for block in blocks_of(PAGE):
+        page.run(block)
+    assert c2.load("tagger").outputs == ("phones", "LSTM/hidden_state_last")
 
 
 def test_it_is_one_page() -> None:

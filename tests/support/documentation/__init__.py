@@ -1,0 +1,1 @@
+"""The code blocks of the documentation, and the files that they name."""
