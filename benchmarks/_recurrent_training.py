@@ -85,24 +85,25 @@ def _states(size: Size) -> dict[str, np.ndarray[Any, Any]]:
     return {"lengths": np.full(size.batch, size.steps, np.int32), "h0": zeros, "c0": zeros}
 
 
-def torch_step(name: str, feed: Mapping[str, Any]) -> Callable[[], Any]:
+def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Callable[[], Any]:
     """A step of a workload in PyTorch, from random parameters."""
     import torch
     from torch import nn
 
-    x, state = torch.from_numpy(feed["x"]), (torch.from_numpy(feed["h0"]), torch.from_numpy(feed["c0"]))
+    x, h0, c0 = (torch.from_numpy(feed[key]).to(device) for key in ("x", "h0", "c0"))
+    state = (h0, c0)
     features, hidden = x.shape[-1], feed["h0"].shape[-1]
-    lstm = nn.LSTM(features, hidden)
+    lstm = nn.LSTM(features, hidden).to(device)
     if name != "char lstm":
-        gradient = torch.from_numpy(feed["dy"])
+        gradient = torch.from_numpy(feed["dy"]).to(device)
 
         def backward() -> None:
             lstm.zero_grad()
             lstm(x, state)[0].backward(gradient)
 
         return backward
-    last = nn.Linear(hidden, features)
-    label = torch.from_numpy(feed["label"]).long()
+    last = nn.Linear(hidden, features).to(device)
+    label = torch.from_numpy(feed["label"]).long().to(device)
     optimizer = torch.optim.Adagrad([*lstm.parameters(), *last.parameters()], lr=RATE)
 
     def step() -> None:

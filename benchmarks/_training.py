@@ -141,13 +141,13 @@ def embedding(rows: int, optimizer: str) -> Workload:
     return Workload(net, NetDef(name="init", op=fills), feed, "found", exact=False)
 
 
-def torch_step(name: str, feed: Mapping[str, Any]) -> Callable[[], Any] | None:
+def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Callable[[], Any] | None:
     """A step of a workload in PyTorch, from random parameters; None for the recorded programs."""
     import torch
     from torch import nn
 
     if name in ("lenet", "mlp"):
-        data, label = torch.from_numpy(feed["data"]), torch.from_numpy(feed["label"]).long()
+        data, label = torch.from_numpy(feed["data"]).to(device), torch.from_numpy(feed["label"]).long().to(device)
         layers = (
             [nn.Conv2d(1, 20, 5), nn.MaxPool2d(2), nn.Conv2d(20, 50, 5), nn.MaxPool2d(2), nn.Flatten(),
              nn.Linear(800, 500), nn.ReLU(), nn.Linear(500, 10)]
@@ -155,7 +155,7 @@ def torch_step(name: str, feed: Mapping[str, Any]) -> Callable[[], Any] | None:
             else [nn.Linear(data.shape[1], data.shape[1]), nn.ReLU(), nn.Linear(data.shape[1], data.shape[1]),
                   nn.ReLU(), nn.Linear(data.shape[1], 10)]
         )  # fmt: skip
-        model = nn.Sequential(*layers)
+        model = nn.Sequential(*layers).to(device)
         sgd = torch.optim.SGD(model.parameters(), lr=1e-3)
 
         def step() -> None:
@@ -166,8 +166,8 @@ def torch_step(name: str, feed: Mapping[str, Any]) -> Callable[[], Any] | None:
         return step
     if name.startswith("embedding"):
         _, kind, rows = name.split()
-        table = nn.Parameter(torch.rand(int(rows), WIDTH))
-        ids, grad = torch.from_numpy(feed["ids"]), torch.from_numpy(feed["grad"])
+        table = nn.Parameter(torch.rand(int(rows), WIDTH, device=device))
+        ids, grad = torch.from_numpy(feed["ids"]).to(device), torch.from_numpy(feed["grad"]).to(device)
         make = torch.optim.SGD if kind == "sgd" else torch.optim.Adagrad
         optimizer = make([table], lr=1e-3)
 

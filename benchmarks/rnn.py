@@ -1,6 +1,6 @@
 """Recurrent nets: exported and run on onnxruntime, against real Caffe2, PyTorch, and PyTorch's own export.
 
-usage: scripts/bench rnn [--cells NAME,...] [--sizes T,N,D,H ...] [--all] [--threads 2] [--repeats 15]
+usage: scripts/bench rnn [--cells NAME,...] [--sizes T,N,D,H ...] [--all] [--threads 2] [--repeats 15] [--device cuda]
 
 All compute the same from the same weights and inputs, and their results are compared. Prints, for each cell and size,
 the median and the smallest time of every contender, and ratios: medians over the rounds of Caffe2's time by its time,
@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
+import _cuda_rnn
 import _worker
 import numpy as np
 from _cells import CELLS, Array, Cell, Size, sample, torch_weights
@@ -33,6 +34,7 @@ from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
 
 FIRST: Final = Size(100, 16, 256, 512)
 MORE: Final = (FIRST, Size(20, 1, 64, 128), Size(500, 64, 128, 256))
+ON_GPU: Final = (FIRST, Size(500, 64, 128, 256))
 RTOL, ATOL = 1e-3, 1e-4
 MILLI: Final = 1000
 
@@ -43,6 +45,8 @@ def main() -> int:
     parser.add_argument("--cells", default="LSTM,GRU,BasicRNN", help=f"of {','.join(CELLS)}, or 'all'")
     parser.add_argument("--sizes", nargs="+", type=_size, default=[FIRST], metavar="T,N,D,H")
     parser.add_argument("--all", action="store_true", help=f"sizes {'; '.join(map(str, MORE))}")
+    parser.add_argument("--cuda-sizes", action="store_true", help=f"sizes {'; '.join(map(str, ON_GPU))}")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: beside PyTorch's cuDNN")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
@@ -50,6 +54,9 @@ def main() -> int:
     unknown = [name for name in names if name not in CELLS]
     if unknown:
         parser.error(f"no cell {', '.join(unknown)}; there are {', '.join(CELLS)}")
+    if options.device == "cuda":
+        sizes = ON_GPU if options.cuda_sizes else MORE if options.all else options.sizes
+        return _cuda_rnn.run([(name, size) for size in sizes for name in names])
     equal = True
     for name in names:
         for size in MORE if options.all else options.sizes:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import _cuda_runtime
 import _worker
 import numpy as np
 from _measure import Spread, ours, ratio, run, take_turns
@@ -37,7 +38,10 @@ def main() -> int:
     """Measure and print; 1 where contenders compute different things."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=9, help="rounds of %(default)s turns each")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: beside PyTorch on the GPU")
     options = parser.parse_args()
+    if options.device == "cuda":
+        return _cuda_runtime.run()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_inputs(folder)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import _cuda_train
 import _worker
 import numpy as np
 from _measure import MEGA, Spread, ours, run, take_turns
@@ -58,7 +59,11 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=1, help="threads of each contender (default: %(default)s)")
     parser.add_argument("--each", action="store_true", help="call RunNet for each step, not once for all of a turn")
     parser.add_argument("--only", nargs="*", default=list(workloads()), help="the workloads to run")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: beside PyTorch on the GPU")
     options = parser.parse_args()
+    if options.device == "cuda":
+        names = [name for name in options.only if name in _cuda_train.ON_GPU]
+        return _cuda_train.run({name: workloads()[name]() for name in names}, LSTMS)
     python = find_oracle()
     tiny, failed = [], False
     for name in options.only:

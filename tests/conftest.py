@@ -8,7 +8,6 @@ In all tests passes are held to their kind, and diagnostics to known codes (``CA
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 from collections.abc import Callable, Generator, Mapping
@@ -33,17 +32,9 @@ def missing_torch() -> str:
 
 def missing_gpu() -> str:
     """Why onnxruntime cannot compute on a CUDA device."""
-    import onnxruntime
+    from caffe2_backend.runtime.onnxruntime_library import missing_cuda
 
-    if "CUDAExecutionProvider" not in onnxruntime.get_available_providers():
-        return "onnxruntime has no CUDA provider (extra: gpu)"
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return "no CUDA driver"
-    count = ctypes.c_int()
-    found = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
-    return "" if found else "no CUDA device"
+    return missing_cuda()
 
 
 # Also for processes that tests start.

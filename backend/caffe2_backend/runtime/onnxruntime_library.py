@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
-from caffe2_backend.runtime.cuda_driver import count_devices
+from caffe2_backend.runtime.cuda_driver import count_devices, driver_version
+from caffe2_backend.runtime.cuda_libraries import CudaLibraries, load_cuda_libraries
 from caffe2_backend.runtime.device_names import CPU, device_index, device_kind, device_name
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
@@ -14,6 +16,7 @@ from caffe2_bridge.diagnostics import RunError
 _WARNINGS_AND_WORSE: Final = 2
 _ERRORS_AND_WORSE: Final = 3
 _FATAL: Final = 4
+_PER_MAJOR: Final = 1000  # the driver gives CUDA's version as 1000 * major + 10 * minor
 # onnxruntime's names of the levels of SessionOptions.optimization.
 OPTIMIZATION_LEVELS: Final = {
     "none": "ORT_DISABLE_ALL", "basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL",
@@ -65,10 +68,31 @@ def real_device(device: str, options: SessionOptions) -> str:
 
 
 def missing_cuda() -> str:
-    """Why onnxruntime cannot use any CUDA device; empty if it can. Raises RunError as :func:`onnxruntime`."""
+    """Why onnxruntime cannot use any CUDA device; empty if it can. Raises RunError as :func:`onnxruntime`.
+
+    Loads the CUDA and cuDNN libraries of this Python's packages, PyTorch's among them, where the loader does not find
+    them itself.
+    """
     if not has_cuda():
         return "this onnxruntime has no CUDA (install caffe2-bridge[gpu] instead of caffe2-bridge[cpu])"
-    return "" if cuda_devices() else "no CUDA device is available"
+    if not cuda_devices():
+        return "no CUDA device is available"
+    libraries = cuda_libraries()
+    driver = driver_version()
+    if driver and libraries.major and driver < libraries.major * _PER_MAJOR:
+        version = f"{driver // _PER_MAJOR}.{driver % _PER_MAJOR // 10}"
+        return (
+            f"the driver supports CUDA {version}, and this onnxruntime needs CUDA {libraries.major}: update the driver"
+        )
+    if libraries.missing:
+        names = ", ".join(libraries.missing)
+        return f"{names} cannot be loaded (install onnxruntime-gpu[cuda,cudnn], or PyTorch with CUDA {libraries.major})"
+    return ""
+
+
+def cuda_libraries() -> CudaLibraries:
+    """The CUDA libraries that this onnxruntime needs, loaded where they are found."""
+    return load_cuda_libraries(Path(onnxruntime().__file__).parent)
 
 
 def has_cuda() -> bool:
@@ -122,6 +146,14 @@ def library_options(options: SessionOptions) -> Any:
     if options.optimized:
         made.optimized_model_filepath = options.optimized
     return made
+
+
+def require_provider(session: Any, device: str) -> None:
+    """Raise RunError if a session for a GPU has none: onnxruntime falls back to the CPU where its provider fails."""
+    if device != CPU and "CUDAExecutionProvider" not in session.get_providers():
+        raise RunError(
+            f"onnxruntime could not start CUDA for {device}, and would run on the CPU; verbose=True shows its reason"
+        )
 
 
 def execution_providers(device: str, options: SessionOptions) -> list[Any]:

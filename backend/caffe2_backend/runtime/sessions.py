@@ -18,6 +18,7 @@ from caffe2_backend.runtime.onnxruntime_library import (
     library_options,
     onnxruntime,
     real_device,
+    require_provider,
 )
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
@@ -60,6 +61,7 @@ class Session:
             )  # fmt: skip
         except failures() as error:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error
+        require_provider(self._session, self._real)
         self.inputs = tuple(value.name for value in self._session.get_inputs())
         self.outputs = tuple(value.name for value in self._session.get_outputs())
         # Inputs that may be left out: the model has a default for each.

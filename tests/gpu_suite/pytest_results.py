@@ -1,0 +1,19 @@
+"""A plugin of pytest that records each test as a result of the stage."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpu_suite.results import record
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Record a test when it has run, or when it was skipped or failed before."""
+    if report.when != "call" and report.outcome == "passed":
+        return
+    reason = ""
+    if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+    elif report.outcome == "failed":
+        reason = str(report.longrepr).strip().splitlines()[-1]
+    record(report.nodeid, report.outcome, seconds=round(report.duration, 2), reason=reason)

@@ -1,0 +1,36 @@
+"""Results of stages: rows that a stage appends to a file as it gets them, so that they stay if it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final, Literal
+
+Status = Literal["passed", "failed", "skipped", "measured"]
+VARIABLE: Final = "GPU_SUITE_RESULTS"
+
+
+def record(name: str, status: Status, **figures: Any) -> None:
+    """Append a row to the stage's results, and print it.
+
+    Args:
+        name: what was tested or measured.
+        status: ``measured`` for figures without a verdict.
+        figures: anything that JSON can hold; ``reason`` is what failed, in a sentence.
+    """
+    row = {"name": name, "status": status, **figures}
+    line = json.dumps(row, default=str)
+    print(line, flush=True)  # noqa: T201 - the log of the stage
+    path = os.environ.get(VARIABLE)
+    if path:
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows that were written so far; a row that is not complete yet is left out."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]

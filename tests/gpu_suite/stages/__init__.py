@@ -1,0 +1,1 @@
+"""The stages that are programs of their own."""

@@ -1,0 +1,78 @@
+"""The command scripts/gpu, rehearsed with the CPU under the name of CUDA."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_suite.__main__ import main
+from support.elf import write_library
+from support.paths import ROOT
+
+PROVIDER = "libonnxruntime_providers_cuda.so"
+
+
+def rehearse(tmp_path: Path, stages: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], Any]:
+    report = tmp_path / "report.json"
+    done = subprocess.run(  # noqa: S603 - the project's script
+        [ROOT / "scripts" / "gpu", "--stand-in", "--json", report, "--stages", stages],
+        env={**os.environ, "PYTHON": sys.executable, **environment}, cwd=tmp_path,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done, json.loads(report.read_text()) if report.exists() else None
+
+
+def test_the_first_stage_runs_on_the_stand_in(tmp_path: Path) -> None:
+    done, report = rehearse(tmp_path, "machine")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    (machine,) = report["stages"]
+    assert [row["status"] for row in machine["rows"] if row["name"] in ("CUDA", "first run")] == ["passed", "passed"]
+    assert "rehearsal" in report["device"]
+    assert (tmp_path / "report.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("driver", "reason"),
+    [
+        ("12040", "the driver supports CUDA 12.4, and this onnxruntime needs CUDA 98: update the driver"),
+        ("98000", "libcudart.so.98, libcublas.so.98, libcudnn.so.9 cannot be loaded"),
+    ],
+)
+def test_a_machine_that_cannot_run_is_reported_at_once(tmp_path: Path, driver: str, reason: str) -> None:
+    write_library(tmp_path / "capi" / PROVIDER, ["libcudart.so.98", "libcublas.so.98"])
+
+    done, report = rehearse(
+        tmp_path, "machine,models", GPU_SUITE_DRIVER=driver, GPU_SUITE_PROVIDER=str(tmp_path), LD_LIBRARY_PATH=""
+    )
+
+    assert done.returncode == 1
+    machine, models = report["stages"]
+    assert machine["reason"].startswith(reason)
+    assert (models["outcome"], models["reason"]) == ("not run", "the stage 'machine' failed")
+    assert reason in done.stdout
+
+
+@pytest.mark.slow
+def test_every_stage_runs_on_the_stand_in(tmp_path: Path) -> None:
+    done, report = rehearse(tmp_path, "machine,copies,models,training,tests")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [stage["outcome"] for stage in report["stages"]] == ["passed"] * 5
+
+
+def test_wrong_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+
+    assert main(["--prepare", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"scripts/gpu: {tmp_path} is not empty\n"
+    assert main(["--wheels", str(tmp_path / "nowhere")]) == 2
+    assert capsys.readouterr().err.endswith("nowhere is not a folder\n")
+    with pytest.raises(SystemExit):
+        main(["--stages", "machine,moon"])
+    assert "unknown stage moon: the stages are machine, models, " in capsys.readouterr().err
