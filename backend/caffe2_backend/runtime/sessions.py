@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,9 @@ class Binding:
         self._kind, self._index = device_kind(session._real), device_index(session._real)  # noqa: SLF001 - as above
         self._device = session.device
         self._on_cpu = session._on_cpu  # noqa: SLF001 - as above
+        # What the public method calls, which takes long, as does making the options of each run.
+        run, bound = self._session._sess.run_with_iobinding, self._binding._iobinding  # noqa: SLF001 - no other way
+        self._run = partial(run, bound, onnxruntime().RunOptions())
         self._inputs: dict[str, Any] = {}
         self._outputs: dict[str, Any] = {}
         self._bound: set[str] = set()  # all outputs that are bound
@@ -244,11 +248,12 @@ class Binding:
     def run_only(self) -> None:
         """Run once. Raises RunError if the run fails."""
         try:
-            if not self._on_cpu:
-                self._binding.synchronize_inputs()
-            self._session.run_with_iobinding(self._binding)
-            if not self._on_cpu:
-                self._binding.synchronize_outputs()
+            if self._on_cpu:
+                self._run()
+                return
+            self._binding.synchronize_inputs()
+            self._run()
+            self._binding.synchronize_outputs()
         except failures() as error:
             raise RunError(f"onnxruntime: {error}") from error
 

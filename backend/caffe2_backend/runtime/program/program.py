@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -96,14 +97,15 @@ class Program:
 
     def collect(self, blobs: Blobs) -> dict[str, Value]:
         """The blobs that the net reads. Raises NoBlobError if one is missing that it reads in any case."""
-        if self._constants:
-            changed = [name for name, value in self._constants.items() if blobs.get(name) is not value]
-            if changed:
-                self._demote_constants(changed)
+        chosen = self._constants
+        if chosen and not all(map(operator.is_, map(blobs.get, chosen), chosen.values())):
+            self._demote_constants([name for name, value in chosen.items() if blobs.get(name) is not value])
         if self._constants is not None and not self._may_need:
             values = list(map(blobs.get, self._free))
             if _NO_VALUES.isdisjoint(map(type, values)):  # the most frequent case, in which the time spent here matters
-                return {**self._constants, **dict(zip(self._free, values, strict=True))}  # type: ignore[arg-type]  # values
+                found = self._constants.copy()
+                found.update(zip(self._free, values, strict=True))  # type: ignore[arg-type]  # values
+                return found
         given: dict[str, Value] = dict(self._constants or ())
         for name in self.interface.needs if not given else self._free:
             if name in self._may_need:
@@ -221,10 +223,10 @@ class Program:
     def _variant_for(self, given: Mapping[str, Value], constants: Mapping[str, Value]) -> Variant:
         if self._constants is None:
             self._choose_constants(given, constants)
-        if self._constants and (
-            changed := [name for name, value in self._constants.items() if given.get(name) is not value]
-        ):
-            self._demote_constants(changed)  # another thread chose them after these inputs were collected
+        chosen = self._constants
+        if chosen and not all(map(operator.is_, map(given.get, chosen), chosen.values())):
+            # Another thread chose them after these inputs were collected.
+            self._demote_constants([name for name, value in chosen.items() if given.get(name) is not value])
         last = self._last
         if last is not None and self._variants.get(last.signature) is last.variant and last.fits(given):
             return last.variant
@@ -233,7 +235,7 @@ class Program:
         if variant is None:
             with self._lock:
                 variant = self._variants.get(signature) or self._add_variant(given)
-        elif variant.rotating is not None:
+        else:
             self._last = LastKind.of(variant, signature, self._free, given, self._compiler.sized)
         return variant
 

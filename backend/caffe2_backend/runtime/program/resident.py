@@ -7,20 +7,21 @@ Otherwise onnxruntime returns the state in a new buffer, which is the resident o
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeGuard
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 
 from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.program.feeds import Feeds
+from caffe2_backend.runtime.program.handed_out import SMALL_OUTPUT, HandedOut, OutputBuffers
 from caffe2_backend.runtime.program.in_place import order_readers, scattered, updated_in_place
 from caffe2_backend.runtime.program.row_scatters import scatter_rows
 from caffe2_backend.runtime.session_options import SessionOptions
@@ -32,23 +33,10 @@ from caffe2_bridge.diagnostics import RunError
 LARGE: Final = 1 << 14
 
 
-class _Buffer(NamedTuple):
-    """The value that a step returned, and onnxruntime's value of the same memory."""
-
-    value: Array | DeviceTensor
-    ort: Any
-
-
-def _references(buffer: _Buffer) -> int:
-    return sys.getrefcount(buffer.value)
-
-
-# What counts a buffer's value that nothing else refers to: this depends on the version of Python.
-_OWN_REFERENCES: Final = _references(_Buffer(DeviceTensor.__new__(DeviceTensor), None))
-
-
 class ResidentStates:
     """Runs steps of one session with states in place; one run at a time.
+
+    Small outputs of static shapes on the host are written to the memory of earlier steps that nobody sees any more.
 
     Args:
         session: the session.
@@ -60,13 +48,17 @@ class ResidentStates:
         self._session = session
         fed = {name: name for name in session.inputs if name not in states and name not in copied}
         self._feeds = Feeds(session, fed, None if session.device == CPU else -1)
-        self._states = dict(states)
+        self.states = frozenset(states)
+        self._names = tuple(states)
         self._copied = [(name, session.outputs.index(output)) for name, output in copied.items()]
         input_of = {output: name for name, output in states.items()}
         self._outputs = [(output, input_of.get(output)) for output in session.outputs]
-        static = session.static_outputs()
-        self._of_any_size = [output for output, state in self._outputs if state is None and output not in static]
-        self._buffers: dict[str, _Buffer] = {}
+        self._static = session.static_outputs()
+        # Outputs that a burst allocates anew for each step: nobody sees the others before it ends.
+        renewed = {output for output in session.outputs if output not in self._static}.union(copied.values())
+        self._renewed = [i for i, output in enumerate(session.outputs) if output in renewed - set(input_of)]
+        self._resident: dict[str, HandedOut] = {}
+        self._buffers: dict[str, OutputBuffers] = {}
         self._binding = Binding(session)
         self._lock = threading.Lock()
 
@@ -85,47 +77,82 @@ class ResidentStates:
         """
         with self._lock:
             binding = self._binding
-            in_place = {name for name in self._states if self._is_own(name, given, held)}
-            for name in in_place:
-                binding.bind_input_value(name, self._buffers[name].ort)
-            for name in (*(self._states.keys() - in_place), *(name for name, _ in self._copied)):
+            in_place = {name for name in self._names if self._is_own(name, given, held)}
+            for name in self._names:
+                if name in in_place:
+                    binding.bind_input_value(name, self._resident[name].ort)
+                else:
+                    binding.bind_input(name, given[name])
+            for name, _ in self._copied:
                 binding.bind_input(name, given[name])
             if self._feeds.set(given):
                 self._feeds.bind(binding, self._session.inputs)
             self._feeds.bind_direct(binding)
-            for output, state in self._outputs:
-                binding.bind_output(output, self._buffers[state].ort if state in in_place else None)
+            bound = self._bind_outputs(in_place)
             binding.run_only()
-            if len(in_place) == len(self._states):
-                self._more_steps(burst)
-            values = []
-            for ort, (_, state) in zip(binding.values(), self._outputs, strict=True):
-                if state in in_place:
-                    values.append(self._buffers[state].value)
-                    continue
-                value = binding.value(ort)
-                values.append(value)
-                if state is not None:
-                    self._buffers[state] = _Buffer(value, ort)
-            return values
+            if len(in_place) == len(self._names):
+                self._more_steps(burst, bound)
+            return self._values(bound)
 
-    def _more_steps(self, burst: Burst) -> None:
+    def holds(self, given: Mapping[str, Any]) -> bool:
+        """Whether the states are those that the last step returned."""
+        resident = self._resident
+        return len(resident) == len(self._names) and all(resident[name].value is given[name] for name in self._names)
+
+    def _bind_outputs(self, in_place: Collection[str]) -> list[HandedOut | None]:
+        """Bind the outputs of a step; what each is bound to, None where that is new memory."""
+        bound: list[HandedOut | None] = []
+        for output, state in self._outputs:
+            memory = None
+            if state is not None:
+                memory = self._resident[state] if state in in_place else None
+            elif output in self._buffers:
+                memory = self._buffers[output].take()
+            self._binding.bind_output(output, None if memory is None else memory.ort)
+            bound.append(memory)
+        return bound
+
+    def _more_steps(self, burst: Burst, bound: list[HandedOut | None]) -> None:
         """Run the other steps of a burst, of which all states that may be updated in place are."""
         binding = self._binding
         while burst.goes_on():
             values = binding.values() if self._copied else []
             for name, i in self._copied:
                 binding.bind_input_value(name, values[i])
-            for output in self._of_any_size:  # the others are written over: nobody has seen them yet
-                binding.bind_output(output, None)
+            for i in self._renewed:
+                binding.bind_output(self._outputs[i][0], None)
+                bound[i] = None
             binding.run_only()
 
-    def _is_own(self, name: str, given: Mapping[str, Array | DeviceTensor], held: int) -> bool:
-        """Whether an input is the resident buffer, and nothing but its record and the caller refer to it."""
-        buffer = self._buffers.get(name)
-        if not held or buffer is None or buffer.value is not given[name]:
+    def _values(self, bound: Sequence[HandedOut | None]) -> list[Array | DeviceTensor]:
+        """The outputs of the last step, which records those that are new."""
+        orts = self._binding.values() if None in bound else []
+        values: list[Array | DeviceTensor] = []
+        for i, memory in enumerate(bound):
+            value = self._new_value(i, orts[i]) if memory is None else memory.value
+            values.append(value)
+        return values
+
+    def _new_value(self, position: int, ort: Any) -> Array | DeviceTensor:
+        """An output in new memory."""
+        output, state = self._outputs[position]
+        value = self._binding.value(ort)
+        if state is not None:
+            self._resident[state] = HandedOut(value, ort)
+        elif output not in self._buffers and self._may_have_buffers(output, value):
+            self._buffers[output] = OutputBuffers(self._session, value)
+        return value
+
+    def _may_have_buffers(self, output: str, value: Array | DeviceTensor) -> TypeGuard[Array]:
+        """Whether an output is a small array of numbers, on the host, that has one shape in all steps."""
+        if not isinstance(value, np.ndarray) or value.dtype == object:
             return False
-        return _references(buffer) <= _OWN_REFERENCES + held
+        return self._static.get(output) == value.shape and 0 < value.nbytes <= SMALL_OUTPUT
+
+    def _is_own(self, name: str, given: Mapping[str, Array | DeviceTensor], held: int) -> bool:
+        """Whether an input is the resident value, and nothing but its record and the caller refer to it."""
+        memory = self._resident.get(name)
+        return bool(held) and memory is not None and memory.value is given[name] and memory.is_free(held)
 
 
 def resident_session(

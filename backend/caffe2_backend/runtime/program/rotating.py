@@ -170,30 +170,45 @@ class RotatingStates:
     def _more_steps(self, burst: Burst, source: int, target: int) -> tuple[list[Any], int, int]:
         """Run the other steps of a burst: the outputs without buffers, and what the last step read and wrote."""
         orts: list[Any] = []
-        spare: int | None = None
-        while burst.goes_on():
-            if spare is None:
-                spare = self._free(target)
-            if spare is None:
-                burst.take_back()
-                break
+        if not burst.goes_on():
+            return orts, source, target
+        spare = self._free(target)
+        if spare is None:
+            burst.take_back()
+            return orts, source, target
+        this, other = self._binding(target, spare), self._binding(spare, target)
+        while True:
             try:
-                orts = self._step(target, spare)
+                orts = self._run_bound(this)
             except RunError:
                 burst.take_back()
                 break
             source, target, spare = target, spare, target
+            if not burst.goes_on():
+                break
+            this, other = other, this
         return orts, source, target
 
     def _step(self, source: int, target: int) -> list[Any]:
         """Run once from one set to another: the outputs without buffers."""
+        return self._run_bound(self._binding(source, target))
+
+    def _binding(self, source: int, target: int) -> Binding:
+        """The binding of a step from one set to another, with the feeds of this run."""
         binding = self._bindings.get((source, target))
         if binding is None:
             binding = self._bindings[source, target] = self._bind(source, target)
         self._feeds.bind_direct(binding)
+        return binding
+
+    def _run_bound(self, binding: Binding) -> list[Any]:
+        """Run once: the outputs without buffers, which are new."""
+        if not self._unbuffered:
+            binding.run_only()
+            return []
         for name in self._unbuffered:
             binding.bind_output(name, None)
-        return binding.run_from(len(self._sets[target].outputs))
+        return binding.run_from(len(self._sets[0].outputs))
 
     def holds(self, given: Mapping[str, Any]) -> bool:
         """Whether the states are the arrays that the last step wrote to buffers."""

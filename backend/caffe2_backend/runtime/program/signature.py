@@ -28,21 +28,21 @@ def signature_of(names: Sequence[str], given: Mapping[str, Value], *, sized: Map
         value = given.get(name)
         if isinstance(value, Int8Tensor):
             data = value.data
-            extent = _extent(data.shape, sized.get(name))
+            extent = extent_of(data.shape, sized.get(name))
             parts += (Int8Tensor, data.dtype, extent, value.scale, value.zero_point)
         elif isinstance(value, np.ndarray):
             dtype = value.dtype  # hashing a dtype takes longer than hashing these parts of it
             char = dtype.char
-            extent = _extent(value.shape, sized.get(name))
+            extent = extent_of(value.shape, sized.get(name))
             parts += (_CHARACTERS.get(char, char), dtype.byteorder, extent)
         elif isinstance(value, DeviceTensor):
-            parts += (value.device, value.dtype, _extent(value.shape, sized.get(name)))
+            parts += (value.device, value.dtype, extent_of(value.shape, sized.get(name)))
         else:
             parts.append(value.maker.type if isinstance(value, Opaque) else None)
     return tuple(parts)
 
 
-def _extent(shape: tuple[int, ...], first: int | None) -> Any:
+def extent_of(shape: tuple[int, ...], first: int | None) -> Any:
     """The rank, the shape if ``first`` is 0, or the rank and the sizes from the axis ``first`` on."""
     if first is None:
         return len(shape)

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from caffe2_backend.runtime.burst import ONCE, Burst
 from caffe2_backend.runtime.program.error_names import renamed
 from caffe2_backend.runtime.program.resident import ResidentStates
 from caffe2_backend.runtime.program.rotating import RotatingStates
-from caffe2_backend.runtime.program.signature import Signature, signature_of
+from caffe2_backend.runtime.program.signature import Signature, extent_of
 from caffe2_backend.runtime.sessions import Session
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import RunError
@@ -124,14 +126,13 @@ class Variant:
 class LastKind:
     """The kind of inputs of the last run, to recognize it faster than by the signature of all inputs.
 
-    States that the last step wrote to buffers have the element types and shapes that they had.
+    States that the last step returned have the element types and shapes that they had.
     """
 
     variant: Variant
     signature: Signature
-    _fed: tuple[str, ...]
-    _fed_signature: Signature
-    _sized: Mapping[str, int]
+    _states: RotatingStates | ResidentStates
+    _fed: tuple[tuple[str, np.dtype[Any], int | None, Any], ...]  # the name, element type, first known axis and extent
 
     @classmethod
     def of(
@@ -141,15 +142,32 @@ class LastKind:
         names: Sequence[str],
         given: Mapping[str, Value],
         sized: Mapping[str, int],
-    ) -> LastKind:
-        """The kind of the inputs of a variant with buffers; ``names`` are those that ``signature`` describes."""
-        states = variant.rotating.states if variant.rotating is not None else ()
-        fed = tuple(name for name in names if name not in states)
-        return cls(variant, signature, fed, signature_of(fed, given, sized=sized), sized)
+    ) -> LastKind | None:
+        """The kind of the inputs of a variant; ``names`` are those that ``signature`` describes.
+
+        None if the variant has no states that it would recognize, or not all other inputs are plain arrays.
+        """
+        states = variant.rotating or variant.resident
+        if states is None or variant.graph_inputs is not None:
+            return None
+        fed = [(name, given.get(name), sized.get(name)) for name in names if name not in states.states]
+        kinds = tuple(
+            (name, value.dtype, first, extent_of(value.shape, first))
+            for name, value, first in fed
+            if type(value) is np.ndarray
+        )
+        return cls(variant, signature, states, kinds) if len(kinds) == len(fed) else None
 
     def fits(self, given: Mapping[str, Value]) -> bool:
         """Whether inputs are certainly of this kind."""
-        rotating = self.variant.rotating
-        if rotating is None or not rotating.holds(given):
+        if not self._states.holds(given):
             return False
-        return signature_of(self._fed, given, sized=self._sized) == self._fed_signature
+        for name, dtype, first, extent in self._fed:
+            value = given[name]
+            if (
+                type(value) is not np.ndarray
+                or (value.dtype is not dtype and value.dtype != dtype)
+                or (value.shape if first == 0 else extent_of(value.shape, first)) != extent
+            ):
+                return False
+        return True

@@ -139,6 +139,35 @@ def test_a_table_of_another_size() -> None:
         np.testing.assert_array_equal(np.unique(np.nonzero(fetch(workspace))[0]), np.sort(INDICES))
 
 
+def test_outputs_are_written_to_memory_that_nobody_sees() -> None:
+    workspace = trained()
+    workspace.run_net("step")
+    kept = [workspace._store.blobs["rows"]]
+    view = np.asarray(kept[0])[1:]
+    copies = [np.array(kept[0]), np.array(view)]
+    addresses = set()
+    for _ in range(9):
+        workspace.run_net("step")
+        addresses.add(address(workspace, "rows"))
+    np.testing.assert_array_equal(kept[0], copies[0])
+    np.testing.assert_array_equal(view, copies[1])
+    del kept[0]
+    workspace.run_net("step", 3)
+    np.testing.assert_array_equal(view, copies[1])
+    assert len(addresses) <= 3
+
+
+def test_more_values_of_an_output_are_kept_than_there_are_buffers() -> None:
+    workspace = trained()
+    kept, copies = [], []
+    for _ in range(8):
+        workspace.run_net("step")
+        kept.append(workspace._store.blobs["rows"])
+        copies.append(np.array(kept[-1]))
+    for value, copy in zip(kept, copies, strict=True):
+        np.testing.assert_array_equal(value, copy)
+
+
 def test_repeated_indices() -> None:
     workspace = trained()
     workspace.feed("indices", np.array([3, 3, 7, 3], np.int64))
