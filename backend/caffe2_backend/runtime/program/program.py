@@ -103,9 +103,9 @@ class Program:
         if self._constants is not None and not self._may_need:
             values = list(map(blobs.get, self._free))
             if _NO_VALUES.isdisjoint(map(type, values)):  # the most frequent case, in which the time spent here matters
-                found = self._constants.copy()
-                found.update(zip(self._free, values, strict=True))  # type: ignore[arg-type]  # values
-                return found
+                inputs = self._constants.copy()
+                inputs.update(zip(self._free, values, strict=True))  # type: ignore[arg-type]  # values
+                return inputs
         given: dict[str, Value] = dict(self._constants or ())
         for name in self.interface.needs if not given else self._free:
             if name in self._may_need:

@@ -139,13 +139,13 @@ class ResidentStates:
         value = self._binding.value(ort)
         if state is not None:
             self._resident[state] = HandedOut(value, ort)
-        elif output not in self._buffers and self._may_have_buffers(output, value):
+        elif self._is_reusable(value, output):
             self._buffers[output] = OutputBuffers(self._session, value)
         return value
 
-    def _may_have_buffers(self, output: str, value: Array | DeviceTensor) -> TypeGuard[Array]:
+    def _is_reusable(self, value: Array | DeviceTensor, output: str) -> TypeGuard[Array]:
         """Whether an output is a small array of numbers, on the host, that has one shape in all steps."""
-        if not isinstance(value, np.ndarray) or value.dtype == object:
+        if not isinstance(value, np.ndarray) or value.dtype == object or output in self._buffers:
             return False
         return self._static.get(output) == value.shape and 0 < value.nbytes <= SMALL_OUTPUT
 

@@ -25,7 +25,7 @@ from caffe2_frontend.interop.domains import is_standard
 
 _ELEMENTWISE: Final = frozenset({
     "Abs", "Add", "And", "Cast", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Neg",
-    "Not", "Or", "Sign", "Sqrt", "Sub", "Where",
+    "Not", "Or", "Shrink", "Sign", "Sqrt", "Sub", "Where",
 })  # fmt: skip
 
 

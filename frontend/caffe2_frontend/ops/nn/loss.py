@@ -142,8 +142,8 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
         losses = op.emit("ReduceSum", entropy, op.const([-1], np.int64), keepdims=0)
     else:
         scores = flatten(op, op.emit("LogSoftmax", rows, axis=-1), op.rank(rows) - 1)
-        losses = op.emit("Neg", _labelled(op, scores, labels))
-    losses = as_vector(op, losses)
+        losses = op.emit("Neg", _labelled_column(op, scores, labels))
+    losses = as_vector(op, losses) if op.has_input(2) else losses
     weights = reshape(op, op.input(2), [-1]) if op.has_input(2) else None
     if weights is not None and op.args.integer("average_by_batch_size", default=0):
         losses, weights = mul(op, losses, weights), None
@@ -212,8 +212,13 @@ def _entropy(op: Op, p: Value) -> Value:
 
 def _labelled(op: Op, rows: Value, labels: Value) -> Value:
     """Return the element of each row [N, classes] that its label names, [N]."""
+    return squeeze(op, _labelled_column(op, rows, labels), [1])
+
+
+def _labelled_column(op: Op, rows: Value, labels: Value) -> Value:
+    """Return the element of each row [N, classes] that its label names, [N, 1]."""
     column = reshape(op, cast(op, labels, ir.DataType.INT64), [-1, 1])
-    return squeeze(op, op.emit("GatherElements", rows, column, axis=1), [1])
+    return op.emit("GatherElements", rows, column, axis=1)
 
 
 def _sigmoid_loss(op: Op, logits: Value, targets: Value) -> Value:

@@ -87,13 +87,12 @@ def adam(op: Op) -> tuple[Value, ...]:
     correction, _, _ = adam_corrections(op, op.input(5), beta1, beta2)
     moment1 = blend(op, moment1, grad, beta1)
     moment2 = blend(op, moment2, square(op, grad), beta2)
-    step = div(op, mul(op, moment1, correction), add(op, sqrt(op, moment2), epsilon))
-    return (
-        add(op, param, mul(op, step, lr)),
-        reshape_like(op, moment1, op.input(1)),
-        reshape_like(op, moment2, op.input(2)),
-        reshape_like(op, step, op.input(3)),
-    )
+    divisor = add(op, sqrt(op, moment2), epsilon)
+    moments = [reshape_like(op, moment, op.input(i)) for i, moment in ((1, moment1), (2, moment2))]
+    if not op.wants(3):  # Caffe2 multiplies in another order then
+        return add(op, param, div(op, mul(op, moment1, mul(op, lr, correction)), divisor)), *moments
+    step = div(op, mul(op, moment1, correction), divisor)
+    return add(op, param, mul(op, step, lr)), *moments, reshape_like(op, step, op.input(3))
 
 
 @family.converts("DecayAdagrad", expects=_operands(lr=4, iteration=5))

@@ -142,9 +142,14 @@ def ftrl_step(
     """
     beta, lambda1, lambda2 = arguments
     n, z = ftrl_state(op, param, grad, state, alpha_inverse)
-    weight = div(op, sub(op, mul(op, op.emit("Sign", z), lambda1), z), ftrl_scale(op, n, alpha_inverse, beta, lambda2))
-    nonzero = op.emit("Greater", op.emit("Abs", z), op.const(lambda1, z))
-    return op.emit("Where", nonzero, weight, op.const(0.0, z)), interleave(op, n, z)
+    if lambda1 >= 0:
+        beyond = op.emit("Shrink", z, lambd=lambda1, bias=lambda1)
+        nonzero = cast(op, beyond, ir.DataType.BOOL)
+    else:
+        beyond = sub(op, z, mul(op, op.emit("Sign", z), lambda1))
+        nonzero = op.emit("Greater", op.emit("Abs", z), op.const(lambda1, z))
+    negated = ftrl_scale(op, n, op.emit("Neg", alpha_inverse), beta, -lambda2)
+    return op.emit("Where", nonzero, div(op, beyond, negated), op.const(0.0, z)), interleave(op, n, z)
 
 
 def interleave(op: Op, n: Value, z: Value) -> Value:

@@ -104,18 +104,22 @@ def sparse_adam(op: Op) -> tuple[Value, ...]:
         m1 = blend(inside, m1, grad, beta1)
         m2 = blend(inside, m2, mean_square(inside, grad) if rowwise else square(inside, grad), beta2)
         root = broadcast_over_rows(inside, sqrt(inside, m2), row) if rowwise else sqrt(inside, m2)
-        change = div(inside, mul(inside, m1, both), add(inside, root, epsilon))
+        divisor = add(inside, root, epsilon)
+        if rectification is None and not op.wants(3):  # Caffe2 multiplies in another order then
+            return [add(inside, row, div(inside, mul(inside, m1, mul(inside, lr, both)), divisor)), m1, m2], []
+        change = div(inside, mul(inside, m1, both), divisor)
         if rectification is not None:
             usable, factor = rectification
             change = inside.emit("Where", usable, mul(inside, change, factor), mul(inside, m1, first))
-        return [add(inside, row, mul(inside, change, lr)), m1, m2], [change]
+        return [add(inside, row, mul(inside, change, lr)), m1, m2], [change] if op.wants(3) else []
 
-    tables, (changes,) = update_rows(op, indices, [param, moment1, moment2], [grads], [grads], step)
+    results = [grads] if op.wants(3) else []
+    tables, changes = update_rows(op, indices, [param, moment1, moment2], [grads], results, step)
     return (
         tables[0],
         reshape_like(op, tables[1], op.input(1)),
         reshape_like(op, tables[2], op.input(2)),
-        reshape_like(op, changes, op.input(4)),
+        *(reshape_like(op, change, op.input(4)) for change in changes),
     )
 
 
