@@ -4,6 +4,7 @@ from caffe2_backend.lowering.family import Family
 from caffe2_backend.ops.nn import (
     activation,
     convolution,
+    detection,
     linear,
     normalization,
     pooling,
@@ -15,6 +16,7 @@ from caffe2_backend.ops.nn import (
 FAMILIES: tuple[Family, ...] = (
     activation.family,
     convolution.family,
+    detection.family,
     linear.family,
     normalization.family,
     pooling.family,
