@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from caffe2_backend.definitions import activations, attention, layer_norm, matrices, quantized
+from caffe2_backend.definitions import activations, attention, layer_norm, linear_models, matrices, quantized, trees
 from caffe2_backend.definitions.definition import Definition, UndefinedError
 from caffe2_backend.definitions.family import merged
 
 _DEFINITIONS = merged((
-    activations.family, attention.family, layer_norm.family, matrices.family, quantized.family,
+    activations.family, attention.family, layer_norm.family, linear_models.family, matrices.family,
+    quantized.family, trees.family,
 ))  # fmt: skip
 
 

@@ -72,6 +72,18 @@ class Definition:
         """A text attribute."""
         return self.node.attributes.get_string(name, default)
 
+    def numbers(self, name: str) -> list[float]:
+        """A list of floats; empty where it is not given."""
+        return list(self.node.attributes.get_floats(name, ()))
+
+    def integers(self, name: str) -> list[int]:
+        """A list of integers; empty where it is not given."""
+        return list(self.node.attributes.get_ints(name, ()))
+
+    def texts(self, name: str) -> list[str]:
+        """A list of texts; empty where it is not given."""
+        return list(self.node.attributes.get_strings(name, ()))
+
     def attributes(self, *names: str) -> dict[str, Any]:
         """The attributes of these names that are given."""
         return {name: self.node.attributes[name].value for name in names if name in self.node.attributes}
@@ -102,6 +114,12 @@ class Definition:
     def const(self, value: Any, dtype: ir.DataType = ir.DataType.INT64) -> ir.Value:
         """A constant."""
         return self("Constant", value=ir.tensor(np.asarray(value, dtype.numpy())))
+
+    def texts_of(self, values: Sequence[Any]) -> ir.Value:
+        """A constant list of texts."""
+        return self(
+            "Constant", value=ir.StringTensor([str(value).encode() for value in values], shape=ir.Shape([len(values)]))
+        )
 
     def ints(self, *values: int) -> ir.Value:
         """A list of integers, int64."""

@@ -13,6 +13,7 @@ from caffe2_backend.definitions.definition import Definition
 Defined = ir.Value | Sequence[ir.Value]
 Define = Callable[[Definition], Defined]
 MICROSOFT: Final = "com.microsoft"
+ML: Final = "ai.onnx.ml"
 
 
 class Family:

@@ -17,8 +17,8 @@ from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, I
 family = Family("activation")
 
 _SAME: Final = (
-    "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Reciprocal", "Relu",
-    "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
+    "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Reciprocal",
+    "Sigmoid", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
 
 
@@ -26,6 +26,22 @@ _SAME: Final = (
 def same(op: Op) -> Value:
     """``Abs(X) -> Y`` and others: the operator of that name, of float; narrow integers are converted there and back."""
     return cast_back(op, op.emit(op.type, computable(op, op.input(0), (FLOAT,))), op.input(0))
+
+
+@family.converts("Abs", "Relu")
+def of_any_number(op: Op) -> Value:
+    """``Abs(X) -> Y``, ``Relu(X) -> Y``: the operator of that name, of float; of other types Where."""
+    x = op.input(0)
+    if op.dtype(x) in (INT32, INT64, DOUBLE):
+        is_negative = x < 0
+        return op.emit("Where", is_negative, -x if op.type == "Abs" else (~is_negative).cast(x.dtype), x)
+    return cast_back(op, op.emit(op.type, computable(op, x, (FLOAT,))), x)
+
+
+@family.converts("Sign")
+def sign(op: Op) -> Value:
+    """``Sign(X) -> Y``: Sign; narrow integers are converted to int32 and back."""
+    return cast_back(op, op.emit("Sign", computable(op, op.input(0))), op.input(0))
 
 
 @family.converts("Neg")

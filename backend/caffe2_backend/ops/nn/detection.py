@@ -8,7 +8,7 @@ from caffe2_backend.emit.broadcast import expand
 from caffe2_backend.emit.loops import while_loop
 from caffe2_backend.emit.masks import integer_list
 from caffe2_backend.emit.selection import concat, gather, scatter_rows, slice_axis
-from caffe2_backend.emit.shapes import arange, as_vector, dim_of, dims_of, product, reshape, size_list
+from caffe2_backend.emit.shapes import Size, arange, as_vector, dim_of, dims_of, product, reshape, size_list
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
@@ -155,7 +155,8 @@ def _order(op: Op, keys: Value, like: Value) -> Value:
 def _overlap(op: Op, given: _Boxes) -> Value:
     """The intersection of each two boxes of an image by their union, [N, M, M]; 0 where one has no area."""
     low, high = given.low, given.high
-    one, other = [given.images, given.count, 1, 2], [given.images, 1, given.count, 2]
+    one: list[Size] = [given.images, given.count, 1, 2]
+    other: list[Size] = [given.images, 1, given.count, 2]
     pairs = size_list(op, [given.images, given.count, given.count, 2])
     top = op.emit("Max", *(expand(op, reshape(op, low, dims), pairs) for dims in (one, other)))
     bottom = op.emit("Min", *(expand(op, reshape(op, high, dims), pairs) for dims in (one, other)))

@@ -1,0 +1,142 @@
+"""Linear models and what stands around models of ``ai.onnx.ml``: scaling, imputation, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_backend.definitions.definition import Definition
+from caffe2_backend.definitions.family import ML, Family
+
+family = Family(ML)
+
+FLOAT = ir.DataType.FLOAT
+
+
+@family.defines("LinearRegressor")
+def linear_regressor(define: Definition) -> ir.Value:
+    """``LinearRegressor(X; coefficients, intercepts, targets=1, post_transform) -> Y``: X * C^T + I."""
+    scores = _linear(define, define.integer("targets", 1))
+    return transformed(define, scores, define.text("post_transform", "NONE"))
+
+
+@family.defines("LinearClassifier")
+def linear_classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
+    """``LinearClassifier(X; coefficients, intercepts, classlabels_*, post_transform) -> Y, Z``: the best class."""
+    labels = class_labels(define, "classlabels_ints", "classlabels_strings")
+    if len(labels) < 2 or len(define.numbers("intercepts")) == 1:
+        define.undefined()
+    scores = _linear(define, len(labels))
+    best = define("ArgMax", scores, axis=1, keepdims=0)
+    return labelled(define, labels, best), transformed(define, scores, define.text("post_transform", "NONE"))
+
+
+def _linear(define: Definition, rows: int) -> ir.Value:
+    coefficients = np.array(define.numbers("coefficients"), np.float32).reshape(rows, -1)
+    x = define.cast(define.input(0), FLOAT)
+    if define.rank(0) == 1:
+        x = define.reshape(x, 1, -1)
+    made = define("MatMul", x, define.const(coefficients.T, FLOAT))
+    intercepts = define.numbers("intercepts")
+    return define("Add", made, define.const(intercepts, FLOAT)) if intercepts else made
+
+
+def class_labels(define: Definition, integers: str, texts: str) -> Sequence[int | str]:
+    """The labels of the classes."""
+    return define.integers(integers) or define.texts(texts)
+
+
+def labelled(define: Definition, labels: Sequence[int | str], index: ir.Value) -> ir.Value:
+    """The labels at indices."""
+    is_text = isinstance(labels[0], str)
+    table = define.texts_of(labels) if is_text else define.const(labels)
+    return define("Gather", table, index)
+
+
+def transformed(define: Definition, scores: ir.Value, name: str) -> ir.Value:
+    """Scores [N, C] after a transformation by name."""
+    match name:
+        case "NONE":
+            return scores
+        case "LOGISTIC":
+            return define("Sigmoid", scores)
+        case "SOFTMAX":
+            return define("Softmax", scores, axis=-1)
+        case _:
+            return define.undefined()
+
+
+@family.defines("Scaler")
+def scaler(define: Definition) -> ir.Value:
+    """``Scaler(X; offset=0, scale=1) -> Y``: (X - offset) * scale."""
+    offset, scale = define.numbers("offset") or [0.0], define.numbers("scale") or [1.0]
+    shifted = define("Sub", define.cast(define.input(0), FLOAT), define.const(offset, FLOAT))
+    return define("Mul", shifted, define.const(scale, FLOAT))
+
+
+@family.defines("Normalizer")
+def normalizer(define: Definition) -> ir.Value:
+    """``Normalizer(X; norm="MAX") -> Y``: rows by their maximum, the sum of their absolute values, or their length.
+
+    Rows of zeros stay.
+    """
+    x = define.cast(define.input(0), FLOAT)
+    axes = define.ints(-1)
+    match define.text("norm", "MAX"):
+        case "MAX":
+            size = define("ReduceMax", x, axes, keepdims=1)
+        case "L1":
+            size = define("ReduceSum", define("Abs", x), axes, keepdims=1)
+        case "L2":
+            size = define("Sqrt", define("ReduceSum", define("Mul", x, x), axes, keepdims=1))
+        case _:
+            define.undefined()
+    is_zero = define.cast(define("Equal", size, define.const(0.0, FLOAT)), FLOAT)
+    return define("Div", x, define("Add", size, is_zero))
+
+
+@family.defines("Imputer")
+def imputer(define: Definition) -> ir.Value:
+    """``Imputer(X; imputed_value_floats, replaced_value_float=0) -> Y``: a column's value for a missing one."""
+    values = define.numbers("imputed_value_floats")
+    if not values or define.dtype(0) != FLOAT:
+        define.undefined()
+    x, missing = define.input(0), define.number("replaced_value_float", 0.0)
+    is_missing = define("IsNaN", x) if np.isnan(missing) else define("Equal", x, define.const(missing, FLOAT))
+    return define("Where", is_missing, define.const(values, FLOAT), x)
+
+
+@family.defines("FeatureVectorizer")
+def feature_vectorizer(define: Definition) -> ir.Value:
+    """``FeatureVectorizer(*X; inputdimensions) -> Y``: the columns of all operands, as float."""
+    parts = []
+    for index in range(len(define.node.inputs)):
+        part = define.cast(define.input(index), FLOAT)
+        parts.append(define.reshape(part, -1, 1) if define.rank(index) == 1 else part)
+    return define("Concat", *parts, axis=1)
+
+
+@family.defines("LabelEncoder")
+def label_encoder(define: Definition) -> ir.Value:
+    """``LabelEncoder(X; keys_*, values_*, default_*) -> Y``, of integers: the value of the key, or the default."""
+    keys = define.integers("keys_int64s")
+    values, default, dtype = _encoded(define)
+    if not keys or len(keys) != len(values) or dtype == ir.DataType.STRING:
+        define.undefined()
+    x = define.input(0)
+    same = define("Equal", define("Unsqueeze", x, define.ints(-1)), define.const(keys))
+    place = define("ArgMax", define.cast(same, FLOAT), axis=-1, keepdims=0)
+    is_known = define("ReduceMax", define.cast(same, FLOAT), define.ints(-1), keepdims=0)
+    found = define("Gather", define.const(values, dtype), place)
+    return define("Where", define.cast(is_known, ir.DataType.BOOL), found, define.const(default, dtype))
+
+
+def _encoded(define: Definition) -> tuple[Sequence[float | str], float | str, ir.DataType]:
+    """The values of a label encoder, its default, and their element type."""
+    if integers := define.integers("values_int64s"):
+        return integers, define.integer("default_int64", -1), ir.DataType.INT64
+    if numbers := define.numbers("values_floats"):
+        return numbers, define.number("default_float", -0.0), FLOAT
+    return define.texts("values_strings"), define.text("default_string", "_Unused"), ir.DataType.STRING

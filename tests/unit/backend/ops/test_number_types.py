@@ -1,0 +1,38 @@
+"""Functions of single elements on integers and doubles, in real Caffe2 and in this project's runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+from support.strict_import import comparison
+
+from caffe2_backend import Predictor, to_netdef
+
+DTYPES = {"int8": np.int8, "int32": np.int32, "int64": np.int64, "double": np.float64, "float": np.float32}
+VALUES = [-3, 0, 5, -100]
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_here(kind: str) -> None:
+    x = np.array(VALUES, DTYPES[kind])
+    for op_type, wanted in (("Abs", abs(x)), ("Sign", np.sign(x)), ("Relu", np.maximum(x, 0))):
+        text = f'<ir_version: 10, opset_import: ["": 20]> g ({kind}[N] x) => ({kind}[N] y) {{ y = {op_type} (x) }}'
+        y = Predictor(to_netdef(parser.parse_model(text))).run({"x": x})["y"]
+        assert y.dtype == wanted.dtype
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_infinite_doubles() -> None:
+    text = '<ir_version: 10, opset_import: ["": 20]> g (double[N] x) => (double[N] y) { y = Relu (x) }'
+    y = Predictor(to_netdef(parser.parse_model(text))).run({"x": np.array([-np.inf, np.inf, np.nan])})["y"]
+    np.testing.assert_array_equal(y, [0, np.inf, np.nan])
+
+
+@pytest.mark.oracle
+def test_in_real_caffe2() -> None:
+    with comparison() as check:
+        for kind, dtype in DTYPES.items():
+            for op_type in ("Abs", "Sign", "Relu"):
+                if (op_type, kind) != ("Relu", "int64"):  # onnxruntime has no such kernel
+                    check(f"{kind}[N] x", f"{kind}[N] y", f"y = {op_type} (x)", [{"x": np.array(VALUES, dtype)}])
