@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Severity
+from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.verification import is_verifying
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class InPlacePass(ABC, Generic[S]):
 Pass: TypeAlias = FunctionalPass[S] | InPlacePass[S]
 
 
+@runtime_checkable
 class Reported(Protocol):
     """A state that carries the diagnostics reported so far."""
 
@@ -113,7 +115,8 @@ def run_passes(
             pass that ensures the fact.
         dump: called with each pass's name and the state after it.
 
-    An exception of a pass surfaces untouched, with a note that names the pass and those before it.
+    An exception of a pass that does not say that the model is at fault becomes a ConversionError of code
+    ``internal-error``; in debug mode it surfaces untouched, with a note that names the pass and those before it.
     """
     facts = set(held)
     done: list[str] = []
@@ -129,9 +132,12 @@ def run_passes(
                     verify[fact](state)
         except BridgeError:
             raise
+        except (OSError, PassOrderError, PassContractError):
+            raise
         except Exception as error:
             error.add_note(f"in pass {name}, after {', '.join(done) or 'none'}")
-            raise
+            findings = state.findings if isinstance(state, Reported) else ()
+            raise ConversionError([*findings, internal_error(error)]) from error
         facts |= step.ensures
         done.append(name)
         if dump:

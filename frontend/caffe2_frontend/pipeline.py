@@ -10,6 +10,7 @@ from typing import Final
 import onnx_ir as ir
 from google.protobuf.message import Message
 
+from caffe2_bridge.diagnostics.internal import faults_reported
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
 from caffe2_frontend.interop.types import TensorInfo
@@ -81,7 +82,9 @@ def describe_inputs(
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    return run_passes(DESCRIPTION, prepare(predict_net, init_net, options)).inputs
+    with faults_reported():
+        state = prepare(predict_net, init_net, options)
+    return run_passes(DESCRIPTION, state).inputs
 
 
 def analyze(
@@ -103,7 +106,8 @@ def analyze(
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    state = prepare(predict_net, init_net, options)
+    with faults_reported():
+        state = prepare(predict_net, init_net, options)
     with _collector_paused():
         return run_passes(ANALYSIS, state)
 

@@ -9,21 +9,22 @@ from typing import Final
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.json_format import ParseError as JsonError
-from google.protobuf.message import DecodeError
-from google.protobuf.text_format import ParseError as TextError
 
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, extent_of, is_external
 from caffe2_backend.admission.ir_models import admit_ir
+from caffe2_backend.admission.payloads import check_payloads
 from caffe2_backend.admission.scopes import Scope, scopes_of
+from caffe2_backend.admission.signatures import check_signatures
 from caffe2_backend.admission.structure import check_structure, orders_of, reorder, tensors_of
+from caffe2_backend.admission.texts import check_texts
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, NetFormatError
+from caffe2_bridge.wire.regular_file import open_regular
 from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
 
 Folder = str | os.PathLike[str]
 OnnxModel = onnx.ModelProto | ir.Model | bytes | str | os.PathLike[str]
 _Found = tuple[onnx.TensorProto, Extent]
-_NOT_A_MODEL: Final = (DecodeError, JsonError, TextError, ValueError)
+_LONGEST: Final = 400
 
 
 def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
@@ -58,7 +59,7 @@ def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
             folder = extent.folder
         else:
             _inline(tensor, extent)
-    loaded = ir.from_proto(proto)
+    loaded = _deserialized(proto)
     for value in loaded.graph.initializers.values():
         if isinstance(value.const_value, ir.ExternalTensor):
             value.const_value.base_dir = folder
@@ -81,8 +82,8 @@ def load_proto(model: onnx.ModelProto | bytes | Folder, base_dir: Folder | None 
 
 
 def load_graph(path: Folder) -> onnx.ModelProto:
-    """A ModelProto whose external data is not read, and need not be there. Raises as :func:`load_ir`."""
-    return _admitted(path)[0]
+    """A ModelProto whose values are not read, and need not be there. Raises as :func:`load_ir`."""
+    return _admitted(path, values=False)[0]
 
 
 def admit_file(path: Folder) -> None:
@@ -90,11 +91,18 @@ def admit_file(path: Folder) -> None:
     _external(_admitted(path)[1], _folder(path, None))
 
 
-def _admitted(model: onnx.ModelProto | bytes | Folder) -> tuple[onnx.ModelProto, list[Scope]]:
-    """A model with well-formed graphs in topological order; the given one where it is that."""
+def _admitted(model: onnx.ModelProto | bytes | Folder, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:
+    """A model with well-formed graphs in topological order; the given one where it is that.
+
+    ``values``: whether its tensors must have the values that their shapes ask for.
+    """
     proto = _parsed(model)
     scopes = scopes_of(proto)
+    _refuse([*check_texts(proto, scopes)])
     _refuse(check_structure(proto, scopes))
+    if values:
+        _refuse([fault for scope in scopes for fault in check_payloads(scope)])
+        _refuse([fault for scope in scopes for fault in check_signatures(proto, scope)])
     orders, cycles = orders_of(scopes)
     _refuse(cycles)
     if orders and proto is model:
@@ -107,22 +115,43 @@ def _admitted(model: onnx.ModelProto | bytes | Folder) -> tuple[onnx.ModelProto,
     return proto, scopes
 
 
+def _deserialized(proto: onnx.ModelProto) -> ir.Model:
+    """The model as onnx_ir reads it. Raises ConversionError for what onnx_ir does not accept."""
+    try:
+        return ir.from_proto(proto)
+    except Exception as error:  # noqa: BLE001 - onnx_ir raises whatever its constructors do
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        location = Location(proto.graph.name or "graph")
+        reason = f"the model cannot be read: {type(cause).__name__}: {cause}"[:_LONGEST]
+        raise ConversionError([Diagnostic("malformed-model", reason, location)]) from None
+
+
 def _parsed(model: onnx.ModelProto | bytes | Folder) -> onnx.ModelProto:
     source = _source(model)
     try:
         if isinstance(model, bytes):
             proto = onnx.ModelProto.FromString(model)
         elif isinstance(model, str | os.PathLike):
-            proto = onnx.load(model, load_external_data=False)  # noqa: TID251 - the one reader of files
+            with open_regular(model) as file:
+                proto = onnx.load(file, _format_of(model), load_external_data=False)  # noqa: TID251 - the one reader of files
         else:
             proto = model
-    except _NOT_A_MODEL as error:
-        raise NetFormatError(f"not an ONNX model: {error}", source) from None
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - protobuf's and onnx's parsers of bytes, JSON and text raise many
+        raise NetFormatError(f"not an ONNX model: {error}"[:_LONGEST], source) from None
     if not isinstance(proto, onnx.ModelProto):
         raise NetFormatError(f"expected an ONNX model, got {type(proto).__name__}", source)
     if not proto.HasField("graph"):
         raise NetFormatError("not an ONNX model: it has no graph", source)
     return proto
+
+
+def _format_of(path: Folder) -> str:
+    """The format of a model that is named after it."""
+    return onnx.serialization.registry.get_format_from_file_extension(Path(path).suffix) or "protobuf"
 
 
 def _external(scopes: Sequence[Scope], folder: str | None) -> list[_Found]:

@@ -14,6 +14,7 @@ from rich.console import Console
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 from caffe2_backend.cli.output.command_line import command_line
+from caffe2_backend.cli.output.echo import echo
 
 _LISTED: Final = 20  # skipped files; the summary has all
 
@@ -62,7 +63,7 @@ def batch(
 
         def report(result: ModelResult, done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
-            click.echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
+            echo(f"{result.model}: {result.verdict}" + (f": {result.reason}" if result.reason else ""))
 
         chosen = ValidationOptions(runtimes=runtimes or None, matrix=matrix, **choices)
         select_runtimes(chosen, "caffe2")  # so that a runtime that is absent ends the batch, and not each model
@@ -72,18 +73,18 @@ def batch(
     if matrix:
         from caffe2_backend.validation.batch.matrix import text_table
 
-        click.echo(text_table(found.results))
+        echo(text_table(found.results))
     _print_skipped(found.skipped)
     exported = sum(bool(result.onnx) for result in found.results)
-    click.echo(f"{target / 'index.html'}: {len(found.results)} models, {exported} exported")
+    echo(f"{target / 'index.html'}: {len(found.results)} models, {exported} exported")
     sys.exit(exit_code(found.results))
 
 
 def _print_skipped(files: Sequence[Any]) -> None:
     """Print the first skipped files to stderr, and how many there are by reason."""
     for file in files[:_LISTED]:
-        click.echo(f"skipped: {file.path}: {file.reason}", err=True)
+        echo(f"skipped: {file.path}: {file.reason}", err=True)
     if len(files) > _LISTED:
-        click.echo(f"skipped: {len(files) - _LISTED} more files, see summary.json:", err=True)
+        echo(f"skipped: {len(files) - _LISTED} more files, see summary.json:", err=True)
         for reason, count in Counter(file.reason for file in files[_LISTED:]).most_common(5):
-            click.echo(f"  {count}: {reason}", err=True)
+            echo(f"  {count}: {reason}", err=True)

@@ -11,6 +11,7 @@ import click
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import print_diagnostics, reports_errors
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load
 
 
@@ -41,9 +42,9 @@ def check(
         loaded = load(model, init, databases=databases)
         report = check_net(loaded, options=ExportOptions(inputs=inputs, outputs=outputs or None))
     if as_json:
-        click.echo(report.to_json())
+        echo(report.to_json())
     else:
         print_diagnostics(report.findings)
         total = sum(report.converted.values())
-        click.echo(f"{total} operators convert; {'covered' if report.covered else 'not covered'}")
+        echo(f"{total} operators convert; {'covered' if report.covered else 'not covered'}")
     sys.exit(0 if report.covered else 1)

@@ -18,17 +18,21 @@ from caffe2_backend.cli.run import run
 from caffe2_backend.cli.show import show
 from caffe2_backend.cli.train import train
 from caffe2_backend.cli.validate import validate
+from caffe2_bridge.diagnostics.internal import debug_mode
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
+@click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 @click.pass_context
-def main(context: click.Context) -> None:
+def main(context: click.Context, *, debug: bool) -> None:
     """Convert Caffe2 nets to ONNX and back, run them on onnxruntime, and compare runtimes.
 
     MODEL is a folder with a predict net and an init net, a predict net's file, a predictor database, or an .onnx file.
     """
     context.with_resource(printed_diagnostics())
+    if debug:
+        context.with_resource(debug_mode())
 
 
 for _command in (batch, check, convert, export, import_, ops, oracle, profile, python, run, show, train, validate):

@@ -9,6 +9,7 @@ import click
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load, save
 from caffe2_bridge.files import FORMATS
 
@@ -31,4 +32,4 @@ def convert(model: Path, target: Path, init: Path | None, predictor: str | None,
     with progress("converting"):
         save(load(model, init, predictor=predictor), target, layout)
     files = sorted(file for file in target.rglob("*") if file.is_file()) if target.is_dir() else [target]
-    click.echo(f"{target}: {layout}, {sum(file.stat().st_size for file in files):,} bytes")
+    echo(f"{target}: {layout}, {sum(file.stat().st_size for file in files):,} bytes")

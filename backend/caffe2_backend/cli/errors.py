@@ -11,7 +11,9 @@ from typing import Any, Final
 
 import click
 
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, OptionError
+from caffe2_backend.cli.output.echo import echo
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location, OptionError
+from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.diagnostics.log import LOGGER
 
 FAILED: Final = 1
@@ -35,7 +37,12 @@ def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], C
             except (BridgeError, OSError) as error:
                 if _is_usage(error):
                     raise click.UsageError(str(error)) from None
-                click.echo(f"error: {error}", err=True)
+                echo(f"error: {error}", err=True)
+                sys.exit(exit_code)
+            except (click.ClickException, click.Abort, click.exceptions.Exit):
+                raise
+            except Exception as error:  # noqa: BLE001 - a fault of this project, which is said to be one
+                print_diagnostics([internal_error(error, Location(command.__name__.strip("_")))])
                 sys.exit(exit_code)
 
         return wrapped
@@ -52,7 +59,7 @@ def _is_usage(error: Exception) -> bool:
 def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     """Print diagnostics to stderr, one a line."""
     for diagnostic in diagnostics:
-        click.echo(str(diagnostic), err=True)
+        echo(str(diagnostic), err=True)
 
 
 class _Printer(logging.Handler):

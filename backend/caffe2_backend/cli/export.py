@@ -11,6 +11,7 @@ import click
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import FAILED, reports_errors
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import BridgeError
 
@@ -68,7 +69,7 @@ def export(
         converted = convert(loaded, options=chosen)
         written = save_onnx(converted, target, external_data=external_data)
     for path in written:
-        click.echo(f"{path}: {path.stat().st_size:,} bytes")
+        echo(f"{path}: {path.stat().st_size:,} bytes")
     if chosen.fp16 or chosen.int8 != "exact":
         _measure(loaded, chosen, converted, target)
 
@@ -81,10 +82,10 @@ def _measure(model: Model, chosen: Any, converted: Any, target: Path) -> None:
         with progress("comparing"):
             differences = measure_precision(model, chosen, converted, target)
     except BridgeError as error:
-        click.echo(f"the results were not compared with those of the exact export: {error}", err=True)
+        echo(f"the results were not compared with those of the exact export: {error}", err=True)
         return
     for difference in differences:
-        click.echo(str(difference))
+        echo(str(difference))
 
 
 def _certify(model: Model) -> None:
@@ -93,7 +94,7 @@ def _certify(model: Model) -> None:
     with progress("certifying"):
         certificates = certify(model)
     for certificate in certificates:
-        click.echo(str(certificate))
+        echo(str(certificate))
     if not all(certificate.agrees for certificate in certificates):
-        click.echo("error: a fused operator does not compute what the net computes; nothing was exported", err=True)
+        echo("error: a fused operator does not compute what the net computes; nothing was exported", err=True)
         sys.exit(FAILED)

@@ -10,6 +10,7 @@ import click
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 
 
 def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | dict[str, str] | None:
@@ -50,7 +51,7 @@ def import_(model: Path, target: Path, foreign: Any, devices: Any, form: Any) ->
         save(imported.model, target, format=form)
     ops = imported.model.predict_net.op
     carried = sum(bool(op.domain) for op in ops)
-    click.echo(
+    echo(
         f"{target}: {len(ops)} operators, {carried} carried as ONNX operators, "
         f"{sum(imported.restored.values())} restored from the Caffe2 net of an export"
     )

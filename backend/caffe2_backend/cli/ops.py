@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 
 from caffe2_backend.cli import options
+from caffe2_backend.cli.output.echo import echo
 from caffe2_backend.cli.output.tables import print_table
 
 
@@ -19,7 +20,7 @@ def ops(as_json: bool) -> None:
 
     rows = supported_operators()
     if as_json:
-        click.echo(json.dumps(rows, indent=2))
+        echo(json.dumps(rows, indent=2))
         return
     table = Table("family", "Caffe2 operators", title=f"{sum(map(len, rows.values()))} operators", title_justify="left")
     for name, types in rows.items():

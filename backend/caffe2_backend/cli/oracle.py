@@ -9,6 +9,7 @@ from rich.console import Console
 
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_backend.cli.output.echo import echo
 
 
 @click.group()
@@ -28,4 +29,4 @@ def install(folder: Path | None, python: str | None) -> None:
     from caffe2_backend.validation.runtimes.install import install_oracle
 
     with Console(stderr=True).status("installing real Caffe2"):
-        click.echo(str(install_oracle(folder, python)))
+        echo(str(install_oracle(folder, python)))

@@ -11,6 +11,7 @@ from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.arrays import read_arrays
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import Model, load
 
 _SLOWEST = 5
@@ -55,5 +56,5 @@ def profile(
     slowest = sorted(measured.operators, key=lambda operator: -min(operator.seconds))[:_SLOWEST]
     for operator in slowest:
         milliseconds = 1000 * sorted(operator.seconds)[len(operator.seconds) // 2]
-        click.echo(f"[{operator.index}] {operator.type}: {milliseconds:.3g} ms")
-    click.echo(f"{len(measured.operators)} operators measured on {measured.device}")
+        echo(f"[{operator.index}] {operator.type}: {milliseconds:.3g} ms")
+    echo(f"{len(measured.operators)} operators measured on {measured.device}")

@@ -11,6 +11,7 @@ from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.arrays import read_arrays, write_arrays
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load
 
 
@@ -41,8 +42,8 @@ def run(
         loaded = str(model) if model.suffix == ".onnx" else load(model, init, databases=databases)
         found = Predictor(loaded, device, outputs=outputs or None).run(arrays)
     for warning in caught:
-        click.echo(f"warning: {warning.message}", err=True)
+        echo(f"warning: {warning.message}", err=True)
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}
     write_arrays(target, results)
     for name, array in results.items():
-        click.echo(f"{name}: {array.dtype}{list(array.shape)}")
+        echo(f"{name}: {array.dtype}{list(array.shape)}")

@@ -9,6 +9,7 @@ import click
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.console import progress
+from caffe2_backend.cli.output.echo import echo
 from caffe2_backend.cli.output.tables import print_table
 from caffe2_bridge import load
 
@@ -35,4 +36,4 @@ def show(model: Path, init: Path | None, predictor: str | None, svg: Path | None
 
     with progress("drawing"):
         draw(loaded, svg)
-    click.echo(f"{svg}: {svg.stat().st_size:,} bytes")
+    echo(f"{svg}: {svg.stat().st_size:,} bytes")

@@ -16,6 +16,7 @@ from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.arrays import read_arrays
 from caffe2_backend.cli.output.command_line import command_line
 from caffe2_backend.cli.output.console import steps_shown
+from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load
 from caffe2_bridge.diagnostics import BridgeError
 
@@ -65,7 +66,7 @@ def train(
         warnings.simplefilter("always")
         trainer = _trainer(model, init, databases, device, seed, loss, recompute)
     for warning in caught:
-        click.echo(f"warning: {warning.message}", err=True)
+        echo(f"warning: {warning.message}", err=True)
     batches = make_batches(arrays, trainer.inputs, batch_size, trainer.input_types())
     target.mkdir(parents=True, exist_ok=True)
     schedule = Schedule(steps, checkpoint_every, target, loss)
@@ -74,9 +75,9 @@ def train(
     _report(final, target, str(model))
     written = _write(trainer, target, batches)
     for path in written:
-        click.echo(f"{path}: {path.stat().st_size:,} bytes")
+        echo(f"{path}: {path.stat().st_size:,} bytes")
     if final.steps < steps:
-        click.echo(f"interrupted after step {final.steps}; --resume {target} continues", err=True)
+        echo(f"interrupted after step {final.steps}; --resume {target} continues", err=True)
         sys.exit(_INTERRUPTED)
 
 
@@ -103,11 +104,11 @@ def _report(final: Any, target: Path, model: str) -> None:
     from caffe2_backend.cli.output.loss_page import sparkline, write_loss_page
 
     write_loss_page(target / "loss.html", final, model, command_line())
-    click.echo(f"{final.loss}: {final.losses[0]:.6g} to {final.losses[-1]:.6g} in {final.steps} steps")
-    click.echo(sparkline(final.losses))
+    echo(f"{final.loss}: {final.losses[0]:.6g} to {final.losses[-1]:.6g} in {final.steps} steps")
+    echo(sparkline(final.losses))
     wrong = next((i for i, value in enumerate(final.losses) if not math.isfinite(value)), None)
     if wrong is not None:
-        click.echo(f"warning: {final.loss} is {final.losses[wrong]} at step {wrong + 1}", err=True)
+        echo(f"warning: {final.loss} is {final.losses[wrong]} at step {wrong + 1}", err=True)
 
 
 def _write(trainer: Any, target: Path, batches: Any) -> list[Path]:
@@ -115,5 +116,5 @@ def _write(trainer: Any, target: Path, batches: Any) -> list[Path]:
     try:
         return list(trainer.write(target, batches.batch(0), open_dims=batches.open_dims))
     except BridgeError as error:
-        click.echo(f"warning: the trained model is not exported: {error}", err=True)
+        echo(f"warning: the trained model is not exported: {error}", err=True)
         return [path for path in (target / "init_net.pb", target / "predict_net.pb") if path.exists()]

@@ -15,6 +15,7 @@ from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 from caffe2_backend.cli.output.arrays import read_arrays
 from caffe2_backend.cli.output.command_line import command_line
 from caffe2_backend.cli.output.console import stages
+from caffe2_backend.cli.output.echo import echo
 from caffe2_backend.cli.output.validation_tables import print_circumstances, print_report
 from caffe2_bridge.diagnostics import BridgeError
 
@@ -82,7 +83,7 @@ def validate(
 
         write_page(result, report, _picture(model if model.suffix == ".onnx" else read, result))
     if as_json:
-        click.echo(result.to_json())
+        echo(result.to_json())
     else:
         print_report(result)
         print_circumstances(result)
@@ -95,5 +96,5 @@ def _picture(model: Any, result: Any) -> str:
     try:
         return error_picture(model, result)
     except BridgeError as error:  # without graphviz the page has no picture
-        click.echo(f"the page has no picture of the net: {error}", err=True)
+        echo(f"the page has no picture of the net: {error}", err=True)
         return ""

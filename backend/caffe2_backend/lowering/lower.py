@@ -16,7 +16,8 @@ from caffe2_backend.lowering.op import CARRY_HINT, Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
-from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.names import Names
@@ -69,6 +70,11 @@ class Lowering:
             if not isinstance(error, RefusedBodyError):
                 self.report(error.code, error.reason, here, error.hint)
                 self._report_unknown_inside(node, here)
+            return []
+        except BridgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of a converter: the other nodes are converted still
+            self.diagnostics.append(internal_error(error, here))
             return []
         for name, array in made.constants.items():
             self.parameters[name] = constant_parameter(name, array)

@@ -7,10 +7,11 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
+from caffe2_backend.npz import read_npz
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_frontend.interop.onnx_files import replacing
@@ -60,11 +61,12 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     if not path.is_file():
         raise NetFormatError("the folder has no checkpoint (checkpoint.npz)", str(folder))
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays: dict[str, Any] = {name: file[name] for name in file.files}
+        arrays = read_npz(path)
         about = json.loads(arrays.pop(_ABOUT).tobytes())
         losses = arrays.pop(_LOSSES).astype(np.float64).tolist()
         state = {name.removeprefix(_STATE): value for name, value in arrays.items() if name.startswith(_STATE)}
         return Checkpoint(state, losses, str(about["loss"]))
-    except (ValueError, TypeError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except NetFormatError as error:
+        raise NetFormatError(f"not a checkpoint: {error.reason}", str(path)) from None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise NetFormatError(f"not a checkpoint: {error}", str(path)) from None

@@ -9,8 +9,8 @@ The exceptions::
     ├── RunError          a net cannot be run; also a RuntimeError
     └── BuildError        a net cannot be built as asked
 
-They say that the model, the file or the call is at fault. A fault of this project's own code is an ordinary exception
-and passes untouched.
+They say that the model, the file or the call is at fault. A fault of this project's own code becomes a diagnostic of
+code ``internal-error`` (:mod:`.internal`), or surfaces as an ordinary exception in debug mode.
 """
 
 from caffe2_bridge.diagnostics.code import DiagnosticCode, Severity

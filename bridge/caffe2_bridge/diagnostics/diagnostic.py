@@ -7,6 +7,7 @@ from typing import Any
 
 from caffe2_bridge.diagnostics.code import Severity
 from caffe2_bridge.diagnostics.codes import CODES
+from caffe2_bridge.diagnostics.printable import printable
 from caffe2_bridge.verification import is_verifying
 
 
@@ -35,7 +36,7 @@ class Location:
             text = location.net if location.index is None else f"{location.net}[{location.index}]"
             text = f"{text} {location.op_type}".rstrip()
             parts.append(f"{text} ({location.op_name})" if location.op_name else text)
-        return " > ".join(parts)
+        return printable(" > ".join(parts))
 
 
 @dataclass(frozen=True, slots=True)

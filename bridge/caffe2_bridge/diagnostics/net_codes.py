@@ -80,6 +80,17 @@ NET_CODES: Final = (
         cure="Choose another name, or rename at the producer (`from_producer=True`) so that all readers follow.",
     ),
     DiagnosticCode(
+        code="internal-error",
+        summary="The code of caffe2-bridge is at fault.",
+        cause="An exception that no one expected ended the conversion of an operator, a pass, or a command. Other "
+        "operators are checked still.",
+        example="predict[3] Split: error: internal error at caffe2_frontend/ops/tensor/concat.py:40 (split): "
+        "IndexError: list index out of range [internal-error] (this is a fault of caffe2-bridge: please report it "
+        "with the model; --debug shows where it occurred)",
+        cure="Report it, with the model and what `caffe2-bridge --debug COMMAND` prints. In Python, the environment "
+        "variable `CAFFE2_BRIDGE_DEBUG=1` lets the exception surface.",
+    ),
+    DiagnosticCode(
         code="missing-parameters",
         severity=Severity.WARNING,
         summary="Inputs of the net are read as weights, biases or statistics, and have no value.",

@@ -19,6 +19,7 @@ from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.parameters import DTYPES, MAX_RANK, Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
 from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire.messages import parse_message
 
 M = TypeVar("M", bound=Message)
 
@@ -248,6 +249,6 @@ def _quantized(name: str, stored: list[Fetch]) -> Parameter:
 
 def _parsed(kind: type[M], data: bytes, name: str) -> M:
     try:
-        return kind.FromString(data)
+        return parse_message(kind, data)
     except DecodeError as error:
         raise NetFormatError(f"the record of blob {name!r} is damaged: {error}") from None

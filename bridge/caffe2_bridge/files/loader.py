@@ -24,6 +24,7 @@ from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
 from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire.messages import parse_message
 
 
 def load(
@@ -135,19 +136,16 @@ def _model_of_plan(path: Path, init: str | os.PathLike[str] | None, databases: s
 
 
 def _net(path: Path) -> NetDef:
-    net = as_net_def(_read(path).tobytes(), str(path))
-    with _naming(path):
-        require_text_in_net(net)
-    return net
+    return as_net_def(_read(path).tobytes(), str(path))
 
 
 def _net_text(path: Path) -> NetDef:
-    return text.parse(text.decode(_read(path).tobytes(), str(path)), NetDef(), str(path))
+    return text.parse(text.decode(_read(path).tobytes(), str(path)), NetDef, str(path))
 
 
 def _plan(path: Path) -> PlanDef:
     try:
-        plan = PlanDef.FromString(_read(path).tobytes())
+        plan = parse_message(PlanDef, _read(path).tobytes())
     except DecodeError as error:
         raise NetFormatError(f"the PlanDef is damaged: {error}", str(path)) from None
     with _naming(path):
@@ -157,7 +155,7 @@ def _plan(path: Path) -> PlanDef:
 
 
 def _plan_text(path: Path) -> PlanDef:
-    return text.parse(text.decode(_read(path).tobytes(), str(path)), PlanDef(), str(path))
+    return text.parse(text.decode(_read(path).tobytes(), str(path)), PlanDef, str(path))
 
 
 def _minidb(path: Path) -> Mapping[str, Blob]:

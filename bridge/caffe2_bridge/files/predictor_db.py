@@ -20,6 +20,7 @@ from caffe2_bridge.netdef.parameters import NUMBERS, Parameter
 from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap
+from caffe2_bridge.wire.messages import parse_message
 
 # Caffe2's keys of the stored items (PredictorConsts).
 META_NET_DEF: Final = "!!META_NET_DEF"
@@ -43,7 +44,7 @@ def read_meta(stored: Mapping[str, Blob]) -> MetaNetDef:
             f"this is a database of blobs ({names} ...) without a net: key {META_NET_DEF!r} is missing"
         )
     try:
-        meta = MetaNetDef.FromString(stored[META_NET_DEF].text())
+        meta = parse_message(MetaNetDef, stored[META_NET_DEF].text())
     except DecodeError as error:
         raise NetFormatError(f"the value of {META_NET_DEF!r} is not a MetaNetDef: {error}") from None
     require_text((item.key for item in meta.nets), META_NET_DEF)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Final, TypeVar
 
-from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.wire.messages import TextError, parse_text
 
 M = TypeVar("M", bound=Message)
 
@@ -40,19 +39,9 @@ def decode(data: bytes, source: str) -> str:
     return _TOKEN.sub(lambda found: _RENAMED.get(found["name"] or "", found[0]), text)
 
 
-def parse(text: str, message: M, source: str) -> M:
-    """Merge protobuf text into a message and return it. Raises NetFormatError with the line."""
+def parse(text: str, kind: type[M], source: str) -> M:
+    """Parse protobuf text. Raises NetFormatError with the line."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # protobuf's decoder of escapes raises them
-            return text_format.Merge(text, message)
-    except text_format.ParseError as error:
-        raise NetFormatError(
-            f"the file is not the text of a {message.DESCRIPTOR.name}: {_reason(error)}", source
-        ) from None
-
-
-def _reason(error: text_format.ParseError) -> str:
-    reason = str(error).replace("caffe2_bridge.proto.", "")
-    line = error.GetLine()
-    return f"line {line}: {reason.partition(' : ')[2] or reason}" if line else reason
+        return parse_text(kind, text)
+    except TextError as error:
+        raise NetFormatError(f"the file is not the text of a {kind.DESCRIPTOR.name}: {error}", source) from None

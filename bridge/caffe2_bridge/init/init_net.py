@@ -20,6 +20,7 @@ from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import Args, ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
 from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire.messages import parse_message
 
 Chunks = Iterator[bytes | memoryview]
 
@@ -161,7 +162,7 @@ def _argument_name(span: wire.Span) -> bytes:
 
 def _parse(data: bytes) -> OperatorDef:
     try:
-        return OperatorDef.FromString(data)
+        return parse_message(OperatorDef, data)
     except DecodeError as error:
         raise NetFormatError(f"damaged operator: {error}") from None
 

@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import Any, Final, overload
 
 import numpy as np
-from google.protobuf import text_format
 from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
+from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
+from caffe2_bridge.wire.messages import TextError, parse_message, parse_text, require_fields
 from caffe2_bridge.wire.read import scalar_array
 
 _SCALARS: Final = ("f", "i", "s", "n", "t")
@@ -164,8 +165,8 @@ class Args:
             if not arg.s.strip():
                 return NetDef()
             try:
-                return text_format.Parse(arg.s, NetDef())
-            except text_format.ParseError as error:
+                return parse_text(NetDef, arg.s)
+            except TextError as error:
                 raise ArgumentError(f"argument {name!r} is not the protobuf text of a net: {error}") from None
         value: NetDef | None = self._scalar(name, "n", default)
         return value
@@ -285,13 +286,21 @@ def as_net_def(net: Message | bytes, what: str = "net") -> NetDef:
     Raises:
         NetFormatError: ``net`` is not a NetDef.
     """
-    if isinstance(net, NetDef):
-        return net
     if isinstance(net, Message) and type(net).DESCRIPTOR.name == "NetDef":
+        try:
+            require_fields(net)
+        except DecodeError as error:
+            raise NetFormatError(f"the NetDef is incomplete: {error}", what) from None
+        if isinstance(net, NetDef):
+            return net
         net = net.SerializeToString()
     if not isinstance(net, bytes):
         raise NetFormatError(f"the net must be a NetDef or a serialized one, not {type(net).__name__}", what)
     try:
-        return NetDef.FromString(net)
+        parsed = parse_message(NetDef, net)
+        require_text_in_net(parsed)
     except DecodeError as error:
         raise NetFormatError(f"the bytes are not a serialized NetDef: {error}", what) from None
+    except NetFormatError as error:
+        raise NetFormatError(error.reason, what) from None
+    return parsed

@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.proto.caffe2_pb2 import Argument
+from caffe2_bridge.wire.regular_file import open_regular
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -65,7 +66,7 @@ class Buffer:
     @classmethod
     def of_file(cls, path: str) -> Buffer:
         """Open a file; large files are mapped. Raises OSError if it cannot be read."""
-        with open(path, "rb") as file:  # noqa: PTH123 - the descriptor is needed
+        with open_regular(path) as file:
             size = file.seek(0, 2)
             file.seek(0)
             if size < _MAP_FROM:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import onnx_ir as ir
 
 from caffe2_bridge.control import control_of, nets_run_by
-from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location, Severity
+from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -120,6 +121,10 @@ class Lowering:
                 self.report(error.code, error.reason, here, error.hint)
         except ArgumentError as error:
             self.report("invalid-argument", str(error), here)
+        except BridgeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault of a converter: the other operators are converted still
+            self.findings.append(internal_error(error, here))
         else:
             self.covered[view.type] = self.covered.get(view.type, 0) + 1
             return

@@ -13,7 +13,7 @@ from support.paths import CHAR_RNN
 import caffe2_backend
 from caffe2_backend import to_netdef
 from caffe2_backend.cli.commands import main
-from caffe2_bridge import Model, load, load_init_net
+from caffe2_bridge import ConversionError, Diagnostic, Model, load, load_init_net
 from caffe2_bridge.files import FORMATS, save
 from caffe2_bridge.files.loader import load_meta, load_plan
 from caffe2_frontend import check, save_onnx, to_onnx
@@ -47,6 +47,10 @@ def _command(*words: str) -> Callable[[Path, Path], None]:
         result = CliRunner().invoke(main, texts)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
+        internal = [line for line in result.output.splitlines() if "[internal-error]" in line]
+        if internal:
+            reason = internal[0][internal[0].index("internal error") :]
+            raise ConversionError([Diagnostic("internal-error", reason)])
         if result.exit_code not in {0, 1, 2}:
             raise UnexpectedOutputError(f"exit status {result.exit_code}")
         _check_printed(result.output)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -60,7 +61,8 @@ def _called(door: Door, path: Path, out: Path) -> Outcome:
     except ConversionError as error:
         internal = [finding for finding in error.errors if finding.code == INTERNAL]
         if internal:
-            return Outcome(Status.INTERNAL, internal[0].hint, internal[0].reason)
+            place, _, detail = internal[0].reason.removeprefix("internal error at ").partition("): ")
+            return Outcome(Status.INTERNAL, re.sub(r":\d+ \(", ":", place), detail)
         return Outcome(Status.REFUSED, detail=type(error).__name__)
     except BridgeError as error:
         return Outcome(Status.REFUSED, detail=type(error).__name__)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pytest
 
-from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_bridge.passes import FunctionalPass, InPlacePass, PassContractError, PassOrderError, run_passes
 
 State = tuple[str, ...]
@@ -56,6 +56,19 @@ def test_an_exception_surfaces_with_the_passes_before_it() -> None:
         run_passes([First(), Fails(error)], ("start",))
     assert raised.value is error
     assert error.__notes__ == ["in pass Fails, after First"]
+
+
+def test_an_exception_becomes_an_internal_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY")
+    with pytest.raises(ConversionError) as raised:
+        run_passes([First(), Fails(KeyError("x"))], ("start",))
+    (found,) = raised.value.errors
+    assert found.code == "internal-error"
+    assert found.reason.startswith("internal error at caffe2_bridge/passes.py:")
+    assert found.reason.endswith("KeyError: 'x'")
+    monkeypatch.setenv("CAFFE2_BRIDGE_DEBUG", "1")
+    with pytest.raises(KeyError):
+        run_passes([First(), Fails(KeyError("x"))], ("start",))
 
 
 def test_the_users_errors_are_not_annotated() -> None:

@@ -9,16 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_backend.npz import read_npz
 
 
 def read_arrays(path: Path) -> dict[str, Any]:
     """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
+    return dict(read_npz(path))
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

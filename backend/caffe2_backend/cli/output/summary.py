@@ -11,8 +11,8 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from rich.table import Table
-from rich.text import Text
 
+from caffe2_backend.cli.output.tables import cell
 from caffe2_backend.picture.onnx_model import every_graph, read_onnx
 from caffe2_bridge import Model
 from caffe2_bridge.control import count_operators
@@ -64,33 +64,40 @@ def _summarize_onnx(path: Path) -> list[Table]:
 
 def _described(value: onnx.ValueInfoProto) -> str:
     tensor = value.type.tensor_type
-    kind = onnx.TensorProto.DataType.Name(tensor.elem_type).lower() if tensor.elem_type else ""
+    kind = _type_name(tensor.elem_type) if tensor.elem_type else ""
     dims = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
     shape = f"[{', '.join(dims)}]" if tensor.HasField("shape") else ""
     return f"{value.name}  {kind}{shape}".rstrip()
 
 
+def _type_name(data_type: int) -> str:
+    try:
+        return ir.DataType(data_type).name.lower()
+    except ValueError:  # a newer type than are known
+        return f"type {data_type}"
+
+
 def _weight(tensor: onnx.TensorProto) -> _Weight:
     try:
         dtype = ir.DataType(tensor.data_type)
-    except ValueError:  # a newer type than are known: neither are its name and its size
-        return _Weight(tensor.name, f"type {tensor.data_type}", tensor.dims, 0)
+    except ValueError:  # a newer type than are known: nor is its size
+        return _Weight(tensor.name, _type_name(tensor.data_type), tensor.dims, 0)
     if dtype == ir.DataType.STRING:
         return _Weight(tensor.name, "string", tensor.dims, sum(map(len, tensor.string_data)))
     return _Weight(tensor.name, dtype.name.lower(), tensor.dims, math.ceil(math.prod(tensor.dims) * dtype.itemsize))
 
 
 def _interface(title: str, inputs: Sequence[str], outputs: Sequence[str]) -> Table:
-    table = Table("", "blobs", title=Text(title), title_justify="left")
-    table.add_row("inputs", Text("\n".join(inputs)))
-    table.add_row("outputs", Text("\n".join(outputs)))
+    table = Table("", "blobs", title=cell(title), title_justify="left")
+    table.add_row("inputs", cell("\n".join(inputs)))
+    table.add_row("outputs", cell("\n".join(outputs)))
     return table
 
 
 def _operators(outer: Counter[str], inner: Counter[str]) -> Table:
     table = Table("operator", "in the net", "in bodies", title=f"{outer.total()} operators", title_justify="left")
     for name in sorted(outer | inner):
-        table.add_row(Text(name), str(outer[name] or ""), str(inner[name] or ""))
+        table.add_row(cell(name), str(outer[name] or ""), str(inner[name] or ""))
     return table
 
 
@@ -106,7 +113,7 @@ def _parameters(weights: Sequence[_Weight]) -> Table:
         title_justify="left",
     )
     for weight in ordered[:_SHOWN]:
-        table.add_row(Text(weight.name), weight.type, " x ".join(map(str, weight.shape)), f"{weight.size:,}")
+        table.add_row(cell(weight.name), weight.type, " x ".join(map(str, weight.shape)), f"{weight.size:,}")
     if len(ordered) > _SHOWN:
         table.add_row(f"and {len(ordered) - _SHOWN} more", "", "", "")
     return table

@@ -8,6 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from caffe2_bridge.diagnostics.printable import printable
+
 # A pipe has no width: tables are as wide as what they hold.
 _UNLIMITED: Final = 1_000_000
 
@@ -30,4 +32,9 @@ def print_table(table: Table) -> None:
 
 def print_line(text: str) -> None:
     """Print a text that the terminal wraps, and nothing else does."""
-    Console().print(Text(text), soft_wrap=True)
+    Console().print(cell(text), soft_wrap=True)
+
+
+def cell(text: str, style: str = "") -> Text:
+    """Text that may hold names from models; characters that are not printable are escaped."""
+    return Text(printable(text, keep="\n"), style=style)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import click
 from rich.table import Table
-from rich.text import Text
 
-from caffe2_backend.cli.output.tables import print_line, print_table
+from caffe2_backend.cli.output.echo import echo
+from caffe2_backend.cli.output.tables import cell, print_line, print_table
 from caffe2_backend.validation.report import ValidationReport
 
 
 def print_report(report: ValidationReport) -> None:
     """Print every output, and the blobs that disagree, with the largest differences; then what the lockstep found."""
     table = Table(
-        "runtime", "case", "output", "max abs", "max rel", "ulp", "", title=Text(f"{report.model}: {report.verdict}")
+        "runtime", "case", "output", "max abs", "max rel", "ulp", "", title=cell(f"{report.model}: {report.verdict}")
     )
     for entry in report.results:
         found = entry.difference
         if entry.is_output or not found.agrees:
-            mark = Text("agrees") if found.agrees else Text(found.reason, style="bold red")
+            mark = cell("agrees") if found.agrees else cell(found.reason, style="bold red")
             numbers = (f"{found.max_abs:.1e}", f"{found.max_rel:.1e}", f"{found.max_ulp:.0f}")
-            table.add_row(entry.side, entry.case, Text(entry.name), *numbers, mark)
+            table.add_row(cell(entry.side), cell(entry.case), cell(entry.name), *numbers, mark)
     print_table(table)
     if report.matrix:
         print_table(_matrix(report))
@@ -40,10 +39,10 @@ def _matrix(report: ValidationReport) -> Table:
 def print_circumstances(report: ValidationReport) -> None:
     """Print to stderr which weights were synthesized, which runtimes are missing, and what could not run."""
     if report.random_weights:
-        click.echo(f"synthesized weights: {len(report.random_weights)} (seed {report.seed})", err=True)
+        echo(f"synthesized weights: {len(report.random_weights)} (seed {report.seed})", err=True)
     for note in report.notes:
-        click.echo(f"note: {note}", err=True)
+        echo(f"note: {note}", err=True)
     for name, reason in report.absent.items():
-        click.echo(f"missing: {name}: {reason}", err=True)
+        echo(f"missing: {name}: {reason}", err=True)
     for failure in report.failures:
-        click.echo(f"could not run: {failure.side}, {failure.case}: {failure.reason}", err=True)
+        echo(f"could not run: {failure.side}, {failure.case}: {failure.reason}", err=True)

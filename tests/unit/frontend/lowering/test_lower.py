@@ -125,6 +125,24 @@ def test_a_fault_of_our_own_surfaces() -> None:
         lowered({"Broken": broken}, operator("Broken", ["x"], ["y"]))
 
 
+def test_a_fault_of_our_own_is_reported_at_its_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Op) -> Value:
+        raise ZeroDivisionError("none")
+
+    def plain(op: Op) -> Value:
+        return op.emit("Relu", op.input(0))
+
+    monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY")
+    ops = [operator("Broken", ["x"], ["y"]), operator("Plain", ["y"], ["z"]), operator("Plain", ["x"], ["w"])]
+    lowering, _ = lowered({"Broken": broken, "Plain": plain}, *ops)
+    (found,) = lowering.findings
+    assert found.code == "internal-error"
+    assert "ZeroDivisionError: none" in found.reason
+    assert "report" in found.hint
+    assert found.location.index == 0
+    assert lowering.covered == {"Plain": 1}
+
+
 def test_operands_that_do_not_go_together_are_a_finding() -> None:
     def wrong(op: Op) -> Value:
         return op.emit("MatMul", op.input(0), op.const([[1.0], [2.0], [3.0]], op.input(0)))

@@ -1,0 +1,67 @@
+"""Nodes of ONNX's own operators have the operands and the kinds of attributes that ONNX defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import onnx
+from onnx.defs import OpSchema, SchemaError
+
+from caffe2_backend.admission.scopes import Scope
+from caffe2_bridge.diagnostics import Diagnostic
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS
+
+_Opsets = Mapping[str, int]
+
+
+def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnostic]:
+    """Report the nodes of a scope that do not have what their operator requires.
+
+    Operators that ONNX does not define are not checked, nor attributes that the operator does not have.
+    """
+    root = (scope.root or scope).proto
+    opsets = _opsets(root if isinstance(root, onnx.FunctionProto) else model)
+    functions = {function.name for function in model.functions if function.domain in STANDARD_DOMAINS}
+    for index, node in enumerate(scope.nodes):
+        if node.domain in STANDARD_DOMAINS and node.op_type not in functions:
+            schema = _schema(node.op_type, opsets.get("", 0))
+            if schema is not None:
+                for reason in _faults(node, schema):
+                    yield Diagnostic("malformed-model", reason, scope.at(index))
+
+
+def _opsets(owner: onnx.ModelProto | onnx.FunctionProto) -> _Opsets:
+    return {"" if entry.domain in STANDARD_DOMAINS else entry.domain: entry.version for entry in owner.opset_import}
+
+
+@lru_cache(maxsize=4096)
+def _schema(op_type: str, version: int) -> OpSchema | None:
+    try:
+        return onnx.defs.get_schema(op_type, version, "")
+    except (SchemaError, TypeError):  # not defined there; a version beyond the numbers that ONNX counts
+        return None
+
+
+def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
+    given = len(node.input)
+    if given < schema.min_input:
+        yield f"the node has {given} inputs; {node.op_type} has at least {schema.min_input}"
+    for index, formal in enumerate(schema.inputs[:given]):
+        if formal.option == OpSchema.FormalParameterOption.Single and not node.input[index]:
+            yield f"input {index} ({formal.name}) is missing"
+    if given > schema.max_input:
+        yield f"the node has {given} inputs; {node.op_type} has at most {schema.max_input}"
+    present = {attribute.name: attribute for attribute in node.attribute}
+    for name, attribute in schema.attributes.items():
+        if name not in present:
+            if attribute.required:
+                yield f"attribute {name!r} is missing"
+        elif not present[name].ref_attr_name and present[name].type != _number(attribute.type):
+            expected, found = map(onnx.AttributeProto.AttributeType.Name, (_number(attribute.type), present[name].type))
+            yield f"attribute {name!r} must be of type {expected}, not {found}"
+
+
+def _number(kind: Any) -> int:  # the stubs of ONNX's enumerations lack their values
+    return int(kind.value)

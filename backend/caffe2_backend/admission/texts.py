@@ -1,0 +1,58 @@
+"""Names and metadata of a model are text: protobuf gives what is not UTF-8 as bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import onnx
+
+from caffe2_backend.admission.scopes import Scope
+from caffe2_bridge.diagnostics import Diagnostic, Location
+
+
+def check_texts(model: onnx.ModelProto, scopes: Iterable[Scope]) -> Iterator[Diagnostic]:
+    """Report text that is not UTF-8, other than the names of nodes and their operands."""
+    texts = (model.producer_name, model.producer_version, model.domain, *_properties(model.metadata_props))
+    imports = (entry.domain for entry in model.opset_import)
+    yield from _faults((*texts, *imports), Location(model.graph.name if isinstance(model.graph.name, str) else "graph"))
+    for scope in scopes:
+        yield from _faults(_of_scope(scope.proto), scope.location)
+        for index, node in enumerate(scope.nodes):
+            references = (attribute.ref_attr_name for attribute in node.attribute)
+            yield from _faults((*_properties(node.metadata_props), node.overload, *references), scope.at(index))
+
+
+def _of_scope(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
+    yield proto.name
+    yield from _properties(proto.metadata_props)
+    if isinstance(proto, onnx.FunctionProto):
+        yield from (proto.domain, proto.overload, *proto.input, *proto.output, *proto.attribute)
+        yield from (entry.domain for entry in proto.opset_import)
+        infos = [*proto.value_info]
+    else:
+        infos = [*proto.input, *proto.output, *proto.value_info]
+        for tensor in proto.initializer:
+            yield tensor.name
+    for info in infos:
+        yield info.name
+        yield from _properties(info.metadata_props)
+        yield from _of_type(info.type)
+
+
+def _of_type(kind: onnx.TypeProto) -> Iterator[object]:
+    while kind.HasField("sequence_type") or kind.HasField("optional_type"):
+        kind = kind.sequence_type.elem_type if kind.HasField("sequence_type") else kind.optional_type.elem_type
+    yield kind.denotation
+    for dim in kind.tensor_type.shape.dim:
+        yield from (dim.dim_param, dim.denotation)
+
+
+def _properties(entries: Iterable[onnx.StringStringEntryProto]) -> Iterator[object]:
+    for entry in entries:
+        yield from (entry.key, entry.value)
+
+
+def _faults(texts: Iterable[object], location: Location) -> Iterator[Diagnostic]:
+    for text in texts:
+        if isinstance(text, bytes):
+            yield Diagnostic("malformed-model", f"text {text[:40]!r} is not UTF-8", location)

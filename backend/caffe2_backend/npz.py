@@ -1,0 +1,65 @@
+"""Read .npz files, which may be damaged, or claim to be larger than they are."""
+
+from __future__ import annotations
+
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.wire.regular_file import open_regular
+
+# What zipfile, zlib and NumPy's parser of headers, which uses Python's, raise for damaged files.
+_MALFORMED: Final = (
+    ValueError, TypeError, EOFError, LookupError, OverflowError, MemoryError, RuntimeError, SyntaxError, struct.error,
+    zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+)  # fmt: skip
+_DEFLATED: Final = 1032  # the largest ratio that Deflate reaches
+_HEADER: Final = 1 << 16  # bytes
+
+
+def read_npz(path: Path) -> dict[str, Any]:
+    """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
+    try:
+        with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:
+            return {info.filename.removesuffix(".npy"): _read_array(archive, info) for info in archive.infolist()}
+    except OSError:
+        raise
+    except _MALFORMED as error:
+        raise NetFormatError(f"not an .npz file of plain arrays: {error}", str(path)) from None
+
+
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """Read an array. It takes no more memory than the archive says, and that is what its header says."""
+    if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+        raise ValueError(f"{info.filename!r} is compressed in a way that NumPy does not use")
+    if info.file_size > info.compress_size * _DEFLATED + _HEADER:
+        raise ValueError(
+            f"{info.filename!r} claims {info.file_size:,} bytes and has {info.compress_size:,}, compressed"
+        )
+    with archive.open(info) as stream:
+        shape, fortran, dtype = _read_header(stream)
+        expected = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or not dtype.itemsize or min(shape, default=0) < 0:
+            raise ValueError(f"{info.filename!r} must hold numbers or text, of dims that are not negative")
+        content = stream.read(expected + 1) if expected <= info.file_size else b""
+        if len(content) != expected:
+            raise ValueError(f"{info.filename!r} of shape {shape} and type {dtype} does not have {expected:,} bytes")
+    array = np.frombuffer(bytearray(content), dtype, count=math.prod(shape)) if expected else np.zeros(shape, dtype)
+    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(stream)
+    read: Any = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if read is None:
+        raise ValueError(f"version {version} of NumPy's format is not supported")
+    header: tuple[tuple[int, ...], bool, np.dtype[Any]] = read(stream)
+    return header

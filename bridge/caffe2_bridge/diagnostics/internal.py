@@ -1,0 +1,73 @@
+"""Report faults of this project's own code as diagnostics, so that a caller handles one kind of error alone."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from caffe2_bridge.diagnostics.diagnostic import Diagnostic, Location
+from caffe2_bridge.diagnostics.errors import BridgeError, ConversionError
+from caffe2_bridge.verification import is_verifying
+
+# Set (to anything but the empty string): faults surface as the exceptions that they are.
+VARIABLE: Final = "CAFFE2_BRIDGE_DEBUG"
+
+_PACKAGES: Final = ("caffe2_bridge", "caffe2_frontend", "caffe2_backend")
+_HINT: Final = "this is a fault of caffe2-bridge: please report it with the model; --debug shows where it occurred"
+_LONGEST: Final = 300
+
+
+def raises_faults() -> bool:
+    """Whether faults surface: in debug mode, and where self-checks are switched on."""
+    return bool(os.environ.get(VARIABLE)) or is_verifying()
+
+
+@contextmanager
+def debug_mode() -> Iterator[None]:
+    """Let faults surface, in processes that are started meanwhile too."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def internal_error(error: Exception, location: Location | None = None) -> Diagnostic:
+    """The diagnostic of a fault. Raises ``error`` itself where faults surface."""
+    if raises_faults():
+        raise error
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    reason = f"internal error at {_place(error)}: {text[:_LONGEST]}"
+    return Diagnostic("internal-error", reason, location or Location(), hint=_HINT)
+
+
+@contextmanager
+def faults_reported(findings: Sequence[Diagnostic] = (), location: Location | None = None) -> Iterator[None]:
+    """Raise ConversionError for a fault in the block, with ``findings`` before it.
+
+    Errors of the model, the file or the call pass unchanged, as OSError does.
+    """
+    try:
+        yield
+    except (BridgeError, OSError):
+        raise
+    except Exception as error:
+        raise ConversionError([*findings, internal_error(error, location)]) from error
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of this project that an exception passed."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        parts = Path(frame.filename).parts
+        for package in _PACKAGES:
+            if package in parts:
+                return f"{'/'.join(parts[parts.index(package) :])}:{frame.lineno} ({frame.name})"
+    return "an unknown place"

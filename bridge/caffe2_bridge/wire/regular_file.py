@@ -1,0 +1,37 @@
+"""Open files that hold content: reading a pipe or a device would wait, or change it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file to be read. Raises OSError, also for a folder, a pipe, a socket or a device."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        require_regular(os.fstat(descriptor), os.fspath(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def require_replaceable(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if there is something at a path, and it is not a regular file."""
+    try:
+        status = Path(path).stat()
+    except OSError:  # nothing, or what the writing will fail on
+        return
+    require_regular(status, os.fspath(path))
+
+
+def require_regular(status: os.stat_result, path: str) -> None:
+    """Raise OSError unless the status is that of a regular file."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", path)

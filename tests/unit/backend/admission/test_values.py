@@ -1,0 +1,134 @@
+"""Tensors, nodes and texts that onnx or onnx_ir would fail on, or read as something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+from support.admission.models import FLOAT, graph, model, node, value
+
+from caffe2_backend import to_netdef
+from caffe2_backend.admission import load_graph, load_ir
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, NetFormatError
+
+KINDS = onnx.TensorProto
+
+
+def refused(made: onnx.ModelProto) -> Diagnostic:
+    with pytest.raises(ConversionError) as raised:
+        load_ir(made)
+    with pytest.raises(ConversionError):
+        to_netdef(made.SerializeToString())
+    return raised.value.errors[0]
+
+
+def initialized(**fields: Any) -> onnx.ModelProto:
+    tensor = onnx.TensorProto(**{"name": "w", "data_type": FLOAT, "dims": [4]} | fields)
+    return model(graph([node("Relu", ["x"], ["y"])], initializer=[tensor]))
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "reason"),
+    [
+        ({"float_data": [1.0] * 3}, "malformed-model", "has 3 elements in float_data, not 4"),
+        ({"raw_data": b"\0" * 15}, "malformed-model", "has 15 bytes, not 16"),
+        ({"raw_data": b"\0" * 16, "data_type": KINDS.STRING}, "malformed-model", "has strings as raw data"),
+        ({"int64_data": [1] * 4}, "malformed-model", "must not have its values in int64_data"),
+        ({"int32_data": [1] * 4}, "malformed-model", "must not have its values in int32_data"),
+        ({"float_data": [1.0] * 4, "data_type": KINDS.COMPLEX64}, "malformed-model", "not 8"),
+        ({"int32_data": [1] * 4, "data_type": KINDS.INT4}, "malformed-model", "not 2"),
+        ({}, "no-values", "has no values"),
+        ({"dims": [2**62, 4]}, "no-values", "has no values"),
+        ({"dims": [1] * 70, "float_data": [1.0]}, "malformed-model", "has 70 dims"),
+    ],
+)
+def test_values_must_fit(fields: dict[str, Any], code: str, reason: str) -> None:
+    found = refused(initialized(**fields))
+    assert found.code == code
+    assert found.reason.startswith("initializer 'w' ")
+    assert reason in found.reason
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"float_data": [1.0] * 4},
+        {"raw_data": b"\0" * 16},
+        {"dims": [0, 4]},
+        {"dims": [], "float_data": [1.0]},
+        {"raw_data": b"\0\0", "data_type": KINDS.INT4},
+        {"int32_data": [1, 2], "data_type": KINDS.UINT4},
+        {"int32_data": [1] * 4, "data_type": KINDS.FLOAT16},
+        {"uint64_data": [1] * 4, "data_type": KINDS.UINT32},
+        {"float_data": [1.0] * 8, "data_type": KINDS.COMPLEX64},
+        {"string_data": [b"a"] * 4, "data_type": KINDS.STRING},
+    ],
+)
+def test_values_that_fit(fields: dict[str, Any]) -> None:
+    loaded = load_ir(initialized(**fields))
+    tensor = loaded.graph.initializers["w"].const_value
+    assert tensor is not None
+    assert list(tensor.numpy().shape) == fields.get("dims", [4])
+
+
+def test_pictures_do_not_need_values(tmp_path: Any) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(initialized().SerializeToString())
+    assert load_graph(path).graph.initializer[0].name == "w"
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (node("Add", ["x"], ["y"]), "the node has 1 inputs; Add has at least 2"),
+        (node("Relu", ["x", "x"], ["y"]), "the node has 2 inputs; Relu has at most 1"),
+        (node("Add", ["x", ""], ["y"]), "input 1 (B) is missing"),
+        (node("Cast", ["x"], ["y"]), "attribute 'to' is missing"),
+        (node("Softmax", ["x"], ["y"], axis=KINDS(data_type=FLOAT, float_data=[1])), "must be of type INT, not TENSOR"),
+    ],
+)
+def test_nodes_are_as_onnx_defines_them(made: onnx.NodeProto, reason: str) -> None:
+    found = refused(model(graph([made])))
+    assert found.code == "malformed-model"
+    assert reason in found.reason
+    assert found.location.index == 0
+
+
+def test_operators_that_onnx_does_not_define_are_not_checked() -> None:
+    unknown = node("Relu", ["x", "x"], ["y"])
+    unknown.domain = "own"
+    assert len(load_ir(model(graph([unknown]))).graph) == 1
+    assert len(load_ir(model(graph([node("Foo", [], ["y"])]))).graph) == 1
+    assert len(load_ir(model(graph([node("Relu", ["x"], ["y"])]), opset=2**40)).graph) == 1
+
+
+def test_text_must_be_utf8() -> None:
+    made = model(graph([node("Relu", ["x"], ["y"])]))
+    made.metadata_props.add(key="marker", value="v")
+    made.graph.value_info.append(value("dimmed"))
+    for text in (b"marker", b"dimmed"):
+        data = made.SerializeToString().replace(text, b"\xff" + text[1:])
+        with pytest.raises(ConversionError, match="is not UTF-8"):
+            to_netdef(data)
+
+
+def test_what_onnx_ir_does_not_accept() -> None:
+    made = model(graph([node("Relu", ["x"], ["y"])]))
+    made.graph.input.append(value("v", 99))
+    found = refused(made)
+    assert found.code == "malformed-model"
+    assert found.reason.startswith("the model cannot be read: ValueError: 99 is not a valid DataType")
+
+
+def test_pipes_and_devices_are_not_read(tmp_path: Any) -> None:
+    import os
+
+    os.mkfifo(tmp_path / "pipe.onnx")
+    for path in (tmp_path / "pipe.onnx", "/dev/zero"):
+        with pytest.raises(OSError, match="not a regular file"):
+            to_netdef(path)
+    deep = tmp_path / "deep.json"
+    deep.write_text('{"graph":' * 3000)
+    with pytest.raises(NetFormatError, match="not an ONNX model"):
+        to_netdef(deep)
