@@ -80,7 +80,7 @@ def emit_scan(op: Op, body: Body, *, reverse: bool = False) -> tuple[list[Value]
         body=graph,
         num_scan_inputs=len(body.rows),
         scan_input_directions=[1] * len(body.rows) if reverse else None,
-        scan_output_directions=[1] * len(body.stacked) if reverse else None,
+        scan_output_directions=[1] * len(body.stacked) or None if reverse else None,
     )
     steps = op.shape(body.sequences[0])[0]
     return _finals(outputs, body.initial), _stacks(outputs, results, len(body.initial), steps)
@@ -180,6 +180,16 @@ def emit_branches(op: Op, condition: Value, sides: Sequence[tuple[Op, Sequence[V
     for output, a, b in zip(outputs, *results, strict=True):
         output.type, output.shape = a.type, common_shape(a.shape, b.shape)
     return outputs
+
+
+def unless_empty(
+    op: Op, steps: Size, run: Callable[[Op], Sequence[Value]], skip: Callable[[Op], Sequence[Value]]
+) -> list[Value]:
+    """Emit ``run``, or ``skip`` without steps, which a Scan requires; an If of both if their number is unknown."""
+    if isinstance(steps, int):
+        return list((run if steps else skip)(op))
+    some = op.emit("Greater", _scalar(op, steps), op.const(0, np.int64))
+    return branch(op, some, run, skip)
 
 
 def unify_branch_ranks(scope: Scope, value: Value) -> bool:

@@ -1,4 +1,4 @@
-"""The general form of RecurrentNetwork: a Loop that carries whole blobs, with links as views of their rows.
+"""The general form of RecurrentNetwork: a Loop or Scan that carries whole blobs, with links as views of their rows.
 
 It is required if steps carry more than one row: windows, several initial rows, links to blobs that are not states.
 """
@@ -11,15 +11,16 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import Link, RecurrentSpec
-from caffe2_frontend.emit.shapes import Size, reshape, size, unsqueeze, vector
-from caffe2_frontend.emit.subgraphs import loop
+from caffe2_frontend.emit.shapes import Size, indices, no_rows, reshape, size, unsqueeze, vector
+from caffe2_frontend.emit.subgraphs import Step, build_body, emit_scan, loop, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
+from caffe2_frontend.options import Recurrent
 from caffe2_frontend.recurrent.buffer_views import views_inside
 from caffe2_frontend.recurrent.step_workspaces import SavedKey, StepWorkspaces, requests, saved_values
 
 
-def emit_buffered(op: Op, spec: RecurrentSpec) -> tuple[dict[str, Value], StepWorkspaces]:
-    """Emit the Loop.
+def emit_buffered(op: Op, spec: RecurrentSpec, form: Recurrent) -> tuple[dict[str, Value], StepWorkspaces]:
+    """Emit a Scan in the form ``scan``, else a Loop.
 
     Returns all rows of each state, and of each other linked blob that is written, after it; and what the gradient
     operator finds of the steps.
@@ -47,10 +48,27 @@ def emit_buffered(op: Op, spec: RecurrentSpec) -> tuple[dict[str, Value], StepWo
         saved.extend(values)
         return [views.buffers[name] for name in written], [*values.values()]
 
-    finals, stacks = loop(op, steps, None, [initial[name] for name in written], step)
+    before = [initial[name] for name in written]
+    finals, stacks = _scan(op, steps, before, step) if form == "scan" else loop(op, steps, None, before, step)
     after = {**initial, **dict(zip(written, finals, strict=True))}
     buffers = {name: after[name] for name in created}
     return after, StepWorkspaces({}, dict(zip(saved, stacks, strict=True)), {}, buffers)
+
+
+def _scan(op: Op, steps: Size, initial: Sequence[Value], step: Step) -> tuple[list[Value], list[Value]]:
+    """Emit a Scan along the indices of the steps; the results are those of :func:`loop`."""
+    body = build_body(op, initial, [indices(op, steps)], step)
+
+    def run(inside: Op) -> list[Value]:
+        finals, stacks = emit_scan(inside, body)
+        return [*finals, *stacks]
+
+    results = unless_empty(
+        op, steps, run, lambda inside: [*initial, *(no_rows(inside, value) for value in body.stacked)]
+    )
+    for result, value in zip(results, initial, strict=False):
+        result.shape = value.shape
+    return results[: len(initial)], results[len(initial) :]
 
 
 def _state(op: Op, value: Value, steps: int | Value, batch: int | Value) -> Value:

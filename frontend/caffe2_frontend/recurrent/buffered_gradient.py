@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from caffe2_bridge.control import BackwardSpec, Link
 from caffe2_bridge.ssa.effects import effects_of
 from caffe2_frontend.emit.shapes import Size, indices, reshape, size, sizes, slice_axis, unsqueeze
-from caffe2_frontend.emit.subgraphs import branch, build_body, emit_loop, emit_scan
+from caffe2_frontend.emit.subgraphs import build_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.backward_step import hoist_from_steps, parameter_gradient, used_links
 from caffe2_frontend.recurrent.buffer_views import views_inside
@@ -64,13 +64,9 @@ def emit_buffered_gradient(op: Op, spec: BackwardSpec, workspaces: StepWorkspace
     def run(inside: Op) -> list[Value]:
         return _loop(inside, spec, workspaces, operands, sums, steps)
 
-    if isinstance(steps, int):
-        results = run(op) if steps else [*before, *sums]
-    else:
-        some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, "int64"))
-        results = branch(op, some, run, lambda _: [*before, *sums])
-        for result, value in zip(results, [*before, *sums], strict=True):
-            result.shape = value.shape
+    results = unless_empty(op, steps, run, lambda _: [*before, *sums])
+    for result, value in zip(results, [*before, *sums], strict=True):
+        result.shape = value.shape
     count = len(operands.written)
     buffers = {**operands.buffers, **dict(zip(operands.written, results[:count], strict=True))}
     return BufferedGradients(buffers, frozenset(operands.written), results[count:])

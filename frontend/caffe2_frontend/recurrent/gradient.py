@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from caffe2_bridge.init.random_operators import draws_numbers
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import END, Size, size, sizes, slice_axis, squeeze, unsqueeze, vector
-from caffe2_frontend.emit.subgraphs import branch, build_body, emit_loop, emit_scan
+from caffe2_frontend.emit.subgraphs import build_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -82,7 +82,8 @@ def recurrent_network_gradient(op: Op) -> tuple[Value | None, ...]:
     if reason is None:
         results = _rowwise(op, spec, workspaces)
     else:
-        op.note(f"the gradient becomes a Loop that carries whole gradients of states: {reason}")
+        kind = "Scan" if op.lowering.recurrent == "scan" else "Loop"
+        op.note(f"the gradient becomes a {kind} that carries whole gradients of states: {reason}")
         results = _buffered(op, spec, workspaces)
     return tuple(results.get(i, op.scope.blobs.get(name)) for i, name in enumerate(op.view.outputs))
 
@@ -140,13 +141,9 @@ def _guarded(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> _Gradien
     """Emit the loop, in a branch that skips it if T is 0: Scan requires a step."""
     sequence = op.input(spec.sequence)
     steps = size(op, sequence, 0)
-    if isinstance(steps, int):
-        made = _loop(op, spec, workspaces, steps) if steps else _skip(op, spec, steps)
-        return replace(made, sequence=squeeze(op, made.sequence, [1]))
-    some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
-    values = branch(
+    values = unless_empty(
         op,
-        some,
+        steps,
         lambda inside: _loop(inside, spec, workspaces, steps).values(),
         lambda inside: _skip(inside, spec, steps).values(),
     )

@@ -62,13 +62,13 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     if reason is None:
         workspaces = emit_rowwise(op, spec, form)
         _bind_rows(op, spec, workspaces.states)
-    elif form in ("auto", "loop"):
-        op.note(f"the net becomes a Loop that carries whole states: {reason}")
-        buffers, workspaces = emit_buffered(op, spec)
-        _bind_buffers(op, spec, buffers)
-    else:
-        hint = "choose another form: --recurrent auto|loop, or recurrent='auto'"
+    elif form == "fused":
+        hint = "choose another form: --recurrent auto|scan|loop, or recurrent='auto'"
         op.unsupported(f"the net cannot have the form {form!r}: {reason}", hint)
+    else:
+        op.note(f"the net becomes a {'Scan' if form == 'scan' else 'Loop'} that carries whole states: {reason}")
+        buffers, workspaces = emit_buffered(op, spec, form)
+        _bind_buffers(op, spec, buffers)
     op.scope.bind_object(control.workspaces, workspaces)
     bound = {*control.creates}
     return tuple(op.scope.blobs.get(name) if name in bound else None for name in op.view.outputs)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import RecurrentSpec, State
 from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
-from caffe2_frontend.emit.subgraphs import Body, branch, build_body, discard_body, emit_loop, emit_scan
+from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.options import Recurrent
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
@@ -98,11 +97,7 @@ def _guarded(
         states = (slice_axis(inside, body.initial[i], 0, 0, 0) for i in stacked)
         return [*body.initial, *states, *(no_rows(inside, value) for value in saved)]
 
-    if isinstance(steps, int):
-        results = run(op) if steps else skip(op)
-    else:
-        some = op.emit("Greater", op.emit("Squeeze", steps), op.const(0, np.int64))
-        results = branch(op, some, run, skip)
+    results = unless_empty(op, steps, run, skip)
     count = len(body.initial)
     length = op.shape(body.sequences[0])[0]
     shapes = [None if s is None else list(s)[1:] for s in (body.initial[i].shape for i in stacked)]

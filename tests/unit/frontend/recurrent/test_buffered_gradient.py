@@ -23,7 +23,7 @@ from caffe2_frontend.options import Recurrent
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize("form", ["auto", "loop"])
+@pytest.mark.parametrize("form", ["auto", "scan", "loop"])
 @pytest.mark.parametrize("seed", range(0, 40, 4))
 def test_random_cells(seed: int, form: Recurrent) -> None:
     drawn = cell(seed)
@@ -40,8 +40,9 @@ def test_known_sizes(seed: int) -> None:
     compare(drawn, exported(drawn, "auto", inputs, sizes=True, net=with_window(drawn.net.proto)), inputs)
 
 
+@pytest.mark.parametrize("form", ["auto", "scan"])
 @pytest.mark.parametrize("name", ["attention_train", "gru_train", "lstm_train"])
-def test_recorded_models(name: str) -> None:
+def test_recorded_models(name: str, form: Recurrent) -> None:
     """Blobs that are rows keep the shapes that operators gave them."""
     model = c2.load(MODELS / name)
     (op,) = (op for op in model.predict_net.op if op.type == "RecurrentNetwork")
@@ -50,16 +51,17 @@ def test_recorded_models(name: str) -> None:
     with np.load(MODELS / name / "cases.npz", allow_pickle=False) as archive:
         cases = dict(archive)
     inputs = {key.removeprefix("0/in/"): value for key, value in cases.items() if key.startswith("0/in/")}
-    exported = to_onnx(model, inputs=specs_of(inputs, sizes=False), outputs=outputs)
+    exported = to_onnx(model, inputs=specs_of(inputs, sizes=False), outputs=outputs, recurrent=form)
     for output, value in zip(outputs, run(exported, inputs), strict=True):
         np.testing.assert_allclose(value, cases[f"0/out/{output}"], rtol=1e-4, atol=1e-5, err_msg=output)
 
 
+@pytest.mark.parametrize("form", ["auto", "scan"])
 @pytest.mark.parametrize("sizes", [False, True])
-def test_no_steps(*, sizes: bool) -> None:
+def test_no_steps(*, sizes: bool, form: Recurrent) -> None:
     drawn = cell(5)
     inputs = inputs_of(drawn, 0, 2)
-    model = exported(drawn, "auto", inputs, sizes=sizes, net=with_window(drawn.net.proto))
+    model = exported(drawn, form, inputs, sizes=sizes, net=with_window(drawn.net.proto))
     for name, value in zip(drawn.gradients, run(model, inputs)[1:], strict=True):
         assert value.shape == inputs[name].shape
         if not name.startswith("start"):
@@ -73,10 +75,17 @@ def test_weight_gradients_leave_the_loop() -> None:
     assert "Gemm" in set(node_types(model.graph))
 
 
-def test_windows_in_the_form_scan_are_refused() -> None:
+def test_windows_in_the_form_scan_are_scans() -> None:
     drawn = cell(5)
-    with pytest.raises(ConversionError, match="cannot have the form 'scan'"):
-        exported(drawn, "scan", drawn.inputs, net=with_window(drawn.net.proto))
+    model = exported(drawn, "scan", drawn.inputs, net=with_window(drawn.net.proto))
+    assert [*node_types(model.graph)].count("Scan") == 2
+    assert "Loop" not in set(node_types(model.graph))
+
+
+def test_windows_are_not_fused() -> None:
+    drawn = cell(5)
+    with pytest.raises(ConversionError, match="cannot have the form 'fused'"):
+        exported(drawn, "fused", drawn.inputs, net=with_window(drawn.net.proto))
 
 
 def test_a_gradient_at_another_offset_is_refused() -> None:
