@@ -1,0 +1,1 @@
+"""Models of a folder through the import, in both modes: scripts/onnx-models."""

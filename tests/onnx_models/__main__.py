@@ -1,0 +1,58 @@
+"""Import every ONNX model below a folder and run it: scripts/onnx-models DIR [--only TEXT] [--json]."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import onnxruntime
+
+from onnx_models.judge import ABSENT, COLUMNS, EQUAL, Outcome, judge
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--only", default="", help="Take the models that have this in their paths.")
+@click.option("--json", "as_json", is_flag=True, help="Print every outcome as JSON.")
+def main(folder: Path, only: str, as_json: bool) -> None:
+    """Import every .onnx file below DIR with Caffe2's operators alone and with ONNX's carried, and run it.
+
+    Inputs are generated. Each result is compared with onnxruntime's on the file itself: that of this project's runtime
+    in both modes, and of real Caffe2 where it is installed. The exit status is 1 where a result differs.
+    """
+    paths = [path for path in sorted(folder.rglob("*.onnx")) if only in str(path.relative_to(folder))]
+    if not paths:
+        raise click.UsageError(f"no .onnx file below {folder}" + (f" has {only!r} in its path" if only else ""))
+    onnxruntime.set_default_logger_severity(4)  # sizes are tried until onnxruntime accepts some
+    outcomes = [judge(path, str(path.relative_to(folder))) for path in paths]
+    if as_json:
+        click.echo(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
+    else:
+        _print(outcomes)
+    if any(text.startswith("differs") for outcome in outcomes for text in outcome.columns.values()):
+        raise SystemExit(1)
+
+
+def _print(outcomes: list[Outcome]) -> None:
+    width = max(len(outcome.name) for outcome in outcomes)
+    click.echo(f"{'model':{width}}  nodes  " + "  ".join(f"{column:8}" for column in COLUMNS))
+    for outcome in outcomes:
+        words = [text.partition(":")[0] for text in outcome.columns.values()]
+        click.echo(f"{outcome.name:{width}}  {outcome.nodes:5}  " + "  ".join(f"{word:8}" for word in words).rstrip())
+    for outcome in outcomes:
+        for column, text in outcome.columns.items():
+            if text not in (EQUAL, ABSENT):
+                click.echo(f"{outcome.name}: {column}: {text}")
+    refused = sum((Counter(outcome.refused) for outcome in outcomes), Counter[str]())
+    if refused:
+        click.echo("refused: " + ", ".join(f"{op_type} {count}" for op_type, count in refused.most_common()))
+    for column in COLUMNS:
+        texts = [outcome.columns[column] for outcome in outcomes]
+        click.echo(f"{column}: {texts.count(EQUAL)} of {sum(text != ABSENT for text in texts)} equal")
+
+
+if __name__ == "__main__":
+    main()

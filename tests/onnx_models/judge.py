@@ -1,0 +1,118 @@
+"""One model: what becomes of it in both modes, compared with onnxruntime on the model itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from conformance.oracle import OracleError, OracleRun, find_oracle, run_oracle
+from onnx_suite.cases import difference
+
+from caffe2_backend import Predictor, to_netdef
+from caffe2_backend.admission import load_proto
+from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_bridge.model import Model
+from onnx_models.inputs import Feed, NoInputsError, feeds
+
+EQUAL: Final = "equal"
+ABSENT: Final = "-"
+_RELATIVE: Final = 1e-3
+_OF_THE_LARGEST: Final = 1e-5  # differences below this part of an output's largest element are no differences
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a model: by column "equal", "-" where it was not run, or what is wrong.
+
+    Attributes:
+        name: its path below the folder.
+        nodes: the number of its nodes.
+        columns: ``carried``, ``strict`` (this project's runtime) and ``caffe2`` (the strict net in real Caffe2).
+        refused: the operators that the strict mode refuses, by type.
+    """
+
+    name: str
+    nodes: int
+    columns: Mapping[str, str]
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+COLUMNS: Final = ("carried", "strict", "caffe2")
+
+
+def judge(path: Path, name: str) -> Outcome:
+    """Import and run a model."""
+    try:
+        model = load_proto(path)
+        feed, expected = _original(path, model)
+    except (BridgeError, NoInputsError, OSError) as error:
+        return Outcome(name, 0, dict.fromkeys(COLUMNS, f"not run: {_first_line(error)}"))
+    names = [value.name for value in model.graph.output]
+    columns = dict.fromkeys(COLUMNS, ABSENT)
+    refused: Mapping[str, int] = {}
+    for column, foreign in (("carried", "carry"), ("strict", "error")):
+        try:
+            net = to_netdef(path, foreign=foreign)  # type: ignore[arg-type]  # one of both literals
+        except ConversionError as error:
+            refused = dict(Counter(finding.location.op_type for finding in error.findings))
+            columns[column] = f"refused: {_first_line(error)}"
+            continue
+        columns[column] = _here(net, feed, names, expected)
+        if foreign == "error" and find_oracle() is not None:
+            columns["caffe2"] = _in_caffe2(net, feed, names, expected)
+    return Outcome(name, len(model.graph.node), columns, refused)
+
+
+def _original(path: Path, model: onnx.ModelProto) -> tuple[Feed, Sequence[Any]]:
+    """Inputs on which onnxruntime runs the model, and what it gives."""
+    session = OnnxSession(str(path), threads=1)
+    failure: Exception = NoInputsError("no inputs")
+    for feed in feeds(model):
+        try:
+            return feed, session.run_values(feed)
+        except BridgeError as error:
+            failure = error
+    raise failure
+
+
+def _here(net: Model, feed: Feed, names: Sequence[str], expected: Sequence[Any]) -> str:
+    try:
+        outputs = Predictor(net).run(feed)
+    except BridgeError as error:
+        return f"fails: {_first_line(error)}"
+    return _compared(names, expected, outputs)
+
+
+def _in_caffe2(net: Model, feed: Feed, names: Sequence[str], expected: Sequence[Any]) -> str:
+    wanted = list(dict.fromkeys(net.predict_net.external_output))
+    try:
+        result = run_oracle([OracleRun(net.predict_net, feed, net.init_net, wanted)])[0]
+    except OracleError as error:
+        return f"fails: {_first_line(error)}"
+    return f"fails: {result.error.splitlines()[0]}" if result.error else _compared(names, expected, result.outputs)
+
+
+def _compared(names: Sequence[str], expected: Sequence[Any], outputs: Mapping[str, Any]) -> str:
+    for name, value in zip(names, expected, strict=True):
+        if name not in outputs:
+            return f"differs: output {name!r} is missing"
+        wrong = difference(value, np.asarray(outputs[name]), _RELATIVE, _tolerance(value))
+        if wrong:
+            return f"differs: {name!r}: {wrong}"
+    return EQUAL
+
+
+def _tolerance(value: Any) -> float:
+    array = np.asarray(value)
+    finite = array[np.isfinite(array)] if array.dtype.kind == "f" else np.zeros(0)
+    return _OF_THE_LARGEST * float(np.abs(finite).max(initial=1.0))
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
