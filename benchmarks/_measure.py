@@ -137,6 +137,12 @@ def caffe2(*arguments: str | Path) -> list[str | Path]:
     return [python, HERE / "_caffe2.py", *arguments]
 
 
+def caffe2_files(python: str | Path) -> Path:
+    """The folder of the Python files of a real Caffe2."""
+    (files,) = python.parents[1].glob("lib/python3*/site-packages")
+    return files
+
+
 @dataclass(frozen=True)
 class Spread:
     """Median, smallest and largest of some figures."""
