@@ -67,6 +67,9 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     DescribeModel(),
 )
 
+# For a model that is only run: no import reads origins, which take a tenth of the time.
+_EXECUTION: Final = tuple(step for step in COMPLETION if not isinstance(step, RecordOrigins))
+
 EXPORT: Final[tuple[Pass[Export], ...]] = (*ANALYSIS, *COMPLETION)
 
 _ANALYZED: Final = frozenset[str]().union(*(step.ensures for step in ANALYSIS))
@@ -112,8 +115,12 @@ def analyze(
         return run_passes(ANALYSIS, state)
 
 
-def finish(export: Export) -> ir.Model:
+def finish(export: Export, *, origins: bool = True) -> ir.Model:
     """Run the second half of an export. The state that :func:`analyze` returned must not be used afterwards.
+
+    Args:
+        export: the state.
+        origins: whether the nodes record the operators that they were converted from, which the import restores.
 
     Returns:
         The checked model; its weights are read from where they are stored when they are accessed.
@@ -122,15 +129,17 @@ def finish(export: Export) -> ir.Model:
         ConversionError: the net cannot be converted; holds every diagnostic, in net order.
         OptionError: the options ask for half precision, and onnxruntime is not installed.
     """
-    model = complete(export).model
+    model = complete(export, origins=origins).model
     assert model is not None  # RaiseErrors raised otherwise
     return model
 
 
-def complete(export: Export) -> Export:
+def complete(export: Export, *, origins: bool = True) -> Export:
     """:func:`finish`, with the whole state as the result: its findings include those of the second half."""
     with _collector_paused():
-        return run_passes(COMPLETION, export, held=_ANALYZED)
+        if origins:
+            return run_passes(COMPLETION, export, held=_ANALYZED)
+        return run_passes(_EXECUTION, export, held=_ANALYZED | RecordOrigins.ensures)
 
 
 @contextmanager

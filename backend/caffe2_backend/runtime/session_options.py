@@ -14,7 +14,8 @@ class SessionOptions:
     """How nets are run. A net that has been converted keeps the options that it was converted with.
 
     Attributes:
-        threads: threads within an operator; None leaves it to onnxruntime, which takes one per core.
+        threads: threads within an operator; None leaves it to onnxruntime, which takes one per core, but for nets whose
+            inputs take less than 256 KB, which run in one.
         parallel_operators: threads that run independent operators at the same time; 1 runs them in order.
         optimization: level of onnxruntime's graph optimizations.
         arena: whether host memory is kept for the next run. Faster, but memory is never returned to the system.

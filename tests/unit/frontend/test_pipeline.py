@@ -19,6 +19,18 @@ def test_the_halves_make_the_whole() -> None:
     assert ir.to_proto(finish(export)) == to_onnx(NET, inputs=X)
 
 
+def test_a_model_without_origins_computes_the_same() -> None:
+    def finished(*, origins: bool) -> ir.Model:
+        return finish(analyze(NET, options=ExportOptions(inputs=X)), origins=origins)
+
+    whole, plain = finished(origins=True), finished(origins=False)
+    assert any("origin" in key for node in whole.graph for key in node.metadata_props)
+    assert not any("origin" in key for node in plain.graph for key in node.metadata_props)
+    for node in (*whole.graph, *plain.graph):
+        node.metadata_props.clear()
+    assert ir.to_proto(whole) == ir.to_proto(plain)
+
+
 def test_the_first_half_reports_and_the_second_raises() -> None:
     export = analyze(NetDef(op=[OperatorDef(type="Nope", input=["x"], output=["y"])]), options=ExportOptions(inputs=X))
     assert [finding.code for finding in export.findings] == ["unknown-operator"]

@@ -143,7 +143,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
         random = any(node.op_type in _RANDOM for node in _all_nodes(export.model))
         quantized = _quantized(export)
     given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
-    model = finish(export)
+    model = finish(export, origins=False)
     drop_unit_factors(model.graph)
     log_new_diagnostics(export.findings)
     return Lowered(model, given, {given[i]: how for i, how in quantized.items()}, random, tuple(export.findings))

@@ -35,6 +35,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 _NO_VALUES: Final = frozenset({type(None), DeferredBlob})
 # The bytes of inputs up to which a session stays for other programs when nothing uses it.
 _SMALL: Final = 1 << 20
+# Those up to which one thread runs a net: the weights of an LSTM of 100 units, for example.
+_TINY: Final = 1 << 18
 # Codes of errors that outputs cause which are not tensors.
 _NOT_TENSORS: Final = frozenset({"no-tensor", "object-output"})
 
@@ -281,7 +283,7 @@ class Program:
             self._resident = True
             variant = dataclasses.replace(variant, resident=resident[1])
         elif variant.arrays and not self._options.providers:
-            variant = dataclasses.replace(variant, rotating=self._rotating(variant, lowered))
+            variant = dataclasses.replace(variant, rotating=self._rotating(variant, lowered, self._options_for(given)))
         self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
         return variant
 
@@ -293,8 +295,18 @@ class Program:
         """The session of a converted net; None if it computes nothing."""
         if not lowered.outputs:
             return None
-        small = self.device == CPU and sum(_bytes(value) for value in given.values()) <= _SMALL
-        return lowered.session(self.device, self._options, keep=small)
+        small = self.device == CPU and _total_bytes(given) <= _SMALL
+        return lowered.session(self.device, self._options_for(given), keep=small)
+
+    def _options_for(self, given: Mapping[str, Value]) -> SessionOptions:
+        """The options of a session: a net of tiny inputs runs in one thread, unless threads were asked for.
+
+        Its operators take less time than to hand them to other threads, which would wait busily for the next ones.
+        """
+        options = self._options
+        if options.threads is not None or self.device != CPU or _total_bytes(given) > _TINY:
+            return options
+        return dataclasses.replace(options, threads=1)
 
     def _resident_session(self, lowered: Lowered, given: Mapping[str, Value]) -> tuple[Session, ResidentStates] | None:
         """A session that updates states in place; None if a copy takes no time, or not all values are tensors."""
@@ -303,7 +315,7 @@ class Program:
             return None
         return lowered.resident_session(self.device, self._options, self.interface.state)
 
-    def _rotating(self, variant: Variant, lowered: Lowered) -> RotatingStates | None:
+    def _rotating(self, variant: Variant, lowered: Lowered, options: SessionOptions) -> RotatingStates | None:
         """Runs with states in buffers; None if the net has no states."""
         pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
         session = variant.session
@@ -315,7 +327,7 @@ class Program:
         if not states:
             return None
         blobs = {output: name for name, output in pairs.items()}
-        return RotatingStates(session, states, blobs, inputs, lambda: lowered.stepper(session, self._options, states))
+        return RotatingStates(session, states, blobs, inputs, lambda: lowered.stepper(session, options, states))
 
     def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""
@@ -361,6 +373,10 @@ class Program:
 def _shape(value: Value | None) -> tuple[int, ...] | None:
     plain = value.data if isinstance(value, Int8Tensor) else value
     return plain.shape if isinstance(plain, np.ndarray | DeviceTensor) else None
+
+
+def _total_bytes(given: Mapping[str, Value]) -> int:
+    return sum(map(_bytes, given.values()))
 
 
 def _bytes(value: Value) -> int:
