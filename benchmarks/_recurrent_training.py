@@ -9,7 +9,7 @@ import numpy as np
 from _training import Workload, fills
 from conformance.recording import operator
 
-from caffe2_bridge.builder import LSTMCell, Net, fc
+from caffe2_bridge.builder import BasicRNNCell, Cell, GRUCell, LSTMCell, Net, fc
 from caffe2_bridge.gradients import add_gradient_operators, recompute_steps
 
 RATE: Final = 0.1
@@ -30,7 +30,7 @@ LARGE: Final = Size(100, 16, 256, 512)
 
 def char_lstm(size: Size = CHAR) -> Workload:
     """Predict the next of one-hot characters: an LSTM, a product, Softmax, cross entropy, Adagrad."""
-    net = _lstm("char_lstm", size)
+    net = _recurrent("char_lstm", LSTMCell(name="rnn", input_size=size.features, hidden_size=size.hidden), ("h0", "c0"))
     flat, _ = net.Reshape("rnn/hidden_state_all", ["flat", "_"], shape=[-1, size.hidden])
     scores = fc(net, flat, "pred", size.hidden, size.features)
     net.SoftmaxWithLoss([scores, "label"], ["softmax", "loss"])
@@ -57,8 +57,25 @@ def large_lstm(size: Size = LARGE, *, recompute: bool = False) -> Workload:
 
     With ``recompute``, the backward steps compute the gates again.
     """
-    net = _lstm("large_lstm", size)
-    made = add_gradient_operators(net.proto, {"rnn/hidden_state_all": "dy"})
+    cell = LSTMCell(name="rnn", input_size=size.features, hidden_size=size.hidden)
+    net = _recurrent("large_lstm", cell, ("h0", "c0"))
+    return _gradients(net, "rnn/hidden_state_all", size, recompute=recompute)
+
+
+def large_gru(size: Size = LARGE) -> Workload:
+    """As :func:`large_lstm`, for a GRU."""
+    cell = GRUCell(name="rnn", input_size=size.features, hidden_size=size.hidden, linear_before_reset=True)
+    return _gradients(_recurrent("large_gru", cell, ("h0",)), "rnn/hidden_t_all", size)
+
+
+def large_rnn(size: Size = LARGE) -> Workload:
+    """As :func:`large_lstm`, for a basic RNN."""
+    cell = BasicRNNCell(name="rnn", input_size=size.features, hidden_size=size.hidden)
+    return _gradients(_recurrent("large_rnn", cell, ("h0",), lengths=None), "rnn/hidden_t_all", size)
+
+
+def _gradients(net: Net, hidden: str, size: Size, *, recompute: bool = False) -> Workload:
+    made = add_gradient_operators(net.proto, {hidden: "dy"})
     values = dict(net.model().params)
     made.net.external_input.extend(["dy", *values])
     random = np.random.default_rng(0)
@@ -72,11 +89,10 @@ def large_lstm(size: Size = LARGE, *, recompute: bool = False) -> Workload:
     return Workload(trained, fills(values), feed, first, others=tuple(others))
 
 
-def _lstm(name: str, size: Size) -> Net:
+def _recurrent(name: str, cell: Cell, states: tuple[str, ...], lengths: str | None = "lengths") -> Net:
     net = Net(name)
     net.add_external_input("x", "lengths", "h0", "c0")
-    cell = LSTMCell(name="rnn", input_size=size.features, hidden_size=size.hidden)
-    cell.apply_over_sequence(net, "x", "lengths", ("h0", "c0"))
+    cell.apply_over_sequence(net, "x", lengths, states)
     return net
 
 
@@ -91,17 +107,19 @@ def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Calla
     from torch import nn
 
     x, h0, c0 = (torch.from_numpy(feed[key]).to(device) for key in ("x", "h0", "c0"))
-    state = (h0, c0)
     features, hidden = x.shape[-1], feed["h0"].shape[-1]
-    lstm = nn.LSTM(features, hidden).to(device)
-    if name != "char lstm":
+    if name.startswith("large"):
+        made = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[name.removesuffix(", recomputed").split()[1]]
+        layer = made(features, hidden).to(device)
+        initial = (h0, c0) if isinstance(layer, nn.LSTM) else h0
         gradient = torch.from_numpy(feed["dy"]).to(device)
 
         def backward() -> None:
-            lstm.zero_grad()
-            lstm(x, state)[0].backward(gradient)
+            layer.zero_grad()
+            layer(x, initial)[0].backward(gradient)
 
         return backward
+    lstm, state = nn.LSTM(features, hidden).to(device), (h0, c0)
     last = nn.Linear(hidden, features).to(device)
     label = torch.from_numpy(feed["label"]).long().to(device)
     optimizer = torch.optim.Adagrad([*lstm.parameters(), *last.parameters()], lr=RATE)

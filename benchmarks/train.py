@@ -3,9 +3,9 @@
 Workloads are the programs recorded in tests/golden/training (tiny nets), LeNet on 64 pictures, an MLP with products of
 2048 x 2048 x 2048, updates of 200 rows of tables of 5,000 and of 500,000 rows, and LSTMs: a character model with
 Adagrad (T=32 N=16 D=94 H=192), and the gradients alone of a larger one (T=100 N=16 D=256 H=512), whose gates are kept,
-or computed again in the backward steps. Printed are the milliseconds of a step, and ratios of this project's medians to
-the others'; of LSTMs also the peak of resident memory during a step, without that of the imports; then how the process
-grows over 5,000 steps.
+or computed again in the backward steps, and those of a GRU and a basic RNN of that size. Printed are milliseconds of
+a step, and ratios of this project's medians to the others'; of recurrent nets also the peak of resident memory during a
+step, without that of the imports; then how the process grows over 5,000 steps.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ import _cuda_train
 import _worker
 import numpy as np
 from _measure import MEGA, Spread, ours, run, take_turns
-from _recurrent_training import char_lstm, large_lstm
+from _recurrent_training import char_lstm, large_gru, large_lstm, large_rnn
 from _recurrent_training import torch_step as torch_lstm_step
 from _training import Workload, embedding, lenet, mlp, recorded, torch_step
 from conformance.oracle import find_oracle
 
 HERE: Final = Path(__file__).resolve().parent
 TINY: Final = ("regression", "mlp_adam", "mlp_rmsprop", "mlp_ftrl")
-LSTMS: Final[dict[str, Callable[[], Workload]]] = {
+RECURRENT: Final[dict[str, Callable[[], Workload]]] = {
     "char lstm": char_lstm,
     "large lstm": large_lstm,
     "large lstm, recomputed": lambda: large_lstm(recompute=True),
+    "large gru": large_gru,
+    "large rnn": large_rnn,
 }
-CALLS: Final = {"lenet": 10, "mlp": 1, "char lstm": 10, "large lstm": 1, "large lstm, recomputed": 1}
+CALLS: Final = {"lenet": 10, "mlp": 1, "char lstm": 10, **{name: 1 for name in RECURRENT if name.startswith("large")}}
 STEPS: Final = 5_000
 RTOL, ATOL = 1e-3, 1e-4
 
@@ -49,7 +51,7 @@ def workloads() -> dict[str, Callable[[], Workload]]:
     for kind in ("sgd", "adagrad"):
         for rows in (5_000, 500_000):
             made[f"embedding {kind} {rows}"] = lambda kind=kind, rows=rows: embedding(rows, kind)  # type: ignore[misc]
-    return {**made, **LSTMS}
+    return {**made, **RECURRENT}
 
 
 def main() -> int:
@@ -63,7 +65,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.device == "cuda":
         names = [name for name in options.only if name in _cuda_train.ON_GPU]
-        return _cuda_train.run({name: workloads()[name]() for name in names}, LSTMS)
+        return _cuda_train.run({name: workloads()[name]() for name in names}, RECURRENT)
     python = find_oracle()
     tiny, failed = [], False
     for name in options.only:
@@ -83,7 +85,7 @@ def main() -> int:
                 commands["torch"] = ours("train.py", "--torch", folder, str(steps), str(options.threads), name)
             peaks: dict[str, int] = {}
             seconds = take_turns(commands, options.repeats, options.threads, peaks)
-            ratios = _print(name, steps, seconds, peaks if name in LSTMS else {})
+            ratios = _print(name, steps, seconds, peaks if name in RECURRENT else {})
             if name in TINY and "caffe2" in ratios:
                 tiny.append(ratios["caffe2"])
             failed |= python is not None and workload.exact and not _agrees(folder, workload.result, name)
@@ -166,7 +168,7 @@ def torch(folder: str, calls: str, threads: str, name: str) -> None:
     library.set_num_threads(int(threads))
     imported = _worker.resident()
     with np.load(Path(folder, "feed.npz"), allow_pickle=False) as archive:
-        make = torch_lstm_step if name in LSTMS else torch_step
+        make = torch_lstm_step if name in RECURRENT else torch_step
         step = make(name, {key: archive[key] for key in archive.files})
     assert step is not None
 
