@@ -11,6 +11,7 @@ import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
+from caffe2_backend.opsets import UpgradeError, upgrade
 from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
@@ -23,6 +24,10 @@ logger = logging.getLogger(__name__)
 _SECOND_SCAN = 9
 _SECOND_RESIZE = 11
 _COORDINATES = "coordinate_transformation_mode"
+_HINT = (
+    f"export the model with opset {WORKING_OPSET} or later where it was made, or carry its operators: "
+    "--foreign carry, or foreign='carry'"
+)
 # What ONNX's converters raise where they cannot convert a model.
 _FAILURES = (
     onnx.version_converter.ConvertError,
@@ -49,7 +54,10 @@ class RelabelOpset(InPlacePass[Import]):
 
 
 class ConvertOpset(FunctionalPass[Import]):
-    """Convert a model of an earlier opset to the working opset, with ONNX's converter; a later one stays unchanged.
+    """Convert a model of an earlier opset to the working opset; a later one stays unchanged.
+
+    Opsets before 7, and what ONNX's converter gets wrong, are converted by :mod:`caffe2_backend.opsets`, the rest by
+    ONNX's converter.
 
     A model that cannot be converted is reported, or, where operators may be carried, travels unchanged.
     """
@@ -64,11 +72,12 @@ class ConvertOpset(FunctionalPass[Import]):
             return state
         try:
             converted = _converted(state.model, version)
-        except _FAILURES as error:
+        except (UpgradeError, *_FAILURES) as error:
             if state.options.carries_nodes:
                 logger.debug("operators are carried in opset %d, which cannot be converted", version, exc_info=True)
                 return replace(state, lowers=False)
-            return replace(state, findings=(*state.findings, _failed(state.model, version, error)))
+            found = error.diagnostics if isinstance(error, UpgradeError) else [_failed(state.model, version, error)]
+            return replace(state, findings=(*state.findings, *found))
         if version < _SECOND_RESIZE:
             _set_legacy_resize_attributes(converted.graph)
         return replace(state, model=converted)
@@ -80,11 +89,11 @@ def _opset(model: ir.Model) -> int:
 
 def _failed(model: ir.Model, version: int, error: Exception) -> Diagnostic:
     reason = f"the model cannot be converted from opset {version} to {WORKING_OPSET}: {_first_line(error)}"
-    hint = f"export the model with opset {WORKING_OPSET} or later where it was made, or carry its operators: "
-    return Diagnostic("opset", reason, Location(_name(model)), hint=hint + "--foreign carry, or foreign='carry'")
+    return Diagnostic("opset", reason, Location(_name(model)), hint=_HINT)
 
 
 def _converted(model: ir.Model, version: int) -> ir.Model:
+    model, version = upgrade(model, version, _HINT)
     if version < _SECOND_SCAN:
         model = rewritten(model)
     converted = with_weights(onnx.version_converter.convert_version(without_weights(model), WORKING_OPSET), model)
@@ -96,9 +105,15 @@ def _converted(model: ir.Model, version: int) -> ir.Model:
 def _set_legacy_resize_attributes(graph: ir.Graph) -> None:
     """Set the attributes for what Resize and Upsample did before they had them, which ONNX's converter omits."""
     for node in _nodes(graph):
-        if node.op_type == "Resize" and not node.domain:
+        if node.op_type == "Resize" and not node.domain and len(node.inputs) > 2:
             node.attributes.setdefault(_COORDINATES, ir.AttrString(_COORDINATES, "asymmetric"))
-            node.attributes.setdefault("nearest_mode", ir.AttrString("nearest_mode", "floor"))
+            node.attributes.setdefault("nearest_mode", ir.AttrString("nearest_mode", _rounding(node)))
+
+
+def _rounding(node: ir.Node) -> str:
+    """How the nearest element was found: ONNX's tests of opset 10 round up where sizes shrink."""
+    scales = None if node.inputs[2] is None else ir.convenience.get_const_tensor(node.inputs[2])
+    return "ceil" if scales is not None and (scales.numpy() < 1).any() else "floor"
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:

@@ -32,6 +32,7 @@ class InlineFunctions(InPlacePass[Import]):
         """Inline the functions of the model."""
         if state.model.functions:
             common.InlinePass()(state.model)
+        make_names_unique(state.model)  # inference finds values by name
         common.RemoveInitializersFromInputsPass()(state.model)
         if state.model.ir_version is None or state.model.ir_version < _SEPARATE_INITIALIZERS:
             state.model.ir_version = _SEPARATE_INITIALIZERS

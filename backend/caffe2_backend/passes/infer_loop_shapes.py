@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 import onnx_ir as ir
 
-from caffe2_backend.passes.flatten import completed, infer, make_names_unique, type_formals
+from caffe2_backend.passes.flatten import completed, infer, type_formals
 from caffe2_backend.restore.operators import DOMAIN
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
@@ -39,7 +39,6 @@ class InferLoopShapes(InPlacePass[Import]):
         kinds = ("Loop", "Scan") if scans else ("Loop",)
         loops = [node for node in nodes if node.op_type in kinds and node.domain in _DOMAINS]
         if loops:
-            make_names_unique(model)  # inference finds values by name
             _Inference(model, loops).run()
 
 

@@ -20,6 +20,7 @@ from caffe2_backend.emit.shapes import (
     reshape,
     reshape_exactly,
     shape_of,
+    size_list,
 )
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
@@ -146,9 +147,20 @@ def size(op: Op) -> Value:
 
 @family.converts("Expand")
 def expand_(op: Op) -> Value:
-    """``Expand(input, shape) -> output``: Expand."""
-    known, data = op.known(op.input(1)), op.require(op.input(0), *NUMBERS, BOOL)
-    return expand(op, data, op.input(1) if known is None else op.const(known, INT64))
+    """``Expand(input, shape) -> output``: Expand, which reads a dim of 0 as 1; Slice then empties the axis."""
+    shape, data = op.input(1), op.require(op.input(0), *NUMBERS, BOOL)
+    known = op.known(shape)
+    if known is not None:
+        shape = op.const(known, INT64)
+    grown = expand(op, data, shape)
+    if known is not None and known.all():
+        return grown
+    count = op.static_dim(shape, 0)
+    if count is None:
+        op.needs_shape("the number of dims that the data is expanded to is unknown")
+    ends = shape.equals(op.const([0] * count, INT64)).cast(INT64) - op.const([1] * count, INT64)  # -1: all elements
+    ahead = [-1] * (op.rank(data) - count)
+    return op.emit("Slice", grown, op.const([0] * (len(ahead) + count), INT64), size_list(op, [*ahead, ends]))
 
 
 @family.converts("Tile")

@@ -1,0 +1,16 @@
+"""One node of every operator whose meaning changed between opsets, as it was written in each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from support.opset_cases import broadcast, elementwise, images, lists, others, shapes, softmax
+from support.opset_cases.spelling import Spelling
+
+__all__ = ["Spelling", "spellings"]
+
+
+def spellings() -> Iterator[Spelling]:
+    """Every spelling of every operator."""
+    for module in (softmax, broadcast, elementwise, shapes, lists, images, others):
+        yield from module.spellings()
