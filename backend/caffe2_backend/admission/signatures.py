@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import onnx
 from onnx.defs import OpSchema, SchemaError
@@ -14,6 +14,9 @@ from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
 _Opsets = Mapping[str, int]
+
+# Attributes that early opsets require although no operator reads them.
+_MEANINGLESS: Final = frozenset({"consumed_inputs"})
 
 
 def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnostic]:
@@ -56,7 +59,7 @@ def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     present = {attribute.name: attribute for attribute in node.attribute}
     for name, attribute in schema.attributes.items():
         if name not in present:
-            if attribute.required:
+            if attribute.required and name not in _MEANINGLESS:
                 yield f"attribute {name!r} is missing"
         elif not present[name].ref_attr_name and present[name].type != _number(attribute.type):
             expected, found = map(onnx.AttributeProto.AttributeType.Name, (_number(attribute.type), present[name].type))
