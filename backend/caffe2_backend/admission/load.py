@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, extent_of, is_external
 from caffe2_backend.admission.ir_models import admit_ir
+from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.payloads import check_payloads
 from caffe2_backend.admission.scopes import Scope, scopes_of
 from caffe2_backend.admission.signatures import check_signatures
@@ -38,12 +39,18 @@ def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
     Raises:
         ConversionError: the model's graphs are not well-formed (codes ``undefined-value``, ``duplicate-value``,
             ``cyclic-graph``, ``malformed-model``, ``nesting``), it names external data outside of the folder, or that
-            is not there (``external-data``), or it has sparse tensors (``sparse-tensor``).
+            is not there (``external-data``), or it has sparse tensors that are not constants (``sparse-tensor``).
         NetFormatError, OSError: ``model`` is not an ONNX model, or cannot be read.
     """
     if isinstance(model, ir.Model):
         return admit_ir(model, _text(base_dir))
     proto, scopes = _admitted(model)
+    if needs_rewrites(scopes):
+        if proto is model:
+            proto = _copy(proto)
+            scopes = scopes_of(proto)
+        _refuse(rewrite(scopes))
+        scopes = scopes_of(proto)
     _refuse(_sparse(scopes))
     found = _external(scopes, _folder(model, base_dir))
     if found and proto is model:
@@ -174,9 +181,6 @@ def _fault(what: str, error: ExternalDataError, location: Location) -> Diagnosti
 
 def _sparse(scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
     for scope in scopes:
-        if isinstance(scope.proto, onnx.GraphProto) and scope.proto.sparse_initializer:
-            name = scope.proto.sparse_initializer[0].values.name
-            yield Diagnostic("sparse-tensor", f"initializer {name!r} must not be sparse", scope.location)
         for index, node in enumerate(scope.nodes):
             for attribute in node.attribute:
                 if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:

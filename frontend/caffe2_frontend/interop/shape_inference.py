@@ -8,6 +8,7 @@ from typing import Final
 import onnx
 
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.map_types import forget_maps
 
 # Operators whose inference reads the type of an operand without asking whether it has one, and one each that is
 # inferred alike.
@@ -17,7 +18,9 @@ _UNSAFE: Final = {"RegexFullMatch": "IsNaN"}
 def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop: bool = False) -> onnx.ModelProto:
     """``onnx.shape_inference.infer_shapes`` of a model in which every name that is read is defined.
 
-    The model is not changed. Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
+    The model is not changed. Types that hold maps are not in the result.
+
+    Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
     """
     unsafe = [(index, node.op_type) for index, node in enumerate(_nodes(model)) if _is_unsafe(node)]
     if unsafe:
@@ -33,6 +36,8 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
         nodes = list(_nodes(inferred))
         for index, op_type in unsafe:
             nodes[index].op_type = op_type
+    forget_maps(inferred.graph.value_info)
+    forget_maps(inferred.graph.output)
     return inferred
 
 

@@ -10,7 +10,7 @@ from caffe2_backend.emit.broadcast import broadcast, elementwise_max, elementwis
 from caffe2_backend.emit.conversion import cast_back, computable, selectable
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.value import Value
+from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.ops.tensor.remainder import remainder, with_sign_of_divisor
 from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, INT32, INT64
 
@@ -164,14 +164,23 @@ def clip(op: Op) -> Value:
     known = [None if bound is None else op.known(bound) for bound in bounds]
     are_known = all(bound is None or array is not None for bound, array in zip(bounds, known, strict=True))
     if op.dtype(x) == FLOAT and are_known:
-        low, high = (None if array is None else float(array) for array in known)
+        low, high = (None if array is None else _bound(op, array) for array in known)
         return op.emit("Clip", x, min=low, max=high)
     y = computable(op, x)
     for bound, op_type, choose in zip(bounds, ("Max", "Min"), (elementwise_max, elementwise_min), strict=True):
         if bound is not None:
             limit = bound if op.dtype(bound) == y.dtype else computable(op, bound)
+            if op.rank(x) < op.rank(limit):
+                limit = op.emit("Squeeze", limit, dims=list(range(op.rank(limit))))
             pair = broadcast(op, [y, limit])
             is_float, shape = y.dtype == FLOAT, y.shape
             y = op.emit(op_type, *pair) if is_float else choose(op, *pair)
             y.shape = shape  # a bound is a scalar
     return cast_back(op, y, x)
+
+
+def _bound(op: Op, array: Array) -> float:
+    """A bound, which exporters write with a dim of one, too."""
+    if array.size != 1:
+        op.unsupported(f"a bound has {array.size} elements instead of one", code="invalid-operands")
+    return float(array.item())

@@ -1,0 +1,115 @@
+"""Rewrites of what onnx_ir does not represent: sparse tensors, types that hold maps, dims of size -1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import numpy_helper
+
+from caffe2_backend.admission.external_data import is_external
+from caffe2_backend.admission.scopes import Scope
+from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.interop.map_types import holds_map, nested_types
+
+_LARGEST: Final = 1 << 30  # bytes of a sparse tensor in dense form
+
+
+class _NotDenseError(Exception):
+    """A sparse tensor cannot be stored as a dense one. The message is the reason."""
+
+
+def needs_rewrites(scopes: Sequence[Scope]) -> bool:
+    """Whether :func:`rewrite` would change the graphs."""
+    return any(
+        _sparse_constants(scope)
+        or (isinstance(scope.proto, onnx.GraphProto) and scope.proto.sparse_initializer)
+        or any(holds_map(info.type) or _negative_dims(info.type) for info in _infos(scope))
+        for scope in scopes
+    )
+
+
+def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
+    """Rewrite the graphs in place, and return the errors.
+
+    Sparse initializers and constants become dense, dims of a negative size unknown. Outputs and intermediate values
+    that hold maps lose their declared type, which follows from the operator that makes them.
+    """
+    found: list[Diagnostic] = []
+    for scope in scopes:
+        found += _densify(scope)
+        for info in _infos(scope):
+            for dim in list(_negative_dims(info.type)):
+                dim.ClearField("dim_value")
+            if holds_map(info.type):
+                info.ClearField("type")
+        if isinstance(scope.proto, onnx.GraphProto):
+            for info in scope.proto.input:
+                if not info.HasField("type") and scope.parent is None:
+                    found.append(_fault(f"input {info.name!r} must not be a map", scope.location, "dtype"))
+    return found
+
+
+def _infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
+    yield from scope.proto.value_info
+    if isinstance(scope.proto, onnx.GraphProto):
+        yield from scope.proto.input
+        yield from scope.proto.output
+
+
+def _negative_dims(kind: onnx.TypeProto) -> list[onnx.TensorShapeProto.Dimension]:
+    tensors = (part.tensor_type for part in nested_types(kind) if part.HasField("tensor_type"))
+    return [dim for tensor in tensors for dim in tensor.shape.dim if dim.dim_value < 0]
+
+
+def _sparse_constants(scope: Scope) -> list[tuple[int, onnx.AttributeProto]]:
+    return [
+        (index, attribute)
+        for index, node in enumerate(scope.nodes)
+        if node.op_type == "Constant"
+        for attribute in node.attribute
+        if attribute.name == "sparse_value" and attribute.HasField("sparse_tensor")
+    ]
+
+
+def _densify(scope: Scope) -> Iterator[Diagnostic]:
+    for index, attribute in _sparse_constants(scope):
+        try:
+            dense = _dense(attribute.sparse_tensor)
+        except _NotDenseError as error:
+            yield _fault(f"attribute {attribute.name!r} {error}", scope.at(index))
+            continue
+        attribute.CopyFrom(onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR, t=dense))
+    if isinstance(scope.proto, onnx.GraphProto):
+        for sparse in scope.proto.sparse_initializer:
+            try:
+                scope.proto.initializer.append(_dense(sparse))
+            except _NotDenseError as error:
+                yield _fault(f"initializer {sparse.values.name!r} {error}", scope.location)
+        del scope.proto.sparse_initializer[:]
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
+    """The dense tensor of a sparse one, whose indices are linear, or one row for each element."""
+    if is_external(sparse.values) or is_external(sparse.indices):
+        raise _NotDenseError("must not be sparse with external data")
+    dims = tuple(sparse.dims)
+    size = math.prod(dims) * ir.DataType(sparse.values.data_type).itemsize
+    if any(dim < 0 for dim in dims) or size > _LARGEST:
+        raise _NotDenseError(f"must not be sparse of shape {list(dims)}")
+    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    dense = np.zeros(dims, values.dtype)
+    try:
+        dense[np.unravel_index(indices, dims) if indices.ndim == 1 else tuple(indices.T)] = values
+    except (IndexError, ValueError):
+        raise _NotDenseError(f"has sparse indices that do not fit its shape {list(dims)}") from None
+    return numpy_helper.from_array(dense, sparse.values.name)
+
+
+def _fault(reason: str, location: Location, code: str = "sparse-tensor") -> Diagnostic:
+    hint = "store it as a dense tensor" if code == "sparse-tensor" else ""
+    return Diagnostic(code, reason, location, hint=hint)
