@@ -16,7 +16,7 @@ import numpy as np
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from conformance.corpus import Array, Quantization, text_array
 
-_WORKER: Final = Path(__file__).with_name("oracle_worker.py")
+ORACLE_WORKER: Final = Path(__file__).with_name("oracle_worker.py")
 
 
 class OracleError(RuntimeError):
@@ -66,16 +66,13 @@ def run_oracle(runs: Sequence[OracleRun], *, threads: int = 1) -> list[OracleRes
 
     Raises OracleError where Caffe2 is not installed or its process dies.
     """
-    python = find_oracle()
-    if python is None:
-        raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": ""}
+    python = required_oracle()
     with tempfile.TemporaryDirectory() as folder:
         request, response = Path(folder, "request.npz"), Path(folder, "response.npz")
-        np.savez_compressed(request, **_request(runs))
+        np.savez_compressed(request, **request_arrays(runs))
         done = subprocess.run(  # noqa: S603 - the python that the user installed Caffe2 in
-            [python, _WORKER, request, response],
-            env=environment,
+            [python, ORACLE_WORKER, request, response],
+            env=oracle_environment(threads),
             cwd=folder,  # some operators write files
             capture_output=True,
             text=True,
@@ -85,7 +82,24 @@ def run_oracle(runs: Sequence[OracleRun], *, threads: int = 1) -> list[OracleRes
             tail = "\n".join(done.stderr.splitlines()[-10:])
             raise OracleError(f"real Caffe2 ended with status {done.returncode}:\n{tail}")
         with np.load(response, allow_pickle=False) as archive:
-            arrays = dict(archive)
+            return results_of(dict(archive))
+
+
+def required_oracle() -> Path:
+    """The python that has real Caffe2. Raises OracleError where it is not installed."""
+    python = find_oracle()
+    if python is None:
+        raise OracleError("real Caffe2 is not installed; scripts/oracle installs it")
+    return python
+
+
+def oracle_environment(threads: int) -> dict[str, str]:
+    """The environment of a process with real Caffe2."""
+    return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": ""}
+
+
+def results_of(arrays: dict[str, Array]) -> list[OracleResult]:
+    """The results in a response of the worker."""
     answers = json.loads(arrays["meta"].tobytes())
     return [_result(answer, arrays, index) for index, answer in enumerate(answers)]
 
@@ -99,7 +113,8 @@ def strings_of(side: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
     }
 
 
-def _request(runs: Sequence[OracleRun]) -> dict[str, Any]:
+def request_arrays(runs: Sequence[OracleRun]) -> dict[str, Any]:
+    """A request to the worker: the runs."""
     meta = []
     arrays: dict[str, Any] = {}
     for index, run in enumerate(runs):

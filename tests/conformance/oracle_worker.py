@@ -1,4 +1,7 @@
-"""Runs nets in real Caffe2: oracle_worker.py REQUEST.npz RESPONSE.npz. Started by conformance.oracle.
+"""Runs nets in real Caffe2: oracle_worker.py REQUEST.npz RESPONSE.npz, or --serve. Started by conformance.oracle.
+
+With --serve it answers requests on standard input until that ends, each and each response as eight bytes with the
+length (little-endian) and the archive.
 
 This file runs under the oldest Python that Caffe2 was built for (3.6) and imports nothing of this project.
 
@@ -9,7 +12,11 @@ corpus's case files.
 """
 # ruff: noqa: UP006, UP035 - Python 3.6 knows Dict and List alone, and no postponed annotations
 
+import io
 import json
+import os
+import resource
+import struct
 import sys
 import time
 from typing import Any, Dict, List, Tuple
@@ -18,11 +25,38 @@ import numpy as np
 from caffe2.proto import caffe2_pb2  # type: ignore[import-not-found]  # oracle's own
 from caffe2.python import core, workspace  # type: ignore[import-not-found]  # oracle's own
 
+# Some operators ask for whatever memory their arguments say.
+MEMORY_LIMIT = 8 << 30
+
 
 def main(request_path: str, response_path: str) -> None:
-    """Run every run of the request, each in an empty workspace."""
+    """Answer one request."""
     with np.load(request_path, allow_pickle=False) as archive:
-        request = dict(archive)
+        arrays = answer(dict(archive))
+    np.savez_compressed(response_path, **arrays)
+
+
+def serve() -> None:
+    """Answer requests until standard input ends; what operators print goes nowhere."""
+    requests, responses = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
+    while True:
+        head = requests.read(8)
+        if len(head) < 8:
+            return
+        with np.load(io.BytesIO(requests.read(struct.unpack("<Q", head)[0])), allow_pickle=False) as archive:
+            arrays = answer(dict(archive))
+        body = io.BytesIO()
+        np.savez(body, **arrays)
+        responses.write(struct.pack("<Q", body.tell()) + body.getvalue())
+        responses.flush()
+
+
+def answer(request: Dict[str, Any]) -> Dict[str, Any]:
+    """The response to a request: every run of it, each in an empty workspace."""
     meta = []
     arrays: Dict[str, Any] = {}
     for index, run in enumerate(json.loads(request["meta"].tobytes().decode())):
@@ -35,7 +69,7 @@ def main(request_path: str, response_path: str) -> None:
         meta.append(result)
         arrays.update({f"{index}/out/{name}": array for name, array in outputs.items()})
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
-    np.savez_compressed(response_path, **arrays)
+    return arrays
 
 
 def run_one(run: Dict[str, Any], request: Dict[str, Any], index: str) -> Tuple[Dict[str, Any], Dict[str, Any]]:
@@ -129,4 +163,7 @@ def measure(net: Any, times: int) -> List[float]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    if sys.argv[1] == "--serve":
+        serve()
+    else:
+        main(sys.argv[1], sys.argv[2])

@@ -5,47 +5,54 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from conformance.check import Checker, Result, Status, Task
 
 TIME_LIMIT: Final = 120.0
 START_LIMIT: Final = 120.0
 _POLL: Final = 1.0
+T = TypeVar("T")
+R = TypeVar("R")
+T_contra = TypeVar("T_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 
-class Checks(Protocol):
+class Checks(Protocol[T_contra, R_co]):
     """What a worker does with each task."""
 
-    def check(self, task: Task) -> Result:
+    def check(self, task: T_contra, /) -> R_co:
         """The result of one task."""
         ...
 
 
-def _serve(tasks: Connection, make_checker: Callable[[], Checks]) -> None:
+def _serve(tasks: Connection, make_checker: Callable[[], Checks[T, R]]) -> None:
     """A worker's life: None when it is ready, then one result for each task, until the other end hangs up."""
     checker = make_checker()
     tasks.send(None)
     while True:
         try:
-            task: Task = tasks.recv()
+            task: T = tasks.recv()
         except EOFError:
             return
         tasks.send(checker.check(task))
 
 
-class _Worker:
+class _Worker(Generic[T, R]):
     """One process, the task it is at, and the tasks that wait for it."""
 
-    def __init__(self, make_checker: Callable[[], Checks], time_limit: float) -> None:
+    def __init__(
+        self, make_checker: Callable[[], Checks[T, R]], lost: Callable[[T, str], R], time_limit: float
+    ) -> None:
         self._make_checker = make_checker
+        self._lost = lost
         self._time_limit = time_limit
-        self.waiting: deque[Task] = deque()
-        self.current: Task | None = None
+        self.waiting: deque[T] = deque()
+        self.current: T | None = None
         self.deadline = 0.0
         self._start()
 
@@ -64,7 +71,7 @@ class _Worker:
         self.deadline = time.monotonic() + (self._time_limit if self._ready else START_LIMIT)
         self.connection.send(self.current)
 
-    def result(self) -> Result | None:
+    def result(self) -> R | None:
         """The result of the current task, which has arrived, or the process's death in its stead.
 
         None if the process has only become ready.
@@ -72,14 +79,14 @@ class _Worker:
         task = self.current
         assert task is not None
         try:
-            received: Result | None = self.connection.recv()
+            received: R | None = self.connection.recv()
         except (EOFError, ConnectionResetError):
             self.current = None
             self._process.join()
             code = self._process.exitcode
             self.connection.close()
             self._start()
-            return Result(task, Status.CRASHED, f"the process died with exit status {code}")
+            return self._lost(task, f"the process died with exit status {code}")
         if received is None:
             self._ready = True
             self.deadline = time.monotonic() + self._time_limit
@@ -87,7 +94,7 @@ class _Worker:
             self.current = None
         return received
 
-    def give_up(self) -> Result:
+    def give_up(self) -> R:
         """Stop a process that takes too long over the current task."""
         task = self.current
         assert task is not None
@@ -96,7 +103,7 @@ class _Worker:
         self.current = None
         self._start()
         limit = self._time_limit if ready else START_LIMIT
-        return Result(task, Status.CRASHED, f"no result within {limit:.0f} seconds")
+        return self._lost(task, f"no result within {limit:.0f} seconds")
 
     def stop(self) -> None:
         """End the process."""
@@ -105,15 +112,24 @@ class _Worker:
         self.connection.close()
 
 
-class Pool:
+class WorkerPool(Generic[T, R]):
     """``size`` worker processes; a context manager that ends them.
 
-    ``make_checker``, a function that a fresh interpreter can import, makes what checks the tasks; ``time_limit`` is in
-    seconds a case.
+    ``make_checker``, a function that a fresh interpreter can import, makes what checks the tasks; ``lost`` makes the
+    result of a task whose process died or hung, from the reason; ``group`` is the same for tasks that one worker is to
+    check; ``time_limit`` is in seconds a task.
     """
 
-    def __init__(self, size: int, make_checker: Callable[[], Checks] = Checker, time_limit: float = TIME_LIMIT) -> None:
-        self._workers = [_Worker(make_checker, time_limit) for _ in range(size)]
+    def __init__(
+        self,
+        size: int,
+        make_checker: Callable[[], Checks[T, R]],
+        lost: Callable[[T, str], R],
+        group: Callable[[T], Hashable],
+        time_limit: float = TIME_LIMIT,
+    ) -> None:
+        self._group = group
+        self._workers = [_Worker(make_checker, lost, time_limit) for _ in range(size)]
 
     def __enter__(self) -> Self:
         return self
@@ -124,13 +140,13 @@ class Pool:
         for worker in self._workers:
             worker.stop()
 
-    def run(self, tasks: Iterable[Task]) -> Iterator[Result]:
-        """The result of every task, as they come. Tasks of one file stay with one worker, which reads the file once."""
-        batches = deque(list(batch) for _, batch in groupby(tasks, key=lambda task: task.ref.path))
+    def run(self, tasks: Iterable[T]) -> Iterator[R]:
+        """The result of every task, as they come. Consecutive tasks of one group stay with one worker."""
+        batches = (list(batch) for _, batch in groupby(tasks, key=self._group))
         while True:
             for worker in self._workers:
-                if worker.current is None and not worker.waiting and batches:
-                    worker.waiting.extend(batches.popleft())
+                if worker.current is None and not worker.waiting:
+                    worker.waiting.extend(next(batches, ()))
                 if worker.current is None and worker.waiting:
                     worker.begin()
             busy = {worker.connection: worker for worker in self._workers if worker.current is not None}
@@ -143,3 +159,16 @@ class Pool:
             for worker in busy.values():
                 if time.monotonic() > worker.deadline:
                     yield worker.give_up()
+
+
+def _crashed(task: Task, reason: str) -> Result:
+    return Result(task, Status.CRASHED, reason)
+
+
+class Pool(WorkerPool[Task, Result]):
+    """Worker processes that check cases. Tasks of one file stay with one worker, which reads the file once."""
+
+    def __init__(
+        self, size: int, make_checker: Callable[[], Checks[Task, Result]] = Checker, time_limit: float = TIME_LIMIT
+    ) -> None:
+        super().__init__(size, make_checker, _crashed, lambda task: task.ref.path, time_limit)

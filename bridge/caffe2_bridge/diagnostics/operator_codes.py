@@ -26,6 +26,15 @@ OPERATOR_CODES: Final = (
         cure="Remove the output from the operator, if nothing reads it.",
     ),
     DiagnosticCode(
+        code="in-place",
+        summary="An operator writes over an input, and Caffe2's schema does not allow it.",
+        cause="An input and an output are one blob. Most operators read their inputs after they have begun to write, "
+        "so that Caffe2's schemas allow it for few pairs of operands. Real Caffe2 refuses to create the operator.",
+        example="predict[4] Softmax: error: Softmax reads 'scores' and writes it in place, which its schema in Caffe2 "
+        "does not allow [in-place] (give the output a name of its own)",
+        cure="Give the output a name of its own, and rename it in the operators that read the result.",
+    ),
+    DiagnosticCode(
         code="invalid-argument",
         summary="An argument (Caffe2) or attribute (ONNX) has a value that the operator does not accept.",
         cause="The value is out of range, of another type, missing, or contradicts another argument.",
@@ -96,6 +105,24 @@ OPERATOR_CODES: Final = (
         example="predict[12] RecurrentNetwork: note: the net becomes a Scan, because no LSTM, GRU or RNN operator "
         "computes it: the step net has 3 states [note]",
         cure="Nothing needs to be done. The form can be chosen: `--recurrent fused|scan|loop`, or `recurrent='scan'`.",
+    ),
+    DiagnosticCode(
+        code="not-in-place",
+        summary="An operator must update one of its inputs, and lists another blob as the output.",
+        cause="Caffe2's schema of the operator requires that an input and an output are one blob, as operators that "
+        "update tables, counters and running statistics do. Real Caffe2 refuses to create the operator.",
+        example="predict[7] ScatterAssign: error: ScatterAssign updates 'table', but lists 'new_table' as the output "
+        "that it writes in place of it [not-in-place] (list 'table' as the output)",
+        cure="List the input as the output; a Copy before the operator keeps the old value.",
+    ),
+    DiagnosticCode(
+        code="operand-count",
+        summary="Caffe2's schema refuses the number of inputs and outputs of an operator.",
+        cause="The operator lists operands that it does not have, or leaves out an output that it always writes, or "
+        "the two numbers do not go together. Real Caffe2 refuses to create the operator.",
+        example="predict[2] Relu: error: the operator lists 2 inputs, but Relu reads 1 [operand-count] "
+        "(give Relu the operands that Caffe2 documents for it)",
+        cure="Correct the operands; the reason gives the numbers that the operator accepts.",
     ),
     DiagnosticCode(
         code="refused-body",

@@ -1,84 +1,15 @@
-"""Schemas of Caffe2's operators: operand counts, operands that must share a blob, and the arguments that are read.
+"""Schemas of Caffe2's operators: operand counts, operands that must share a blob, and the arguments that are read."""
 
-``operators.json`` was traced in real Caffe2 (torch 1.9.1) by ``scripts/schemas``: an argument counts as read when the
-operator's implementation asked for it, when constructed or run. Real Caffe2 ignores every other argument.
-"""
+from caffe2_bridge.schemas.operands import CountViolation, count_violation, refused_in_place, unshared_operands
+from caffe2_bridge.schemas.table import UNBOUNDED, OperatorSchema, operator_schema, operator_schemas
 
-from __future__ import annotations
-
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from typing import Any, Final
-
-__all__ = ["UNBOUNDED", "OperatorSchema", "operator_schema", "operator_schemas"]
-
-# The count of operands that stands for "any number".
-UNBOUNDED: Final = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorSchema:
-    """What real Caffe2 accepts and reads for one operator type.
-
-    Attributes:
-        inputs: smallest and largest number of inputs; :data:`UNBOUNDED` is no limit.
-        outputs: smallest and largest number of outputs.
-        refused_counts: (inputs, outputs) within those bounds that the schema refuses.
-        enforced_in_place: (input, output) that must be one blob.
-        has_cpu_kernel: a CPU kernel is registered.
-        required_arguments: arguments without which the schema refuses the operator.
-        arguments_read: names that the implementation asks for; None where the operator could not be traced (it needs
-            a GPU, a communicator or an object).
-    """
-
-    inputs: tuple[int, int]
-    outputs: tuple[int, int]
-    refused_counts: frozenset[tuple[int, int]]
-    enforced_in_place: frozenset[tuple[int, int]]
-    has_cpu_kernel: bool
-    required_arguments: frozenset[str]
-    arguments_read: frozenset[str] | None
-
-    def ignores_argument(self, name: str) -> bool:
-        """Whether real Caffe2 is known never to read an argument of this name."""
-        return self.arguments_read is not None and name not in self.arguments_read
-
-    def accepts_counts(self, inputs: int, outputs: int) -> bool:
-        """Whether the schema accepts an operator with so many inputs and outputs."""
-        return (
-            self.inputs[0] <= inputs <= self.inputs[1]
-            and self.outputs[0] <= outputs <= self.outputs[1]
-            and (inputs, outputs) not in self.refused_counts
-        )
-
-
-def _schema(data: Mapping[str, Any]) -> OperatorSchema:
-    read = data["arguments_read"]
-    return OperatorSchema(
-        (data["inputs"][0], data["inputs"][1]),
-        (data["outputs"][0], data["outputs"][1]),
-        frozenset((i, o) for i, o in data.get("pairs_refused", ())),
-        frozenset((i, o) for i, o in data.get("inplace_enforced", ())),
-        bool(data.get("cpu", False)),
-        frozenset(data.get("required", ())),
-        None if read is None else frozenset(read),
-    )
-
-
-@cache
-def operator_schemas() -> Mapping[str, OperatorSchema]:
-    """Every operator type that has a schema in real Caffe2, with it."""
-    text = files("caffe2_bridge.schemas").joinpath("operators.json").read_text("utf-8")
-    return {op_type: _schema(data) for op_type, data in json.loads(text).items()}
-
-
-def operator_schema(op_type: str) -> OperatorSchema | None:
-    """The schema of an operator type; None where real Caffe2 has none.
-
-    An engine variant (``Conv_ENGINE_NNPACK``) has the schema of its base type.
-    """
-    schemas = operator_schemas()
-    return schemas.get(op_type) or schemas.get(op_type.partition("_ENGINE_")[0])
+__all__ = [
+    "UNBOUNDED",
+    "CountViolation",
+    "OperatorSchema",
+    "count_violation",
+    "operator_schema",
+    "operator_schemas",
+    "refused_in_place",
+    "unshared_operands",
+]

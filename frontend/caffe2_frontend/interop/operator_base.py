@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import onnx_ir as ir
 
@@ -60,6 +60,18 @@ class TypedValue(Protocol):
 V = TypeVar("V", bound=TypedValue)
 
 
+class OperandShape(ir.Shape):
+    """The dims of an operand; the operator is refused where it reads a dim beyond the rank."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """A dim, or a tuple of dims."""
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            reason = f"an operand has rank {len(self)}, and the operator reads its dim {index}"
+            raise UnsupportedError(reason, code="invalid-operands") from None
+
+
 class OperatorBase(Generic[V]):
     """One operator under conversion: what is known of values, and how to refuse the operator.
 
@@ -84,10 +96,13 @@ class OperatorBase(Generic[V]):
         return value.dtype
 
     def shape(self, value: V) -> ir.Shape:
-        """The dims of a value, symbolic ones included; refuses the operator where the rank is unknown."""
+        """The dims of a value, symbolic ones included; refuses the operator where the rank is unknown.
+
+        Reading a dim beyond the rank refuses the operator too.
+        """
         if value.shape is None:
             self.needs_shape(f"the rank of {value.name or 'an operand'!r} is unknown")
-        return value.shape
+        return OperandShape(value.shape)
 
     def rank(self, value: V) -> int:
         """The number of dims of a value; refuses the operator where it is unknown."""

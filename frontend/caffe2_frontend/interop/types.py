@@ -80,6 +80,15 @@ class TensorInfo:
         )
 
 
+# Descriptions by rank come from arguments, which may be any number.
+_MAX_DESCRIBED_RANK: Final = 64
+
+
+def of_rank(rank: int, dtype: ir.DataType | None = None) -> TensorInfo:
+    """The description of a tensor by its rank, which is left open where no tensor can have it."""
+    return TensorInfo(dtype, (None,) * rank if 0 <= rank <= _MAX_DESCRIBED_RANK else None)
+
+
 class InputSpecError(BridgeError):
     """A description of an input is not of the form (dtype, shape)."""
 

@@ -14,6 +14,7 @@ from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_bridge.ssa import numbered
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
@@ -105,7 +106,7 @@ class Lowering:
 
     def op(self, view: OpView, scope: Scope, here: Location) -> None:
         """Lower one operator. If it cannot be converted, report why and poison its outputs."""
-        sound = self._check_blobs(view, scope, here)
+        sound = self._check_counts(view, here) and self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
             self._poison_results(view, scope)
             if self._converter(view) is None:
@@ -146,6 +147,15 @@ class Lowering:
             reason = f"the operator lists output {name!r} {view.outputs.count(name)} times"
             self.report("duplicate-output", reason, here, "give each output a name of its own")
         return not undefined and not repeated
+
+    def _check_counts(self, view: OpView, here: Location) -> bool:
+        """Report a number of inputs or outputs that Caffe2's schema refuses; return whether it accepts them."""
+        schema = None if view.proto.domain else operator_schema(view.type)
+        wrong = schema and count_violation(schema, view.type, len(view.inputs), len(view.outputs))
+        if not wrong:
+            return True
+        self.report(wrong.code, wrong.reason, here, wrong.hint)
+        return False
 
     def _expected(self, view: OpView, name: str) -> TensorInfo:
         """What an operator expects of a blob that it reads."""

@@ -117,12 +117,18 @@ class Op(OperatorBase[ir.Value]):
     # Emission
 
     def const(self, array: Any, dtype: Any = None) -> Value:
-        """A constant; ``dtype`` is a NumPy dtype, an ONNX type, or the value whose type it shall have."""
+        """A constant; ``dtype`` is a NumPy dtype, an ONNX type, or the value whose type it shall have.
+
+        A number that the type does not hold refuses the operator.
+        """
         if isinstance(dtype, Value):
             dtype = self.dtype(dtype)
         if isinstance(dtype, ir.DataType):
             dtype = dtype.numpy()
-        return self.scope.constants.add(np.asarray(array, dtype=dtype))
+        try:
+            return self.scope.constants.add(np.asarray(array, dtype=dtype))
+        except OverflowError:
+            self.unsupported(f"elements of type {np.dtype(dtype)} do not hold {array}", code="invalid-operands")
 
     @overload
     def emit(

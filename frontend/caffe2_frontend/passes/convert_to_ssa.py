@@ -10,6 +10,7 @@ from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.ssa import numbered, rename_versions
 from caffe2_bridge.ssa.outputs import needed_operators
+from caffe2_frontend.interop.shared_operands import check_shared_operands
 from caffe2_frontend.state import Export
 
 
@@ -18,7 +19,8 @@ class ConvertToSsa(FunctionalPass[Export]):
 
     An output that overwrites an input gets a new name, and the graph output with it. An operator that reads a blob
     without a value is left unchanged: the lowering reports it, in net order with all other diagnostics. Where the
-    caller chooses the outputs, operators that these do not need are removed.
+    caller chooses the outputs, operators that these do not need are removed. Operators that must update a blob and
+    write another are reported: SSA form does not show them.
     """
 
     ensures: ClassVar[frozenset[str]] = frozenset({"ssa"})
@@ -33,4 +35,5 @@ class ConvertToSsa(FunctionalPass[Export]):
             if len(needed) < len(indices):
                 indices = tuple(indices[place] for place in needed)
                 predict = with_operators(predict, (predict.op[index] for index in needed))
-        return replace(state, predict=predict, outputs=outputs, indices=indices)
+        findings = (*state.findings, *check_shared_operands(state.predict, indices))
+        return replace(state, predict=predict, outputs=outputs, indices=indices, findings=findings)

@@ -107,6 +107,45 @@ def bounded(largest, smallest):
     return min(largest, max(smallest + 6, MANY))
 
 
+def allowed_in_place(op_type, schema, accepts):
+    """Pairs of an input and an output that may, and need not, be one blob."""
+    pairs = []
+    for i in range(min(schema.max_input, MANY)):
+        for o in range(min(schema.max_output, MANY)):
+            counts = [
+                (inputs, outputs)
+                for inputs in range(max(i + 1, schema.min_input), bounded(schema.max_input, schema.min_input) + 1)
+                for outputs in range(max(o + 1, schema.min_output), bounded(schema.max_output, schema.min_output) + 1)
+                if accepts(inputs, outputs)
+            ]
+            if counts and not schema.inplace_enforced(i, o) and verifies_in_place(op_type, schema, i, o, *counts[0]):
+                pairs.append([i, o])
+    return pairs
+
+
+def verifies_in_place(op_type, schema, i, o, inputs, outputs):
+    """Whether the schema accepts an operator that writes output ``o`` over input ``i``."""
+    read = [f"i{k}" for k in range(inputs)]
+    written = [f"o{k}" for k in range(outputs)]
+    for y in range(outputs):
+        written[y] = next((read[x] for x in range(inputs) if schema.inplace_enforced(x, y)), written[y])
+    if written[o] != f"o{o}":
+        return False
+    written[o] = read[i]
+    op = caffe2_pb2.OperatorDef(type=op_type, input=read, output=written)
+    op.device_option.device_type = caffe2_pb2.CUDA  # which is absent: the schema is verified, nothing is constructed
+    for arg in schema.args:
+        if arg.required:
+            op.arg.add(name=arg.name).i = 1
+    for name in read:
+        workspace.C.create_blob(name)
+    try:
+        workspace.C.create_net(caffe2_pb2.NetDef(name="in_place", op=[op]).SerializeToString(), True)  # noqa: FBT003 - a native function, positional only
+    except Exception as error:
+        return "did not pass schema checking" not in str(error)
+    return True
+
+
 def describe(op_type, schema):
     """What the schema says by itself."""
 
@@ -137,6 +176,7 @@ def describe(op_type, schema):
         "inplace_enforced": [
             [i, o] for i in range(most_inputs) for o in range(most_outputs) if schema.inplace_enforced(i, o)
         ],
+        "inplace_allowed": allowed_in_place(op_type, schema, accepts),
         "cpu": has("get_cpu_impl"),
         "required": sorted(arg.name for arg in schema.args if arg.required),
     }

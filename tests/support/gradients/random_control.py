@@ -155,8 +155,13 @@ def _statement(draw: random.Random, depth: int) -> Statement:
     target = draw.choice(VARIABLES)
     if operation in UNARY:
         others = [name for name in VARIABLES if name != target or operation != "Copy"]
-        return Assign(target, operation, (draw.choice(others),))
+        operand = draw.choice(others)
+        if operation == "Sin" and operand == target:
+            operation = "Tanh"  # Sin does not compute in place
+        return Assign(target, operation, (operand,))
     first, second = draw.sample([*VARIABLES, *PARAMETERS], 2)
+    if operation == "Sum" and second == target:
+        first, second = second, first  # Sum computes in place of its first operand alone
     return Assign(target, operation, (first, second))
 
 

@@ -33,7 +33,10 @@ def _rois_then_scores(op: OpView, index: int) -> TensorInfo:
 
 
 def _collected(op: Op) -> Value:
-    """The best proposals of all levels, by descending score; of equal scores the first comes first."""
+    """The best proposals of all levels, by descending score; of equal scores the first comes first.
+
+    A maximum that is not positive is no limit.
+    """
     low, high = _levels(op, "rpn", 2, 6)
     maximum = op.args.integer("rpn_post_nms_topN", default=2000)
     levels = high - low + 1
@@ -45,7 +48,9 @@ def _collected(op: Op) -> Value:
     rois = op.emit("Concat", *op.inputs[:levels], axis=0)
     flat = [op.emit("Reshape", v, op.const([-1], np.int64)) if op.rank(v) != 1 else v for v in op.inputs[levels:]]
     scores = op.emit("Concat", *flat, axis=0)
-    count = op.emit("Min", op.emit("Shape", scores), op.const([maximum], np.int64))
+    count = op.emit("Shape", scores)
+    if maximum > 0:
+        count = op.emit("Min", count, op.const([maximum], np.int64))
     _, best = op.emit("TopK", scores, count, axis=0, largest=1, sorted=1, outputs=2)
     return op.emit("Gather", rois, best, axis=0)
 

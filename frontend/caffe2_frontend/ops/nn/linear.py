@@ -20,7 +20,7 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import TensorInfo, of_rank
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -30,9 +30,8 @@ family = Family("linear")
 def _fc_operand(op: OpView, index: int) -> TensorInfo:
     """Describe operands by their ranks: X has axis + 1 dims, W has axis_w + 1, b has one."""
     if index == 0:
-        axis = op.args.integer("axis", default=1)
-        return TensorInfo(shape=(None,) * (axis + 1) if axis >= 0 else None)
-    return TensorInfo(shape=(None,) * (max(op.args.integer("axis_w", default=1), 0) + 1 if index == 1 else 1))
+        return of_rank(op.args.integer("axis", default=1) + 1)
+    return of_rank(max(op.args.integer("axis_w", default=1), 0) + 1 if index == 1 else 1)
 
 
 @family.converts("FC", "FCTransposed", expects=_fc_operand)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.layout import move_first, move_last
-from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_rank
 from caffe2_frontend.emit.shapes import sizes, vector
 from caffe2_frontend.emit.windows.window import (
     LegacyPad,
@@ -80,7 +80,9 @@ def lp_pool(op: Op) -> Value:
     """LpPool(X; <window>, p=2.0, order="NCHW") -> Y.
 
     ONNX requires an integer ``p``. For others the powers ``|x| ** p`` are pooled with p=1, and the root is taken after.
+    Caffe2's kernel reads the first two spatial dims alone, whatever the rank.
     """
+    require_rank(op, op.input(0), 4, "the image")
     p = op.args.number("p", default=2.0)
     x, window = _prepared(op)
     if window.may_start_outside:

@@ -112,10 +112,18 @@ def modulo(op: Op) -> Value:
         op.unsupported("argument 'divisor' must not be 0", code="invalid-argument")
     require_dtype(op, x, INDICES, "the input")
     dtype = op.dtype(x)
-    truncated = None if op.args.flag("sign_follow_divisor", default=False) else 1
     # An int32 dividend meets a divisor that may need 64 bits.
     wide = dtype if np.can_cast(np.min_scalar_type(divisor), dtype.numpy()) else ir.DataType.INT64
-    return cast(op, op.emit("Mod", cast(op, x, wide), op.const(divisor, wide), fmod=truncated), dtype)
+    x = cast(op, x, wide)
+    if op.args.flag("sign_follow_divisor", default=False):
+        return cast(op, op.emit("Mod", x, op.const(divisor, wide)), dtype)
+    if wide is ir.DataType.INT32:
+        return op.emit("Mod", x, op.const(divisor, wide), fmod=1)
+    # With fmod onnxruntime divides doubles, which do not hold all of int64. The sign of the divisor has no effect, and
+    # the smallest dividend must not be divided by -1.
+    divisor = max(divisor, -divisor) if divisor != np.iinfo(np.int64).min else divisor
+    by = op.const(divisor, wide)
+    return cast(op, op.emit("Sub", x, op.emit("Mul", op.emit("Div", x, by), by)), dtype)
 
 
 @family.converts("Sum", "SumInt")

@@ -34,6 +34,8 @@ def gather(op: Op) -> Value:
     require_dtype(op, index, INDICES, "indices")
     op.args.ignore("wrap_indices")
     axis = op.axis(1 if op.type == "BatchGather" else op.args.integer("axis", default=0), op.rank(x))
+    if op.static_dim(x, axis) == 0:
+        return op.emit("Identity", x)  # Caffe2 returns a table without rows, whatever the indices
     if not op.args.flag("match_outer", default=False):
         if axis == 0:
             return take_rows(op, x, cast(op, index, INT64))
@@ -164,6 +166,8 @@ def is_member_of(op: Op) -> Value:
     """
     x = op.input(0)
     dtype = op.dtype(x)
+    if dtype not in _DECLARED:
+        op.unsupported(f"X must be INT32, INT64, BOOL or STRING, not {dtype.name}", code="invalid-operands")
     declared = op.args.integer("dtype", default=TensorProto.UNDEFINED)
     if dtype == ir.DataType.STRING:
         values: list[str] | list[int] = list(op.args.texts("value", default=()))

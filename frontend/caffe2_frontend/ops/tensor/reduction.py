@@ -24,7 +24,7 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import TensorInfo, of_rank
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -106,7 +106,7 @@ def _weighted_operand(op: OpView, index: int) -> TensorInfo:
     if index == 0:
         return TensorInfo(ir.DataType.FLOAT)
     rank = op.args.optional_integer("num_reduce_dim", 1)
-    return TensorInfo(ir.DataType.FLOAT, (None,) * max(rank, 0))
+    return of_rank(max(rank, 0), ir.DataType.FLOAT)
 
 
 @family.converts("ReduceFrontWeightedSum", expects=_weighted_operand)

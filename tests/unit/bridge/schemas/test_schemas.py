@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from caffe2_bridge.schemas import UNBOUNDED, operator_schema, operator_schemas
+import pytest
+
+from caffe2_bridge.schemas import (
+    UNBOUNDED,
+    count_violation,
+    operator_schema,
+    operator_schemas,
+    refused_in_place,
+    unshared_operands,
+)
 
 
 def test_every_operator_of_real_caffe2_is_there() -> None:
@@ -37,3 +46,35 @@ def test_an_operator_that_was_not_traced_ignores_nothing() -> None:
 def test_an_engine_variant_has_the_schema_of_its_type() -> None:
     assert operator_schema("Conv_ENGINE_NNPACK") == operator_schema("Conv")
     assert operator_schema("NoSuchOperator") is None
+
+
+@pytest.mark.parametrize(
+    ("op_type", "counts", "code"),
+    [
+        ("Relu", (1, 1), None),
+        ("Relu", (2, 1), "operand-count"),
+        ("Relu", (0, 1), "missing-input"),
+        ("Relu", (1, 2), "extra-output"),
+        ("Adagrad", (4, 1), "operand-count"),
+        ("WeightedSum", (3, 1), "operand-count"),
+        ("LSTMUnitGradient", (8, 2), None),  # in the form of early 2017
+        ("LSTMUnitGradient", (8, 1), "operand-count"),
+    ],
+)
+def test_counts_that_are_refused(op_type: str, counts: tuple[int, int], code: str | None) -> None:
+    schema = operator_schema(op_type)
+    assert schema is not None
+    wrong = count_violation(schema, op_type, *counts)
+    assert (wrong.code if wrong else None) == code
+
+
+def test_operands_in_place() -> None:
+    scatter, softmax, add = (operator_schema(name) for name in ("ScatterAssign", "Softmax", "Add"))
+    assert scatter is not None
+    assert softmax is not None
+    assert add is not None
+    assert unshared_operands(scatter, ["x", "i", "r"], ["y"]) == [("x", "y")]
+    assert unshared_operands(scatter, ["x", "i", "r"], ["x"]) == []
+    assert refused_in_place(scatter, ["x", "i", "x"], ["x"]) == ["x"]
+    assert refused_in_place(softmax, ["x"], ["x"]) == ["x"]
+    assert refused_in_place(add, ["x", "y"], ["y"]) == []

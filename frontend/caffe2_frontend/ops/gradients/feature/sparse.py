@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.rows.id_columns import columns_of_ids, mask_ids
 from caffe2_frontend.emit.rows.segments import padded_rows, row_segments, scatter_rows, vector_operand, zero_row
@@ -17,12 +18,11 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("sparse_gradient")
 
 
-def _operand(_: OpView, index: int) -> TensorInfo:
-    """Describe ids, the gradient, and lengths."""
-    return (TensorInfo(INT64, (None,)), TensorInfo(ir.DataType.FLOAT), TensorInfo(INT32, (None,)))[index]
+# Ids, the gradient, and lengths.
+_OPERANDS: Final = {0: TensorInfo(INT64, (None,)), 1: TensorInfo(ir.DataType.FLOAT), 2: TensorInfo(INT32, (None,))}
 
 
-@family.converts("SparseToDenseMaskGradient", expects=_operand)
+@family.converts("SparseToDenseMaskGradient", expects=_OPERANDS)
 def sparse_to_dense_mask_gradient(op: Op) -> Value:
     """SparseToDenseMaskGradient(indices, dY[, lengths]; mask) -> dvalues.
 

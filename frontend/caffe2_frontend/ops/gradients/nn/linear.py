@@ -10,7 +10,7 @@ from caffe2_frontend.emit.arithmetic import known_equal, mul, reshape_like
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import flatten, reshape, size
-from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.interop.types import TensorInfo, of_rank
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -20,9 +20,8 @@ family = Family("linear_gradient")
 def _fc_operand(op: OpView, index: int) -> TensorInfo:
     """Describe operands by their ranks: X has axis + 1 dims, W has axis_w + 1, and dY the rank of X."""
     if index == 1:
-        return TensorInfo(shape=(None,) * (max(op.args.integer("axis_w", default=1), 0) + 1))
-    axis = op.args.integer("axis", default=1)
-    return TensorInfo(shape=(None,) * (axis + 1) if axis >= 0 else None)
+        return of_rank(max(op.args.integer("axis_w", default=1), 0) + 1)
+    return of_rank(op.args.integer("axis", default=1) + 1)
 
 
 @family.converts("FCGradient", "FCTransposedGradient", expects=_fc_operand)

@@ -28,7 +28,7 @@ BLOCK = {"X": ("float32", ("N", "T", "D"))}
         (operator("Split", ["X"], ["Y", "Z"], axis=1), ROWS, ["N", 2]),
         (operator("Slice", ["X"], ["Y"], starts=[0, 1], ends=[-1, -2]), ROWS, ["N", 2]),
         (operator("Gather", ["X", "I"], ["Y"]), {**ROWS, "I": ("int64", ("K",))}, ["K", 4]),
-        (operator("ScatterAssign", ["X", "I", "R"], ["Y"]), {**ROWS, "I": ("int32", ("K",)), "R": ROWS["X"]}, ["N", 4]),
+        (operator("ScatterAssign", ["X", "I", "R"], ["X"]), {**ROWS, "I": ("int32", ("K",)), "R": ROWS["X"]}, ["N", 4]),
         (operator("TopK", ["X"], ["Y", "I"], k=2), ROWS, ["N", 2]),
         (operator("ArgMax", ["X"], ["Y"], axis=1), BLOCK, ["N", 1, "D"]),
         (operator("Bucketize", ["X"], ["Y"], boundaries=[0.0, 1.0]), BLOCK, ["N", "T", "D"]),

@@ -1,0 +1,1 @@
+"""A differential fuzzer: operators and small nets in real Caffe2, and in ONNX on onnxruntime."""

@@ -1,0 +1,104 @@
+"""Draw cases: recorded ones, changed, and random programs. A batch is determined by the seed and its number."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from conformance.corpus import CaseRef, find_cases, is_named, read_case
+
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
+from fuzz.exact.arguments import change_argument
+from fuzz.exact.drawn import Drawn
+from fuzz.exact.operands import change_dtype, change_rank, change_values, resize
+from fuzz.exact.programs import PROGRAMS, draw_net
+from fuzz.exact.structure import add_operator, change_operands, put_in_branch
+
+GOLDEN: Final = Path(__file__).resolve().parents[2] / "golden"
+BATCH: Final = 16
+_PROGRAM_SHARE: Final = 0.08
+_LARGEST_BYTES: Final = 400_000
+_MOST_OPERATORS: Final = 60
+
+Change = Callable[[Drawn, np.random.Generator], Drawn]
+
+
+@cache
+def groups() -> dict[str, tuple[CaseRef, ...]]:
+    """The recorded operators and nets, by operator type or file."""
+    found: dict[str, list[CaseRef]] = {}
+    for ref in find_cases(GOLDEN):
+        if ref.kind != "model":
+            found.setdefault(ref.group, []).append(ref)
+    return {name: tuple(refs) for name, refs in sorted(found.items())}
+
+
+@cache
+def uses() -> Counter[str]:
+    """How often the recorded models use each operator type."""
+    count: Counter[str] = Counter()
+    for path in sorted((GOLDEN / "models").glob("*/predict_net.pb")):
+        count.update(op.type for op in NetDef.FromString(path.read_bytes()).op)
+    return count
+
+
+def chosen_groups(types: Sequence[str]) -> list[str]:
+    """The groups that names stand for; all without names. Raises ValueError for a name without recorded cases."""
+    if not types:
+        return list(groups())
+    found: list[str] = []
+    for name in types:
+        matching = [group for group, refs in groups().items() if any(is_named(ref, name) for ref in refs)]
+        if not matching:
+            msg = f"no recorded case is named {name}"
+            raise ValueError(msg)
+        found += matching
+    return list(dict.fromkeys(found))
+
+
+def draw_batch(seed: int, number: int, types: Sequence[str] = ()) -> Iterator[Drawn]:
+    """The cases of one batch: all of one group, or random programs."""
+    random = np.random.default_rng([seed, number])
+    names = chosen_groups(types)
+    if not types and random.random() < _PROGRAM_SHARE:
+        for _ in range(BATCH // 2):
+            yield _changed_program(random)
+        return
+    weights = np.array([1 + math.log2(1 + uses()[name]) + 0.1 * math.log2(len(groups()[name])) for name in names])
+    group = groups()[str(random.choice(names, p=weights / weights.sum()))]
+    cases = [read_case(group[int(i)]) for i in random.integers(0, len(group), 4)]
+    known = [arg for case in cases for op in case.net.op for arg in op.arg]
+    for _ in range(BATCH):
+        case = cases[int(random.integers(0, len(cases)))]
+        if sum(array.nbytes for array in case.inputs.values()) > _LARGEST_BYTES or len(case.net.op) > _MOST_OPERATORS:
+            continue
+        yield _changed(Drawn(case.ref.group, case.net, case.inputs, case.quantized), random, known)
+
+
+def _changed_program(random: np.random.Generator) -> Drawn:
+    drawn = draw_net(str(random.choice(PROGRAMS)), random)
+    if random.random() < 0.3:
+        drawn = change_values(drawn, random)
+    return drawn
+
+
+def _changed(drawn: Drawn, random: np.random.Generator, known: Sequence[Argument]) -> Drawn:
+    """A case with one to four changes."""
+
+    def argument(one: Drawn, draw: np.random.Generator) -> Drawn:
+        return change_argument(one, draw, known)
+
+    table: list[tuple[Change, float]] = [
+        (change_values, 5), (resize, 4), (argument, 5), (change_dtype, 1.5), (change_rank, 1.5),
+        (change_operands, 1), (add_operator, 0.7), (put_in_branch, 0.4),
+    ]  # fmt: skip
+    weights = np.array([weight for _, weight in table])
+    for index in random.choice(len(table), int(random.integers(1, 4)), p=weights / weights.sum()):
+        drawn = table[int(index)][0](drawn, random)
+    return replace(drawn, net=drawn.copy_net())

@@ -1,0 +1,70 @@
+"""A drawn case: a net and what is fed to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from conformance.corpus import Array, Quantization
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A net with its inputs.
+
+    Attributes:
+        label: what it was drawn from: an operator type, a recorded net, or a kind of program.
+        net: the net; its external outputs are the blobs to compare, all that operators list if there are none.
+        inputs: the arrays by blob; strings are object arrays of str.
+        quantized: (scale, zero point) of the inputs that are Int8 tensors.
+        trail: what was changed, for reports.
+    """
+
+    label: str
+    net: NetDef = field(repr=False)
+    inputs: Mapping[str, Array] = field(default_factory=dict, repr=False)
+    quantized: Mapping[str, Quantization] = field(default_factory=dict)
+    trail: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The blobs to compare."""
+        listed = dict.fromkeys(name for op in self.net.op for name in op.output if name)
+        declared = [name for name in self.net.external_output if name in listed]
+        return tuple(declared or listed)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The operator types of the net, without those of bodies."""
+        return tuple(op.type for op in self.net.op)
+
+    def copy_net(self) -> NetDef:
+        """A copy of the net, to be changed."""
+        net = NetDef()
+        net.CopyFrom(self.net)
+        return net
+
+    def declared(self) -> Drawn:
+        """The case with its inputs and outputs declared, and without inputs that no operator reads."""
+        net = self.copy_net()
+        read = read_blobs(net)
+        inputs = {name: array for name, array in self.inputs.items() if name in read}
+        outputs = self.outputs
+        del net.external_input[:], net.external_output[:]
+        net.external_input.extend(inputs)
+        net.external_output.extend(outputs)
+        quantized = {name: how for name, how in self.quantized.items() if name in inputs}
+        return replace(self, net=net, inputs=inputs, quantized=quantized)
+
+
+def read_blobs(net: NetDef) -> set[str]:
+    """The blobs that operators of a net list as inputs, also those of bodies."""
+    names: set[str] = set()
+    for op in net.op:
+        names.update(op.input)
+        for arg in op.arg:
+            if arg.HasField("n"):
+                names |= read_blobs(arg.n)
+    return names

@@ -1,0 +1,201 @@
+"""Run a case in real Caffe2 and through the conversion, and compare."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from conformance.check import NEEDS_SHAPE
+from conformance.compare import mismatches
+from conformance.corpus import Array
+from conformance.executors import OnnxRuntime
+from conformance.oracle import OracleResult, OracleRun
+from conformance.oracle_server import OracleDiedError, OracleServer
+
+from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_frontend import to_onnx
+from fuzz.exact.deviations import deviation
+from fuzz.exact.drawn import Drawn
+from fuzz.exact.verdict import Outcome, Verdict
+
+_SCHEMA: Final = "did not pass schema checking"
+_NUDGES: Final = 3
+_NUDGE: Final = 3e-7
+# How much more than nudged inputs change a result the conversion may change it.
+_LEEWAY: Final = 50.0
+
+
+class Judge:
+    """Judges cases with real Caffe2; ``witness`` is a second process, in which unwritten memory holds other bytes."""
+
+    def __init__(self, oracle: OracleServer, witness: OracleServer) -> None:
+        self._oracle, self._witness = oracle, witness
+
+    def __call__(self, drawn: Drawn) -> Verdict:
+        """Judge a case. What goes wrong in the conversion is the verdict, not an exception."""
+        drawn = drawn.declared()
+        try:
+            real = self._oracle.run(_run(drawn))
+        except OracleDiedError as error:
+            return self._crash(drawn) or Verdict(Outcome.DIED, str(error), drawn)
+        return self._judge(drawn, real)
+
+    def _judge(self, drawn: Drawn, real: OracleResult) -> Verdict:
+        outputs = drawn.outputs if real.error else tuple(real.outputs)
+        try:
+            model = export(drawn, outputs)
+        except BridgeError as error:
+            return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.REFUSED, _reasons(error), drawn)
+        except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
+            return Verdict(Outcome.CRASHED, _escaped(), drawn)
+        return self._compare(drawn, real, outputs, model)
+
+    def _compare(self, drawn: Drawn, real: OracleResult, outputs: tuple[str, ...], model: onnx.ModelProto) -> Verdict:
+        try:
+            values = OnnxRuntime(model).run(_fed(drawn))
+        except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
+            if real.error:
+                return Verdict(Outcome.BOTH_REFUSE, _first_line(error), drawn)
+            return self._undetermined(drawn, real) or Verdict(Outcome.FAILS, _first_line(error), drawn)
+        if real.error:
+            outcome = Outcome.COMPUTED_SCHEMA if _SCHEMA in real.error else Outcome.COMPUTED
+            return Verdict(outcome, _first_line(real.error), drawn)
+        if not outputs:  # none is a tensor
+            return Verdict(Outcome.EQUAL, "", drawn)
+        computed = dict(zip(outputs, values, strict=True))
+        wrong = mismatches(real.outputs, computed)
+        return self._differs(drawn, real, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
+
+    def _crash(self, drawn: Drawn) -> Verdict | None:
+        """The verdict on an exception that escapes the conversion, if one does."""
+        try:
+            export(drawn, drawn.outputs)
+        except BridgeError:
+            return None
+        except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
+            return Verdict(Outcome.CRASHED, _escaped(), drawn)
+        return None
+
+    def _differs(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array], wrong: list[str]) -> Verdict:
+        """Tell apart what is wrong from what real Caffe2 does not determine."""
+        detail = "\n".join(wrong)
+        if (undetermined := self._undetermined(drawn, real)) is not None:
+            return undetermined
+        if reason := deviation(drawn, real.outputs, computed):
+            return Verdict(Outcome.DEVIATES, reason, drawn)
+        if self._is_ill_conditioned(drawn, real, computed):
+            return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
+        return Verdict(Outcome.DIFFERENT, detail, drawn)
+
+    def _undetermined(self, drawn: Drawn, real: OracleResult) -> Verdict | None:
+        """The verdict that real Caffe2's results depend on memory that it did not write, if they do."""
+        try:
+            other = self._witness.run(_run(drawn))
+            if other.error or _unlike(real.outputs, other.outputs):
+                # Earlier cases may have written out of bounds.
+                self._oracle.restart()
+                self._witness.restart()
+                real, other = self._oracle.run(_run(drawn)), self._witness.run(_run(drawn))
+        except OracleDiedError as error:
+            return Verdict(Outcome.DIED, str(error), drawn)
+        if real.error or other.error or _unlike(real.outputs, other.outputs):
+            return Verdict(Outcome.UNDEFINED, real.error or other.error, drawn)
+        return None
+
+    def _is_ill_conditioned(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array]) -> bool:
+        """Whether real Caffe2's results move about as far for inputs that are a rounding apart."""
+        random = np.random.default_rng(0)
+        spread = {name: np.zeros(array.shape) for name, array in real.outputs.items() if array.dtype.kind in "fiu"}
+        for _ in range(_NUDGES):
+            inputs = {name: _nudged(array, random) for name, array in drawn.inputs.items()}
+            try:
+                moved = self._oracle.run(_run(drawn, inputs))
+            except OracleDiedError:
+                return False
+            if moved.error or any(moved.outputs[name].shape != array.shape for name, array in spread.items()):
+                return False
+            for name, most in spread.items():
+                spread[name] = np.maximum(most, _distance(moved.outputs[name], real.outputs[name]))
+        return not any(_beyond(real.outputs[name], computed[name], spread.get(name)) for name in real.outputs)
+
+
+def export(drawn: Drawn, outputs: tuple[str, ...]) -> onnx.ModelProto:
+    """The case as ONNX, with ranks alone if those suffice."""
+    asked = list(outputs) or None
+    try:
+        return to_onnx(drawn.net, inputs=_declared(drawn, with_sizes=False), outputs=asked)
+    except ConversionError as error:
+        if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
+            raise
+    return to_onnx(drawn.net, inputs=_declared(drawn, with_sizes=True), outputs=asked)
+
+
+def _declared(drawn: Drawn, *, with_sizes: bool) -> dict[str, tuple[Any, ...]]:
+    declared: dict[str, tuple[Any, ...]] = {}
+    for name, array in drawn.inputs.items():
+        dtype = np.dtype(np.str_) if array.dtype == object else array.dtype
+        shape = list(array.shape) if with_sizes else [None] * array.ndim
+        declared[name] = (dtype, shape, drawn.quantized[name]) if name in drawn.quantized else (dtype, shape)
+    return declared
+
+
+def _run(drawn: Drawn, inputs: Mapping[str, Array] | None = None) -> OracleRun:
+    return OracleRun(
+        drawn.net,
+        drawn.inputs if inputs is None else inputs,
+        outputs=list(drawn.outputs),
+        quantized=dict(drawn.quantized),
+    )
+
+
+def _fed(drawn: Drawn) -> dict[str, Array]:
+    return {name: np.asarray(array) for name, array in drawn.inputs.items()}
+
+
+def _unlike(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
+    return list(one) != list(other) or bool(mismatches(one, other, rtol=0, atol=0))
+
+
+def _nudged(array: Array, random: np.random.Generator) -> Array:
+    if array.dtype.kind != "f":
+        return array
+    with np.errstate(all="ignore"):
+        size = 1e-3 if array.dtype == np.float16 else _NUDGE
+        return (array * (1 + random.uniform(-size, size, array.shape))).astype(array.dtype)
+
+
+def _beyond(expected: Array, actual: Array, spread: Array | None) -> bool:
+    """Whether an output differs by more than the tolerance and what nudges of the inputs cause."""
+    if expected.shape != actual.shape or expected.dtype != actual.dtype or spread is None:
+        return bool(mismatches({"": expected}, {"": actual}))
+    with np.errstate(all="ignore"):
+        allowed = _LEEWAY * spread
+        if expected.dtype.kind == "f":
+            finite = np.where(np.isfinite(expected), np.abs(expected.astype(np.float64)), 0)
+            allowed = allowed + 1e-4 + 1e-3 * finite
+        return bool((_distance(actual, expected) > allowed).any())
+
+
+def _distance(one: Array, other: Array) -> Array:
+    """How far elements are apart: infinitely where one alone is a NaN or an infinity."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    with np.errstate(all="ignore"):
+        apart = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
+    return np.where(np.isnan(apart), np.inf, apart)
+
+
+def _reasons(error: BridgeError) -> str:
+    if isinstance(error, ConversionError) and error.errors:
+        return "; ".join(f"{finding.reason} [{finding.code}]" for finding in error.errors[:2])
+    return f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _first_line(error: object) -> str:
+    return (str(error).splitlines() or [""])[0][:300]
+
+
+def _escaped() -> str:
+    return "\n".join(traceback.format_exc().strip().splitlines()[:0:-1][:8])

@@ -1,0 +1,100 @@
+"""The differential fuzzer: what it draws is determined by its seed, and a stored seed finds no fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conformance.oracle_server import OracleDiedError, OracleServer
+from conformance.recording import operator, read_spec
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from fuzz.exact.command import Results
+from fuzz.exact.draw import draw_batch
+from fuzz.exact.drawn import Drawn
+from fuzz.exact.judge import Judge
+from fuzz.exact.lane import Batch, Lane
+from fuzz.exact.roles import Kind, draw_role, role_of
+from fuzz.exact.shrink import shrink
+from fuzz.exact.spec import spec
+from fuzz.exact.verdict import Outcome, Verdict
+
+SEED = 20
+BATCHES = 12
+
+
+def drawn(op_type: str, *arrays: np.ndarray[tuple[int, ...], np.dtype[np.generic]], **args: int) -> Drawn:
+    inputs = {f"x{i}": array for i, array in enumerate(arrays)}
+    return Drawn(op_type, NetDef(op=[operator(op_type, list(inputs), ["y"], **args)]), inputs)
+
+
+def test_a_seed_determines_a_batch() -> None:
+    first, again = ([(each.net, each.trail) for each in draw_batch(3, 1, ["Relu"])] for _ in range(2))
+    assert first == again
+    assert [(each.net, each.trail) for each in draw_batch(4, 1, ["Relu"])] != first
+
+
+def test_integer_operands_keep_their_roles() -> None:
+    inputs = {"x": np.zeros((6, 2), np.float32), "lengths": np.array([2, 0, 4]), "rows": np.array([5, 1])}
+    role = role_of("lengths", inputs)
+    assert role.kind is Kind.LENGTHS
+    assert role_of("rows", inputs).kind is Kind.LENGTHS  # their sum is the number of rows, too
+    lengths = draw_role(role, 4, 9, np.random.default_rng(0))
+    assert lengths is not None
+    assert (len(lengths), lengths.sum(), lengths.min() >= 0) == (4, 9, True)
+
+
+def test_a_case_is_made_smaller() -> None:
+    def judge(case: Drawn) -> Verdict:
+        outcome = Outcome.DIFFERENT if case.inputs["x0"].size else Outcome.EQUAL
+        return Verdict(outcome, "y: 1 of 12 differ", case)
+
+    found = shrink(judge(drawn("Relu", np.ones((3, 4), np.float32), order=1)), judge)
+    assert found.drawn is not None
+    assert found.drawn.inputs["x0"].shape == (1, 1)
+    assert not found.drawn.net.op[0].arg
+
+
+def test_a_fault_is_written_as_a_spec(tmp_path: Path) -> None:
+    case = drawn("Relu", np.array([[np.nan, -np.inf, 1.5]], np.float32)).declared()
+    (tmp_path / "found.py").write_text(spec(Verdict(Outcome.DIFFERENT, "y: differs", case), "scripts/fuzz exact"))
+    (again,) = read_spec(tmp_path / "found.py")
+    assert again.net == case.net
+    np.testing.assert_array_equal(again.inputs["x0"], case.inputs["x0"])
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_outcomes() -> None:
+    ones = np.ones((2, 3), np.float32)
+    with OracleServer() as oracle, OracleServer(filler=165) as witness:
+        judge = Judge(oracle, witness)
+        assert judge(drawn("Relu", ones)).outcome is Outcome.EQUAL
+        assert judge(drawn("Relu", ones, ones)).outcome is Outcome.BOTH_REFUSE
+        assert judge(drawn("LengthsSum", ones, np.array([-1, 3], np.int32))).outcome is not Outcome.EQUAL
+        oracle.restart()
+        assert judge(drawn("Relu", ones)).outcome is Outcome.EQUAL
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_process_that_dies_is_replaced() -> None:
+    from conformance.oracle import OracleRun
+
+    ones = {"x": np.ones(1, np.float32)}
+    with OracleServer() as oracle:
+        with pytest.raises(OracleDiedError):
+            oracle.run(OracleRun(NetDef(op=[operator("Crash", [], [])])))
+        assert oracle.run(OracleRun(NetDef(op=[operator("Relu", ["x"], ["y"])]), ones)).outputs["y"] == [1]
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_a_stored_seed_finds_no_fault(capsys: pytest.CaptureFixture[str]) -> None:
+    lane, results = Lane(), Results()
+    for number in range(BATCHES):
+        results.add(lane.check(Batch(SEED, number, shrinks=False)))
+    results.show(all_reasons=False)
+    assert not results.has_faults, capsys.readouterr().out
+    assert results.outcomes[Outcome.EQUAL] > results.outcomes.total() / 3
