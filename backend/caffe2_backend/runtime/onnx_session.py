@@ -48,6 +48,8 @@ def _fed(value: Any) -> Any:
 
 
 def _is_plain(kind: str) -> bool:
+    if "map(" in kind:  # a dict, whose keys and values are Python's
+        return True
     element = kind.replace("optional(", "").replace("seq(", "").removeprefix("tensor(").rstrip(")")
     return element in _PLAIN
 

@@ -6,6 +6,8 @@ import math
 from functools import reduce
 from typing import Final
 
+import onnx_ir as ir
+
 from caffe2_backend.emit.broadcast import broadcast, elementwise_max, elementwise_min
 from caffe2_backend.emit.conversion import cast_back, computable, selectable
 from caffe2_backend.lowering.family import Family
@@ -172,6 +174,7 @@ def clip(op: Op) -> Value:
             limit = bound if op.dtype(bound) == y.dtype else computable(op, bound)
             if op.rank(x) < op.rank(limit):
                 limit = op.emit("Squeeze", limit, dims=list(range(op.rank(limit))))
+                limit.shape = ir.Shape(())
             pair = broadcast(op, [y, limit])
             is_float, shape = y.dtype == FLOAT, y.shape
             y = op.emit(op_type, *pair) if is_float else choose(op, *pair)
