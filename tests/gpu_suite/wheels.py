@@ -77,6 +77,13 @@ def download(folder: Path, python: str = "") -> list[Path]:
     return sorted(folder.glob("*.whl"), key=lambda path: (_name(path) != RUNTIME, path.name))
 
 
+def download_one(folder: Path) -> Path:
+    """Download onnxruntime-gpu alone, for this Python. Raises WheelError if pip fails."""
+    wanted = next(str(one) for one in requirements() if one.name == RUNTIME)
+    _pip(["download", "--only-binary=:all:", "--no-deps", "--dest", str(folder), wanted])
+    return next(folder.glob("*.whl"))
+
+
 def wheel_files(folder: Path) -> list[Path]:
     """The wheels of a folder, joined first if they are in parts. Raises WheelError if there are none, or parts lack."""
     if not folder.is_dir():

@@ -40,7 +40,10 @@ def run(
     with progress("running"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         loaded = str(model) if model.suffix == ".onnx" else load(model, init, databases=databases)
-        found = Predictor(loaded, device, outputs=outputs or None).run(arrays)
+        predictor = Predictor(loaded, device, outputs=outputs or None)
+        found = predictor.run(arrays)
+    for line in predictor.placement.describe().splitlines() if predictor.placement else ():
+        echo(f"note: {line}", err=True)
     for warning in caught:
         echo(f"warning: {warning.message}", err=True)
     results = {name: value.data if isinstance(value, Int8Tensor) else value for name, value in found.items()}

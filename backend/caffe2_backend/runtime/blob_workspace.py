@@ -17,6 +17,7 @@ from caffe2_backend.runtime.device_names import CPU, device_name
 from caffe2_backend.runtime.feeding import as_value
 from caffe2_backend.runtime.host.registry import has_host_operators
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
+from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.prepared import PreparedNet, is_init_net, prepare_net
 from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
@@ -271,10 +272,7 @@ class Workspace:
 
         Raises as :meth:`run_net_once`; also RunError if the net does not exist.
         """
-        with self._lock:
-            prepared = self._nets.get(name)
-        if prepared is None:
-            raise RunError(f"net {name!r} does not exist: create it first")
+        prepared = self._created(name)
         if every_blob:
             trace = Trace()
             for _ in range(times):
@@ -296,11 +294,15 @@ class Workspace:
 
     def net(self, name: str) -> NetDef:
         """The net that was created under a name; it must not be changed. Raises RunError if it does not exist."""
-        with self._lock:
-            prepared = self._nets.get(name)
-        if prepared is None:
-            raise RunError(f"net {name!r} does not exist: create it first")
-        return prepared.net
+        return self._created(name).net
+
+    def placements(self, name: str) -> list[Placement]:
+        """Where the operators of a net without device options run on a GPU, as of its last new kind of inputs.
+
+        One for each part between operators on the host; none for a net that was not placed automatically, or has not
+        run. Raises RunError if the net does not exist.
+        """
+        return self._created(name).placements
 
     def remove_net(self, name: str) -> bool:
         """Remove a net that was created; return whether it existed."""
@@ -312,6 +314,14 @@ class Workspace:
         with self._lock:
             kept = [*self._nets.values(), *self._once.values()]
         return sum(prepared.conversions for prepared in kept)
+
+    def _created(self, name: str) -> PreparedNet:
+        """A net that was created. Raises RunError if it does not exist."""
+        with self._lock:
+            prepared = self._nets.get(name)
+        if prepared is None:
+            raise RunError(f"net {name!r} does not exist: create it first")
+        return prepared
 
     def _prepare(self, net: NetDef) -> PreparedNet:
         device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")

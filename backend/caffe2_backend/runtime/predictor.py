@@ -18,7 +18,9 @@ from caffe2_backend.runtime.device_names import CPU, device_name
 from caffe2_backend.runtime.feeding import as_value
 from caffe2_backend.runtime.missing_inputs import missing_inputs, net_inputs
 from caffe2_backend.runtime.onnxruntime_library import real_device
-from caffe2_backend.runtime.partition.staged import Runnable, make_program
+from caffe2_backend.runtime.placement.automatic import PlacedProgram
+from caffe2_backend.runtime.placement.make import Runnable, make_program
+from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.sessions import Session, require_outputs
@@ -75,6 +77,14 @@ class Predictor:
             self._runner = _OnnxRunner(model, self.device or CPU, options, outputs)
         self.inputs, self.outputs = self._runner.inputs, self._runner.outputs
 
+    @property
+    def placement(self) -> Placement | None:
+        """Where the operators ran in the last new kind of run; None for a model that was not placed automatically.
+
+        Models without device options that are given a GPU are, when they first run.
+        """
+        return self._runner.placement
+
     def run(self, inputs: Mapping[str, Any], *, on_device: bool = False) -> dict[str, Result]:
         """Run the model: its outputs by name; without declared outputs, the blobs that the net writes and never reads.
 
@@ -108,6 +118,11 @@ class _NetRunner:
         self._program = self._make(model)
         self._overriding: dict[frozenset[str], Runnable] = {}
         self._lock = threading.Lock()
+
+    @property
+    def placement(self) -> Placement | None:
+        """See Predictor."""
+        return self._program.placement if isinstance(self._program, PlacedProgram) else None
 
     def _make(self, model: Model) -> Runnable:
         return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
@@ -154,6 +169,8 @@ def _values(program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
 
 class _OnnxRunner:
     """Runs an ONNX model as it is."""
+
+    placement: Placement | None = None
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from caffe2_backend.runtime.frame import Frame
 from caffe2_backend.runtime.host.collecting import CollectingFrame
 from caffe2_backend.runtime.host.stages import Stage, TensorStage, make_stages
 from caffe2_backend.runtime.host_fills import run_fill, split_fills
+from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.results import Blobs, Results
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor
@@ -37,6 +38,12 @@ class PreparedNet:
     def conversions(self) -> int:
         """How many conversions there were so far."""
         return sum(stage.conversions for stage in self.stages)
+
+    @property
+    def placements(self) -> list[Placement]:
+        """Where the operators of its programs run that were placed automatically."""
+        found = [stage.placement for stage in self.stages if isinstance(stage, TensorStage)]
+        return [placement for placement in found if placement is not None]
 
     def run(self, frame: Frame, burst: Burst = ONCE) -> None:
         """Run once: a stage reads its inputs at one moment, and writes its results at one moment.

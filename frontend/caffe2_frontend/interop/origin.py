@@ -44,6 +44,7 @@ from caffe2_bridge.ssa.effects import effects_of, union
 from caffe2_bridge.ssa.in_place import is_special
 from caffe2_frontend.interop.types import Quantization
 
+NET_KEY: Final = "caffe2.net"  # of the model: the name of the net
 OP_KEY: Final = "caffe2.op"
 LOCATION_KEY: Final = "caffe2.location"
 ORIGIN_KEY: Final = "caffe2.origin"

@@ -8,11 +8,11 @@ from typing import ClassVar, Final
 
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.origin import NET_KEY
 from caffe2_frontend.state import Export
 
 PRODUCER: Final = "caffe2-bridge"
 DOMAIN: Final = "ai.caffe2"
-NET_KEY: Final = "caffe2.net"
 OPERATORS_KEY: Final = "caffe2.operators"
 PARAMETERS_KEY: Final = "caffe2.parameters"
 

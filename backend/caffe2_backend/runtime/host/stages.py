@@ -22,7 +22,9 @@ from caffe2_backend.runtime.host.registry import (
 )
 from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.waiting import is_concurrent
-from caffe2_backend.runtime.partition.staged import Runnable, make_program
+from caffe2_backend.runtime.placement.automatic import PlacedProgram
+from caffe2_backend.runtime.placement.make import Runnable, make_program
+from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_bridge.control import ControlOperator, control_of
@@ -69,6 +71,11 @@ class TensorStage:
     def conversions(self) -> int:
         """How many conversions there were so far."""
         return self.program.conversions
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the operators run, if they were placed automatically."""
+        return self.program.placement if isinstance(self.program, PlacedProgram) else None
 
     def run(self, frame: Frame, burst: Burst = ONCE) -> None:
         """Run once, or a burst of steps: read the inputs at one moment, and write the results at one moment.

@@ -9,7 +9,7 @@ one, and when nothing is ready on the one device, the other is the only choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,12 +39,17 @@ class DeviceRun:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A copy of a blob to a device."""
+    """A copy of a blob to a device.
+
+    ``index`` is that of the operator that copies; where no operator does, but a run reads what one on another device
+    wrote (``is_implied``), that of the first one that reads.
+    """
 
     source: str
     target: str
     device: str
     index: int
+    is_implied: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,13 @@ class Plan:
         return "\n".join(lines)
 
 
-def make_plan(net: NetDef, *, gpu: int | None = None) -> Plan:
+def make_plan(net: NetDef, *, gpu: int | None = None, devices: Sequence[str] | None = None) -> Plan:
     """Cut a net into runs.
 
     Every operator runs on the device of its option, or of the net's option, or on the host; ``gpu`` replaces all GPUs
-    that options name. With two devices the number of runs is the minimum that the order of reads and writes allows;
-    with more, it is the best of greedy schedules from each device.
+    that options name. ``devices``, one for each operator, take the place of all options; then blobs are copied wherever
+    a run reads what one on another device wrote. With two devices the number of runs is the minimum that the order of
+    reads and writes allows; with more, it is the best of greedy schedules from each device.
 
     Raises:
         RunError: an operator names a device that is neither host nor CUDA.
@@ -87,11 +93,13 @@ def make_plan(net: NetDef, *, gpu: int | None = None) -> Plan:
     """
     view = NetView(net)
     effects = analyse(net, Location(view.name), [])
-    devices = [_device(op, net, gpu) for op in view.ops]
-    moves = _require_copies(view, effects.ops, devices)
+    implied = devices is not None
+    devices = [_device(op, net, gpu) for op in view.ops] if devices is None else list(devices)
+    moves = [False] * len(devices) if implied else _require_copies(view, effects.ops, devices)
     after = _dependencies(effects.ops)
     order = min((_greedy(start, devices, moves, after) for start in sorted(set(devices))), key=_switches)
-    return Plan(tuple(_step(net, view, effects.ops, group) for group in order))
+    steps = [_step(net, view, effects.ops, group) for group in order]
+    return Plan(tuple(_with_copies(steps, effects.ops) if implied else steps))
 
 
 _Group = tuple[str, tuple[int, ...], bool]  # device, operators, whether it is a transfer
@@ -200,6 +208,22 @@ def _require_copies(view: NetView, effects: Sequence[OpEffects], devices: list[s
     if findings:
         raise ConversionError(findings)
     return moves
+
+
+def _with_copies(steps: Iterable[DeviceRun | Transfer], effects: Sequence[OpEffects]) -> Iterator[DeviceRun | Transfer]:
+    """The steps, with the copies of blobs that a run reads and one on another device wrote."""
+    location: dict[str, str] = {}
+    for step in steps:
+        if isinstance(step, DeviceRun):
+            written: set[str] = set()
+            for index in step.indices:
+                for name in effects[index].found:
+                    if name not in written and location.get(name, step.device) != step.device:
+                        location[name] = step.device
+                        yield Transfer(name, name, step.device, index, is_implied=True)
+                written.update(effects[index].changed)
+            location.update(dict.fromkeys(written, step.device))
+        yield step
 
 
 def _is_away(where: str | None, side: Side, device: str) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
-from typing import TypeAlias
 
 from caffe2_backend.runtime.burst import ONCE, Burst
-from caffe2_backend.runtime.device_names import CPU, names_devices, names_gpu
+from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
-from caffe2_backend.runtime.partition.plan import DeviceRun, Transfer, make_plan
+from caffe2_backend.runtime.partition.plan import DeviceRun, Plan, Transfer, make_plan
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
@@ -17,45 +16,9 @@ from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_o
 from caffe2_backend.runtime.session_options import SessionOptions
 from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import Location, RunError
-from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.ssa.outputs import omitted_outputs
-
-Runnable: TypeAlias = "Program | StagedProgram"
-
-
-def make_program(
-    net: NetDef,
-    device: str | None,
-    options: SessionOptions,
-    *,
-    init: InitNet | None = None,
-    state: bool = True,
-    keep: Collection[str] = (),
-    origin: Origin | None = None,
-) -> Runnable:
-    """Make the program for a net.
-
-    Args:
-        net: the net; it must not be changed any more.
-        device: None follows the net's device options; ``cpu`` ignores them; ``cuda:N`` runs a net without options
-            there as a whole, and replaces the GPUs that options name by this one.
-        options: of sessions.
-        init: parameters that are constants.
-        state: see Program.
-        keep: see Program.
-        origin: see Program.
-    """
-    log_new_diagnostics(omitted_outputs(net))
-    if device is None:
-        if names_gpu(net):
-            return StagedProgram(net, options, init=init, state=state, keep=keep, origin=origin)
-        return Program(net, CPU, options, keep, init=init, state=state, origin=origin)
-    if device == CPU or not names_devices(net):
-        return Program(net, device, options, keep, init=init, state=state, origin=origin)
-    return StagedProgram(net, options, int(device.partition(":")[2]), init=init, state=state, keep=keep, origin=origin)
 
 
 class StagedProgram:
@@ -75,6 +38,7 @@ class StagedProgram:
         options: SessionOptions,
         gpu: int | None = None,
         *,
+        plan: Plan | None = None,
         init: InitNet | None = None,
         state: bool = True,
         keep: Collection[str] = (),
@@ -83,7 +47,7 @@ class StagedProgram:
         self._options = options
         self.name = NetView(net).name
         self._origin = origin or Origin(Location(self.name))
-        plan = make_plan(net, gpu=gpu)
+        plan = plan or make_plan(net, gpu=gpu)
         self.interface = NetInterface.of(net, init or InitNet(), keep=keep, state=state)
         self._outputs = self.interface.required if not state else ()
         # From the last stage to the first: a stage must return the blobs that later ones read.
@@ -149,7 +113,9 @@ class StagedProgram:
         """Run once; the arguments are those of :meth:`Program.run`."""
         blobs = _Overlay(given)
         for stage in self._stages:
-            if isinstance(stage, Transfer):
+            if isinstance(stage, Transfer) and stage.is_implied:
+                self._move(stage, blobs)
+            elif isinstance(stage, Transfer):
                 blobs.values[stage.target] = self._copied(blobs.tensor(stage.source), stage.device)
                 blobs.deferred.pop(stage.target, None)
             else:
@@ -165,6 +131,14 @@ class StagedProgram:
             if value is not None and not isinstance(value, HostObject | bytes):
                 found[name] = value
         return found
+
+    def _move(self, transfer: Transfer, blobs: _Overlay) -> None:
+        """Copy a blob between runs, if it has a value there that can be on either device."""
+        value = blobs.get(transfer.source)
+        if value is None or isinstance(value, HostObject | bytes | Int8Tensor):
+            return
+        if isinstance(value, DeviceTensor) or value.dtype != object:
+            blobs.values[transfer.target] = self._copied(value, transfer.device)
 
     def _copied(self, value: Tensor, device: str) -> Tensor:
         if device == CPU:

@@ -1,0 +1,50 @@
+"""The program of a net, by its device options and the device that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TypeAlias
+
+from caffe2_backend.runtime.device_names import CPU, device_index, names_devices, names_gpu
+from caffe2_backend.runtime.partition.staged import StagedProgram
+from caffe2_backend.runtime.placement.automatic import PlacedProgram
+from caffe2_backend.runtime.program.origin import Origin
+from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_bridge.diagnostics.log import log_new_diagnostics
+from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa.outputs import omitted_outputs
+
+Runnable: TypeAlias = Program | StagedProgram | PlacedProgram
+
+
+def make_program(
+    net: NetDef,
+    device: str | None,
+    options: SessionOptions,
+    *,
+    init: InitNet | None = None,
+    state: bool = True,
+    keep: Collection[str] = (),
+    origin: Origin | None = None,
+) -> Runnable:
+    """Make the program for a net.
+
+    Args:
+        net: the net; it must not be changed any more.
+        device: None follows the net's device options; ``cpu`` ignores them; ``cuda:N`` runs what can of a net without
+            options there, and replaces the GPUs that options name by this one.
+        options: of sessions.
+        init: parameters that are constants.
+        state: see Program.
+        keep: see Program.
+        origin: see Program.
+    """
+    log_new_diagnostics(omitted_outputs(net))
+    if names_devices(net) and device != CPU and (device is not None or names_gpu(net)):
+        gpu = None if device is None else device_index(device)
+        return StagedProgram(net, options, gpu, init=init, state=state, keep=keep, origin=origin)
+    if device is None or device == CPU:
+        return Program(net, CPU, options, keep, init=init, state=state, origin=origin)
+    return PlacedProgram(net, device, options, init=init, state=state, keep=keep, origin=origin)
