@@ -131,8 +131,10 @@ class BlobStore:
         with self.lock:
             self._writes.value += 1
             if self.parent is None:
-                self.blobs.update(results.deferred)
-                self.blobs.update(results.objects)
+                if results.deferred:
+                    self.blobs.update(results.deferred)
+                if results.objects:
+                    self.blobs.update(results.objects)
                 self.blobs.update(results.values)
             else:
                 for name, value in written(results):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
 
@@ -37,13 +37,16 @@ class Blobs(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Results:
+_NO_DEFERRED: Final[Mapping[str, DeferredBlob]] = MappingProxyType({})
+_NO_OBJECTS: Final[Mapping[str, HostObject | bytes]] = MappingProxyType({})
+
+
+class Results(NamedTuple):
     """Results of a run: tensors, blobs that are computed on access, and values that are not tensors."""
 
     values: Mapping[str, Tensor]
-    deferred: Mapping[str, DeferredBlob] = field(default_factory=dict)
-    objects: Mapping[str, HostObject | bytes] = field(default_factory=dict)
+    deferred: Mapping[str, DeferredBlob] = _NO_DEFERRED
+    objects: Mapping[str, HostObject | bytes] = _NO_OBJECTS
 
 
 def value_of(name: str, blobs: Blobs) -> Value | None:
