@@ -91,7 +91,8 @@ def test_bodies_with_host_operators() -> None:
     body = NetDef(
         name="body",
         op=[
-            operator("Not", ["flip"], ["flip"]),
+            operator("Not", ["flip"], ["flop"]),
+            operator("Copy", ["flop"], ["flip"]),
             operator("If", ["flip"], ["total"], **if_arguments(then)),
             operator("Do", ["odd", "stack"], ["seen", "stack"], **bound),
             operator("CountDown", ["left"], ["done"]),
