@@ -22,6 +22,7 @@ from caffe2_bridge.wire import read as wire
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
 _LOG: Final = re.compile(r"MANIFEST-\d+|CURRENT|\d+\.log")
 _OTHER: Final = re.compile(r"LOCK|LOG|LOG\.old|\d+\.dbtmp")
+_ATTEMPTS: Final = 20  # to link a database between two saves
 _BUFFER: Final = 1 << 25  # bytes that are sorted in memory before they are written as a table
 
 
@@ -46,7 +47,7 @@ class View:
     def __init__(self, plyvel: ModuleType, folder: Path) -> None:
         view = tempfile.mkdtemp(prefix="caffe2-bridge-leveldb-")
         try:
-            _link_database(folder, Path(view))
+            _link_current_database(folder, Path(view))
             self._database = plyvel.DB(view, create_if_missing=False)
         except BaseException:
             shutil.rmtree(view, ignore_errors=True)
@@ -68,6 +69,23 @@ class View:
 def _close(database: Any, view: str) -> None:
     database.close()
     shutil.rmtree(view, ignore_errors=True)
+
+
+def _link_current_database(folder: Path, view: Path) -> None:
+    """Link a database; again where a save exchanges the folder in the meantime. Raises OSError."""
+    for _ in range(_ATTEMPTS):
+        before = folder.stat().st_ino
+        failure: OSError | None = None
+        try:
+            _link_database(folder, view)
+        except OSError as error:
+            failure = error
+        if folder.stat().st_ino == before:
+            break
+        for entry in view.iterdir():
+            entry.unlink()
+    if failure is not None:
+        raise failure
 
 
 def _link_database(folder: Path, view: Path) -> None:

@@ -15,6 +15,7 @@ from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, pairing, text
 from caffe2_bridge.files.blob_records import Blob
 from caffe2_bridge.files.database_loads import read_loads
 from caffe2_bridge.files.detect import Format, detect
+from caffe2_bridge.files.open_files import open_file, open_together
 from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.files.predictor_db import read_meta, read_predictor
 from caffe2_bridge.init.init_net import InitNet, read_init_net
@@ -65,7 +66,12 @@ def load(
     if kind in _PLANS:
         return _model_of_plan(where, init, databases)
     beside = Path(init) if init is not None else pairing.init_net_beside(where)
-    return Model.of(_NETS[kind](where), None if beside is None else load_init_net(beside, databases), str(where))
+    span, init_span = open_together(where, beside)
+    return Model.of(
+        _NETS[kind](span, str(where)),
+        None if beside is None or init_span is None else _read_init(init_span, beside, databases),
+        str(where),
+    )
 
 
 def load_init_net(path: str | os.PathLike[str], databases: str | os.PathLike[str] | None = None) -> InitNet:
@@ -80,12 +86,16 @@ def load_init_net(path: str | os.PathLike[str], databases: str | os.PathLike[str
         BridgeError: a database requires a package that is not installed.
     """
     where = Path(path)
-    span, found = _open(where)
-    with _naming(where):
+    return _read_init(open_file(where), where, databases)
+
+
+def _read_init(span: wire.Span, path: Path, databases: str | os.PathLike[str] | None) -> InitNet:
+    with _naming(path):
+        found = detect(span)
         if found not in _NETS:
-            raise NetFormatError(f"the init net must be a net, but this is {found}", str(where))
-        init = read_init_net(span if found is Format.NET else _net_text(where))
-        return _with_databases(init, where, databases)
+            raise NetFormatError(f"the init net must be a net, but this is {found}", str(path))
+        init = read_init_net(span if found is Format.NET else _net_text(span, str(path)))
+        return _with_databases(init, path, databases)
 
 
 def _with_databases(init: InitNet, net: Path, databases: str | os.PathLike[str] | None) -> InitNet:
@@ -117,10 +127,10 @@ def load_meta(path: str | os.PathLike[str]) -> MetaNetDef:
 def load_plan(path: str | os.PathLike[str]) -> PlanDef:
     """Load the plan in a file, binary or text, unchanged. Raises NetFormatError if the file is not a plan."""
     where = Path(path)
-    _, found = _open(where)
+    span, found = _open(where)
     if found not in _PLANS:
         raise NetFormatError(f"the file must be a plan, but this is {found}", str(where))
-    return _PLANS[found](where)
+    return _PLANS[found](span, str(where))
 
 
 def _model_of_plan(path: Path, init: str | os.PathLike[str] | None, databases: str | os.PathLike[str] | None) -> Model:
@@ -135,50 +145,48 @@ def _model_of_plan(path: Path, init: str | os.PathLike[str] | None, databases: s
         return Model.of(planned.predict, _with_databases(read_init_net(planned.init), path, databases), str(path))
 
 
-def _net(path: Path) -> NetDef:
-    return as_net_def(_read(path).tobytes(), str(path))
+def _net(span: wire.Span, source: str) -> NetDef:
+    return as_net_def(span.tobytes(), source)
 
 
-def _net_text(path: Path) -> NetDef:
-    return text.parse(text.decode(_read(path).tobytes(), str(path)), NetDef, str(path))
+def _net_text(span: wire.Span, source: str) -> NetDef:
+    return text.parse(text.decode(span.tobytes(), source), NetDef, source)
 
 
-def _plan(path: Path) -> PlanDef:
+def _plan(span: wire.Span, source: str) -> PlanDef:
     try:
-        plan = parse_message(PlanDef, _read(path).tobytes())
+        plan = parse_message(PlanDef, span.tobytes())
     except DecodeError as error:
-        raise NetFormatError(f"the PlanDef is damaged: {error}", str(path)) from None
-    with _naming(path):
+        raise NetFormatError(f"the PlanDef is damaged: {error}", source) from None
+    try:
         for net in plan.network:
             require_text_in_net(net)
+    except NetFormatError as error:
+        raise NetFormatError(error.reason, source) from None
     return plan
 
 
-def _plan_text(path: Path) -> PlanDef:
-    return text.parse(text.decode(_read(path).tobytes(), str(path)), PlanDef, str(path))
+def _plan_text(span: wire.Span, source: str) -> PlanDef:
+    return text.parse(text.decode(span.tobytes(), source), PlanDef, source)
 
 
 def _minidb(path: Path) -> Mapping[str, Blob]:
-    return minidb.blobs(_read(path))
+    return minidb.blobs(open_file(path))
 
 
-_NETS: Final = MappingProxyType[Format, Callable[[Path], NetDef]]({Format.NET: _net, Format.NET_TEXT: _net_text})
-_PLANS: Final = MappingProxyType[Format, Callable[[Path], PlanDef]]({Format.PLAN: _plan, Format.PLAN_TEXT: _plan_text})
+_NETS: Final = MappingProxyType[Format, Callable[[wire.Span, str], NetDef]](
+    {Format.NET: _net, Format.NET_TEXT: _net_text}
+)
+_PLANS: Final = MappingProxyType[Format, Callable[[wire.Span, str], PlanDef]](
+    {Format.PLAN: _plan, Format.PLAN_TEXT: _plan_text}
+)
 _DATABASES: Final = MappingProxyType[Format, Callable[[Path], Mapping[str, Blob]]](
     {Format.MINIDB: _minidb, Format.LMDB: lmdb_file.blobs, Format.LEVELDB: leveldb_file.blobs}
 )
 
 
-def _read(path: Path) -> wire.Span:
-    """Open a file; large files are mapped. Raises NetFormatError if it cannot be read."""
-    try:
-        return wire.Buffer.of_file(os.fspath(path)).span()
-    except OSError as error:
-        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
-
-
 def _open(path: Path) -> tuple[wire.Span, Format]:
-    span = _read(path)
+    span = open_file(path)
     with _naming(path):
         return span, detect(span)
 
@@ -209,7 +217,7 @@ def _locate(path: Path) -> tuple[Path, Format]:
         return found, _open(found)[1]
     if leveldb_file.is_leveldb(path):
         return path, Format.LEVELDB
-    models = [(file, kind) for file in sorted(path.iterdir()) if file.is_file() and (kind := _kind(file)) is not None]
+    models = [(file, kind) for file in pairing.files_in(path) if (kind := _kind(file)) is not None]
     if len(models) == 1:
         return models[0]
     if models:

@@ -38,7 +38,7 @@ def init_net_beside(predict: Path) -> Path | None:
     """
     if is_init_net(predict):
         return None
-    files = _files(predict.parent)
+    files = files_in(predict.parent)
     for stem in init_net_stems(predict.stem):
         found = [file for file in files if file.stem.lower() == stem.lower() and file != predict]
         if found:
@@ -73,7 +73,7 @@ def predict_net_in(folder: Path) -> Path | None:
     In order of preference: a file named ``predict_net``, one named ``model``, one whose name contains a predict net's,
     and one that has an init net. Raises NetFormatError if several match equally.
     """
-    files = [file for file in _files(folder) if not is_init_net(file)]
+    files = [file for file in files_in(folder) if not is_init_net(file)]
     tiers = (
         [file for file in files if file.stem == "predict_net"],
         [file for file in files if file.stem == "model" and file.suffix in _SUFFIXES],
@@ -86,7 +86,8 @@ def predict_net_in(folder: Path) -> Path | None:
     return None
 
 
-def _files(folder: Path) -> list[Path]:
+def files_in(folder: Path) -> list[Path]:
+    """The files of a folder, without hidden ones, such as those that are being written. Raises OSError."""
     return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -17,12 +15,10 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.files import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.predictor_db import predictor_records
+from caffe2_bridge.files.replace import Writer, replace_files, replace_folder
 from caffe2_bridge.model import Model
 
 _TEXT_LIMIT: Final = 2**31 - 1  # protobuf's limit of a message, all of which is written at once
-
-# Writes the content of an empty file or folder.
-Writer = Callable[[Path], None]
 
 
 def save(model: Model, path: str | os.PathLike[str], format: str = "pb") -> None:  # noqa: A002 - the public name
@@ -35,8 +31,9 @@ def save(model: Model, path: str | os.PathLike[str], format: str = "pb") -> None
         format: ``pb`` (predict_net.pb and init_net.pb), ``pbtxt`` (the same in text), or a predictor database, which
             Caffe2 loads too: ``minidb``, ``lmdb`` or ``leveldb`` (the last two require the extra ``db``).
 
-    Files are written under temporary names in the target folder and renamed when all are complete. Parameters are read
-    and written one at a time.
+    Files are written under temporary names in the target folder and renamed when all are complete: :func:`load` finds
+    the old model or the new one, also while the new one is written, and after the process was killed. Parameters are
+    read and written one at a time.
 
     Raises:
         BridgeError: the format is unknown or cannot hold a parameter, a package is not installed, the target of a
@@ -52,7 +49,7 @@ def save(model: Model, path: str | os.PathLike[str], format: str = "pb") -> None
 
 
 def _pb(model: Model, folder: Path) -> None:
-    _replace_files(
+    replace_files(
         [
             (folder / "init_net.pb", _streamed(model.init.serialized)),
             (folder / "predict_net.pb", _streamed(lambda: (model.predict_net.SerializeToString(),))),
@@ -66,7 +63,7 @@ def _pbtxt(model: Model, folder: Path) -> None:
         raise BridgeError(
             f"{folder}: protobuf text is limited to 2 GB, and the parameters have {size:,} bytes; use the format pb"
         )
-    _replace_files(
+    replace_files(
         [
             (folder / "init_net.pbtxt", _streamed(lambda: _text(model.init_net))),
             (folder / "predict_net.pbtxt", _streamed(lambda: _text(model.predict_net))),
@@ -76,7 +73,7 @@ def _pbtxt(model: Model, folder: Path) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file under a temporary name, then rename it. Raises OSError if it cannot be written."""
-    _replace_files([(path, _streamed(lambda: (content,)))])
+    replace_files([(path, _streamed(lambda: (content,)))])
 
 
 def save_records(records: Iterable[Record], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as in save
@@ -91,15 +88,23 @@ def save_records(records: Iterable[Record], path: str | os.PathLike[str], format
 
 
 def _minidb(records: Iterable[Record], file: Path) -> None:
-    _replace_files([(file, _streamed(lambda: (minidb.record(key, value) for key, value in records)))])
+    replace_files([(file, _streamed(lambda: (minidb.record(key, value) for key, value in records)))])
 
 
 def _lmdb(records: Iterable[Record], folder: Path) -> None:
-    _replace_files([(folder / lmdb_file.DATA, lambda path: lmdb_file.write(path, records))])
+    replace_files([(folder / lmdb_file.DATA, lambda path: lmdb_file.write(path, records))])
 
 
 def _leveldb(records: Iterable[Record], folder: Path) -> None:
-    _replace_folder(folder, lambda path: leveldb_file.write(path, records))
+    _require_leveldb(folder)
+    replace_folder(folder, lambda path: leveldb_file.write(path, records))
+
+
+def _require_leveldb(folder: Path) -> None:
+    if folder.exists() and not (folder.is_dir() and leveldb_file.holds_leveldb_files_only(folder)):
+        raise BridgeError(
+            f"{folder}: the folder has files that are not part of a LevelDB database, so it is not replaced"
+        )
 
 
 DATABASES: Final = MappingProxyType[str, Callable[[Iterable[Record], Path], None]](
@@ -129,79 +134,3 @@ def _streamed(content: Callable[[], Iterable[bytes | memoryview]]) -> Writer:
 
 def _text(net: Message) -> Iterator[bytes]:
     yield text_format.MessageToString(net, as_utf8=True).encode() or b"# an empty net\n"
-
-
-def _replace_files(files: list[tuple[Path, Writer]]) -> None:
-    """Write all files under temporary names, then rename them."""
-    written: list[tuple[Path, Path]] = []
-    try:
-        for target, write in files:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-            os.close(handle)
-            temporary = Path(name)
-            written.append((temporary, target))
-            temporary.chmod(_mode(target))
-            write(temporary)
-            _sync(temporary)
-        for temporary, target in written:
-            temporary.replace(target)
-    finally:
-        for temporary, _ in written:
-            temporary.unlink(missing_ok=True)
-    for folder in {target.parent for target, _ in files}:
-        _sync_folder(folder)
-
-
-def _replace_folder(target: Path, write: Writer) -> None:
-    """Write a database's folder under a temporary name, then swap it with the existing one."""
-    target = target.absolute()
-    if target.exists() and not (target.is_dir() and leveldb_file.holds_leveldb_files_only(target)):
-        raise BridgeError(
-            f"{target}: the folder has files that are not part of a LevelDB database, so it is not replaced"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as name:
-        new, old = Path(name, "new"), Path(name, "old")
-        new.mkdir()
-        write(new)
-        for file in new.iterdir():
-            _sync(file)
-        _sync_folder(new)
-        if target.exists():
-            new.chmod(target.stat().st_mode & 0o777)
-            target.replace(old)
-        try:
-            new.replace(target)
-        except OSError:
-            if old.exists():
-                old.replace(target)
-            raise
-    _sync_folder(target.parent)
-
-
-def _mode(target: Path) -> int:
-    """Return the permissions of the file to be replaced, or those of a new file."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _sync(file: Path) -> None:
-    handle = os.open(file, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make renames durable, if the system supports it."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

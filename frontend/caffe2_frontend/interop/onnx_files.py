@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,12 @@ from typing import BinaryIO, Final
 import onnx
 import onnx_ir as ir
 from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[attr-defined] # protobuf's own varint writer
+from google.protobuf.message import DecodeError
+
+from caffe2_bridge.files import replace
+from caffe2_bridge.files.replace import sync
+from caffe2_bridge.files.temporaries import folder_locked, remove_abandoned, temporary_folder
+from caffe2_bridge.wire.regular_file import open_regular, require_replaceable
 
 # Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.
 SINGLE_FILE_LIMIT: Final = 2_000_000_000
@@ -33,7 +38,8 @@ def save_onnx(
         model: the model, as ``convert`` or ``to_onnx`` returns it.
         path: the file to write. An existing one is replaced when the new one is complete.
         external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
-            external data).
+            external data), or to ``<path>.2.data`` where the model that is replaced has its own in the former, which
+            is removed then.
         external_data: if given, tensors with more bytes than this are written there, whatever the weights have in all.
 
     Returns:
@@ -60,20 +66,16 @@ def save_onnx(
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``target`` when it is complete. Raises OSError, which names ``target``."""
+    opened = replace.replacing(target)
     with _naming(target):
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
+        file = opened.__enter__()
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        with _naming(target):
-            temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        yield file
+    except BaseException as error:
+        opened.__exit__(type(error), error, error.__traceback__)
         raise
+    with _naming(target):
+        opened.__exit__(None, None, None)
 
 
 @contextmanager
@@ -82,45 +84,58 @@ def _naming(target: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:
+            raise
         raise OSError(error.errno, error.strerror, str(target)) from None
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]:
     """Write model and weights into a temporary folder next to the target, then move both, the weights first.
 
-    Weights of more bytes than ``threshold`` go to the second file.
+    Weights of more bytes than ``threshold`` go to the second file. It never replaces the one that the existing model
+    reads, so that a reader finds the old model with its weights until the new one, with its own, replaces it.
     """
-    data = target.with_name(f"{target.name}.data")
     with _naming(target):
-        made = tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent)
-    with made as name:
-        folder = Path(name)
-        ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
-        with _naming(target):
-            _replace_both(folder / data.name, data, folder / target.name, target)
+        require_replaceable(target)
+        remove_abandoned(target)
+        with folder_locked(target.parent), temporary_folder(target) as folder:
+            taken = _data_names(target)
+            data = next(path for path in _data_paths(target) if path.name not in taken)
+            require_replaceable(data)
+            ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
+            sync(folder / target.name, folder / data.name)
+            _keep_mode(target, folder / target.name)
+            (folder / data.name).replace(data)
+            try:
+                (folder / target.name).replace(target)
+            except OSError:
+                data.unlink(missing_ok=True)
+                raise
+            for old in _data_paths(target):
+                if old != data:
+                    old.unlink(missing_ok=True)
     return [target, data]
 
 
-def _replace_both(new_data: Path, data: Path, new_model: Path, model: Path) -> None:
-    """Move the weights, then the model; restore the previous weights if that fails."""
-    old = new_data.with_suffix(".old")
-    if data.exists():
-        data.replace(old)
+def _data_paths(target: Path) -> list[Path]:
+    """The names that the file with the weights may have."""
+    return [target.with_name(f"{target.name}{suffix}") for suffix in (".data", ".2.data")]
+
+
+def _data_names(target: Path) -> frozenset[str]:
+    """The files that the existing model reads its weights from; none if it is not a model."""
     try:
-        new_data.replace(data)
-        new_model.replace(model)
-    except OSError:
-        if old.exists():
-            old.replace(data)
-        else:
-            data.unlink(missing_ok=True)
-        raise
+        with open_regular(target) as file:
+            found = onnx.ModelProto.FromString(file.read())
+    except (OSError, DecodeError):
+        return frozenset()
+    entries = (entry for tensor in found.graph.initializer for entry in tensor.external_data)
+    return frozenset(entry.value for entry in entries if entry.key == "location")
+
+
+def _keep_mode(target: Path, new: Path) -> None:
+    if target.exists():
+        new.chmod(target.stat().st_mode & 0o777)
 
 
 def _write_model(model: ir.Model, file: BinaryIO) -> None:

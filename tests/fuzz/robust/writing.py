@@ -1,0 +1,249 @@
+"""Saves that are killed, run out of space, or run at the same time: a reader finds one whole model, always."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from caffe2_bridge import BridgeError, Model, load, save
+from caffe2_bridge.files import FORMATS
+from caffe2_bridge.init.fill_nets import fill_net
+from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend import save_onnx, to_onnx
+
+_VARIANTS: Final = 3
+_WEIGHTS: Final = 40_000
+# What a process asks the system for while it saves, as Python's audit events.
+_EVENTS: Final = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "fcntl.flock"})
+_MOST_EVENTS: Final = 60
+_LONGEST: Final = 0.1  # seconds until a process is killed
+_KILLED, _FAILED, _RACED = "killed", "out of space", "at the same time"
+
+
+class BrokenModelError(Exception):
+    """What was read is not one of the models that were written."""
+
+
+class Format:
+    """A format: how variants of a model, which differ in their net and in their weights, are written and read."""
+
+    def __init__(self, name: str, write: Callable[[int, Path], None], read: Callable[[Path], int]) -> None:
+        self.name = name
+        self.write = write
+        self.read = read
+
+
+def _model(variant: int) -> Model:
+    op = OperatorDef(type="FC", input=["x", "w", "b"], output=["y"])
+    net = NetDef(name=f"variant{variant}", op=[op], external_input=["x", "w", "b"], external_output=["y"])
+    arrays = {"w": np.full((100, _WEIGHTS // 100), variant, np.float32), "b": np.full(100, variant, np.float32)}
+    parameters = [Parameter(name, array.dtype, array.shape, lambda a=array: a) for name, array in arrays.items()]  # type: ignore[misc] # a default binds the current value
+    return Model.of(net, b"".join(fill_net(parameters, ())))
+
+
+_MODELS: Final = [_model(variant) for variant in range(_VARIANTS)]
+
+
+def _only(found: set[int]) -> int:
+    if len(found) != 1:
+        raise BrokenModelError(f"mixed: {sorted(found)}")
+    return found.pop()
+
+
+def _read(path: Path) -> int:
+    model = load(path)
+    values = {int(value) for array in model.params.values() for value in (array.min(), array.max())}
+    return _only({int(model.predict_net.name.removeprefix("variant")), *values})
+
+
+def _exported(variant: int) -> onnx.ModelProto:
+    made = to_onnx(_MODELS[variant], inputs={"x": ("float32", ["N", _WEIGHTS // 100])})
+    made.graph.name = f"variant{variant}"
+    return made
+
+
+def _read_onnx(path: Path) -> int:
+    for _ in range(20):
+        try:
+            model = onnx.load(path)  # noqa: TID251 - the test's own file
+            break
+        except (FileNotFoundError, onnx.checker.ValidationError):  # its weights were replaced between the two reads
+            continue
+    else:
+        raise BrokenModelError("its weights are missing")
+    found = {int(model.graph.name.removeprefix("variant"))}
+    for tensor in model.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32:
+            found |= {int(array.min()), int(array.max())}
+    return _only(found)
+
+
+def formats() -> list[Format]:
+    """Every format that models are written in."""
+    found = [Format(name, lambda v, path, name=name: save(_MODELS[v], path, name), _read) for name in FORMATS]  # type: ignore[misc] # a default binds the current value
+    exported = [_exported(variant) for variant in range(_VARIANTS)]
+    for name, options in (("onnx", {}), ("onnx with weights apart", {"external_data": 256})):
+
+        def write(variant: int, path: Path, options: Mapping[str, int] = options) -> None:
+            save_onnx(exported[variant], path, **options)
+
+        found.append(Format(name, write, _read_onnx))
+    return found
+
+
+def disturb_saves(count: int, seed: int) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Disturb so many saves of each kind; return how many there were, and what was lost or mixed."""
+    draw = random.Random(seed)  # noqa: S311 - reproducible
+    counts: Counter[tuple[str, str]] = Counter()
+    faults = []
+    known = formats()
+    with tempfile.TemporaryDirectory() as made:
+        for index in range(count):
+            form = known[index % len(known)]
+            folder = Path(made, str(index))
+            folder.mkdir()
+            for kind, run in ((_KILLED, _kill), (_FAILED, _fill), (_RACED, _race)):
+                counts[form.name, kind] += 1
+                faults += [f"{form.name}, {kind}: {fault}" for fault in run(form, folder / "model", draw)]
+            shutil.rmtree(folder)
+    return counts, faults
+
+
+def _kill(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
+    """Kill a process that saves: after a while, or at one of the calls of the system that it makes."""
+    form.write(0, path)
+    at, delay = draw.randrange(1, _MOST_EVENTS), draw.random() * _LONGEST
+    timed = draw.random() < 0.5
+
+    def child() -> None:
+        if not timed:
+            _kill_at_event(at)
+        for _ in range(1000 if timed else 2):
+            form.write(1, path)
+            form.write(2, path)
+
+    process = _forked(child)
+    if timed:
+        deadline = time.monotonic() + delay
+        while time.monotonic() < deadline:
+            yield from _check(form, path)
+        os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    yield from _check(form, path)
+    form.write(1, path)
+    yield from _check(form, path, {1})
+    yield from _leftovers(path)
+
+
+def _fill(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
+    """Save where no file can have more than a number of bytes."""
+    form.write(0, path)
+    limit = draw.randrange(200_000)
+
+    def child() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        with suppress(BridgeError, OSError):
+            form.write(1, path)
+            os._exit(10)
+        os._exit(11)
+
+    status = os.waitstatus_to_exitcode(os.waitpid(_forked(child), 0)[1])
+    if status not in {10, 11}:
+        yield f"a save within {limit} bytes ended with status {status}"
+    yield from _check(form, path, {1} if status == 10 else {0, 1} if status != 11 else {0})
+    yield from _leftovers(path)
+
+
+def _race(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
+    """Save in two processes, one of them with two threads, and read meanwhile."""
+    form.write(0, path)
+    rounds = draw.randint(1, 4)
+
+    def child(variant: int) -> Callable[[], None]:
+        def run() -> None:
+            def writes() -> None:
+                for _ in range(rounds):
+                    with suppress(BridgeError, OSError):
+                        form.write(variant, path)
+
+            threads = [threading.Thread(target=writes) for _ in range(variant)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+
+        return run
+
+    processes = {_forked(child(variant)) for variant in (1, 2)}
+    while processes:
+        yield from _check(form, path)
+        for process in list(processes):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                processes.remove(process)
+    yield from _check(form, path)
+    yield from _leftovers(path)
+
+
+def _forked(run: Callable[[], None]) -> int:
+    """Run a function in a copy of this process, which has all modules already; return its number."""
+    sys.stdout.flush()
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        run()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _kill_at_event(at: int) -> None:
+    seen = 0
+
+    def hook(event: str, _: tuple[Any, ...]) -> None:
+        nonlocal seen
+        if event in _EVENTS:
+            seen += 1
+            if seen == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def _check(form: Format, path: Path, allowed: set[int] | None = None) -> Iterator[str]:
+    try:
+        found = form.read(path)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the model is lost
+        yield f"lost: {type(error).__name__}: {error}"[:300]
+        return
+    if allowed is not None and found not in allowed:
+        yield f"variant {found} was read, not one of {sorted(allowed)}"
+
+
+def _leftovers(path: Path) -> Iterator[str]:
+    """Names that begin with a dot, in the folder of the target or in the target."""
+    for folder in (path.parent, path):
+        if folder.is_dir():
+            hidden = [entry.name for entry in folder.iterdir() if entry.name.startswith(".")]
+            if hidden:
+                yield f"left behind: {', '.join(sorted(hidden))}"
