@@ -10,6 +10,7 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
+from caffe2_backend.admission.bodies import check_bodies
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, extent_of, is_external
 from caffe2_backend.admission.ir_models import admit_ir
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
@@ -110,6 +111,7 @@ def _admitted(model: onnx.ModelProto | bytes | Folder, *, values: bool = True) -
     if values:
         _refuse([fault for scope in scopes for fault in check_payloads(scope)])
         _refuse([fault for scope in scopes for fault in check_signatures(proto, scope)])
+        _refuse([fault for scope in scopes for fault in check_bodies(scope)])
     orders, cycles = orders_of(scopes)
     _refuse(cycles)
     if orders and proto is model:

@@ -10,6 +10,7 @@ import onnx
 from onnx.defs import OpSchema, SchemaError
 
 from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
@@ -29,7 +30,7 @@ def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnosti
     functions = {function.name for function in model.functions if function.domain in STANDARD_DOMAINS}
     for index, node in enumerate(scope.nodes):
         if node.domain in STANDARD_DOMAINS and node.op_type not in functions:
-            schema = _schema(node.op_type, opsets.get("", 0))
+            schema = _schema(node.op_type, opsets.get("", WORKING_OPSET))
             if schema is not None:
                 for reason in _faults(node, schema):
                     yield Diagnostic("malformed-model", reason, scope.at(index))
@@ -48,6 +49,16 @@ def _schema(op_type: str, version: int) -> OpSchema | None:
 
 
 def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
+    yield from _operand_faults(node, schema)
+    yield from _attribute_faults(node, schema)
+    if node.op_type == "Constant":
+        if len(node.attribute) != 1:
+            yield f"a Constant has one attribute, its value, not {len(node.attribute)}"
+        elif node.attribute[0].name not in schema.attributes:
+            yield f"a Constant has no attribute {node.attribute[0].name!r}"
+
+
+def _operand_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     given = len(node.input)
     if given < schema.min_input:
         yield f"the node has {given} inputs; {node.op_type} has at least {schema.min_input}"
@@ -56,6 +67,9 @@ def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
             yield f"input {index} ({formal.name}) is missing"
     if given > schema.max_input:
         yield f"the node has {given} inputs; {node.op_type} has at most {schema.max_input}"
+
+
+def _attribute_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     present = {attribute.name: attribute for attribute in node.attribute}
     for name, attribute in schema.attributes.items():
         if name not in present:

@@ -18,6 +18,7 @@ from caffe2_backend.admission.scopes import MAX_CALLS, Scope, attributes_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
+_LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
 _Function = tuple[str, str, str]
 # The attributes of ONNX's own operators that are bodies.
 _BODIES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,7 +33,7 @@ _FIELDS: Final = {
 
 def check_structure(model: onnx.ModelProto, scopes: Sequence[Scope]) -> list[Diagnostic]:
     """The errors in the graphs of a model, except for the order of the nodes (see :func:`orders_of`)."""
-    found: list[Diagnostic] = []
+    found = [*_check_opsets(model)]
     for scope in scopes:
         found += _check_nodes(scope)
         found += _check_tensors(scope)
@@ -40,6 +41,16 @@ def check_structure(model: onnx.ModelProto, scopes: Sequence[Scope]) -> list[Dia
     found += _check_uses(scopes)
     found += _check_calls(model, scopes)
     return found
+
+
+def _check_opsets(model: onnx.ModelProto) -> Iterator[Diagnostic]:
+    owners: list[tuple[str, Sequence[onnx.OperatorSetIdProto]]] = [(model.graph.name or "graph", model.opset_import)]
+    owners += [(function.name or "function", function.opset_import) for function in model.functions]
+    for name, imports in owners:
+        for entry in imports:
+            if not 1 <= entry.version <= _LARGEST_VERSION:
+                reason = f"version {entry.version} of domain {entry.domain!r} does not exist"
+                yield Diagnostic("malformed-model", reason, Location(name))
 
 
 def orders_of(scopes: Sequence[Scope]) -> tuple[dict[Scope, list[int]], list[Diagnostic]]:

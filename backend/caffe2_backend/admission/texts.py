@@ -12,18 +12,31 @@ from caffe2_bridge.diagnostics import Diagnostic, Location
 
 def check_texts(model: onnx.ModelProto, scopes: Iterable[Scope]) -> Iterator[Diagnostic]:
     """Report text that is not UTF-8, other than the names of nodes and their operands."""
-    texts = (model.producer_name, model.producer_version, model.domain, *_properties(model.metadata_props))
+    texts = (
+        model.producer_name,
+        model.producer_version,
+        model.domain,
+        model.doc_string,
+        *_properties(model.metadata_props),
+    )
     imports = (entry.domain for entry in model.opset_import)
-    yield from _faults((*texts, *imports), Location(model.graph.name if isinstance(model.graph.name, str) else "graph"))
+    yield from _faults((*texts, *imports), _place(model))
     for scope in scopes:
         yield from _faults(_of_scope(scope.proto), scope.location)
         for index, node in enumerate(scope.nodes):
             references = (attribute.ref_attr_name for attribute in node.attribute)
-            yield from _faults((*_properties(node.metadata_props), node.overload, *references), scope.at(index))
+            yield from _faults(
+                (*_properties(node.metadata_props), node.overload, node.doc_string, *references), scope.at(index)
+            )
+
+
+def _place(model: onnx.ModelProto) -> Location:
+    name: object = model.graph.name
+    return Location(name if isinstance(name, str) and name else "graph")
 
 
 def _of_scope(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
-    yield proto.name
+    yield from (proto.name, proto.doc_string)
     yield from _properties(proto.metadata_props)
     if isinstance(proto, onnx.FunctionProto):
         yield from (proto.domain, proto.overload, *proto.input, *proto.output, *proto.attribute)
@@ -32,9 +45,9 @@ def _of_scope(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
     else:
         infos = [*proto.input, *proto.output, *proto.value_info]
         for tensor in proto.initializer:
-            yield tensor.name
+            yield from (tensor.name, tensor.doc_string)
     for info in infos:
-        yield info.name
+        yield from (info.name, info.doc_string)
         yield from _properties(info.metadata_props)
         yield from _of_type(info.type)
 

@@ -41,6 +41,8 @@ def element(op: Op, values: Value, index: int) -> Value:
     """One element of a list: without dims where the list is known, else [1]."""
     known = op.known(values)
     if known is not None:
+        if index >= known.size:
+            op.unsupported(f"{values.name!r} has {known.size} elements; more are read", code="invalid-operands")
         return op.const(known.reshape(-1)[index], values.dtype)
     return slice_axis(op, values.reshape([-1]), 0, index, index + 1)
 

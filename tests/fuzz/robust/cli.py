@@ -55,6 +55,7 @@ class Found:
 @click.option("--seed", type=int, default=None, help="Draw the inputs that this number stands for; default: the time.")
 @click.option("--first", type=int, default=0, help="The index of the first input.")
 @click.option("--cases", type=int, default=None, help="Stop after so many inputs.")
+@click.option("--kills", type=int, default=20, show_default=True, help="Kill so many saves, too.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Processes.")
 @click.option(
     "--seeds",
@@ -68,13 +69,14 @@ def main(
     seed: int | None,
     first: int,
     cases: int | None,
+    kills: int,
     jobs: int,
     folder: Path | None,
     keep: Path | None,
 ) -> None:
     """Call every door with malformed input; report what the contract of docs/testing.md forbids.
 
-    Exit status 1 where something is found.
+    Exit status 1 where something is found. Internal errors, which the project reports as such, are listed alone.
     """
     seed = int(time.time()) if seed is None else seed
     click.echo(f"seed {seed}")
@@ -86,7 +88,21 @@ def main(
         click.echo("\n".join(table(found)))
         if keep is not None:
             _keep(found, seeds, seed, keep)
-    sys.exit(1 if found.faults else 0)
+    lost = _disturb(kills, seed) if kills else []
+    sys.exit(1 if lost or any(outcome.status is not Status.INTERNAL for _, outcome, _ in found.faults.values()) else 0)
+
+
+def _disturb(kills: int, seed: int) -> list[str]:
+    from fuzz.robust.writing import disturb_saves
+
+    counts, faults = disturb_saves(kills, -(-kills // 5), seed)
+    kinds = Counter[str]()
+    for (_, kind), count in counts.items():
+        kinds[kind] += count
+    click.echo(f"saves {', '.join(f'{kind}: {count}' for kind, count in kinds.items())}; {len(faults)} lost or mixed")
+    for fault, count in Counter(faults).most_common(20):
+        click.echo(f"{count:6} {fault}")
+    return faults
 
 
 def _indices(first: int, cases: int | None) -> Iterator[int]:

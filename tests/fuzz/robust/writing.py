@@ -109,21 +109,24 @@ def formats() -> list[Format]:
     return found
 
 
-def disturb_saves(count: int, seed: int) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Disturb so many saves of each kind; return how many there were, and what was lost or mixed."""
+def disturb_saves(kills: int, others: int, seed: int) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Disturb saves: kill so many, and so many others run out of space, and at the same time.
+
+    Returns how many there were, by format and kind, and what was lost or mixed.
+    """
     draw = random.Random(seed)  # noqa: S311 - reproducible
     counts: Counter[tuple[str, str]] = Counter()
     faults = []
     known = formats()
     with tempfile.TemporaryDirectory() as made:
-        for index in range(count):
-            form = known[index % len(known)]
-            folder = Path(made, str(index))
-            folder.mkdir()
-            for kind, run in ((_KILLED, _kill), (_FAILED, _fill), (_RACED, _race)):
+        for kind, run, count in ((_KILLED, _kill, kills), (_FAILED, _fill, others), (_RACED, _race, others)):
+            for index in range(count):
+                form = known[index % len(known)]
+                folder = Path(made, f"{kind} {index}")
+                folder.mkdir()
                 counts[form.name, kind] += 1
                 faults += [f"{form.name}, {kind}: {fault}" for fault in run(form, folder / "model", draw)]
-            shutil.rmtree(folder)
+                shutil.rmtree(folder)
     return counts, faults
 
 

@@ -100,7 +100,31 @@ def test_operators_that_onnx_does_not_define_are_not_checked() -> None:
     unknown.domain = "own"
     assert len(load_ir(model(graph([unknown]))).graph) == 1
     assert len(load_ir(model(graph([node("Foo", [], ["y"])]))).graph) == 1
-    assert len(load_ir(model(graph([node("Relu", ["x"], ["y"])]), opset=2**40)).graph) == 1
+    assert len(load_ir(model(graph([node("Relu", ["x"], ["y"])]), opset=1000)).graph) == 1
+
+
+@pytest.mark.parametrize("opset", [0, -(2**63), 2**40])
+def test_versions_that_do_not_exist(opset: int) -> None:
+    assert "does not exist" in refused(model(graph([node("Relu", ["x"], ["y"])]), opset=opset)).reason
+
+
+def body(inputs: int, outputs: int) -> onnx.GraphProto:
+    names = [f"i{index}" for index in range(inputs)]
+    return graph([node("Identity", ["x"], ["o"])], names, ["o"] * outputs)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (node("If", ["x"], ["y"], then_branch=body(0, 1), else_branch=body(0, 2)), "else_branch has 2 outputs"),
+        (node("If", ["x"], ["y"], then_branch=body(1, 1), else_branch=body(0, 1)), "then_branch must not have inputs"),
+        (node("Loop", ["", "", "x"], ["y"], body=body(2, 2)), "the body has 2 inputs"),
+        (node("Loop", ["", "", "x"], ["y"], body=body(3, 1)), "the body has 1 outputs"),
+        (node("Scan", ["x"], ["y"], body=body(1, 1)), "attribute 'num_scan_inputs' is missing"),
+    ],
+)
+def test_bodies_are_as_their_nodes_ask_for(made: onnx.NodeProto, reason: str) -> None:
+    assert reason in refused(model(graph([made]))).reason
 
 
 def test_text_must_be_utf8() -> None:
