@@ -14,7 +14,7 @@ from caffe2_backend.runtime.program.resident import ResidentStates
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, extent_of
 from caffe2_backend.runtime.sessions import Session
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value, to_host
+from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import RunError
 
 
@@ -133,6 +133,7 @@ class LastKind:
     signature: Signature
     _states: RotatingStates | ResidentStates
     _fed: tuple[tuple[str, np.dtype[Any], int | None, Any], ...]  # the name, element type, first known axis and extent
+    _objects: tuple[tuple[str, Value | None], ...]  # inputs that are objects, or do not exist
 
     @classmethod
     def of(
@@ -145,18 +146,19 @@ class LastKind:
     ) -> LastKind | None:
         """The kind of the inputs of a variant; ``names`` are those that ``signature`` describes.
 
-        None if the variant has no states that it would recognize, or not all other inputs are plain arrays.
+        None if the variant has no states that it would recognize, or an input is neither an array nor an object.
         """
         states = variant.rotating or variant.resident
         if states is None or variant.graph_inputs is not None:
             return None
-        fed = [(name, given.get(name), sized.get(name)) for name in names if name not in states.states]
-        kinds = tuple(
-            (name, value.dtype, first, extent_of(value.shape, first))
-            for name, value, first in fed
+        values = {name: given.get(name) for name in names if name not in states.states}
+        fed = tuple(
+            (name, value.dtype, sized.get(name), extent_of(value.shape, sized.get(name)))
+            for name, value in values.items()
             if type(value) is np.ndarray
         )
-        return cls(variant, signature, states, kinds) if len(kinds) == len(fed) else None
+        objects = tuple((name, value) for name, value in values.items() if isinstance(value, HostObject | None))
+        return cls(variant, signature, states, fed, objects) if len(fed) + len(objects) == len(values) else None
 
     def fits(self, given: Mapping[str, Value]) -> bool:
         """Whether inputs are certainly of this kind."""
@@ -170,4 +172,4 @@ class LastKind:
                 or (value.shape if first == 0 else extent_of(value.shape, first)) != extent
             ):
                 return False
-        return True
+        return all(given.get(name) is value for name, value in self._objects)
