@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime import DeviceTensor, SessionOptions
+from caffe2_backend.runtime import DeviceTensor, SessionOptions, burst
+from caffe2_backend.runtime.program.resident import resident_session
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef
 
 ROWS = 4096
@@ -166,6 +169,34 @@ def test_more_values_of_an_output_are_kept_than_there_are_buffers() -> None:
         copies.append(np.array(kept[-1]))
     for value, copy in zip(kept, copies, strict=True):
         np.testing.assert_array_equal(value, copy)
+
+
+def test_a_burst_writes_other_states_to_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product reads all of a state for each of its elements."""
+    monkeypatch.setattr(burst, "SECONDS", 60.0)
+    text = """<ir_version: 9, opset_import: ["" : 20]>
+    step (float[8, 2] table, int64[2, 1] at, float[2, 2] rows, float[64, 64] rotation, float[64, 64] state)
+      => (float[8, 2] table_1, float[64, 64] state_1) {
+      table_1 = ScatterND<reduction = "add">(table, at, rows)
+      state_1 = MatMul(rotation, state)
+    }"""
+    pairs = {"table": "table_1", "state": "state_1"}
+    found = resident_session(ir.from_proto(onnx.parser.parse_model(text)), pairs, "cpu", SessionOptions())
+    assert found is not None
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 64)))[0].astype(np.float32)
+    given = {
+        "table": np.zeros((8, 2), np.float32),
+        "at": np.array([[1], [5]]),
+        "rows": np.ones((2, 2), np.float32),
+        "rotation": rotation,
+        "state": np.eye(64, dtype=np.float32),
+    }
+    given["table"], given["state"] = map(np.asarray, found[1].run(given, 0))
+    steps = burst.Burst(5, lambda: True)
+    table, state = found[1].run(given, 1, steps)
+    assert steps.steps == 5
+    np.testing.assert_array_equal(np.asarray(table)[[1, 5, 0], 0], [6, 6, 0])
+    np.testing.assert_allclose(state, np.linalg.matrix_power(rotation, 6), atol=1e-5)
 
 
 def test_repeated_indices() -> None:
