@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import onnx
 import onnx_ir as ir
@@ -121,7 +122,67 @@ def _broadcast(node: ir.Node, shapes: list[ir.Shape | None]) -> ir.Shape | None:
     return ir.Shape(dims)
 
 
+# What ONNX's inference gave for nodes of one type, attributes, operand types and small constants: large graphs repeat
+# the same few. Emptied when it is full, so that its size is bounded.
+_Described = tuple[onnx.TypeProto | None, ...]
+_KNOWN: Final[dict[Hashable, _Described]] = {}
+_MAX_KNOWN: Final = 4096
+
+
 def _infer_with_onnx(node: ir.Node, opset: int) -> None:
+    key = _key(node, opset)
+    made = None if key is None else _KNOWN.get(key)
+    if made is None:
+        made = _inferred(node, opset)
+        if key is not None:
+            if len(_KNOWN) >= _MAX_KNOWN:
+                _KNOWN.clear()
+            _KNOWN[key] = made
+    for value, inferred in zip(node.outputs, made, strict=False):
+        if inferred is not None:
+            value.type = ir.serde.deserialize_type_proto_for_type(inferred)
+            value.shape = ir.serde.deserialize_type_proto_for_shape(inferred)
+
+
+def _key(node: ir.Node, opset: int) -> Hashable | None:
+    """All that ONNX's inference of a node depends on; None where that is large."""
+    parts: list[Any] = [node.op_type, node.domain, opset, len(node.outputs)]
+    for attribute in node.attributes.values():
+        value = attribute.value
+        if attribute.type == ir.AttributeType.TENSOR:
+            if value.size > _MAX_CONSTANT_ELEMENTS:
+                return None
+            value = _contents(value)
+        elif attribute.type not in _PLAIN:
+            return None
+        parts.append((attribute.name, attribute.type, tuple(value) if isinstance(value, list) else value))
+    for operand in node.inputs:
+        if operand is None:
+            parts.append(None)
+            continue
+        shape, constant = operand.shape, operand.const_value
+        dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape.dims)
+        known = constant is not None and _affects_shape(node, constant)
+        parts.append((_type_key(operand.type), dims, _contents(constant) if known else None))
+    return tuple(parts)
+
+
+_PLAIN: Final = frozenset({
+    ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.FLOAT, ir.AttributeType.FLOATS,
+    ir.AttributeType.STRING, ir.AttributeType.STRINGS,
+})  # fmt: skip
+
+
+def _type_key(kind: ir.TypeProtocol | None) -> Hashable:
+    return kind.dtype if isinstance(kind, ir.TensorType) else repr(kind)
+
+
+def _contents(tensor: Any) -> Hashable:
+    return tensor.dtype, tuple(tensor.shape.dims), tensor.tobytes()
+
+
+def _inferred(node: ir.Node, opset: int) -> _Described:
+    """The types of the outputs that ONNX's inference knows; none where the type of an operand is unknown."""
     schema = _schema(node.op_type, node.domain, opset)
     proto = onnx.NodeProto(op_type=node.op_type, domain=node.domain)
     types: dict[str, onnx.TypeProto] = {}
@@ -141,19 +202,14 @@ def _infer_with_onnx(node: ir.Node, opset: int) -> None:
     proto.output.extend(f"o{i}" for i in range(len(node.outputs)))
     proto.attribute.extend(ir.serde.serialize_attribute(a) for a in node.attributes.values())
     if any(name and name not in types for name in proto.input):
-        return
+        return ()
     try:
         result = shape_inference.infer_node_outputs(
             schema, proto, types, data, opset_imports=[onnx.OperatorSetIdProto(domain=node.domain, version=opset)]
         )
     except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
         raise ShapeMismatchError(f"{node.op_type}: {str(error).strip()}") from None
-    for i, value in enumerate(node.outputs):
-        inferred = result.get(f"o{i}")
-        if inferred is None:
-            continue
-        value.type = ir.serde.deserialize_type_proto_for_type(inferred)
-        value.shape = ir.serde.deserialize_type_proto_for_shape(inferred)
+    return tuple(result.get(f"o{i}") for i in range(len(node.outputs)))
 
 
 def _affects_shape(node: ir.Node, constant: ir.TensorProtocol) -> bool:
