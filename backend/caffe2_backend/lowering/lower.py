@@ -199,8 +199,9 @@ def _parameter(name: str, tensor: ir.TensorProtocol) -> Parameter:
     text = tensor.dtype == ir.DataType.STRING
     dtype = np.dtype(object) if text else tensor.dtype.numpy()
     shape = tuple(tensor.shape.numpy())
+    # Not copied: large weights are mapped from the model's file.
     return Parameter(
-        name, dtype, shape, lambda: _strings(tensor) if text else np.array(tensor.numpy(), dtype).reshape(shape)
+        name, dtype, shape, lambda: _strings(tensor) if text else np.asarray(tensor.numpy(), dtype).reshape(shape)
     )
 
 
