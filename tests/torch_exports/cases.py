@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from torch_exports import models
+from torch_exports import architectures, models
 
 WIDTH: Final = 4
 HIDDEN: Final = 6
@@ -143,7 +143,7 @@ def options(kind: str) -> Iterator[Case]:
 
 
 # Cases whose steps torch.export leaves open.
-OPEN_STEPS: Final = frozenset({"attention", "scan", "cond"})
+OPEN_STEPS: Final = frozenset({"attention", "scan", "cond", "decoder"})
 FIXED: Final[tuple[Axes, ...]] = ({},)
 
 
@@ -238,3 +238,32 @@ def whole_models() -> Iterator[Case]:
     )  # fmt: skip
     yield Case("scan", models.Scanned, lambda t, n: (x_input(t, n), torch.randn(n, HIDDEN)), (x_axes(), {0: "N"}))
     yield Case("cond", models.Chosen, lambda t, n: (x_input(t, n),), (x_axes(),))
+
+
+def whole_architectures() -> Iterator[Case]:
+    """Models of today's architectures, of random weights."""
+
+    def images(_: int, n: int) -> tuple[Tensor, ...]:
+        return (torch.randn(n, 3, 16, 16),)
+
+    def decoded(t: int, n: int) -> tuple[Tensor, ...]:
+        return torch.randint(0, 11, (n, 3)), torch.randn(n, 2, t, 4), torch.randn(n, 2, t, 4)
+
+    batch: tuple[Axes, ...] = ({0: "N"},)
+    for module in (
+        architectures.ResidualNet, architectures.MobileNet, architectures.VisionTransformer, architectures.Detector,
+    ):  # fmt: skip
+        yield Case(module.__name__.lower(), module, images, batch, ((1, 2), (1, 3), (1, 1)))
+    yield Case(
+        "decoder", architectures.Decoder, decoded, ({0: "N"}, {0: "N", 2: "T"}, {0: "N", 2: "T"}),
+        ((5, 2), (2, 3), (7, 1)),
+    )  # fmt: skip
+    yield Case("speechencoder", architectures.SpeechEncoder, lambda t, n: (torch.randn(n, 8, 2 * t),), batch, _FIXED)
+    yield Case("statespace", architectures.StateSpace, lambda t, n: (torch.randn(n, t, 16),), batch, _FIXED)
+    yield Case(
+        "diffusion", architectures.Diffusion, lambda _, n: (torch.randn(n, 3, 8, 8), torch.rand(n) * 100), batch * 2,
+        _FIXED,
+    )  # fmt: skip
+
+
+_FIXED: Final = ((6, 2), (6, 3), (6, 1))

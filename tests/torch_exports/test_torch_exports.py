@@ -25,9 +25,11 @@ GROUPS: Final = (
     *(f"torchscript opsets {kind}" for kind in KINDS[:3]),
     *(f"torchscript scripted {kind}" for kind in KINDS[:3]),
     "torchscript models",
+    "torchscript architectures",
     *(f"dynamo {what} {kind}" for what in ("matrix", "options", "cells") for kind in KINDS),
     *(f"dynamo opsets {kind}" for kind in KINDS[:3]),
     "dynamo models",
+    "dynamo architectures",
 )
 
 # The exporter's words, by exporter and name: a pattern of the case's name (its group before it), a pattern of them.
@@ -72,6 +74,8 @@ def cases(group: str) -> list[Any]:
             made = known.cells(*kind)
         case "scripted":
             made = known.scripted(*kind)
+        case "architectures":
+            made = known.whole_architectures()
         case "opsets":
             made = known.opsets(*kind, TORCHSCRIPT_OPSETS if exporter == "torchscript" else DYNAMO_OPSETS)
         case _:
