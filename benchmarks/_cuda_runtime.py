@@ -13,6 +13,7 @@ from gpu_suite.results import record
 from caffe2_backend.runtime import Predictor, SessionOptions, Workspace
 from caffe2_backend.runtime.onnxruntime_library import onnxruntime
 from caffe2_bridge import load
+from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend import to_onnx
 
 CHAR_RNN: Final = Path(__file__).resolve().parent.parent / "models" / "char_rnn"
@@ -48,7 +49,11 @@ def run() -> int:
     }  # fmt: skip
     same = True
     for name, (call, result) in ways.items():
-        good = np.allclose(np.asarray(result()), expected, RTOL, ATOL)
+        try:
+            good = np.allclose(np.asarray(result()), expected, RTOL, ATOL)
+        except RunError as error:
+            record(name, "skipped", reason=str(error))
+            continue
         record(name, "measured" if good else "failed", microseconds=_microseconds(call),
                reason="" if good else "differs from the CPU")  # fmt: skip
         same &= good

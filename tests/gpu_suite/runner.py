@@ -43,6 +43,7 @@ def run_stages(
     folder: Path,
     *,
     seconds: float,
+    slower: float = 1,
     write: Callable[[Sequence[StageReport]], None],
 ) -> list[StageReport]:
     """Run stages in order, and write the report again whenever a stage has given something new.
@@ -54,6 +55,7 @@ def run_stages(
         environment: of their processes.
         folder: for their results and logs, and where they run.
         seconds: for all of them: stages that no time is left for are not run.
+        slower: a factor of the limits of the stages.
         write: is called with all reports.
     """
     reports = [StageReport(stage.name, stage.title) for stage in stages]
@@ -64,7 +66,7 @@ def run_stages(
         if lost or left < 1:
             report.reason = lost or "no time is left"
             continue
-        _run(stage, report, environment, folder, min(stage.limit, left), lambda: write(reports))
+        _run(stage, report, environment, folder, min(slower * stage.limit, left), lambda: write(reports))
         if stage.vital and report.outcome != "passed":
             lost = f"the stage {stage.name!r} failed"
         write(reports)

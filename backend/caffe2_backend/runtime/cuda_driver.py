@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -85,6 +86,31 @@ def memory_info(index: int) -> tuple[int, int]:
     finally:
         driver.cuDevicePrimaryCtxRelease_v2(device)
     return free.value, total.value
+
+
+def copy_within(index: int, copies: Sequence[tuple[int, int, int]]) -> None:
+    """Copy memory within a GPU, and wait until it is done.
+
+    Args:
+        index: of the GPU.
+        copies: the address to copy to, the address to copy from, and the number of bytes of each.
+
+    Raises RunError if the GPU does not exist, or a copy fails.
+    """
+    if not copies:
+        return
+    device = _device(index)
+    driver = _loaded()
+    context, previous = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    try:
+        _check(driver.cuCtxPushCurrent_v2(context))
+        for to, source, size in copies:
+            _check(driver.cuMemcpyDtoD_v2(ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size)))
+        _check(driver.cuStreamSynchronize(None))
+        _check(driver.cuCtxPopCurrent_v2(ctypes.byref(previous)))
+    finally:
+        driver.cuDevicePrimaryCtxRelease_v2(device)
 
 
 def peer_access() -> list[list[bool]]:

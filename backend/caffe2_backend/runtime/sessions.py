@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.fixed_binding import FixedBinding
 from caffe2_backend.runtime.missing_inputs import missing_inputs, onnx_type_text
 from caffe2_backend.runtime.onnxruntime_library import (
     copy_to_device,
@@ -166,13 +167,9 @@ class Session:
         with self._lock:
             fixed = self._fixed.get(key)
             if fixed is None:
-                run_options = onnxruntime().RunOptions()
-                run_options.add_run_config_entry("gpu_graph_id", "-1")  # not recorded: this run infers output shapes
-                arrays = self._session.run(self._outputs, _on_host(feed), run_options)
-                outputs = dict(zip(self.outputs, arrays, strict=True))
-                fixed = FixedBinding(self._session, feed, outputs, self._real, str(len(self._fixed) + 1))
+                fixed = FixedBinding(self._session, feed, self.device, self._real, len(self._fixed) + 1)
                 self._fixed[key] = fixed
-            return {name: self._copy(array) for name, array in fixed.run(feed).items()}
+            return fixed.run(feed)
 
 
 def require_outputs(names: Sequence[str], available: Sequence[str]) -> None:
@@ -266,33 +263,3 @@ class Binding:
             array: Array = ort.numpy()
             return array
         return DeviceTensor(ort, self._device)
-
-
-class FixedBinding:
-    """Device buffers for one combination of shapes, bound to a session; a run copies in, runs, and copies out."""
-
-    def __init__(
-        self, session: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Array], device: str, graph_id: str
-    ) -> None:
-        library = onnxruntime()
-        kind, index = device_kind(device), device_index(device)
-        self._session = session
-        self._binding = session.io_binding()
-        self._inputs = {}
-        for name, array in _on_host(inputs).items():
-            self._inputs[name] = library.OrtValue.ortvalue_from_numpy(array, kind, index)
-            self._binding.bind_ortvalue_input(name, self._inputs[name])
-        self._outputs = {}
-        for name, array in outputs.items():
-            value = library.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype, kind, index)
-            self._outputs[name] = value
-            self._binding.bind_ortvalue_output(name, value)
-        self._options = library.RunOptions()
-        self._options.add_run_config_entry("gpu_graph_id", graph_id)
-
-    def run(self, feed: Mapping[str, Any]) -> dict[str, Array]:
-        """Run once with inputs of the buffers' shapes; outputs are copies on the host."""
-        for name, array in _on_host(feed).items():
-            self._inputs[name].update_inplace(array)
-        self._session.run_with_iobinding(self._binding, self._options)
-        return {name: value.numpy() for name, value in self._outputs.items()}

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import ctypes
+
 import numpy as np
 import onnxruntime
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend.runtime import SessionOptions
+from caffe2_backend.runtime import SessionOptions, fixed_binding
+from caffe2_backend.runtime.fixed_binding import FixedBinding
 from caffe2_backend.runtime.onnxruntime_library import execution_providers, library_options
-from caffe2_backend.runtime.sessions import FixedBinding, Session
+from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.values import DeviceTensor
 from caffe2_bridge import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
@@ -51,9 +55,20 @@ def test_cuda_options() -> None:
     assert providers == [("CUDAExecutionProvider", expected), "CPUExecutionProvider"]
 
 
-def test_fixed_buffers_run_again_with_other_values() -> None:
+def test_fixed_buffers_run_again_with_other_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copy(_: int, copies: list[tuple[int, int, int]]) -> None:
+        for each in copies:
+            ctypes.memmove(*each)
+
+    monkeypatch.setattr(fixed_binding, "copy_within", copy)
     session = onnxruntime.InferenceSession(MODEL, providers=["CPUExecutionProvider"])
     x = np.array([-1, 2], np.float32)
-    fixed = FixedBinding(session, {"x": x}, {"y": x}, "cpu", "1")
-    assert fixed.run({"x": x})["y"].tolist() == [0, 2]
-    assert fixed.run({"x": -x})["y"].tolist() == [1, 0]
+    fixed = FixedBinding(session, {"x": x}, "cuda:0", "cpu", 1)
+
+    first = fixed.run({"x": x})["y"]
+    second = fixed.run({"x": DeviceTensor(onnxruntime.OrtValue.ortvalue_from_numpy(-x), "cuda:0")})["y"]
+
+    assert isinstance(first, DeviceTensor)
+    assert isinstance(second, DeviceTensor)
+    assert first.numpy().tolist() == [0, 2], "a later run does not change what an earlier one returned"
+    assert second.numpy().tolist() == [1, 0]
