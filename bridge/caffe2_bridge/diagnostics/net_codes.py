@@ -28,17 +28,6 @@ NET_CODES: Final = (
         cure="Correct the fill, or save the parameters again from a workspace that has them.",
     ),
     DiagnosticCode(
-        code="changed-rank",
-        severity=Severity.WARNING,
-        summary="An output of the ONNX model has more dims than the net's output in one branch of an If.",
-        cause="The branches of an If give values of different rank. ONNX models of this project have one rank for "
-        "each output, so dims of size 1 are put before those of the value with fewer dims.",
-        example="predict: warning: output 'y' has fewer dims in one branch, where dims of size 1 are put before them "
-        "[changed-rank]",
-        cure="Nothing needs to be done if the program that reads the output accepts the additional dims. Otherwise "
-        "give the output the same rank in both branches.",
-    ),
-    DiagnosticCode(
         code="cut-reader",
         severity=Severity.NOTE,
         summary="The batches that the net reads from a database or a queue become inputs of the net.",

@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import END, Size
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.lowering.scope import Scope
 
 # From the operator inside the body, the states and the rows of one step: the states after it, and the values to stack.
 Step = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequence[Value]]]
@@ -190,34 +189,6 @@ def unless_empty(
         return list((run if steps else skip)(op))
     some = op.emit("Greater", _scalar(op, steps), op.const(0, np.int64))
     return branch(op, some, run, skip)
-
-
-def unify_branch_ranks(scope: Scope, value: Value) -> bool:
-    """Give both branches' values of an If's output one rank, by dims of one before those of the lower rank.
-
-    Returns whether that was possible: the output must have no readers yet, and both ranks must be known.
-    """
-    node = value.producer()
-    if node is None or node.op_type != "If" or value.uses():
-        return False
-    index = node.outputs.index(value)
-    graphs = [node.attributes[name].as_graph() for name in ("then_branch", "else_branch")]
-    shapes = [graph.outputs[index].shape for graph in graphs]
-    known = [shape for shape in shapes if shape is not None]
-    if len(known) < len(shapes):
-        return False
-    rank = max(map(len, known))
-    for graph, shape in zip(graphs, known, strict=True):
-        if len(shape) < rank:
-            axes = scope.constants.add(np.arange(rank - len(shape)))
-            inner = ir.Node("", "Unsqueeze", [graph.outputs[index], axes], num_outputs=1)
-            inner.outputs[0].name = scope.names.fresh(str(value.name))
-            inner.outputs[0].type = value.type
-            inner.outputs[0].shape = ir.Shape([*[1] * (rank - len(shape)), *shape])
-            graph.append(inner)
-            graph.outputs[index] = inner.outputs[0]
-    value.shape = common_shape(*(graph.outputs[index].shape for graph in graphs))
-    return True
 
 
 def formal_row(op: Op, sequence: Value) -> Value:

@@ -15,6 +15,7 @@ from caffe2_frontend.interop.input_hint import input_example
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.types import INT32, INT64
+from caffe2_frontend.interop.varying_ranks import declare_stand_ins, has_varying_rank
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -48,11 +49,15 @@ class CheckModel(InPlacePass[Export]):
         known = {info.name: info for info in (*inferred.graph.output, *inferred.graph.value_info)}
         for value in model.graph.outputs:
             _complete(value, known.get(str(value.name)))
-        unknown = [_unknown_rank(value, model) for value in model.graph.outputs if value.shape is None]
+        unknown = [_unknown_rank(value, model) for value in model.graph.outputs if _lacks_rank(value)]
         if unknown:
             raise ConversionError([*state.findings, *unknown])
         # A full check would only add strict inference of the whole model, which was done above.
         onnx.checker.check_model(_with_shapes(proto, model))
+
+
+def _lacks_rank(value: ir.Value) -> bool:
+    return value.shape is None and not has_varying_rank(value)
 
 
 def _unknown_rank(output: ir.Value, model: ir.Model) -> Diagnostic:
@@ -75,6 +80,7 @@ def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:
     """The protobuf with the completed shapes of the outputs, which the checker requires."""
     for info, value in zip(proto.graph.output, model.graph.outputs, strict=True):
         info.CopyFrom(ir.serde.serialize_value(value))
+    declare_stand_ins(proto)
     return proto
 
 

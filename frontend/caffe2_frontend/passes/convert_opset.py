@@ -13,6 +13,7 @@ from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of ver
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.interop.strip_weights import without_weights
+from caffe2_frontend.interop.varying_ranks import declare_stand_ins, mark_varying_ranks
 from caffe2_frontend.opsets import InexpressibleError, downgrade
 from caffe2_frontend.state import Export
 
@@ -40,7 +41,10 @@ class ConvertOpset(FunctionalPass[Export]):
             return state
         try:
             model = _converted(state.model, state.opset, state.working_opset)
-            onnx.checker.check_model(without_weights(model), full_check=True)
+            mark_varying_ranks(state.model, model)
+            proto = without_weights(model)
+            declare_stand_ins(proto)
+            onnx.checker.check_model(proto, full_check=True)
         except _FAILURES as error:
             logger.debug("opset %d cannot express the model", state.opset, exc_info=True)
             return _refused(state, _first_line(error))

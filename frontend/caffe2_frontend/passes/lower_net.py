@@ -15,7 +15,6 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_frontend.emit.subgraphs import unify_branch_ranks
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.interop.types import Quantization, TensorInfo
@@ -183,9 +182,6 @@ def _output(name: str, blob: str, scope: Scope, net: NetView, findings: list[Dia
         reason = f"output {name!r} is not written by any operator, or is not a tensor"
         hint = "choose the outputs: --output NAME, or outputs=[NAME]"
         findings.append(Diagnostic("undefined-output", reason, Location(net.name), hint=hint))
-    if value is not None and value.shape is None and unify_branch_ranks(scope, value):
-        reason = f"output {name!r} has fewer dims in one branch, where dims of size 1 are put before them"
-        findings.append(Diagnostic("changed-rank", reason, Location(net.name), severity=Severity.WARNING))
     return value
 
 

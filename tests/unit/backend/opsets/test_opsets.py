@@ -121,5 +121,5 @@ def test_ranks_are_inferred_through_old_nodes() -> None:
     }"""
     x, s, b = np.arange(96, dtype=np.float32).reshape(2, 3, 4, 4), np.ones(3, np.float32), np.array([1, 0, 1], bool)
     y = Predictor(to_netdef(parser.parse_model(text))).run({"x": x, "s": s, "b": b})["y"]
-    s, b = s.reshape(3, 1, 1), b.reshape(3, 1, 1)
-    np.testing.assert_array_equal(y, (x + s < s) & b)
+    slope, chosen = s.reshape(3, 1, 1), b.reshape(3, 1, 1)
+    np.testing.assert_array_equal(y, (x + slope < slope) & chosen)

@@ -1,0 +1,56 @@
+"""Values whose rank depends on the branch that an If takes; their shape is not declared."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS
+
+_VARIES: Final = "varying rank"
+
+
+def mark_varying_ranks(source: ir.Model, target: ir.Model) -> None:
+    """Mark the outputs of a converted model whose rank varies in the model that it was converted from."""
+    for value, converted in zip(source.graph.outputs, target.graph.outputs, strict=True):
+        if value.shape is None and has_varying_rank(value):
+            converted.meta[_VARIES] = True
+
+
+def has_varying_rank(value: ir.Value) -> bool:
+    """Whether a value of unknown rank follows from an If whose branches have known ranks that differ."""
+    if _VARIES in value.meta:
+        return True
+    waiting, seen = [value], {value}
+    while waiting:
+        node = waiting.pop().producer()
+        if node is None:
+            continue
+        operands = list(node.inputs)
+        if node.op_type == "If" and node.domain in STANDARD_DOMAINS:
+            branches = _results(node)
+            if any(map(_ranks_differ, *branches)):
+                return True
+            operands += [result for results in branches for result in results]
+        for operand in operands:
+            if operand is not None and operand.shape is None and operand not in seen:
+                seen.add(operand)
+                waiting.append(operand)
+    return False
+
+
+def declare_stand_ins(proto: onnx.ModelProto) -> None:
+    """Declare a shape for the outputs that have none, in place: ONNX's checker only requires that there is one."""
+    for info in proto.graph.output:
+        if info.type.HasField("tensor_type") and not info.type.tensor_type.HasField("shape"):
+            info.type.tensor_type.shape.SetInParent()
+
+
+def _results(node: ir.Node) -> list[list[ir.Value]]:
+    return [list(node.attributes[name].as_graph().outputs) for name in ("then_branch", "else_branch")]
+
+
+def _ranks_differ(one: ir.Value, other: ir.Value) -> bool:
+    return one.shape is not None and other.shape is not None and len(one.shape) != len(other.shape)
