@@ -66,12 +66,13 @@ def _accept_positions() -> None:
 
 
 def _without_deadlines(hypothesis: Any) -> None:
-    """Do not limit examples, and do not minimize one that fails, as only the outcome counts."""
+    """Do not limit examples, and do not minimize or explain one that fails, as only the outcome counts."""
     make = hypothesis.settings.__init__
     phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
 
     def make_without(self: Any, *args: Any, **options: Any) -> None:
-        make(self, *args, **{**options, "deadline": None, "phases": phases})
+        fixed = {"deadline": None, "phases": phases, "suppress_health_check": list(hypothesis.HealthCheck)}
+        make(self, *args, **{**options, **fixed})
 
     hypothesis.settings.__init__ = make_without
 

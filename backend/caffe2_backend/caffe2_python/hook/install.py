@@ -11,6 +11,7 @@ from typing import Any, Final
 from caffe2_backend.caffe2_python.hook.finder import PACKAGE, Caffe2Finder, Content
 from caffe2_backend.caffe2_python.hook.locate import locate
 from caffe2_backend.caffe2_python.hook.proto import proto_modules
+from caffe2_backend.caffe2_python.torch_ops.importing import define_with_torch
 from caffe2_bridge.diagnostics import RunError
 
 # Caffe2 imports the first of these that exists. The one with GPUs works on the CPU, too.
@@ -50,6 +51,7 @@ def install_caffe2(source: Path | str | None = None) -> Path:
             "pip install 'caffe2-bridge[caffe2]'"
         )
     sys.meta_path.insert(0, Caffe2Finder(sources, _virtual_modules()))
+    define_with_torch()
     return sources.root
 
 

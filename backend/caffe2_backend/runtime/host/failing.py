@@ -1,4 +1,4 @@
-"""Operators whose only effect is to fail: Fail, ThrowException, ThrowChildThreadException, LogFatal and Assert."""
+"""Operators whose only effect is to fail: Fail, ThrowException, LogFatal, Assert, EnforceFinite and others."""
 
 from __future__ import annotations
 
@@ -30,3 +30,15 @@ def assert_true(op: HostOp) -> None:
     if not np.all(array):
         message = op.args.text("error_msg", default="")
         raise op.error(f"assertion failed for blob {op.inputs[0]!r}{': ' if message else ''}{message}")
+
+
+@family.runs("EnforceFinite")
+def enforce_finite(op: HostOp) -> None:
+    """EnforceFinite(X) -> (): fail unless all elements of a tensor of float are finite."""
+    array = op.array(0)
+    if array.dtype.kind != "f":
+        raise op.error(f"blob {op.inputs[0]!r} must hold floats, not {array.dtype.name}")
+    finite = np.isfinite(array).reshape(-1)
+    if not finite.all():
+        index = int(np.argmin(finite))
+        raise op.error(f"element {index} of blob {op.inputs[0]!r} must be finite, not {array.reshape(-1)[index]}")

@@ -38,9 +38,13 @@ def histogram(op: Op) -> Value:
     Bins include their lower edge; elements outside of all bins are not counted.
     """
     edges = op.args.numbers("bin_edges")
-    if len(edges) < 2 or any(a >= b for a, b in pairwise(edges)):
+    if len(edges) < 2:
         op.unsupported(
-            "bin_edges must have at least two elements, in strictly ascending order", code="invalid-argument"
+            f"Number of bin edges must be greater than or equal to 2, not {len(edges)}", code="invalid-argument"
+        )
+    if any(a >= b for a, b in pairwise(edges)):
+        op.unsupported(
+            f"bin_edges must be a strictly increasing sequence of values, not {list(edges)}", code="invalid-argument"
         )
     x = _elements(op)
     bin_index = search(op, op.const(np.array(edges, np.float32), x), x, "right")

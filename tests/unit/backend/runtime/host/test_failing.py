@@ -44,3 +44,24 @@ def test_assert(value: Any, message: str | None) -> None:
     else:
         with pytest.raises(RunError, match=message):
             workspace.run_operator_once(check)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.array([[1.0, 2.0]], np.float32), None),
+        (np.zeros(0, np.float32), None),
+        (np.array([[1.0], [np.inf]], np.float32), "element 1 of blob 'x' must be finite, not inf"),
+        (np.array([np.nan], np.float16), "element 0 of blob 'x' must be finite, not nan"),
+        (np.array([1]), "must hold floats, not int64"),
+    ],
+)
+def test_enforce_finite(value: Any, message: str | None) -> None:
+    workspace = Workspace()
+    workspace.feed("x", value)
+    check = operator("EnforceFinite", ["x"], [])
+    if message is None:
+        workspace.run_operator_once(check)
+    else:
+        with pytest.raises(RunError, match=message):
+            workspace.run_operator_once(check)

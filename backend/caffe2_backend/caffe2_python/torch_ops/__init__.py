@@ -1,0 +1,1 @@
+"""Caffe2's operators on torch tensors, ``torch.ops._caffe2``."""
