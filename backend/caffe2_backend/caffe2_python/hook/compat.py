@@ -7,14 +7,38 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import operator
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-__all__ = ["NAME", "ArgSpec", "Elements", "asscalar", "builtins", "elements", "field_label", "getargspec"]
+__all__ = [
+    "NAME",
+    "ArgSpec",
+    "Elements",
+    "array",
+    "asscalar",
+    "builtins",
+    "calculate",
+    "elements",
+    "field_label",
+    "getargspec",
+    "single",
+]
 
 NAME: Final = "__caffe2_bridge__"
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mult": operator.mul,
+    "Div": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "Mod": operator.mod,
+    "Pow": operator.pow,
+}
+# Kinds of NumPy's types; of two of one category, an array's type was the type of the result.
+_CATEGORIES: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
 
 class ArgSpec(NamedTuple):
@@ -70,3 +94,43 @@ class Elements:
 def elements(container: Any) -> Any:
     """What rewritten assignments assign to: the container itself, unless it is an array."""
     return Elements(container) if type(container) is np.ndarray else container
+
+
+def single(value: Any) -> Any:
+    """A value, or the element of an array that has one, as ``int`` and ``float`` took them before NumPy 2.4."""
+    return value.reshape(()) if type(value) is np.ndarray and value.ndim and value.size == 1 else value
+
+
+def array(*args: Any, **options: Any) -> Any:
+    """``numpy.array``; integers that the type does not hold wrap around, as before NumPy 2."""
+    try:
+        return np.array(*args, **options)
+    except OverflowError:
+        dtype = options.pop("dtype", args[1] if len(args) > 1 else None)
+        return np.array(args[0], **options).astype(dtype)
+
+
+def calculate(name: str, left: Any, right: Any) -> Any:
+    """Apply an operator; of an array and a scalar of NumPy of one category, the array has the type of the result.
+
+    This was NumPy's rule before NumPy 2.
+    """
+    if type(left) is np.ndarray and _is_scalar(right):
+        right = _weak(left, right[()])
+    elif type(right) is np.ndarray and _is_scalar(left):
+        left = _weak(right, left[()])
+    return _OPERATORS[name](left, right)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, np.generic) or (type(value) is np.ndarray and value.ndim == 0)
+
+
+def _weak(values: np.ndarray[Any, Any], scalar: np.generic[Any]) -> Any:
+    """The scalar in the type of an array, if that is of the same or a higher category and holds it."""
+    kinds = _CATEGORIES.get(values.dtype.kind, -1), _CATEGORIES.get(scalar.dtype.kind, 4)
+    if not values.ndim or kinds[0] < kinds[1] or values.dtype == scalar.dtype:
+        return scalar
+    with np.errstate(over="ignore"):
+        cast = scalar.astype(values.dtype)
+    return cast if kinds[1] > 1 or cast == scalar else scalar

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from typing import Final
 
-from caffe2_backend.caffe2_python.hook.compat import NAME, elements
+from caffe2_backend.caffe2_python.hook.compat import NAME, array, calculate, elements, single
 
-_NUMPY = ("np", "numpy")
+_NUMPY: Final = ("np", "numpy")
+_ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+_NUMBERS: Final = ("int", "float")
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -14,23 +17,50 @@ class _Rewriter(ast.NodeTransformer):
         """Rewrite ``a[i] = x`` to ``elements(a)[i] = x``: NumPy 2.4 refuses an array with one element as an element."""
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Store):
-            node.value = _located(ast.Call(_name(elements.__name__), [node.value], []), node.value)
+            node.value = _call(node.value, elements.__name__, node.value)
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Rewrite ``np.sum(x for ...)`` to Python's sum: NumPy 2.4 refuses generators."""
+        """Rewrite calls that NumPy of today refuses, or whose results it changed.
+
+        ``np.sum(x for ...)`` becomes Python's sum, as NumPy 2.4 refuses generators; ``int(a)`` and ``float(a)`` become
+        ``int(single(a))``, as it refuses arrays with one element; and ``np.array`` wraps integers out of bounds again.
+        """
         self.generic_visit(node)
-        function = node.func
-        if (
-            isinstance(function, ast.Attribute)
-            and function.attr == "sum"
-            and isinstance(function.value, ast.Name)
-            and function.value.id in _NUMPY
-            and [type(argument) for argument in node.args] == [ast.GeneratorExp]
-            and not node.keywords
-        ):
-            node.func = _located(_name("builtins", "sum"), function)
+        if not node.keywords and _types(node.args) == [ast.GeneratorExp] and _is_of_numpy(node.func, "sum"):
+            node.func = _located(_name("builtins", "sum"), node.func)
+        elif _is_of_numpy(node.func, "array"):
+            node.func = _located(_name(array.__name__), node.func)
+        elif isinstance(node.func, ast.Name) and node.func.id in _NUMBERS and len(node.args) == 1:
+            (value,) = node.args
+            if not isinstance(value, ast.Constant | ast.Starred):
+                node.args = [_call(value, single.__name__, value)]
         return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """Rewrite arithmetic with two operands that are not literals: NumPy 2 promotes arrays by NumPy scalars."""
+        self.generic_visit(node)
+        literal = isinstance(node.left, _LITERALS) or isinstance(node.right, _LITERALS)
+        if literal or not isinstance(node.op, _ARITHMETIC):
+            return node
+        return _call(node, calculate.__name__, ast.Constant(type(node.op).__name__), node.left, node.right)
+
+
+_LITERALS: Final = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict)
+
+
+def _types(nodes: list[ast.expr]) -> list[type[ast.expr]]:
+    return [type(node) for node in nodes]
+
+
+def _is_of_numpy(function: ast.expr, name: str) -> bool:
+    """Whether a function is NumPy's of this name."""
+    return (
+        isinstance(function, ast.Attribute)
+        and function.attr == name
+        and isinstance(function.value, ast.Name)
+        and function.value.id in _NUMPY
+    )
 
 
 def _name(*path: str) -> ast.expr:
@@ -39,6 +69,11 @@ def _name(*path: str) -> ast.expr:
     for name in path:
         found = ast.Attribute(found, name, ast.Load())
     return found
+
+
+def _call(place: ast.expr, name: str, *arguments: ast.expr) -> ast.expr:
+    """A call of a function of the module ``compat``, at the location of another expression."""
+    return _located(ast.Call(_name(name), list(arguments), []), place)
 
 
 def _located(node: ast.expr, place: ast.expr) -> ast.expr:

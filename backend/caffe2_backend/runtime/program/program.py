@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from caffe2_backend.runtime.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.resident import ResidentStates, large_states
 from caffe2_backend.runtime.program.rotating import RotatingStates
@@ -37,6 +38,8 @@ _NO_VALUES: Final = frozenset({type(None), DeferredBlob})
 _SMALL: Final = 1 << 20
 # Those up to which one thread runs a net: the weights of an LSTM of 100 units, for example.
 _TINY: Final = 1 << 18
+# How many blobs are computed one by one after runs, before all are at once.
+_FEW: Final = 2
 # Codes of errors that outputs cause which are not tensors.
 _NOT_TENSORS: Final = frozenset({"no-tensor", "object-output"})
 
@@ -85,9 +88,12 @@ class Program:
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
         self._variants: dict[Signature, Variant] = {}
+        self._complete_variants: dict[Signature, Variant] = {}
         self._last: LastKind | None = None
         self._known_sizes: dict[str, tuple[int, ...]] = {}
         self._unavailable: set[str] = set()
+        self._runs = 0
+        self._asked: dict[str, int] = {}  # the blobs that were computed after a run, and the first of these runs
         self._lock = threading.RLock()
 
     @property
@@ -153,7 +159,9 @@ class Program:
         values, given = variant.step(given, burst, held)
         if not variant.deferred:
             return Results(values, {}, self.interface.scopes)
-        deferred = dict.fromkeys(variant.deferred, DeferredBlob(partial(self._compute, given=given)))
+        self._runs += 1
+        late = LateBlobs(partial(self._compute, given=given, run=self._runs), partial(self._ask, run=self._runs))
+        deferred = dict.fromkeys(variant.deferred, DeferredBlob(late))
         return Results(values, deferred, self.interface.scopes)
 
     def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
@@ -172,31 +180,55 @@ class Program:
         variant = self._variants.get(signature)
         return None if variant is None or not variant.arrays else variant.run(given)
 
-    def want(self, name: str) -> None:
-        """Let every run from now on return this blob."""
+    def want(self, *names: str) -> None:
+        """Let every run from now on return these blobs."""
         with self._lock:
-            if name in self._written and name not in self._required and name not in self._unavailable:
-                self._required = (*self._required, name)
-                self._optional = tuple(other for other in self._optional if other != name)
+            new = self._written.intersection(names).difference(self._required, self._unavailable)
+            if new:
+                self._required = (*self._required, *(name for name in dict.fromkeys(names) if name in new))
+                self._optional = tuple(other for other in self._optional if other not in new)
                 self._variants.clear()
 
-    def _compute(self, name: str, given: Mapping[str, Value]) -> Tensor:
-        """One blob of an earlier run, from that run's inputs. Raises RunError if it is not a tensor.
+    def _ask(self, name: str, run: int) -> bool:
+        """Note that a blob is asked for after a run, and return whether it was after an earlier one."""
+        return self._asked.setdefault(name, run) != run
 
-        Every run from now on returns it, too: the net is converted anew, once for both.
+    def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
+        """One blob of an earlier run, from that run's inputs, and maybe others. Raises RunError if it is not a tensor.
+
+        The first few blobs that are asked for are returned by every run from now on: the net is converted anew, once
+        for both. From then on all blobs of the run are computed at once, and those of them that are asked for in
+        another run, too, are returned by the runs after it.
         """
         with self._lock:
             if name in self._unavailable:
                 raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor")
+            asked_before = self._ask(name, run)
+            if not asked_before and len(self._asked) > _FEW:
+                with suppress(BridgeError):
+                    values = self._complete_variant(given).run(given)
+                    if name in values:
+                        return values
             before = self._required, self._optional, self._variants.copy()
-            self.want(name)
+            self.want(*(self._asked if asked_before else (name,)))
             try:
                 variant = self._variant_for(given, {})
             except BridgeError as error:
                 self._required, self._optional, self._variants = before
                 self._unavailable.add(name)
                 raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor: {error}") from error
-        return variant.run(given)[name]
+        return variant.run(given)
+
+    def _complete_variant(self, given: Mapping[str, Value]) -> Variant:
+        """A variant that returns all blobs that are tensors; no run uses it but those that compute blobs afterwards."""
+        variant = self._complete_variants.get(self._signature(given))
+        if variant is None:
+            required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
+            others = self._written.difference(required, self._unavailable)
+            lowered, _ = self._convert_available(given, required, [n for n in self.interface.writes if n in others])
+            variant = self._variant(self._session(lowered, given), lowered, (), given)
+            self._complete_variants[self._signature(given)] = variant
+        return variant
 
     # Constants
 
@@ -213,7 +245,7 @@ class Program:
         """Make inputs of constants that changed."""
         with self._lock:
             self._set_constants({name: v for name, v in (self._constants or {}).items() if name not in names})
-            self._variants.clear()
+            self._forget_variants()
 
     def _set_constants(self, constants: dict[str, Value]) -> None:
         read = (*self.interface.needs, *self.interface.may_need)
@@ -241,6 +273,10 @@ class Program:
             self._last = LastKind.of(variant, signature, self._free, given, self._compiler.sized)
         return variant
 
+    def _forget_variants(self) -> None:
+        self._variants.clear()
+        self._complete_variants.clear()
+
     def _signature(self, given: Mapping[str, Value]) -> Signature:
         return signature_of(self._free, given, sized=self._compiler.sized)
 
@@ -248,7 +284,7 @@ class Program:
         """Take inputs whose known sizes changed since the last conversion as inputs of any size from now on."""
         known = {name: shape for name in self._compiler.sized if (shape := _shape(given.get(name))) is not None}
         while changed := self._changed_sizes(known):
-            self._variants.clear()  # their signatures hold sizes: no run would find them
+            self._forget_variants()  # their signatures hold sizes: no run would find them
             if not self._compiler.forget_sizes(changed):
                 break
         self._known_sizes.update(known)
@@ -265,12 +301,9 @@ class Program:
             self._return_every_blob()  # a deferred computation would need states that the next run overwrites
         required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
         optional = [name for name in self._optional if name not in required]
-        try:
-            lowered = self._convert(given, [*required, *optional])
-        except ConversionError:
-            if not optional:
-                raise
-            lowered = self._without_unavailable(given, required, optional)
+        lowered, available = self._convert_available(given, required, optional)
+        if len(available) < len(optional):
+            self._optional = tuple(available)
         if lowered.random and not self._complete:
             self._return_every_blob()  # a deferred computation would draw other numbers
             return self._add_variant(given)
@@ -329,21 +362,33 @@ class Program:
         blobs = {output: name for name, output in pairs.items()}
         return RotatingStates(session, states, blobs, inputs, lambda: lowered.stepper(session, options, states))
 
-    def _without_unavailable(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Lowered:
+    def _convert_available(
+        self, given: Mapping[str, Value], required: list[str], optional: list[str]
+    ) -> tuple[Lowered, list[str]]:
         """Convert with those of the optional outputs that are tensors; the others are not tried again."""
-        available = []
+        available = optional
+        while True:
+            try:
+                return self._convert(given, [*required, *available]), available
+            except ConversionError as error:
+                if not available or not all(map(_is_of_output, error.errors)):
+                    raise  # an operator is refused
+                named = {name for name in available if any(repr(name) in item.reason for item in error.errors)}
+                refused = named or set(self._refused(given, required, available))
+                if not refused:
+                    raise
+            self._unavailable.update(refused)
+            available = [name for name in available if name not in refused]
+
+    def _refused(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Iterator[str]:
+        """The optional outputs that are not tensors, each tried on its own."""
         for name in optional:
             try:
                 self._convert(given, [*required, name])
             except ConversionError as error:
                 if not all(map(_is_of_output, error.errors)):
-                    raise  # an operator is refused
-            else:
-                available.append(name)
-        lowered = self._convert(given, [*required, *available])
-        self._unavailable.update(name for name in optional if name not in available)
-        self._optional = tuple(available)
-        return lowered
+                    raise
+                yield name
 
     def _convert(self, given: Mapping[str, Value], outputs: list[str]) -> Lowered:
         return self._compiler.convert(given, self._free, self._constants or {}, outputs)

@@ -43,3 +43,37 @@ def test_nets_of_tiny_inputs_run_in_one_thread(
     x = np.ones(size, np.float32)
     program.run(program.collect({"x": x, f"size{size}": x}))
     assert threads == [expected]
+
+
+def chain(length: int) -> NetDef:
+    ops = [operator("Add", [f"x{index}", "x0"], [f"x{index + 1}"]) for index in range(length)]
+    return NetDef(name="net", op=ops, external_input=["x0"], external_output=[f"x{length}"])
+
+
+def test_many_blobs_that_are_asked_for_after_runs_need_few_conversions() -> None:
+    program = Program(chain(12))
+    counts = []
+    for value in (1.0, 2.0, 3.0):
+        results = program.run({"x0": np.full(1, value, np.float32)})
+        blobs = {**results.values, **{name: blob.compute(name) for name, blob in results.deferred.items()}}
+        assert {name: array.item() for name, array in blobs.items()} == {  # type: ignore[union-attr]  # arrays
+            f"x{index}": value * (index + 1) for index in range(1, 13)
+        }
+        counts.append(program.conversions)
+    assert counts[0] < 6
+    assert counts[1:] == [counts[0] + 1] * 2
+    assert not results.deferred
+
+
+def test_a_few_blobs_are_returned_by_later_runs() -> None:
+    program = Program(chain(12))
+    given = {"x0": np.ones(1, np.float32)}
+    program.run(given).deferred["x3"].compute("x3")
+    assert program.run(given).values.keys() == {"x3", "x12"}
+
+
+def test_blobs_that_are_not_tensors_do_not_hide_others() -> None:
+    ops = [operator("CreateMutex", [], ["mutex"]), *chain(6).op]
+    program = Program(NetDef(name="net", op=ops, external_input=["x0"], external_output=["x6"]))
+    deferred = program.run({"x0": np.ones(1, np.float32)}).deferred
+    assert [deferred[f"x{index}"].compute(f"x{index}").item() for index in range(1, 6)] == [2, 3, 4, 5, 6]  # type: ignore[union-attr]  # arrays
