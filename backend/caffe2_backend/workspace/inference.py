@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_backend.runtime.blob_workspace import as_net
 from caffe2_backend.runtime.values import Int8Tensor
+from caffe2_backend.workspace.claimed_shapes import claimed_shapes
 from caffe2_backend.workspace.host_inference import Known, infer_host_operator
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import BridgeError
@@ -61,7 +62,9 @@ def InferShapesAndTypes(
     joined: dict[str, list[Known]] = {}
     for net in map(as_net, nets):
         for op in net.op:
-            found = {**_of_variables(op, known), **_infer(op, known), **_restored(op, joined)}
+            found = {
+                **_of_variables(op, known), **claimed_shapes(op, known), **_infer(op, known), **_restored(op, joined)
+            }  # fmt: skip
             if op.type in _JOINING and len(op.output) > 1 and all(name in known for name in op.input):
                 joined[op.output[1]] = [known[name] for name in op.input]
             if not found and any(name not in known for name in op.input):

@@ -37,6 +37,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "Mod": operator.mod,
     "Pow": operator.pow,
 }
+_PYTHON_NUMBERS: Final = (int, float)
 # Kinds of NumPy's types; of two of one category, an array's type was the type of the result.
 _CATEGORIES: Final = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 
@@ -111,15 +112,27 @@ def array(*args: Any, **options: Any) -> Any:
 
 
 def calculate(name: str, left: Any, right: Any) -> Any:
-    """Apply an operator; of an array and a scalar of NumPy of one category, the array has the type of the result.
+    """Apply an operator with the rules of promotion that NumPy had before NumPy 2.
 
-    This was NumPy's rule before NumPy 2.
+    Of an array and a scalar of NumPy of one category, the array has the type of the result. With a scalar of NumPy, a
+    number of Python counts as one of 64 bits.
     """
-    if type(left) is np.ndarray and _is_scalar(right):
+    if isinstance(left, np.generic) and type(right) in _PYTHON_NUMBERS:
+        right = _of_64_bits(right)
+    elif isinstance(right, np.generic) and type(left) in _PYTHON_NUMBERS:
+        left = _of_64_bits(left)
+    elif type(left) is np.ndarray and _is_scalar(right):
         right = _weak(left, right[()])
     elif type(right) is np.ndarray and _is_scalar(left):
         left = _weak(right, left[()])
     return _OPERATORS[name](left, right)
+
+
+def _of_64_bits(number: float) -> Any:
+    try:
+        return np.float64(number) if type(number) is float else np.int64(number)
+    except OverflowError:
+        return number
 
 
 def _is_scalar(value: Any) -> bool:

@@ -38,15 +38,17 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Rewrite arithmetic with two operands that are not literals: NumPy 2 promotes arrays by NumPy scalars."""
+        """Rewrite arithmetic, unless an operand is a text or a list: NumPy 2 promotes scalars and arrays otherwise."""
         self.generic_visit(node)
-        literal = isinstance(node.left, _LITERALS) or isinstance(node.right, _LITERALS)
-        if literal or not isinstance(node.op, _ARITHMETIC):
+        if not isinstance(node.op, _ARITHMETIC) or _is_text_or_list(node.left) or _is_text_or_list(node.right):
             return node
         return _call(node, calculate.__name__, ast.Constant(type(node.op).__name__), node.left, node.right)
 
 
-_LITERALS: Final = (ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Dict)
+def _is_text_or_list(node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return not isinstance(node.value, int | float)
+    return isinstance(node, ast.JoinedStr | ast.List | ast.Tuple | ast.ListComp)
 
 
 def _types(nodes: list[ast.expr]) -> list[type[ast.expr]]:

@@ -185,7 +185,7 @@ class Program:
         with self._lock:
             new = self._written.intersection(names).difference(self._required, self._unavailable)
             if new:
-                self._required = (*self._required, *(name for name in dict.fromkeys(names) if name in new))
+                self._required = (*self._required, *(name for name in self.interface.writes if name in new))
                 self._optional = tuple(other for other in self._optional if other not in new)
                 self._variants.clear()
 

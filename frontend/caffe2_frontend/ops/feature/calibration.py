@@ -77,7 +77,7 @@ def _tables(op: Op) -> list[Value]:
     """Return bounds, slopes and intercepts, from arguments or operands: the tables of all functions concatenated."""
     tables = [op.args.numbers(name, default=()) for name in _TABLES]
     if not any(tables):
-        return [op.input(1), op.input(2), op.input(3)]
+        return [reshape(op, table, [-1]) if op.rank(table) != 1 else table for table in op.inputs[1:4]]
     groups = len(tables[0]) - len(tables[1])
     if len(tables[1]) != len(tables[2]) or groups < 1 or not tables[1] or len(tables[1]) % groups:
         op.unsupported(

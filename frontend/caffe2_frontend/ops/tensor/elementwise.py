@@ -112,6 +112,8 @@ def modulo(op: Op) -> Value:
         op.unsupported("argument 'divisor' must not be 0", code="invalid-argument")
     require_dtype(op, x, INDICES, "the input")
     dtype = op.dtype(x)
+    if divisor in (1, -1):
+        return op.emit("Sub", x, x)  # onnxruntime's remainder of the smallest dividend by -1 ends the process
     # An int32 dividend meets a divisor that may need 64 bits.
     wide = dtype if np.can_cast(np.min_scalar_type(divisor), dtype.numpy()) else ir.DataType.INT64
     x = cast(op, x, wide)
@@ -119,8 +121,7 @@ def modulo(op: Op) -> Value:
         return cast(op, op.emit("Mod", x, op.const(divisor, wide)), dtype)
     if wide is ir.DataType.INT32:
         return op.emit("Mod", x, op.const(divisor, wide), fmod=1)
-    # With fmod onnxruntime divides doubles, which do not hold all of int64. The sign of the divisor has no effect, and
-    # the smallest dividend must not be divided by -1.
+    # With fmod onnxruntime divides doubles, which do not hold all of int64. The sign of the divisor has no effect.
     divisor = max(divisor, -divisor) if divisor != np.iinfo(np.int64).min else divisor
     by = op.const(divisor, wide)
     return cast(op, op.emit("Sub", x, op.emit("Mul", op.emit("Div", x, by), by)), dtype)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from conformance.recording import operator
 from caffe2_backend import workspace
 from caffe2_bridge import ConversionError, NetFormatError, RunError
 from caffe2_bridge.builder import Net
-from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, PlanDef, TensorProto
+from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef, TensorProto
 
 NET = NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"], external_output=["y"])
 X = np.array([[-1, 2, 3]], np.float32)
@@ -120,6 +121,20 @@ def test_the_shapes_of_gradients() -> None:
 def test_an_operator_on_unknown_blobs_leaves_known_ones() -> None:
     net = NetDef(op=[operator("Relu", ["absent"], ["x"])])
     assert workspace.InferShapesAndTypes([net], {"x": [4]})[0] == {"x": [4]}
+
+
+@pytest.mark.parametrize(
+    ("op", "dims", "expected"),
+    [
+        (operator("IndexHash", ["x"], ["y"]), {"x": [2, 3]}, {"y": [2, 3]}),
+        (operator("GatherRanges", ["v", "r"], ["y", "l"]), {"v": [64], "r": [3, 5, 2]}, {"y": [64], "l": [3]}),
+        (operator("BatchBucketOneHot", ["x", "l", "b"], ["y"]), {"x": [7, 3], "l": [3], "b": [11]}, {"y": [7, 14]}),
+        (operator("IndexHash", ["absent"], ["y"]), {}, {}),
+    ],
+)
+def test_shapes_that_depend_on_values(op: OperatorDef, dims: dict[str, list[int]], expected: dict[str, Any]) -> None:
+    shapes, _ = workspace.InferShapesAndTypes([NetDef(op=[op])], dims)
+    assert {name: shapes[name] for name in op.output if name in shapes} == expected
 
 
 def step_net(name: str) -> NetDef:
