@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from caffe2_backend.caffe2_python.hook.locate import locate
 from caffe2_tests.modules import find_modules
 from caffe2_tests.recorded import RECORDED, read_passed, write_passed
 from caffe2_tests.run import Limits, Outcome, run_module
-from caffe2_tests.table import ModuleResult, summary_line, total_line, write_page, write_results
+from caffe2_tests.table import ModuleResult, read_results, summary_line, total_line, write_page, write_results
 
 
 def copy_of(real: Path | None, given: Path | None) -> Path:
@@ -30,6 +30,14 @@ def run_all(
         futures = [pool.submit(run_module, name, copy, real=real, limits=limits, select=select) for name in modules]
         for module, future in zip(modules, futures, strict=True):
             yield module, future.result()
+
+
+def _in_order(
+    modules: Sequence[str], earlier: Mapping[str, dict[str, Outcome]], run: Iterator[tuple[str, dict[str, Outcome]]]
+) -> Iterator[tuple[str, dict[str, Outcome]]]:
+    """Outcomes of modules in order, those of an earlier run among them."""
+    for module in modules:
+        yield (module, earlier[module]) if module in earlier else next(run)
 
 
 def record(modules: Sequence[str], copy: Path, real: Path, limits: Limits, jobs: int) -> None:
@@ -54,9 +62,16 @@ def record(modules: Sequence[str], copy: Path, real: Path, limits: Limits, jobs:
 @click.option("--failures", is_flag=True, help="Print the reason of each failure.")
 @click.option("--write-docs", is_flag=True, help="Write the table in docs/caffe2_python.md.")
 @click.option("--results", type=click.Path(path_type=Path), help="Write all outcomes to a JSON file.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, exists=True),
+    multiple=True,
+    help="Do not run the modules whose outcomes this file has; the last file counts.",
+)
 def main(
     modules: tuple[str, ...], given: Path | None, record_real: bool, operators: bool, select: str,
     module_seconds: int, test_seconds: int, jobs: int, failures: bool, write_docs: bool, results: Path | None,
+    resume: tuple[Path, ...],
 ) -> None:  # fmt: skip
     """Run Caffe2's own test MODULES (all, by default) on this project's runtime.
 
@@ -74,7 +89,9 @@ def main(
         return
     passed = read_passed()
     found: list[ModuleResult] = []
-    for module, outcomes in run_all(chosen, copy, None, limits, select, jobs):
+    earlier = {module: outcomes for path in resume for module, outcomes in read_results(path).items()}
+    run = run_all([module for module in chosen if module not in earlier], copy, None, limits, select, jobs)
+    for module, outcomes in _in_order(chosen, earlier, run):
         result = ModuleResult(module, passed.get(module, []), outcomes)
         found.append(result)
         click.echo(summary_line(result))

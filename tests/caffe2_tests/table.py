@@ -84,3 +84,9 @@ def write_results(results: Iterable[ModuleResult], path: Path) -> None:
     """Write all outcomes as JSON."""
     data = {r.module: {name: [o.outcome, o.reason] for name, o in r.outcomes.items()} for r in results}
     path.write_text(json.dumps(data, indent=1), "utf-8")
+
+
+def read_results(path: Path) -> dict[str, dict[str, Outcome]]:
+    """The outcomes of a JSON file by module and test."""
+    data = json.loads(path.read_text("utf-8"))
+    return {module: {name: Outcome(*outcome) for name, outcome in tests.items()} for module, tests in data.items()}

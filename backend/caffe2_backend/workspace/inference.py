@@ -63,7 +63,7 @@ def InferShapesAndTypes(
     for net in map(as_net, nets):
         for op in net.op:
             found = {
-                **_of_variables(op, known), **claimed_shapes(op, known), **_infer(op, known), **_restored(op, joined)
+                **_of_variables(op, known), **_infer(op, known), **claimed_shapes(op, known), **_restored(op, joined)
             }  # fmt: skip
             if op.type in _JOINING and len(op.output) > 1 and all(name in known for name in op.input):
                 joined[op.output[1]] = [known[name] for name in op.input]

@@ -7,7 +7,15 @@ import pytest
 from caffe2_tests.modules import find_modules
 from caffe2_tests.recorded import read_passed, write_passed
 from caffe2_tests.run import Limits, Outcome, run_module
-from caffe2_tests.table import ModuleResult, page_section, summary_line, total_line, write_page
+from caffe2_tests.table import (
+    ModuleResult,
+    page_section,
+    read_results,
+    summary_line,
+    total_line,
+    write_page,
+    write_results,
+)
 
 RESULT = ModuleResult(
     "a_test",
@@ -39,6 +47,17 @@ def test_the_page(tmp_path: Path) -> None:
     write_page([RESULT], page)
     assert page.read_text() == text
     assert page_section([]).count("|") > 0
+
+
+def test_results_can_be_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    write_results([RESULT], path)
+    assert read_results(path) == {"a_test": RESULT.outcomes}
+
+
+def test_the_reason_names_the_exception() -> None:
+    reason = "E   ValueError: no\nFailing test case: f(\n    x=1,\n)\n"
+    assert Outcome("failed", reason).last_line == "E   ValueError: no"
 
 
 def test_recorded_names(tmp_path: Path) -> None:

@@ -63,10 +63,13 @@ def self_binning_histogram(op: Op) -> tuple[Value, Value]:
     start = op.args.number("logspace_start", default=1e-24)
     # A misspelling of the former that Caffe2 does not read.
     op.args.ignore("logspacing_start")
-    if bins < 1 or spacing not in ("linear", "logarithmic") or start <= 0:
+    if bins < 1:
         op.unsupported(
-            f"num_bins ({bins}) and logspace_start ({start}) must be positive, and bin_spacing ({spacing!r}) must be "
-            "linear or logarithmic",
+            f"Number of bins must be greater than or equal to 1. num_bins is {bins}", code="invalid-argument"
+        )
+    if spacing not in ("linear", "logarithmic") or start <= 0:
+        op.unsupported(
+            f"logspace_start ({start}) must be positive, and bin_spacing ({spacing!r}) must be linear or logarithmic",
             code="invalid-argument",
         )
     x = _elements(op)

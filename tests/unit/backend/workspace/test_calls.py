@@ -129,6 +129,13 @@ def test_an_operator_on_unknown_blobs_leaves_known_ones() -> None:
         (operator("IndexHash", ["x"], ["y"]), {"x": [2, 3]}, {"y": [2, 3]}),
         (operator("GatherRanges", ["v", "r"], ["y", "l"]), {"v": [64], "r": [3, 5, 2]}, {"y": [64], "l": [3]}),
         (operator("BatchBucketOneHot", ["x", "l", "b"], ["y"]), {"x": [7, 3], "l": [3], "b": [11]}, {"y": [7, 14]}),
+        (operator("Concat", ["x", "x"], ["y"], add_axis=1, order="NHWC"), {"x": [3, 4, 5, 6]}, {"y": [3, 4, 5, 2, 6]}),
+        (operator("Concat", ["x", "x"], ["y"], add_axis=1, axis=0), {"x": [3, 4]}, {"y": [2, 3, 4]}),
+        (operator("DotProductWithPadding", ["x", "z"], ["y"]), {"x": [7], "z": [7]}, {"y": [7]}),
+        (operator("LearningRate", ["x"], ["y"], policy="fixed", base_lr=1.0), {"x": [1]}, {"y": [1]}),
+        (operator("Unique", ["x"], ["y", "z"]), {"x": [7]}, {"z": [7]}),
+        (operator("Unique", ["x"], ["y"]), {"x": [0]}, {"y": [0]}),
+        (operator("Unique", ["x"], ["y", "z"]), {"x": [1]}, {"y": [1], "z": [1]}),
         (operator("IndexHash", ["absent"], ["y"]), {}, {}),
     ],
 )
