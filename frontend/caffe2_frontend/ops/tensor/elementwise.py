@@ -112,12 +112,13 @@ def modulo(op: Op) -> Value:
         op.unsupported("argument 'divisor' must not be 0", code="invalid-argument")
     require_dtype(op, x, INDICES, "the input")
     dtype = op.dtype(x)
+    follows_divisor = op.args.flag("sign_follow_divisor", default=False)
     if divisor in (1, -1):
         return op.emit("Sub", x, x)  # onnxruntime's remainder of the smallest dividend by -1 ends the process
     # An int32 dividend meets a divisor that may need 64 bits.
     wide = dtype if np.can_cast(np.min_scalar_type(divisor), dtype.numpy()) else ir.DataType.INT64
     x = cast(op, x, wide)
-    if op.args.flag("sign_follow_divisor", default=False):
+    if follows_divisor:
         return cast(op, op.emit("Mod", x, op.const(divisor, wide)), dtype)
     if wide is ir.DataType.INT32:
         return op.emit("Mod", x, op.const(divisor, wide), fmod=1)
