@@ -43,11 +43,11 @@ class GpuProgram(Program):
         self.found = found
         return lowered
 
-    def _compute(self, name: str, given: Mapping[str, Value]) -> Tensor:
-        """One blob of an earlier run: it ran on the GPU, so that this blob is computed there, too."""
+    def _compute(self, name: str, given: Mapping[str, Value], run: int) -> Mapping[str, Tensor]:
+        """Blobs of an earlier run: it ran on the GPU, so that they are computed there, too."""
         with self._lock:
             self._refuses = False
             try:
-                return super()._compute(name, given)
+                return super()._compute(name, given, run)
             finally:
                 self._refuses = True
