@@ -21,6 +21,7 @@ from caffe2_frontend.emit.shapes import (
     reshape,
     size,
     sizes,
+    squeeze,
     unsqueeze,
     vector,
 )
@@ -92,7 +93,11 @@ def front_or_back(op: Op) -> Value:
         return _unless_empty(op, reduce_axes(op, "ReduceMax", x, axes), x, axes, 0)
     if kind == "Mean" and lengths is None and op.dtype(x).is_floating_point():
         return _unless_empty(op, reduce_axes(op, "ReduceMean", x, axes), x, axes, 0)
-    total = reduce_axes(op, "ReduceSum", x, axes)
+    if front and rank == count == 1 and lengths is None:
+        # As a column: onnxruntime adds rows one after the other, as Caffe2 does, but the elements of vectors in groups.
+        total = squeeze(op, reduce_axes(op, "ReduceSum", unsqueeze(op, x, [1]), axes), [0])
+    else:
+        total = reduce_axes(op, "ReduceSum", x, axes)
     if kind == "Sum":
         return total
     counted = lengths if lengths is not None else scalar(op, vector(op, [product(op, [size(op, x, a) for a in axes])]))
