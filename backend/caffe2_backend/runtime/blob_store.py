@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
@@ -97,10 +97,13 @@ class BlobStore:
             self._writes.value += 1
             self._owner(name).blobs[name] = value
 
-    def burst(self, times: int) -> Burst:
-        """A burst of steps, which ends when a blob of this store, its parent or their children is written."""
+    def burst(self, times: int, go_on: Callable[[], bool] = lambda: True) -> Burst:
+        """A burst of steps, which ends when a blob of this store, its parent or their children is written.
+
+        ``go_on`` is asked before each further step, after all else.
+        """
         writes, before = self._writes, self._writes.value
-        return Burst(times, lambda: writes.value == before)
+        return Burst(times, lambda: writes.value == before and go_on())
 
     def clear(self, name: str, /) -> None:
         """Leave a blob without a value; it exists afterwards."""

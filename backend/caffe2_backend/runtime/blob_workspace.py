@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Final, Literal, overload
 
@@ -286,6 +288,16 @@ class Workspace:
             prepared.run(self._store, burst)
             times -= burst.steps
         return None
+
+    def run_burst(self, name: str, go_on: Callable[[], bool]) -> int:
+        """Run a net that was created, and again while ``go_on`` is true, for the time of a burst: how often it ran.
+
+        ``go_on`` may have been true once more than that: where a run failed, which the next one repeats, to raise its
+        error. Raises as :meth:`run_net`.
+        """
+        burst = self._store.burst(sys.maxsize, go_on)
+        self._created(name).run(self._store, burst)
+        return burst.steps
 
     def nets(self) -> list[str]:
         """The names of the nets that were created."""

@@ -14,6 +14,8 @@ The semantics of a step, as measured with real Caffe2:
 * ``num_iter`` together with ``should_stop_blob``, and ``only_once`` without that, are refused; ``criteria_network`` has
   no effect.
 
+A step of one net, or of a CountDown and one net until the count has ended, runs in bursts (see ``counted_loops``).
+
 Unlike in Caffe2, where they would wait for ever, substeps that wait for a queue are woken when another one fails.
 """
 
@@ -29,6 +31,7 @@ from itertools import count
 import numpy as np
 
 from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.counted_loops import CountedLoop, counted_loop
 from caffe2_backend.runtime.host.waiting import CancelledError, concurrent_work, is_concurrent, working_in
 from caffe2_backend.runtime.values import NoBlobError
 from caffe2_bridge.diagnostics import Location, RunError
@@ -106,6 +109,10 @@ class _Scope:
                     self.workspace.create_net(self._nets[name], overwrite=True)
                     self._created.add(name)
 
+    def counted_loop(self, step: ExecutionStep) -> CountedLoop | None:
+        """The loop that a step is, which a counter ends; None if it is none."""
+        return counted_loop(step, self._nets)
+
     def is_true(self, blob: str) -> bool:
         """Whether a blob that stops a step is true."""
         try:
@@ -129,6 +136,9 @@ def _run_step(step: ExecutionStep, outer: _Scope, go_on: _GoOn) -> None:
     with _reporting(step, scope, go_on):
         if len(step.network) == 1 and not step.HasField("should_stop_blob") and not is_concurrent():
             scope.workspace.run_net(step.network[0], _times(step))  # in bursts, where the net is tiny
+            return
+        loop = None if is_concurrent() or instances > 1 else scope.counted_loop(step)
+        if loop is not None and loop.run(scope.workspace, go_on):
             return
         for _ in _turns(step):
             if not go_on():
