@@ -21,6 +21,7 @@ __all__ = [
     "asscalar",
     "builtins",
     "calculate",
+    "convert",
     "elements",
     "field_label",
     "getargspec",
@@ -109,6 +110,14 @@ def array(*args: Any, **options: Any) -> Any:
     except OverflowError:
         dtype = options.pop("dtype", args[1] if len(args) > 1 else None)
         return np.array(args[0], **options).astype(dtype)
+
+
+def convert(dtype: Callable[[Any], Any], value: Any) -> Any:
+    """A scalar of a type of NumPy; an integer that the type does not hold wraps around, as before NumPy 2."""
+    try:
+        return dtype(value)
+    except OverflowError:
+        return np.asarray(value).astype(dtype)[()]  # type: ignore[call-overload]  # a type of NumPy
 
 
 def calculate(name: str, left: Any, right: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from caffe2_backend.caffe2_python.hook.compat import NAME, array, calculate, elements, single
+from caffe2_backend.caffe2_python.hook.compat import NAME, array, calculate, convert, elements, single
 
 _NUMPY: Final = ("np", "numpy")
 _ARITHMETIC: Final = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
@@ -24,11 +24,14 @@ class _Rewriter(ast.NodeTransformer):
         """Rewrite calls that NumPy of today refuses, or whose results it changed.
 
         ``np.sum(x for ...)`` becomes Python's sum, as NumPy 2.4 refuses generators; ``int(a)`` and ``float(a)`` become
-        ``int(single(a))``, as it refuses arrays with one element; and ``np.array`` wraps integers out of bounds again.
+        ``int(single(a))``, as it refuses arrays with one element; ``np.array`` and ``dtype.type`` wrap integers out of
+        bounds again.
         """
         self.generic_visit(node)
         if not node.keywords and _types(node.args) == [ast.GeneratorExp] and _is_of_numpy(node.func, "sum"):
             node.func = _located(_name("builtins", "sum"), node.func)
+        elif isinstance(node.func, ast.Attribute) and node.func.attr == "type" and len(node.args) == 1:
+            return _call(node, convert.__name__, node.func, *node.args)
         elif _is_of_numpy(node.func, "array"):
             node.func = _located(_name(array.__name__), node.func)
         elif isinstance(node.func, ast.Name) and node.func.id in _NUMBERS and len(node.args) == 1:

@@ -1,4 +1,4 @@
-"""Operators whose only effect is to fail: Fail, ThrowException, LogFatal, Assert, EnforceFinite and others."""
+"""Operators that only fail, or check a blob: Fail, ThrowException, LogFatal, Assert, EnforceFinite, NanCheck."""
 
 from __future__ import annotations
 
@@ -35,6 +35,17 @@ def assert_true(op: HostOp) -> None:
 @family.runs("EnforceFinite")
 def enforce_finite(op: HostOp) -> None:
     """EnforceFinite(X) -> (): fail unless all elements of a tensor of float are finite."""
+    _require_finite(op)
+
+
+@family.runs("NanCheck")
+def nan_check(op: HostOp) -> None:
+    """NanCheck(X, ...) -> X: fail unless all elements of a tensor of float are finite."""
+    _require_finite(op)
+    op.set(0, op.tensor(0))
+
+
+def _require_finite(op: HostOp) -> None:
     array = op.array(0)
     if array.dtype.kind != "f":
         raise op.error(f"blob {op.inputs[0]!r} must hold floats, not {array.dtype.name}")

@@ -34,6 +34,8 @@ CASES = [
     ("np.array([1 << 32 | 7], dtype=np.int32).tolist()", [7]),
     ("np.array([1 << 32 | 7], np.int32, ndmin=2).tolist()", [[7]]),
     ("np.array([1.5]).tolist()", [1.5]),
+    ("int(np.dtype(np.int32).type((1 << 32) + 7))", 7),
+    ("int(np.dtype(np.int32).type(7))", 7),
     ("(int(np.array([2.5])), float(np.array([[2.5]])), int('3'), float(np.float32(2)))", (2, 2.5, 3, 2.0)),
     ("(np.ones(1, np.int32) * np.int64(3)).dtype.name", "int32"),
     ("(np.float64(3) / np.ones(1, np.float32)).dtype.name", "float32"),

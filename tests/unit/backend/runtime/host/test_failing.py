@@ -65,3 +65,15 @@ def test_enforce_finite(value: Any, message: str | None) -> None:
     else:
         with pytest.raises(RunError, match=message):
             workspace.run_operator_once(check)
+
+
+def test_nan_check() -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.array([1.0, 2.0], np.float32))
+    workspace.feed("other", np.zeros(1, np.float32))
+    check = operator("NanCheck", ["x", "other"], ["y"])
+    workspace.run_operator_once(check)
+    np.testing.assert_array_equal(np.asarray(workspace.fetch("y")), [1, 2])
+    workspace.feed("x", np.array([1.0, np.nan], np.float32))
+    with pytest.raises(RunError, match="element 1 of blob 'x' must be finite, not nan"):
+        workspace.run_operator_once(check)
