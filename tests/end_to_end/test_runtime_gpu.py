@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from conformance.corpus import find_cases, read_case
 from conformance.recording import operator
+from gpu_suite.copies import count_copies, profile
 from support.paths import CHAR_RNN, MODELS
 
 from caffe2_backend import Predictor, Workspace
 from caffe2_backend.runtime import DeviceTensor, SessionOptions, make_plan
+from caffe2_backend.runtime.placement.graph import place_graph
 from caffe2_bridge import load
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef, OperatorDef
@@ -89,6 +92,16 @@ def test_cuda_graphs() -> None:
     for sign in (1, -1, 1):
         x = sign * np.array([-1, 2], np.float32)
         np.testing.assert_array_equal(predictor.run({"x": x})["y"], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("name", FORWARD)
+def test_no_copies_but_those_that_are_predicted(name: str, tmp_path: Path) -> None:
+    case = read_case(find_cases(MODELS / name)[0])
+    inputs = {blob: (str(value.dtype), [None] * value.ndim) for blob, value in case.inputs.items()}
+    model = to_onnx(Model.of(case.net, case.init_net), inputs=inputs)
+    predicted = place_graph(ir.from_proto(model))
+    if not predicted.reasons and not predicted.copies:
+        assert count_copies(profile(model.SerializeToString(), case.inputs, tmp_path)) == {}
 
 
 @pytest.mark.torch

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from caffe2_backend.runtime.onnxruntime_library import (
 from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import OptionError, RunError
+
+# What onnxruntime says of a model with nodes on the host, control flow, or copies to the host.
+_NOT_CAPTURED: Final = "graph capture"
 
 
 class Session:
@@ -50,19 +54,21 @@ class Session:
         verbose: bool = False,
         options: SessionOptions = DEFAULTS,
     ) -> None:
-        library = onnxruntime()
         if threads is not None or verbose:
             options = dataclasses.replace(options, threads=threads, verbose=verbose)
         self.device = device_name(device)
         self._real = real_device(self.device, options)
-        providers = execution_providers(self._real, options)
         try:
-            self._session = library.InferenceSession(
-                model, library_options(options), providers=providers,
-                disabled_optimizers=list(options.disabled_optimizers) or None,
+            self._session = self._load(model, options)
+        except RunError as error:
+            if not (options.cuda_graphs and _NOT_CAPTURED in str(error)):
+                raise
+            warnings.warn(
+                "the model cannot be recorded as a CUDA graph, since not all of it runs on the GPU: it runs without",
+                RuntimeWarning, stacklevel=2,
             )  # fmt: skip
-        except failures() as error:
-            raise RunError(f"onnxruntime cannot load the model: {error}") from error
+            options = dataclasses.replace(options, cuda_graphs=False)
+            self._session = self._load(model, options)
         require_provider(self._session, self._real)
         self.inputs = tuple(value.name for value in self._session.get_inputs())
         self.outputs = tuple(value.name for value in self._session.get_outputs())
@@ -77,6 +83,15 @@ class Session:
         self._graphs = options.cuda_graphs and device_kind(self._real) == "cuda"
         self._fixed: dict[Any, FixedBinding] = {}
         self._lock = threading.Lock()
+
+    def _load(self, model: bytes | str, options: SessionOptions) -> Any:
+        try:
+            return onnxruntime().InferenceSession(
+                model, library_options(options), providers=execution_providers(self._real, options),
+                disabled_optimizers=list(options.disabled_optimizers) or None,
+            )  # fmt: skip
+        except failures() as error:
+            raise RunError(f"onnxruntime cannot load the model: {error}") from error
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run the model: host arrays in and out, by name.

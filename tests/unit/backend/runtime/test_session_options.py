@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 from conformance.recording import operator
 
-from caffe2_backend.runtime import SessionOptions, fixed_binding
+from caffe2_backend.runtime import SessionOptions, fixed_binding, sessions
 from caffe2_backend.runtime.fixed_binding import FixedBinding
 from caffe2_backend.runtime.onnxruntime_library import execution_providers, library_options
 from caffe2_backend.runtime.sessions import Session
@@ -72,3 +72,26 @@ def test_fixed_buffers_run_again_with_other_values(monkeypatch: pytest.MonkeyPat
     assert isinstance(second, DeviceTensor)
     assert first.numpy().tolist() == [0, 2], "a later run does not change what an earlier one returned"
     assert second.numpy().tolist() == [1, 0]
+
+
+def test_a_model_that_cannot_be_recorded_runs_without_cuda_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = onnxruntime.InferenceSession
+    asked: list[bool] = []
+
+    def make(model: bytes, options: object, providers: list[object], **others: object) -> object:
+        graphs = any(isinstance(each, tuple) and "enable_cuda_graph" in each[1] for each in providers)
+        asked.append(graphs)
+        if graphs:
+            raise RuntimeError("This session cannot use the graph capture feature as requested by the user")
+        session = real(model, options, providers=["CPUExecutionProvider"], **others)
+        monkeypatch.setattr(session, "get_providers", lambda: ["CUDAExecutionProvider"])
+        return session
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", make)
+    monkeypatch.setattr(sessions, "real_device", lambda device, _: device)
+
+    with pytest.warns(RuntimeWarning, match="the model cannot be recorded as a CUDA graph"):
+        session = Session(MODEL, "cuda:0", options=SessionOptions(cuda_graphs=True))
+
+    assert asked == [True, False]
+    assert session.run({"x": np.array([-1, 2], np.float32)})["y"].tolist() == [0, 2]
