@@ -68,14 +68,17 @@ class Contender:
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def turn(self) -> float:
-        """Seconds of one run of the task; ``peak`` is then the largest peak of memory of all runs, in bytes."""
+    def turn(self, clock: str = "seconds") -> float:
+        """Seconds of one run of the task, or with the clock ``processor`` those of processors that the process had.
+
+        ``peak`` is then the largest peak of memory of all runs, in bytes.
+        """
         assert self._process.stdin is not None
         self._process.stdin.write("go\n")
         self._process.stdin.flush()
         answer = self.answer()
         self.peak = max(self.peak, answer["peak"])
-        seconds: float = answer["seconds"]
+        seconds: float = answer[clock]
         return seconds
 
 
@@ -86,7 +89,11 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def take_turns(
-    commands: Mapping[str, Sequence[str | Path]], repeats: int, threads: int, peaks: dict[str, int] | None = None
+    commands: Mapping[str, Sequence[str | Path]],
+    repeats: int,
+    threads: int,
+    peaks: dict[str, int] | None = None,
+    clock: str = "seconds",
 ) -> dict[str, list[float]]:
     """Start a process for each command, and let them run one after another, ``repeats`` rounds of A B C, A B C ...
 
@@ -95,6 +102,7 @@ def take_turns(
         repeats: rounds that count; one more goes before them.
         threads: of each contender.
         peaks: gets the peak of resident memory of each contender, in bytes, by name.
+        clock: see :meth:`Contender.turn`.
 
     Returns:
         The seconds of each round, by name.
@@ -108,7 +116,7 @@ def take_turns(
         for round_number in range(repeats + 1):
             for name, contender in contenders.items():
                 time.sleep(PAUSE_SECONDS)
-                taken = contender.turn()
+                taken = contender.turn(clock)
                 if round_number:
                     seconds[name].append(taken)
         if peaks is not None:

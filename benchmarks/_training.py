@@ -119,8 +119,8 @@ def fills(values: Arrays) -> NetDef:
     return NetDef(name="init", op=fills)
 
 
-def embedding(rows: int, optimizer: str) -> Workload:
-    """A lookup of 200 rows in a table, and their update."""
+def embedding(rows: int, optimizer: str, *, repeated: bool = False) -> Workload:
+    """A lookup of 200 rows in a table, and their update; ``repeated`` draws them by Zipf's law, as words are."""
     random = np.random.default_rng(0)
     ops = [operator("Gather", ["table", "ids"], ["found"])]
     if optimizer == "sgd":
@@ -134,8 +134,11 @@ def embedding(rows: int, optimizer: str) -> Workload:
         operator("ConstantFill", [], ["one"], shape=[1], value=1.0),
         operator("ConstantFill", [], ["lr"], shape=[1], value=-1e-3),
     ]
+    ids = random.choice(rows, TOUCHED, replace=False)
+    if repeated:
+        ids = np.minimum(random.zipf(1.2, TOUCHED), rows) - 1
     feed = {
-        "ids": random.choice(rows, TOUCHED, replace=False),
+        "ids": ids,
         "grad": random.standard_normal((TOUCHED, WIDTH)).astype(np.float32),
     }
     return Workload(net, NetDef(name="init", op=fills), feed, "found", exact=False)
@@ -166,7 +169,7 @@ def torch_step(name: str, feed: Mapping[str, Any], device: str = "cpu") -> Calla
         return step
     if name.startswith("embedding"):
         _, kind, rows = name.split()
-        table = nn.Parameter(torch.rand(int(rows), WIDTH, device=device))
+        table = nn.Parameter(torch.rand(int(rows) if rows.isdigit() else 500_000, WIDTH, device=device))
         ids, grad = torch.from_numpy(feed["ids"]).to(device), torch.from_numpy(feed["grad"]).to(device)
         make = torch.optim.SGD if kind == "sgd" else torch.optim.Adagrad
         optimizer = make([table], lr=1e-3)

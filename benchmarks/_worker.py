@@ -23,6 +23,8 @@ def own_stdout() -> TextIO:
 def serve(answers: TextIO, task: Callable[[], Any], warm: int = 0, imported: int = 0) -> None:
     """Answer every line on stdin with the seconds that ``task`` took, after ``warm`` runs without the clock.
 
+    ``processor`` of the answer are the seconds of processors that the process had.
+
     With ``imported``, the answer also has the peak of resident memory during the task, less so many bytes.
     """
     reply(answers, {"ready": True})
@@ -32,11 +34,12 @@ def serve(answers: TextIO, task: Callable[[], Any], warm: int = 0, imported: int
         gc.collect()
         if imported:
             reset_peak()
-        start = time.perf_counter()
+        start, own = time.perf_counter(), time.process_time()
         result = task()
-        seconds = time.perf_counter() - start
+        seconds, own = time.perf_counter() - start, time.process_time() - own
         del result  # what the task made is given back without the clock
-        reply(answers, {"seconds": seconds, "peak": _memory("VmHWM") - imported if imported else 0})
+        peak = _memory("VmHWM") - imported if imported else 0
+        reply(answers, {"seconds": seconds, "processor": own, "peak": peak})
 
 
 def measure(answers: TextIO, task: Callable[[], Any], imported: int) -> None:
