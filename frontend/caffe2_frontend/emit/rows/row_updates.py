@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
@@ -38,8 +39,8 @@ def update_rows(
     """Update rows of tables in the order of ``indices``: a repeated index sees the row as it was updated before.
 
     The rows of distinct indices do not depend on each other: if no index is repeated, which an If tests, all rows are
-    updated at once. Otherwise iteration i of a Loop updates the rows of those indices that occur for the i-th time:
-    there are as many iterations as the most frequent index has occurrences. The tables are read before the If and
+    updated at once. Otherwise iteration i of a Loop, its i-th turn, updates the rows of the indices that occur for the
+    i-th time: there are as many turns as the most frequent index has occurrences. The tables are read before the If and
     written after it, so that a runtime can update them in place; If and Loop have the updated rows only.
 
     Args:
@@ -83,6 +84,27 @@ def _equals_successor(op: Op, vector: Value) -> Value:
     return op.emit("Equal", op.emit("Slice", vector, zero, last, zero), op.emit("Slice", vector, one, end, zero))
 
 
+@dataclass(frozen=True)
+class _Turns:
+    """Indices [K], of which U are distinct, in the order of their turns: first all that occur for the first time.
+
+    Attributes:
+        positions: where in the indices each is, [K].
+        groups: which of the distinct indices each is, from 0 on, [K].
+        starts: where in these the turns begin, [turns, 1].
+        ends: where they end, [turns, 1].
+        count: the number of turns, [].
+        first: where in the indices the distinct ones occur first, [U].
+    """
+
+    positions: Value
+    groups: Value
+    starts: Value
+    ends: Value
+    count: Value
+    first: Value
+
+
 def _update_in_turn(
     op: Op, indices: Value, old: Sequence[Value], rows: Sequence[Value], results: Sequence[Value], step: RowStep
 ) -> list[Value]:
@@ -99,46 +121,61 @@ def _update_in_turn(
     Returns:
         The distinct indices, [U, 1]; the tables' new rows for these; and the results, one row per index.
     """
-    order, occurrence, last = _occurrences(op, indices)
-    # A first occurrence updates the row of the table, a later one the row of the occurrence before it.
-    repeated = op.emit("Min", occurrence, op.const(1, np.int64))
-    source = op.emit("Gather", order, op.emit("Sub", positions(op, size(op, indices, 0)), repeated))
-    most = op.emit("ReduceMax", op.emit("Concat", occurrence, op.const([-1], np.int64), axis=0), keepdims=0, shape=[])
+    turns = _turns(op, indices)
+    operands = [op.emit("Gather", row, turns.positions, axis=0) for row in rows]
+    distinct = [op.emit("Gather", row, turns.first, axis=0) for row in old]
     count = len(old)
 
     def body(inside: Op, values: list[Value], iteration: list[Value]) -> tuple[list[Value], list[Value]]:
-        selected = _flat_nonzero(inside, inside.emit("Equal", occurrence, iteration[0]))
-        here, before = (inside.emit("Gather", v, selected) for v in (order, source))
-        operands = [inside.emit("Gather", row, here, axis=0) for row in rows]
-        new, computed = step(inside, [inside.emit("Gather", v, before, axis=0) for v in values[:count]], operands)
-        written = unsqueeze(inside, here, [1])
-        pairs = zip(values, [*new, *computed], strict=True)
-        return [inside.emit("ScatterND", value, written, row) for value, row in pairs], []
+        start, end = (inside.emit("Gather", bounds, iteration[0], axis=0) for bounds in (turns.starts, turns.ends))
 
-    after, _ = loop(op, op.emit("Add", most, op.const(1, np.int64)), None, [*old, *results], body)
-    final = op.emit("Gather", order, last)
-    new_rows = [op.emit("Gather", v, final, axis=0) for v in after[:count]]
-    return [unsqueeze(op, op.emit("Gather", indices, final), [1]), *new_rows, *after[count:]]
+        def of_turn(value: Value) -> Value:
+            return inside.emit("Slice", value, start, end, inside.const([0], np.int64))
+
+        groups = of_turn(turns.groups)
+        before = [inside.emit("Gather", value, groups, axis=0) for value in values[:count]]
+        new, computed = step(inside, before, [of_turn(operand) for operand in operands])
+        targets = [unsqueeze(inside, groups, [1])] * count
+        if results:
+            targets += [unsqueeze(inside, of_turn(turns.positions), [1])] * len(results)
+        written = zip(values, targets, [*new, *computed], strict=True)
+        return [inside.emit("ScatterND", value, target, row) for value, target, row in written], []
+
+    after, _ = loop(op, turns.count, None, [*distinct, *results], body)
+    return [unsqueeze(op, op.emit("Gather", indices, turns.first), [1]), *after]
 
 
-def _occurrences(op: Op, indices: Value) -> tuple[Value, Value, Value]:
-    """Sort ``indices`` [K] stably, and count the occurrences of each.
-
-    Returns:
-        The positions in ``indices`` of the sorted indices, [K]; how often each of these occurred before, [K]; and the
-        positions in the sorted order of the last occurrences, [U].
-    """
+def _turns(op: Op, indices: Value) -> _Turns:
+    """Emit the turns of ``indices`` [K]."""
     count, position = op.emit("Shape", indices), positions(op, size(op, indices, 0))
-    # No two keys are equal, so that it does not matter whether TopK is stable.
-    keys = op.emit("Add", op.emit("Mul", indices, count), position)
-    _, order = op.emit("TopK", keys, count, axis=0, largest=0, sorted=1, outputs=2)
-    differs = op.emit("Not", _equals_successor(op, op.emit("Gather", indices, order)))
-    edge = op.const([True])
-    is_first = op.emit("Concat", edge, differs, axis=0)
-    group = op.emit("CumSum", cast(op, is_first, ir.DataType.INT64), op.const(0, np.int64), exclusive=0)
-    start = op.emit("Gather", _flat_nonzero(op, is_first), op.emit("Sub", group, op.const(1, np.int64)))
-    last = _flat_nonzero(op, op.emit("Concat", differs, edge, axis=0))
-    return order, op.emit("Sub", position, start), last
+    zero, one, edge = op.const(0, np.int64), op.const(1, np.int64), op.const([True])
+
+    def sort(keys: Value) -> Value:
+        """Return the positions of the sorted keys; of equal keys the first one's first: TopK need not be stable."""
+        distinct = op.emit("Add", op.emit("Mul", keys, count), position)
+        _, order = op.emit("TopK", distinct, count, axis=0, largest=0, sorted=1, outputs=2)
+        return order
+
+    def begins(in_order: Value) -> Value:
+        """Return which elements of a sorted vector differ from their predecessors."""
+        return op.emit("Concat", edge, op.emit("Not", _equals_successor(op, in_order)), axis=0)
+
+    order = sort(indices)
+    is_first = begins(op.emit("Gather", indices, order))
+    first = _flat_nonzero(op, is_first)
+    group = op.emit("Sub", op.emit("CumSum", cast(op, is_first, ir.DataType.INT64), zero, exclusive=0), one)
+    occurrence = op.emit("Sub", position, op.emit("Gather", first, group))
+    by_turn = sort(occurrence)
+    starts = _flat_nonzero(op, begins(op.emit("Gather", occurrence, by_turn)))
+    ends = op.emit("Concat", op.emit("Slice", starts, *(op.const([i], np.int64) for i in (1, END, 0))), count, axis=0)
+    return _Turns(
+        op.emit("Gather", order, by_turn),
+        op.emit("Gather", group, by_turn),
+        unsqueeze(op, starts, [1]),
+        unsqueeze(op, ends, [1]),
+        op.emit("Size", starts),
+        op.emit("Gather", order, first),
+    )
 
 
 def _flat_nonzero(op: Op, mask: Value) -> Value:
