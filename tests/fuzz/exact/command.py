@@ -32,6 +32,7 @@ _BATCH_SECONDS = 600.0
 @click.option(
     "-o", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where specs of the faults are written."
 )
+@click.option("--imports", is_flag=True, help="Mutate the exports, import them, and compare with onnxruntime.")
 @click.option("--all-reasons", is_flag=True, help="List why cases are refused or computed, not faults alone.")
 def main(
     minutes: float,
@@ -42,6 +43,7 @@ def main(
     workers: int,
     folder: Path | None,
     *,
+    imports: bool,
     all_reasons: bool,
 ) -> None:
     """Compare the conversion with real Caffe2 on operators and small nets drawn at random.
@@ -58,7 +60,11 @@ def main(
     results = Results(folder)
     numbers = itertools.count(first) if number is None else [number]
     deadline = time.monotonic() + 60 * minutes
-    batches = (Batch(seed, each, names) for each in numbers if number is not None or time.monotonic() < deadline)
+    batches = (
+        Batch(seed, each, names, imports=imports)
+        for each in numbers
+        if number is not None or time.monotonic() < deadline
+    )
     with WorkerPool(workers or os.cpu_count() or 1, Lane, lost, lambda batch: batch.number, _BATCH_SECONDS) as pool:
         for judged in pool.run(_until(deadline, batches, once=number is not None)):
             results.add(judged)
@@ -122,4 +128,5 @@ class Results:
 
 def _command(batch: Batch) -> str:
     types = f" --types {','.join(batch.types)}" if batch.types else ""
-    return f"scripts/fuzz exact --seed {batch.seed} --batch {batch.number}{types}"
+    imports = " --imports" if batch.imports else ""
+    return f"scripts/fuzz exact --seed {batch.seed} --batch {batch.number}{types}{imports}"

@@ -25,6 +25,7 @@ BATCH: Final = 16
 _PROGRAM_SHARE: Final = 0.08
 _LARGEST_BYTES: Final = 400_000
 _MOST_OPERATORS: Final = 60
+_MOST_CHANGES: Final = 3
 
 Change = Callable[[Drawn, np.random.Generator], Drawn]
 
@@ -62,8 +63,8 @@ def chosen_groups(types: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def draw_batch(seed: int, number: int, types: Sequence[str] = ()) -> Iterator[Drawn]:
-    """The cases of one batch: all of one group, or random programs."""
+def draw_batch(seed: int, number: int, types: Sequence[str] = (), changes: int = _MOST_CHANGES) -> Iterator[Drawn]:
+    """The cases of one batch: all of one group, each with up to so many changes, or random programs."""
     random = np.random.default_rng([seed, number])
     names = chosen_groups(types)
     if not types and random.random() < _PROGRAM_SHARE:
@@ -78,7 +79,7 @@ def draw_batch(seed: int, number: int, types: Sequence[str] = ()) -> Iterator[Dr
         case = cases[int(random.integers(0, len(cases)))]
         if sum(array.nbytes for array in case.inputs.values()) > _LARGEST_BYTES or len(case.net.op) > _MOST_OPERATORS:
             continue
-        yield _changed(Drawn(case.ref.group, case.net, case.inputs, case.quantized), random, known)
+        yield _changed(Drawn(case.ref.group, case.net, case.inputs, case.quantized), random, known, changes)
 
 
 def _changed_program(random: np.random.Generator) -> Drawn:
@@ -88,8 +89,8 @@ def _changed_program(random: np.random.Generator) -> Drawn:
     return drawn
 
 
-def _changed(drawn: Drawn, random: np.random.Generator, known: Sequence[Argument]) -> Drawn:
-    """A case with one to four changes."""
+def _changed(drawn: Drawn, random: np.random.Generator, known: Sequence[Argument], most: int) -> Drawn:
+    """A case with one to ``most`` changes."""
 
     def argument(one: Drawn, draw: np.random.Generator) -> Drawn:
         return change_argument(one, draw, known)
@@ -99,6 +100,6 @@ def _changed(drawn: Drawn, random: np.random.Generator, known: Sequence[Argument
         (change_operands, 1), (add_operator, 0.7), (put_in_branch, 0.4),
     ]  # fmt: skip
     weights = np.array([weight for _, weight in table])
-    for index in random.choice(len(table), int(random.integers(1, 4)), p=weights / weights.sum()):
+    for index in random.choice(len(table), int(random.integers(min(1, most), most + 1)), p=weights / weights.sum()):
         drawn = table[int(index)][0](drawn, random)
     return replace(drawn, net=drawn.copy_net())

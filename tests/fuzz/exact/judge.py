@@ -22,6 +22,7 @@ from fuzz.exact.drawn import Drawn
 from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
+_INTERNAL: Final = "internal-error"
 _NUDGES: Final = 3
 _NUDGE: Final = 3e-7
 # How much more than nudged inputs change a result the conversion may change it.
@@ -48,9 +49,11 @@ class Judge:
         try:
             model = export(drawn, outputs)
         except BridgeError as error:
-            return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.REFUSED, _reasons(error), drawn)
+            if is_fault(error):
+                return Verdict(Outcome.CRASHED, reasons(error), drawn)
+            return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.REFUSED, reasons(error), drawn)
         except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
-            return Verdict(Outcome.CRASHED, _escaped(), drawn)
+            return Verdict(Outcome.CRASHED, escaped(), drawn)
         return self._compare(drawn, real, outputs, model)
 
     def _compare(self, drawn: Drawn, real: OracleResult, outputs: tuple[str, ...], model: onnx.ModelProto) -> Verdict:
@@ -58,11 +61,13 @@ class Judge:
             values = OnnxRuntime(model).run(_fed(drawn))
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             if real.error:
-                return Verdict(Outcome.BOTH_REFUSE, _first_line(error), drawn)
-            return self._undetermined(drawn, real) or Verdict(Outcome.FAILS, _first_line(error), drawn)
+                return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
+            if reason := deviation(drawn, {}, {}):
+                return Verdict(Outcome.DEVIATES, reason, drawn)
+            return self._undetermined(drawn, real) or Verdict(Outcome.FAILS, first_line(error), drawn)
         if real.error:
             outcome = Outcome.COMPUTED_SCHEMA if _SCHEMA in real.error else Outcome.COMPUTED
-            return Verdict(outcome, _first_line(real.error), drawn)
+            return Verdict(outcome, first_line(real.error), drawn)
         if not outputs:  # none is a tensor
             return Verdict(Outcome.EQUAL, "", drawn)
         computed = dict(zip(outputs, values, strict=True))
@@ -73,10 +78,10 @@ class Judge:
         """The verdict on an exception that escapes the conversion, if one does."""
         try:
             export(drawn, drawn.outputs)
-        except BridgeError:
-            return None
+        except BridgeError as error:
+            return Verdict(Outcome.CRASHED, reasons(error), drawn) if is_fault(error) else None
         except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
-            return Verdict(Outcome.CRASHED, _escaped(), drawn)
+            return Verdict(Outcome.CRASHED, escaped(), drawn)
         return None
 
     def _differs(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array], wrong: list[str]) -> Verdict:
@@ -187,15 +192,23 @@ def _distance(one: Array, other: Array) -> Array:
     return np.where(np.isnan(apart), np.inf, apart)
 
 
-def _reasons(error: BridgeError) -> str:
+def is_fault(error: BridgeError) -> bool:
+    """Whether a conversion reports an exception that it did not expect."""
+    return isinstance(error, ConversionError) and any(finding.code == _INTERNAL for finding in error.errors)
+
+
+def reasons(error: BridgeError) -> str:
+    """Why a conversion refuses."""
     if isinstance(error, ConversionError) and error.errors:
         return "; ".join(f"{finding.reason} [{finding.code}]" for finding in error.errors[:2])
-    return f"{type(error).__name__}: {_first_line(error)}"
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _first_line(error: object) -> str:
+def first_line(error: object) -> str:
+    """The first line of what an exception says."""
     return (str(error).splitlines() or [""])[0][:300]
 
 
-def _escaped() -> str:
+def escaped() -> str:
+    """The exception that is being handled, and where it was raised, the innermost call first."""
     return "\n".join(traceback.format_exc().strip().splitlines()[:0:-1][:8])

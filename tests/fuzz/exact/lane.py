@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from conformance.oracle_server import OracleServer
 
 from fuzz.exact.draw import draw_batch
+from fuzz.exact.imports import ImportJudge
 from fuzz.exact.judge import Judge
 from fuzz.exact.shrink import shrink
 from fuzz.exact.verdict import FAULTS, Outcome, Verdict
@@ -17,12 +19,16 @@ _FILLER = 165
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The batch of a seed with a number; ``types`` limit what it is drawn from."""
+    """The batch of a seed with a number; ``types`` limit what it is drawn from.
+
+    Of ``imports`` the exports are mutated and imported; the cases are compared otherwise.
+    """
 
     seed: int
     number: int
     types: tuple[str, ...] = ()
     shrinks: bool = True
+    imports: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,11 +48,14 @@ class Lane:
     """Judges batches with two processes of real Caffe2."""
 
     def __init__(self) -> None:
-        self._judge = Judge(OracleServer(), OracleServer(filler=_FILLER))
+        self._oracle = OracleServer()
+        self._judge = Judge(self._oracle, OracleServer(filler=_FILLER))
         self._seen: set[str] = set()
 
     def check(self, batch: Batch) -> Judged:
         """Judge the cases of a batch. The first case of each kind of fault is made smaller."""
+        if batch.imports:
+            return self._imported(batch)
         verdicts = []
         for drawn in draw_batch(batch.seed, batch.number, batch.types):
             verdict = self._judge(drawn)
@@ -55,3 +64,8 @@ class Lane:
                 verdict = shrink(verdict, self._judge)
             verdicts.append(verdict)
         return Judged(batch, tuple(verdicts))
+
+    def _imported(self, batch: Batch) -> Judged:
+        judge = ImportJudge(self._oracle, np.random.default_rng([batch.seed, batch.number, 1]))
+        cases = draw_batch(batch.seed, batch.number, batch.types, changes=0)
+        return Judged(batch, tuple(verdict for drawn in cases if (verdict := judge(drawn)) is not None))

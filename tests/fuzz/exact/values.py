@@ -49,7 +49,7 @@ def _scatter(array: Array, values: tuple[float, ...], random: np.random.Generato
     drawn = array.astype(object if array.dtype.kind in "iu" else np.float64).reshape(-1)
     if array.dtype.kind in "iu":
         limits = np.iinfo(array.dtype)
-        values = tuple(value for value in values if limits.min <= value <= limits.max)
+        values = tuple(value for value in values if limits.min <= value <= limits.max) or (limits.max,)
     for i in np.flatnonzero(random.random(drawn.size) < share):
         drawn[i] = values[random.integers(0, len(values))]
     return drawn
