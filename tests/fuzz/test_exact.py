@@ -5,14 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from conformance.oracle_server import OracleDiedError, OracleServer
 from conformance.recording import operator, read_spec
+from support.paths import ROOT
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import to_onnx
 from fuzz.exact.command import Results
+from fuzz.exact.deviations import DEVIATIONS, deviation
 from fuzz.exact.draw import draw_batch
 from fuzz.exact.drawn import Drawn
+from fuzz.exact.imports import mutate
 from fuzz.exact.judge import Judge
 from fuzz.exact.lane import Batch, Lane
 from fuzz.exact.roles import Kind, draw_role, role_of
@@ -62,6 +67,35 @@ def test_a_fault_is_written_as_a_spec(tmp_path: Path) -> None:
     (again,) = read_spec(tmp_path / "found.py")
     assert again.net == case.net
     np.testing.assert_array_equal(again.inputs["x0"], case.inputs["x0"])
+
+
+def test_models_are_mutated_by_seed() -> None:
+    model = to_onnx(
+        NetDef(op=[operator("Relu", ["x"], ["y"]), operator("Add", ["x", "y"], ["z"])]),
+        inputs={"x": ("float32", ("N",))},
+    )
+    texts = []
+    for seed in (1, 1, 2):
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        assert mutate(changed, np.random.default_rng(seed))
+        texts.append(changed.SerializeToString(deterministic=True))
+    assert texts[0] == texts[1] != model.SerializeToString(deterministic=True)
+
+
+def test_a_deviation_has_a_type_and_a_cause() -> None:
+    nan = drawn("MaxPool", np.full((1, 1, 2, 2), np.nan, np.float32))
+    finite = drawn("MaxPool", np.ones((1, 1, 2, 2), np.float32))
+    other = drawn("Relu", np.full((1, 1, 2, 2), np.nan, np.float32))
+    result = {"y": np.ones(1, np.float32)}
+    assert deviation(nan, result, result)
+    assert not deviation(finite, result, result)
+    assert not deviation(other, result, result)
+
+
+def test_deviations_are_documented() -> None:
+    text = " ".join((ROOT / "docs" / "testing.md").read_text().split())
+    assert [each.reason for each in DEVIATIONS if each.reason not in text] == []
 
 
 @pytest.mark.oracle

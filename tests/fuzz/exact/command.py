@@ -17,7 +17,7 @@ from conformance.pool import WorkerPool
 from fuzz.exact.draw import chosen_groups
 from fuzz.exact.lane import Batch, Judged, Lane, lost
 from fuzz.exact.spec import spec
-from fuzz.exact.verdict import FAULTS, Outcome, Verdict
+from fuzz.exact.verdict import FAULTS, SHOWN, Outcome, Verdict
 
 _BATCH_SECONDS = 600.0
 
@@ -110,7 +110,7 @@ class Results:
             self._kinds[verdict.key] += 1
             if verdict.key not in self._first:
                 self._first[verdict.key] = (judged.batch, verdict)
-                if self._folder is not None and verdict.outcome in FAULTS and verdict.drawn is not None:
+                if self._folder is not None and verdict.outcome in SHOWN and verdict.drawn is not None:
                     self._folder.mkdir(parents=True, exist_ok=True)
                     name = f"{verdict.drawn.types[0]}_{judged.batch.seed}_{judged.batch.number}_{len(self._first)}.py"
                     (self._folder / name).write_text(spec(verdict, _command(judged.batch)))
@@ -119,7 +119,7 @@ class Results:
         """Print the kinds of faults, most frequent first, then how many cases ended how."""
         for key, count in self._kinds.most_common():
             batch, verdict = self._first[key]
-            if verdict.outcome in FAULTS or (all_reasons and verdict.outcome is not Outcome.EQUAL):
+            if verdict.outcome in SHOWN or (all_reasons and verdict.outcome is not Outcome.EQUAL):
                 click.echo(f"{count} x {key}\n    {_command(batch)}\n    {verdict.detail.splitlines()[:3]}")
         for outcome in Outcome:
             click.echo(f"{self.outcomes[outcome]:8} {outcome}")

@@ -30,8 +30,9 @@ class Deviation:
     may_fail: bool = False
 
 
-def _has_nan(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in drawn.inputs.values())
+def _has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    arrays = (*drawn.inputs.values(), *expected.values(), *actual.values())
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
 
 
 def _is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
@@ -112,6 +113,11 @@ DEVIATIONS: Final = (
         "a slope or a factor that is not finite meets a 0 that ONNX's operator does not multiply",
         frozenset({"PRelu", "PReluGradient", "LeakyRelu", "Elu", "Selu", "MaxPool", "Swish", "SwishGradient"}),
         _is_not_finite,
+    ),
+    Deviation(
+        "a stored scale or bias that is not finite",
+        frozenset(f"Fused{bits}BitRowwiseQuantizedTo{kind}" for bits in (2, 4, 8) for kind in ("Float", "HalfFloat")),
+        _overflows,
     ),
     Deviation(
         "Caffe2 computes log(exp(x) + 1), which is infinite from 88.7 on; ONNX's Softplus is not",

@@ -20,6 +20,7 @@ class Drawn:
         inputs: the arrays by blob; strings are object arrays of str.
         quantized: (scale, zero point) of the inputs that are Int8 tensors.
         trail: what was changed, for reports.
+        contradicts: whether operands were given sizes that do not go together, which many kernels do not check.
     """
 
     label: str
@@ -27,6 +28,7 @@ class Drawn:
     inputs: Mapping[str, Array] = field(default_factory=dict, repr=False)
     quantized: Mapping[str, Quantization] = field(default_factory=dict)
     trail: tuple[str, ...] = ()
+    contradicts: bool = False
 
     @property
     def outputs(self) -> tuple[str, ...]:

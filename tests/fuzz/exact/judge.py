@@ -54,22 +54,28 @@ class Judge:
             return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.REFUSED, reasons(error), drawn)
         except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
             return Verdict(Outcome.CRASHED, escaped(), drawn)
+        if not outputs:  # none is a tensor
+            return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.EQUAL, "", drawn)
         return self._compare(drawn, real, outputs, model)
 
     def _compare(self, drawn: Drawn, real: OracleResult, outputs: tuple[str, ...], model: onnx.ModelProto) -> Verdict:
         try:
-            values = OnnxRuntime(model).run(_fed(drawn))
+            runnable = OnnxRuntime(model)
+        except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
+            outcome = Outcome.BOTH_REFUSE if real.error else Outcome.CRASHED
+            return Verdict(outcome, f"the model does not load: {first_line(error)}", drawn)
+        try:
+            values = runnable.run(_fed(drawn))
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             if real.error:
                 return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
             if reason := deviation(drawn, {}, {}):
                 return Verdict(Outcome.DEVIATES, reason, drawn)
-            return self._undetermined(drawn, real) or Verdict(Outcome.FAILS, first_line(error), drawn)
+            outcome = Outcome.CONTRADICTS if drawn.contradicts else Outcome.FAILS
+            return self._undetermined(drawn, real) or Verdict(outcome, first_line(error), drawn)
         if real.error:
             outcome = Outcome.COMPUTED_SCHEMA if _SCHEMA in real.error else Outcome.COMPUTED
             return Verdict(outcome, first_line(real.error), drawn)
-        if not outputs:  # none is a tensor
-            return Verdict(Outcome.EQUAL, "", drawn)
         computed = dict(zip(outputs, values, strict=True))
         wrong = mismatches(real.outputs, computed)
         return self._differs(drawn, real, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
@@ -93,7 +99,7 @@ class Judge:
             return Verdict(Outcome.DEVIATES, reason, drawn)
         if self._is_ill_conditioned(drawn, real, computed):
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
-        return Verdict(Outcome.DIFFERENT, detail, drawn)
+        return Verdict(Outcome.CONTRADICTS if drawn.contradicts else Outcome.DIFFERENT, detail, drawn)
 
     def _undetermined(self, drawn: Drawn, real: OracleResult) -> Verdict | None:
         """The verdict that real Caffe2's results depend on memory that it did not write, if they do."""

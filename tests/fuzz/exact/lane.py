@@ -11,7 +11,7 @@ from fuzz.exact.draw import draw_batch
 from fuzz.exact.imports import ImportJudge
 from fuzz.exact.judge import Judge
 from fuzz.exact.shrink import shrink
-from fuzz.exact.verdict import FAULTS, Outcome, Verdict
+from fuzz.exact.verdict import SHOWN, Outcome, Verdict
 
 # The bytes with which the witness fills new memory.
 _FILLER = 165
@@ -59,7 +59,7 @@ class Lane:
         verdicts = []
         for drawn in draw_batch(batch.seed, batch.number, batch.types):
             verdict = self._judge(drawn)
-            if batch.shrinks and verdict.outcome in FAULTS and verdict.key not in self._seen:
+            if batch.shrinks and verdict.outcome in SHOWN and verdict.key not in self._seen:
                 self._seen.add(verdict.key)
                 verdict = shrink(verdict, self._judge)
             verdicts.append(verdict)

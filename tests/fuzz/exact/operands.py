@@ -22,7 +22,7 @@ def resize(drawn: Drawn, random: np.random.Generator) -> Drawn:
     if not sizes:
         return drawn
     old, new = int(random.choice(sizes)), int(random.choice(_SIZES))
-    all_axes, keep = random.random() < 0.85, random.random() < 0.9
+    all_axes, keep = random.random() < 0.92, random.random() < 0.9
     inputs = {}
     for name, array in drawn.inputs.items():
         axes = [axis for axis, dim in enumerate(array.shape) if dim == old and (all_axes or random.random() < 0.5)]
@@ -32,7 +32,8 @@ def resize(drawn: Drawn, random: np.random.Generator) -> Drawn:
     if keep:
         roles = integer_roles(drawn)
         inputs = {name: _kept(array, roles.get(name), inputs, random) for name, array in inputs.items()}
-    return _changed(drawn, inputs, f"dims of {old} become {new}")
+    changed = _changed(drawn, inputs, f"{'' if all_axes else 'some '}dims of {old} become {new}")
+    return changed if all_axes and keep else replace(changed, contradicts=True)
 
 
 def change_rank(drawn: Drawn, random: np.random.Generator) -> Drawn:
@@ -53,7 +54,8 @@ def change_rank(drawn: Drawn, random: np.random.Generator) -> Drawn:
             inputs[each] = np.moveaxis(array, axis, 0)[0, ...]
         else:
             inputs[each] = np.zeros(array.shape[:axis] + array.shape[axis + 1 :], array.dtype)
-    return _changed(drawn, inputs, f"{', '.join(chosen)} {'gain' if adds else 'lose'} a dim at {axis}")
+    changed = _changed(drawn, inputs, f"{', '.join(chosen)} {'gain' if adds else 'lose'} a dim at {axis}")
+    return changed if len(chosen) == len(inputs) else replace(changed, contradicts=True)
 
 
 def change_dtype(drawn: Drawn, random: np.random.Generator) -> Drawn:

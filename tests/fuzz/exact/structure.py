@@ -30,11 +30,13 @@ def change_operands(drawn: Drawn, random: np.random.Generator) -> Drawn:
             here, there = (int(i) for i in random.choice(count, 2, replace=False))
             said = f"{op.type} reads input {there} as input {here} too"
             op.input[here] = op.input[there]
+            drawn = replace(drawn, contradicts=True)
         case 3 if count > 1:
             here, there = (int(i) for i in random.choice(count, 2, replace=False))
             said = f"{op.type} exchanges inputs {here} and {there}"
             op.input[here], op.input[there] = op.input[there], op.input[here]
-        case 4 if op.output:
+            drawn = replace(drawn, contradicts=True)
+        case 4 if len(op.output) > 1:
             said = f"{op.type} loses its last output"
             del op.output[-1]
         case 5:

@@ -69,3 +69,12 @@ def test_lengths_of_a_shape_in_another_order_keep_their_meaning() -> None:
     y, old = run(model, {"X": np.zeros((4, 6), np.float32), "S": np.array([2, 0, -1], np.int32)})
     assert y.shape == (2, 6, 2)
     assert old.dtype == np.int32
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_table_without_rows_is_returned(axis: int) -> None:
+    """As real Caffe2 does, whatever the indices."""
+    shape = (3, 0) if axis else (0, 3)
+    model = export(operator("Gather", ["X", "I"], ["Y"], axis=axis), {"X": ("float32", shape), "I": ("int32", (2,))})
+    (result,) = run(model, {"X": np.zeros(shape, np.float32), "I": np.array([0, 2], np.int32)})
+    assert result.shape == shape
