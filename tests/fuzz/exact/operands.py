@@ -79,6 +79,7 @@ def change_values(drawn: Drawn, random: np.random.Generator) -> Drawn:
     chosen = names if random.random() < 0.4 else [str(random.choice(names))]
     roles = integer_roles(drawn)
     inputs, said = dict(drawn.inputs), []
+    contradicts = drawn.contradicts
     for name in chosen:
         role = roles.get(name)
         if role is not None and (not hard or len(chosen) > 1) and role.kind is not Kind.NUMBERS:
@@ -86,8 +87,9 @@ def change_values(drawn: Drawn, random: np.random.Generator) -> Drawn:
             said.append(f"{name}: {role.kind}")
         else:
             inputs[name], what = draw_values(inputs[name], random, hard=hard)
+            contradicts |= name in roles and len(inputs) > 1  # what indexes, counts or sizes another operand
             said.append(f"{name}: {what}")
-    return _changed(drawn, inputs, "; ".join(said))
+    return replace(_changed(drawn, inputs, "; ".join(said)), contradicts=contradicts)
 
 
 def integer_roles(drawn: Drawn) -> dict[str, Role]:

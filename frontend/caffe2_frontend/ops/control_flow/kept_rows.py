@@ -13,6 +13,7 @@ from collections.abc import Collection
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.lowering.context import KeptRows
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
@@ -21,8 +22,11 @@ from caffe2_frontend.lowering.scope import Scope
 _MAX_ELEMENTS = 4_096
 
 
-class NoFixedRowsError(Exception):
-    """A loop cannot stack what it keeps: sequences must hold it."""
+class NoFixedRowsError(BridgeError):
+    """A loop cannot stack what it keeps: sequences must hold it.
+
+    Operators of the body raise it, and the conversion of the loop catches it: the lowering passes it on.
+    """
 
 
 def keep_rows(op: Op, stack: str, body: Scope) -> None:

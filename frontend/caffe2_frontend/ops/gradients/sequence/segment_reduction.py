@@ -41,6 +41,8 @@ from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("segment_reduction_gradient")
 
+# Caffe2's tensors have fewer dims, and an argument may be any number.
+_MAX_RANK: Final = 64
 _FLOAT: Final = TensorInfo(ir.DataType.FLOAT)
 _WEIGHTS: Final = TensorInfo(ir.DataType.FLOAT, (None,))
 _INT32: Final = TensorInfo(ir.DataType.INT32, (None,))
@@ -216,6 +218,8 @@ def weighted_front_gradient(op: Op) -> Value:
     count = op.args.integer("num_reduce_dim", default=1)
     if count < 1:
         op.unsupported(f"num_reduce_dim must be positive, not {count}", code="invalid-argument")
+    if count > _MAX_RANK:
+        op.unsupported(f"num_reduce_dim ({count}) must not exceed {_MAX_RANK}", code="invalid-argument")
     ones = vector(op, [-1, *[1] * op.rank(dy)])
     products = mul(op, op.emit("Reshape", weights, ones, shape=[None, *[1] * op.rank(dy)]), dy)
     return products if count == 1 else op.emit("Reshape", products, shape, shape=[None] * (count + op.rank(dy)))
