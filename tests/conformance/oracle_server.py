@@ -54,6 +54,10 @@ class OracleServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
         self.restart()
         self._folder.cleanup()
 

@@ -49,8 +49,14 @@ class Lane:
 
     def __init__(self) -> None:
         self._oracle = OracleServer()
-        self._judge = Judge(self._oracle, OracleServer(filler=_FILLER))
+        self._witness = OracleServer(filler=_FILLER)
+        self._judge = Judge(self._oracle, self._witness)
         self._seen: set[str] = set()
+
+    def close(self) -> None:
+        """End the processes of real Caffe2."""
+        self._oracle.close()
+        self._witness.close()
 
     def check(self, batch: Batch) -> Judged:
         """Judge the cases of a batch. The first case of each kind of fault is made smaller."""

@@ -20,6 +20,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.control import Do
+from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.emit.subgraphs import common_shape
 from caffe2_frontend.lowering.family import Converter
 from caffe2_frontend.lowering.op import Op, Outputs, Value
@@ -27,7 +28,7 @@ from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.ops.control_flow.kept_rows import keep_rows, rows_on_top
 
 
-class UnknownKindError(Exception):
+class UnknownKindError(BridgeError):
     """A sequence was created with another element type than its values have; the outermost operator starts anew."""
 
     def __init__(self, stack: str, blob: str) -> None:
