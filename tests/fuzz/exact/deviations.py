@@ -37,9 +37,9 @@ def _has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
 
 def _is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operand or an argument is not finite."""
-    numbers = [arg.f for op in drawn.net.op for arg in op.arg]
-    arrays = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]
-    return not all(np.isfinite(array).all() for array in (numbers, *arrays))
+    numbers = np.array([arg.f for op in drawn.net.op for arg in op.arg])
+    arrays: list[Array] = [numbers, *(array for array in drawn.inputs.values() if array.dtype.kind == "f")]
+    return not all(np.isfinite(array).all() for array in arrays)
 
 
 def _always(_: Drawn, __: Arrays, ___: Arrays) -> bool:
