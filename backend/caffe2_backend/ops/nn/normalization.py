@@ -69,7 +69,10 @@ def local_response_normalization(op: Op) -> Value:
 
 @family.converts("GroupNormalization")
 def group_normalization(op: Op) -> Value:
-    """``GroupNormalization(X, scale, bias; num_groups, epsilon=1e-5) -> Y``: arithmetic with ReduceMean."""
+    """``GroupNormalization(X, scale, bias; num_groups, epsilon=1e-5) -> Y``: arithmetic with ReduceMean.
+
+    Before opset 21 there is one scale and bias for each group, since then one for each channel.
+    """
     groups, epsilon = op.args.integer("num_groups", default=1), op.args.number("epsilon", default=1e-5)
     op.args.ignore("stash_type")
     x = op.require(op.input(0), FLOAT)
@@ -77,5 +80,9 @@ def group_normalization(op: Op) -> Value:
     if shape is None:
         op.needs_shape("the sizes of the image are unknown")
     normal, _, _ = _normalized(op, x.reshape([shape[0], groups, -1]), [2], epsilon)
-    scale, bias = (op.input(i).reshape([-1, *[1] * (len(shape) - 2)]) for i in (1, 2))
-    return normal.reshape(shape) * scale + bias
+    count = op.static_dim(op.input(1), 0)
+    if count is None:
+        op.needs_shape("the number of scales is unknown")
+    dims = shape if count == shape[1] else (shape[0], groups, shape[1] // groups, *shape[2:])
+    scale, bias = (op.input(i).reshape([-1, *[1] * (len(dims) - 2)]) for i in (1, 2))
+    return (normal.reshape(dims) * scale + bias).reshape(shape)
