@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import ClassVar
@@ -16,6 +17,7 @@ from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass, InPlacePass
+from caffe2_frontend.interop.bodies import captured_values
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
@@ -28,6 +30,8 @@ _HINT = (
     f"export the model with opset {WORKING_OPSET} or later where it was made, or carry its operators: "
     "--foreign carry, or foreign='carry'"
 )
+_FAILED_CONDITION = re.compile(r"` failed: ([^\n]+)")
+_SEPARATE_INITIALIZERS = 4
 # What ONNX's converters raise where they cannot convert a model.
 _FAILURES = (
     onnx.version_converter.ConvertError,
@@ -76,7 +80,7 @@ class ConvertOpset(FunctionalPass[Import]):
             if state.options.carries_nodes:
                 logger.debug("operators are carried in opset %d, which cannot be converted", version, exc_info=True)
                 return replace(state, lowers=False)
-            found = error.diagnostics if isinstance(error, UpgradeError) else [_failed(state.model, version, error)]
+            found = error.diagnostics if isinstance(error, UpgradeError) else _failed(state.model, version, error)
             return replace(state, findings=(*state.findings, *found))
         if version < _SECOND_RESIZE:
             _set_legacy_resize_attributes(converted.graph)
@@ -87,9 +91,47 @@ def _opset(model: ir.Model) -> int:
     return model.opset_imports.get("", model.opset_imports.get("ai.onnx", WORKING_OPSET))
 
 
-def _failed(model: ir.Model, version: int, error: Exception) -> Diagnostic:
-    reason = f"the model cannot be converted from opset {version} to {WORKING_OPSET}: {_first_line(error)}"
-    return Diagnostic("opset", reason, Location(_name(model)), hint=_HINT)
+def _failed(model: ir.Model, version: int, error: Exception) -> list[Diagnostic]:
+    """The nodes that ONNX's converter does not convert; the model, where it converts each alone."""
+    name = model.graph.name or "graph"
+    found = []
+    for index, node in enumerate(model.graph):
+        if is_standard(node) and _has_changed(node, version):
+            try:
+                _convert_alone(node, model)
+            except _FAILURES as fault:
+                reason = f"the node cannot be converted from opset {version} to {WORKING_OPSET}{_detail(fault)}"
+                found.append(
+                    Diagnostic("opset", reason, Location(name, index, node.op_type, node.name or ""), hint=_HINT)
+                )
+    if found:
+        return found
+    reason = f"the model cannot be converted from opset {version} to {WORKING_OPSET}{_detail(error)}"
+    return [Diagnostic("opset", reason, Location(name), hint=_HINT)]
+
+
+def _convert_alone(node: ir.Node, model: ir.Model) -> None:
+    """Convert a model of one node, whose operands are inputs. Raises what the converter raises."""
+    proto = onnx.ModelProto(ir_version=_SEPARATE_INITIALIZERS, opset_import=[_opset_id(model)])
+    proto.graph.name = "node"
+    proto.graph.node.append(ir.to_proto(node))
+    for value in dict.fromkeys(value for value in (*node.inputs, *captured_values(node)) if value is not None):
+        proto.graph.input.append(ir.serde.serialize_value(value))
+    proto.graph.output.extend(ir.serde.serialize_value(value) for value in node.outputs if value.name)
+    onnx.version_converter.convert_version(proto, WORKING_OPSET)
+
+
+def _opset_id(model: ir.Model) -> onnx.OperatorSetIdProto:
+    return onnx.OperatorSetIdProto(domain="", version=_opset(model))
+
+
+def _detail(error: Exception) -> str:
+    """What the converter says after the place in its source code, and the condition that failed there."""
+    said = _FAILED_CONDITION.search(str(error).strip())
+    detail = said.group(1) if said else ""
+    if "No Adapter" in detail or "no registered schema" in detail:
+        return ": ONNX's converter does not know the operator in one of the opsets"
+    return f": {detail}" if detail else ""
 
 
 def _converted(model: ir.Model, version: int) -> ir.Model:
@@ -130,11 +172,3 @@ def _has_changed(node: ir.Node, version: int) -> bool:
     except onnx.defs.SchemaError:
         return True
     return old.since_version != new.since_version
-
-
-def _name(model: ir.Model) -> str:
-    return model.graph.name or "graph"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

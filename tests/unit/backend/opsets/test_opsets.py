@@ -113,6 +113,18 @@ def test_what_cannot_be_converted_is_an_error_of_the_node(node: str) -> None:
     assert "--foreign carry" in found.hint
 
 
+def test_what_onnx_does_not_convert_is_an_error_of_the_node_in_words_of_ours() -> None:
+    graph = "g (float[2] x) => (float[2] y) { u = Upsample(x, x) y = Foo(u) }"
+    text = f'<ir_version: 4, opset_import: ["": 9]> {graph}'
+    with pytest.raises(ConversionError) as caught:
+        to_netdef(parser.parse_model(text))
+    (found,) = caught.value.findings
+    assert (found.code, found.location.index, found.location.op_type) == ("opset", 1, "Foo")
+    assert "does not know the operator" in found.reason
+    assert not any(part in found.reason for part in ("Assert", ".h:", ".cc:", "%s"))
+    assert to_netdef(parser.parse_model(text), foreign="carry").predict_net.op[1].type == "Foo"
+
+
 def test_ranks_are_inferred_through_old_nodes() -> None:
     text = """<ir_version: 3, opset_import: ["": 6]> g (float[2,3,4,4] x, float[3] s, bool[3] b) => (bool y) {
       a = Add<axis = 1, broadcast = 1>(x, s)
