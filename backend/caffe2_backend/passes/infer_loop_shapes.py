@@ -12,8 +12,8 @@ from caffe2_backend.passes.flatten import completed, infer, type_formals
 from caffe2_backend.restore.operators import DOMAIN
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.domains import is_standard
 
-_DOMAINS: Final = ("", "ai.onnx")
 _OWN_FORMALS: Final = 2  # the iteration number and the condition of a Loop's body
 _SCAN_WITHOUT_BATCH: Final = 9  # the first opset of Scan without a batch axis
 
@@ -33,13 +33,22 @@ class InferLoopShapes(InPlacePass[Import]):
 
     def __call__(self, state: Import) -> None:
         """Infer the shapes of the model's states."""
-        model = state.model
-        nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
-        scans = model.opset_imports.get("", _SCAN_WITHOUT_BATCH) >= _SCAN_WITHOUT_BATCH
-        kinds = ("Loop", "Scan") if scans else ("Loop",)
-        loops = [node for node in nodes if node.op_type in kinds and node.domain in _DOMAINS]
-        if loops:
-            _Inference(model, loops).run()
+        infer_loop_shapes(state.model)
+
+
+def infer_loop_shapes(model: ir.Model) -> None:
+    """Infer the shapes of the states of a model's loops, in place."""
+    nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
+    scans = model.opset_imports.get("", _SCAN_WITHOUT_BATCH) >= _SCAN_WITHOUT_BATCH
+    kinds = ("Loop", "Scan") if scans else ("Loop",)
+    loops = [node for node in nodes if node.op_type in kinds and is_standard(node)]
+    if loops:
+        _Inference(model, loops, is_exact=not any(map(_is_inferred_wrong, nodes))).run()
+
+
+def _is_inferred_wrong(node: ir.Node) -> bool:
+    """Whether ONNX infers another rank than exporters mean: SplitToSequence with sizes ignores ``keepdims``."""
+    return node.op_type == "SplitToSequence" and not node.attributes.get_int("keepdims", 1)
 
 
 @dataclass(eq=False)
@@ -74,12 +83,15 @@ class _State:
         self.formal.shape = self.declared if self.result is None else _rank_of(self.declared)
         self.is_set = True
 
-    def join(self) -> bool:
-        """Join the body's output with the formal's shape. Return whether that changed."""
+    def join(self, *, is_exact: bool) -> bool:
+        """Join the body's output with the formal's shape. Return whether that changed.
+
+        Unless inference is exact, another rank of the output is ignored.
+        """
         old, result = self.formal.shape, self.result
         if old is None or result is None or result is self.formal:
             return False
-        if result.shape is not None:
+        if result.shape is not None and (is_exact or len(result.shape) == len(old)):
             new = _join(old, result.shape)
         elif self.declared is not None and len(self.declared) == len(old):
             new = _rank_of(old)
@@ -92,8 +104,9 @@ class _State:
 class _Inference:
     """The fixed point over all loops of a model at once: inner states follow from outer ones and the reverse."""
 
-    def __init__(self, model: ir.Model, loops: list[ir.Node]) -> None:
+    def __init__(self, model: ir.Model, loops: list[ir.Node], *, is_exact: bool) -> None:
         self._model = model
+        self._is_exact = is_exact
         self._states = [state for node in loops for state in _states(node)]
         scans = [node for node in loops if node.op_type == "Scan"]
         # The declared shapes of sequences' elements.
@@ -106,7 +119,7 @@ class _Inference:
         results = {value for value in model.graph.outputs if not value.uses()}
         for node in (node for graph in model.graphs() for node in graph):
             for value in node.outputs:
-                if node.domain in _DOMAINS and value not in results:
+                if is_standard(node) and value not in results:
                     self._declared[value] = value.shape
                 elif node.domain != DOMAIN and node.graph is not model.graph:  # of an operator that cannot be inferred
                     value.shape = _rank_of(value.shape)
@@ -119,7 +132,7 @@ class _Inference:
             self._infer()
             if sum(state.start() for state in self._states if not state.is_set):  # every one, not the first alone
                 continue
-            if not self._give_up() and not sum(state.join() for state in self._states):
+            if not self._give_up() and not sum(state.join(is_exact=self._is_exact) for state in self._states):
                 break
         for value, shape in self._declared.items():
             if value in self._outputs:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.lowering.lower import value_names
 from caffe2_backend.passes.flatten import infer
+from caffe2_backend.passes.infer_loop_shapes import infer_loop_shapes
 from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
@@ -47,6 +48,7 @@ class RemoveSequences(InPlacePass[Import]):
             infer(model)
         if _rank_loops(model):
             infer(model)
+        infer_loop_shapes(model)
 
 
 def _forget_shapes(model: ir.Model) -> None:

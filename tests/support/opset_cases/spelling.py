@@ -56,9 +56,10 @@ class Spelling:
         start = f'<ir_version: 8, opset_import: ["": {opset}, "f": 1]> g ({self.inputs}'
         names = ", ".join(self.feed)
         if within == "If":
+            then, other = (self._renamed(branch) for branch in ("then", "else"))
             body = (
-                f"y = If(go) <then_branch = a () => ({self.kind} u) {{ {self.node.replace('y =', 'u =', 1)} }}, "
-                f"else_branch = b () => ({self.kind} v) {{ {self.node.replace('y =', 'v =', 1)} }}>"
+                f"y = If(go) <then_branch = a () => ({self.kind} y_then) {{ {then} }}, "
+                f"else_branch = b () => ({self.kind} y_else) {{ {other} }}>"
             )
             text = f"{start}, bool go) => ({self.kind} y) {self.head} {{ {body} }}"
         elif within == "function":
@@ -71,6 +72,11 @@ class Spelling:
         else:
             text = f"{start}) => ({self.kind} y) {self.head} {{ {self.node} }}"
         return parser.parse_model(text)
+
+    def _renamed(self, suffix: str) -> str:
+        """The node with other names of its outputs."""
+        outputs, _, node = self.node.partition(" = ")
+        return ", ".join(f"{name}_{suffix}" for name in outputs.split(", ")) + f" = {node}"
 
     def constants(self) -> list[str]:
         """The names of the initializers."""
