@@ -45,7 +45,18 @@ def _module(name: str) -> tuple[str, ...]:
 def _tests() -> tuple[str, ...]:
     """The files with tests marked gpu: collecting all tests would take longer than running these."""
     files = sorted(path for path in (ROOT / "tests").glob("*/**/test_*.py") if _MARK in path.read_text("utf-8"))
-    options = ("-q", "-m", "gpu", "-p", "gpu_suite.pytest_results", "-p", "no:cacheprovider")
+    # Warnings of other versions of libraries than this project is developed with are no failures there.
+    options = (
+        "-q",
+        "-m",
+        "gpu",
+        "-o",
+        "filterwarnings=default",
+        "-p",
+        "gpu_suite.pytest_results",
+        "-p",
+        "no:cacheprovider",
+    )
     return ("-m", "pytest", *options, *(str(path.relative_to(ROOT)) for path in files))
 
 

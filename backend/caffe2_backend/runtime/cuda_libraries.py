@@ -19,6 +19,9 @@ _TOOLKIT: Final = re.compile(r"lib(cudart|cublas|cublasLt|curand|cufft|cudnn|nvr
 # onnxruntime opens these by name when an operator first needs them, so that the provider does not list them. A cuDNN
 # of CUDA 13, as of CUDA 12, is 9.
 _OPENED_LATER: Final = ("libcudnn.so.9",)
+# What cuDNN and some operators open by name, and most nets do not need.
+_OPTIONAL: Final = ("libnvrtc.so.{major}", "libcufft.so.{cufft}")
+_CUFFT_BEHIND: Final = 1  # cuFFT's version is that of CUDA less one
 
 
 class CudaLibraries:
@@ -39,6 +42,9 @@ class CudaLibraries:
         wanted = [name for name in needed if _TOOLKIT.fullmatch(name)] + list(_OPENED_LATER if needed else ())
         # cublas needs cublasLt, and cuDNN its own parts: a library whose needs are not loaded yet is tried again.
         self.missing = tuple(_load_all(wanted, folders))
+        if self.major:
+            names = [name.format(major=self.major, cufft=self.major - _CUFFT_BEHIND) for name in _OPTIONAL]
+            _load_all(names, folders)
 
 
 @cache
