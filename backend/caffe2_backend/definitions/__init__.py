@@ -1,17 +1,29 @@
-"""Definitions of operators outside of ONNX's own domain, as functions of ONNX operators."""
+"""Definitions of operators that ONNX does not define through others, as functions of ONNX operators."""
 
 from __future__ import annotations
 
 import onnx_ir as ir
 
-from caffe2_backend.definitions import activations, attention, layer_norm, linear_models, matrices, quantized, trees
+from caffe2_backend.definitions import (
+    activations,
+    attention,
+    layer_norm,
+    linear_models,
+    matrices,
+    n_grams,
+    optimizers,
+    quantized,
+    trees,
+)
 from caffe2_backend.definitions.definition import Definition, UndefinedError
 from caffe2_backend.definitions.family import merged
 
-_DEFINITIONS = merged((
-    activations.family, attention.family, layer_norm.family, linear_models.family, matrices.family,
-    quantized.family, trees.family,
-))  # fmt: skip
+_DEFINITIONS = merged(
+    room.family
+    for room in (
+        activations, attention, layer_norm, linear_models, matrices, n_grams, optimizers, quantized, trees,
+    )
+)  # fmt: skip
 
 
 def has_definition(node: ir.Node) -> bool:

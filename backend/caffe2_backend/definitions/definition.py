@@ -49,6 +49,11 @@ class Definition:
         shape = self._value(index).shape
         return self.undefined() if shape is None else len(shape)
 
+    def dims(self, index: int) -> Sequence[int | ir.SymbolicDim]:
+        """The dims of an operand; the node is undefined where its rank is unknown."""
+        shape = self._value(index).shape
+        return self.undefined() if shape is None else list(shape)
+
     def dtype(self, index: int) -> ir.DataType:
         """The element type of an operand; the node is undefined where it is unknown."""
         return self._value(index).dtype or self.undefined()

@@ -1,0 +1,61 @@
+"""Counts of n-grams."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_backend.definitions.definition import Definition
+from caffe2_backend.definitions.family import Family
+
+family = Family("")
+
+FLOAT = ir.DataType.FLOAT
+
+
+@family.defines("TfIdfVectorizer")
+def tf_idf_vectorizer(define: Definition) -> ir.Value:
+    """``TfIdfVectorizer(X; mode, pool_int64s, ngram_counts, ngram_indexes, weights, ...) -> Y``, of integers.
+
+    Each run of n elements, adjacent or with gaps of one length, is compared with every n-gram of the pool.
+    """
+    pool, counts = define.integers("pool_int64s"), define.integers("ngram_counts")
+    length = define.dims(0)[-1]
+    if not pool or not isinstance(length, int):
+        define.undefined()
+    shortest, longest = define.integer("min_gram_length"), define.integer("max_gram_length")
+    x = define.cast(define.input(0), ir.DataType.INT64)
+    parts = []
+    for size, (start, end) in enumerate(pairwise([*counts, len(pool)]), 1):
+        grams = np.array(pool[start:end], np.int64).reshape(-1, size)
+        gaps = range(define.integer("max_skip_count") + 1 if size > 1 else 1)
+        runs = [_runs(length, size, gap + 1) for gap in gaps if shortest <= size <= longest]
+        parts.append(_matches(define, x, np.concatenate([np.zeros((0, size), np.int64), *runs]), grams))
+    found = define("Concat", *parts, axis=-1)
+    indices = define.integers("ngram_indexes")
+    chosen = np.zeros((len(indices), max(indices) + 1), np.float32)
+    weights = define.numbers("weights") or [1.0] * len(indices)
+    mode = define.text("mode", "TF")
+    chosen[np.arange(len(indices)), indices] = 1.0 if mode == "TF" else weights
+    if mode == "IDF":
+        found = define.cast(define("Greater", found, define.const(0.0, FLOAT)), FLOAT)
+    return define("MatMul", found, define.const(chosen, FLOAT))
+
+
+def _runs(length: int, size: int, stride: int) -> np.ndarray:
+    """The indices of all runs of ``size`` elements, [runs, size]."""
+    starts = np.arange(max(length - (size - 1) * stride, 0))
+    return starts[:, None] + np.arange(size) * stride
+
+
+def _matches(define: Definition, x: ir.Value, runs: np.ndarray, grams: np.ndarray) -> ir.Value:
+    """How many runs are equal to each n-gram, [..., n-grams]."""
+    if not len(runs) or not len(grams):
+        zeros = define("ReduceSum", define("Mul", x, define.const(0)), define.ints(-1), keepdims=1)
+        return define("Mul", define.cast(zeros, FLOAT), define.const(np.zeros(len(grams)), FLOAT))
+    windows = define("Unsqueeze", define("Gather", x, define.const(runs), axis=-1), define.ints(-2))
+    same = define.cast(define("Equal", windows, define.const(grams)), FLOAT)
+    is_equal = define("ReduceMin", same, define.ints(-1), keepdims=0)
+    return define("ReduceSum", is_equal, define.ints(-2), keepdims=0)
