@@ -32,7 +32,10 @@ def has_definition(node: ir.Node) -> bool:
 
 
 def definition_of(node: ir.Node) -> ir.Function | None:
-    """The node as a function of ONNX operators; None where it has a form, or types, that are not defined."""
+    """The node as a function of ONNX operators, with the outputs that it has.
+
+    None where it has a form, or types, that are not defined.
+    """
     definition = Definition(node)
     try:
         outputs = _DEFINITIONS[node.domain, node.op_type](definition)
@@ -41,4 +44,4 @@ def definition_of(node: ir.Node) -> ir.Function | None:
     made = [outputs] if isinstance(outputs, ir.Value) else list(outputs)
     if any(value.name for value in node.outputs[len(made) :]):
         return None
-    return definition.function(made)
+    return definition.function([value for value, own in zip(made, node.outputs, strict=False) if own.name])

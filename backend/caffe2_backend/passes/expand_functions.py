@@ -102,9 +102,8 @@ def _define(model: ir.Model, version: int) -> int:
 
 
 def _call(node: ir.Node, function: ir.Function, attributes: list[ir.Attr]) -> None:
-    """Replace a node by a call of ``function``, with only the outputs that the node has."""
+    """Replace a node by a call of ``function``, which has only the outputs that the node has."""
     wanted = [i for i, value in enumerate(node.outputs) if value.name]
-    function.outputs[:] = [function.outputs[i] for i in wanted]
     call = ir.Node(function.domain, function.name, node.inputs, attributes, num_outputs=len(wanted))
     assert node.graph is not None
     old = [node.outputs[i] for i in wanted]
@@ -124,7 +123,10 @@ def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
 
 
 def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
-    """The newest definition that is valid in the model's opset; None if ONNX has none for these types."""
+    """The newest definition that is valid in the model's opset, with the outputs that the node has.
+
+    None if ONNX has none for these types.
+    """
     if schema.has_context_dependent_function:
         known = [old for old in schema.context_dependent_function_opset_versions if old <= version]
         types = [_type(value).SerializeToString() for value in node.inputs]
@@ -133,7 +135,13 @@ def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
     else:
         known = [old for old in schema.function_opset_versions if old <= version]
         made = known and schema.get_function_with_opset_version(max(known))
-    return ir.from_proto(onnx.FunctionProto.FromString(made)) if made else None
+    if not made:
+        return None
+    body = onnx.FunctionProto.FromString(made)
+    names = [name for name, value in zip(body.output, node.outputs, strict=False) if value.name]
+    del body.output[:]  # those that the node does not have may be computed nowhere in the body
+    body.output.extend(names)
+    return ir.from_proto(body)
 
 
 def _type(value: ir.Value | None) -> onnx.TypeProto:
