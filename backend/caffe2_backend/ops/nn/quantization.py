@@ -28,10 +28,15 @@ family = Family("quantization")
 # The sum of this many products of two 8-bit numbers less their zero points, each at most 255^2, is below 2^24.
 _MOST_PRODUCTS: Final = 2**24 // 255**2
 
+# Floats of this size are integers; a sum with it is rounded. (1.5 * 2^23)
+_TO_INTEGER: Final = 12582912.0
+# More than the range of a narrow type and its zero point, less than what such a sum rounds. (2^21)
+_BEYOND_NARROW: Final = 2097152.0
+
 
 @family.converts("QuantizeLinear")
 def quantize_linear(op: Op) -> Value:
-    """``QuantizeLinear(X, scale, zero_point=0; axis=1, block_size=0) -> Y``: Div, rounding, Add, Clip and Cast.
+    """``QuantizeLinear(X, scale, zero_point=0; axis=1, block_size=0) -> Y``: Div, Clip, rounding and Cast.
 
     A scale is one number, or one for each slice of ``axis`` or for each block of ``block_size`` slices.
     """
@@ -39,8 +44,9 @@ def quantize_linear(op: Op) -> Value:
     op.args.ignore("saturate", "precision", "output_dtype")
     x, scale, zero = op.require(op.input(0), FLOAT), op.require(op.input(1), FLOAT), op.optional(2)
     scaled = x / _along_axis(op, scale, axis, block)
-    offset = None if zero is None else _along_axis(op, zero.cast(FLOAT), axis, block)
-    return _saturate(op, scaled, offset, op.output_dtype())
+    if _number(op, zero) is None and zero is not None:
+        zero = _along_axis(op, zero.cast(FLOAT), axis, block)
+    return _saturate(op, scaled, zero, op.output_dtype())
 
 
 @family.converts("DequantizeLinear")
@@ -51,26 +57,44 @@ def dequantize_linear(op: Op) -> Value:
     scale, zero = op.require(op.input(1), FLOAT), op.optional(2)
     if op.output_dtype() != FLOAT:
         op.unsupported(f"scales must be float, not {op.output_dtype().name.lower()}", code="dtype")
-    x = _as_int32(op, op.input(0))
-    if zero is not None:
-        x = x - _along_axis(op, _as_int32(op, zero), axis, block)
+    x, number = _as_number(op, op.input(0)), _number(op, zero)
+    if number is None and zero is not None:
+        x = x - _along_axis(op, _as_number(op, zero), axis, block)
+    elif number:
+        x = x - number
     return x.cast(FLOAT) * _along_axis(op, scale, axis, block)
 
 
-def _as_int32(op: Op, value: Value) -> Value:
+def _as_number(op: Op, value: Value) -> Value:
+    """An operand of integers as float, which holds the narrow ones and their differences exactly, else as int32."""
     if op.dtype(value) not in (*NARROW, INT32):
         op.unsupported(f"Caffe2 has no tensors of {value.dtype.name.lower()}", code="dtype")
-    return value.cast(INT32)
+    return value if value.dtype == INT32 else value.cast(FLOAT)
+
+
+def _number(op: Op, zero: Value | None) -> float | None:
+    """A zero point that is one known number; 0 where it is not given."""
+    known = np.zeros(1) if zero is None else op.known(zero)
+    return float(known.item()) if known is not None and known.size == 1 else None
 
 
 def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> Value:
-    """Floats rounded, moved by a zero point and limited to the range of a narrow type."""
+    """Floats rounded, moved by a zero point and limited to the range of a narrow type.
+
+    The sum with 1.5 * 2^23 is rounded to an integer, the even one of two, where the float is below 2^22: floats are
+    limited before, and the number is subtracted again.
+    """
     if dtype not in NARROW:
         op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
-    low, high = np.iinfo(dtype.numpy()).min, np.iinfo(dtype.numpy()).max
-    rounded = value.round()
-    shifted = rounded if zero is None else rounded + zero
-    return op.emit("Clip", shifted, min=float(low), max=float(high)).cast(INT32).cast(dtype)
+    low, high = float(np.iinfo(dtype.numpy()).min), float(np.iinfo(dtype.numpy()).max)
+    number = _number(op, zero)
+    if number is not None:
+        limited = op.emit("Clip", value, min=low - number, max=high - number)
+        return (limited + _TO_INTEGER - (_TO_INTEGER - number)).cast(dtype)
+    assert zero is not None
+    limited = op.emit("Clip", value, min=-_BEYOND_NARROW, max=_BEYOND_NARROW)
+    shifted = limited + _TO_INTEGER - _TO_INTEGER + zero.cast(FLOAT)
+    return op.emit("Clip", shifted, min=low, max=high).cast(dtype)
 
 
 def _along_axis(op: Op, values: Value, axis: int, block: int) -> Value:
@@ -142,8 +166,7 @@ def _as_column(op: Op, values: Value, matrix: Value) -> Value:
 def _requantize(op: Op, product: Value, scale: Value, index: int) -> Value:
     """Sums of products in the output's type: ``scale`` is the operands', those of the output are at ``index``."""
     scaled = product.cast(FLOAT) * (scale / op.input(index))
-    zero = op.optional(index + 1)
-    return _saturate(op, scaled, None if zero is None else zero.cast(FLOAT), op.output_dtype())
+    return _saturate(op, scaled, op.optional(index + 1), op.output_dtype())
 
 
 @family.converts("ConvInteger")
