@@ -9,8 +9,10 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import Message
 
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
+from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
 from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute, Recurrent
 from caffe2_frontend.pipeline import analyze, complete
 
@@ -77,7 +79,19 @@ def to_onnx(
         inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, recompute=recompute,
         stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
     )  # fmt: skip
-    return ir.to_proto(convert(predict_net, init_net, options))
+    model = convert(predict_net, init_net, options)
+    _require_size(model)
+    return ir.to_proto(model)
+
+
+def _require_size(model: ir.Model) -> None:
+    """Raise ConversionError for weights that no ModelProto can hold, before they are made."""
+    tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
+    size = sum(tensor.nbytes for tensor in tensors if tensor.dtype != ir.DataType.STRING)
+    if size > SINGLE_FILE_LIMIT:
+        reason = f"the weights have {size:,} bytes, and a ModelProto holds at most {SINGLE_FILE_LIMIT:,}"
+        hint = "write them to a file of their own: caffe2-bridge export, or save_onnx(convert(...), path)"
+        raise ConversionError([Diagnostic("too-large", reason, Location(model.graph.name or "net"), hint=hint)])
 
 
 def convert(

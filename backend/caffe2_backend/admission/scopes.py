@@ -15,6 +15,8 @@ from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 MAX_NESTING: Final = 30
 # The longest chain of function calls: readers follow them recursively.
 MAX_CALLS: Final = 64
+# How many nodes the functions of a small model may expand to.
+MAX_EXPANDED: Final = 20_000
 
 
 @dataclass(eq=False)

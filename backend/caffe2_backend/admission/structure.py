@@ -14,10 +14,11 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from caffe2_backend.admission.scopes import MAX_CALLS, Scope, attributes_of
+from caffe2_backend.admission.scopes import MAX_CALLS, MAX_EXPANDED, Scope, attributes_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
+_GROWTH: Final = 20  # how many times as many nodes a large model may have after its functions are inlined
 _LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
 _Function = tuple[str, str, str]
 # The attributes of ONNX's own operators that are bodies.
@@ -259,6 +260,7 @@ def _check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Di
         if isinstance(root, onnx.FunctionProto):
             called = {(_domain(node.domain), node.op_type, node.overload) for node in scope.nodes}
             calls[_domain(root.domain), root.name, root.overload] |= called.intersection(by_name)
+    yield from _check_expansion(model, scopes, calls)
     # In each round the functions that call no others of those that are left.
     for _ in range(MAX_CALLS):
         leaves = [key for key, called in calls.items() if not called.intersection(calls)]
@@ -269,6 +271,33 @@ def _check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Di
     for _, name, _ in calls:
         reason = f"function {name!r} calls itself, or through more than {MAX_CALLS} levels of others"
         yield Diagnostic("nesting", reason, Location(name))
+
+
+def _check_expansion(
+    model: onnx.ModelProto, scopes: Sequence[Scope], calls: Mapping[_Function, set[_Function]]
+) -> Iterator[Diagnostic]:
+    """Inlining functions that call each other twice at every level makes exponentially many nodes."""
+    nodes: dict[_Function | None, Counter[_Function]] = defaultdict(Counter)
+    for scope in scopes:
+        root = (scope.root or scope).proto
+        key = (_domain(root.domain), root.name, root.overload) if isinstance(root, onnx.FunctionProto) else None
+        nodes[key].update((_domain(node.domain), node.op_type, node.overload) for node in scope.nodes)
+    sizes: dict[_Function | None, int] = {}
+
+    def size(key: _Function | None) -> int:
+        return sum(count * (1 + sizes.get(called, 0)) for called, count in nodes[key].items())
+
+    waiting = dict(calls)
+    for _ in range(MAX_CALLS):
+        leaves = [key for key, called in waiting.items() if not called.intersection(waiting)]
+        for key in leaves:
+            sizes[key] = size(key)
+            del waiting[key]
+    written = sum(counts.total() for counts in nodes.values())
+    expanded = size(None)
+    if expanded > max(MAX_EXPANDED, _GROWTH * written):
+        reason = f"the model's functions expand to {expanded:,} nodes, from {written:,}"
+        yield Diagnostic("expansion", reason, Location(model.graph.name or "graph"))
 
 
 def _domain(domain: str) -> str:

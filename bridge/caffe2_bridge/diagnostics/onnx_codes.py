@@ -22,6 +22,14 @@ ONNX_CODES: Final = (
         cure="Rename one of the values.",
     ),
     DiagnosticCode(
+        code="expansion",
+        summary="The functions of the ONNX model expand to too many nodes.",
+        cause="Functions call each other several times at every level, so that the model grows exponentially when they "
+        "are inlined.",
+        example="g: error: the model's functions expand to 2,097,150 nodes, from 42 [expansion]",
+        cure="Export the model without functions, or with a Loop in place of repeated calls.",
+    ),
+    DiagnosticCode(
         code="external-data",
         summary="The values of a tensor are in a file that is missing, too short, or outside of the model's folder.",
         cause="The model was copied without its data files, or the file names a location that must not be read.",
@@ -79,6 +87,15 @@ ONNX_CODES: Final = (
         cause="Neither Caffe2 nor the import's passes have sparse tensors.",
         example="graph: error: initializer 'w' must not be sparse [sparse-tensor] (store it as a dense tensor)",
         cure="Store the tensor as a dense tensor.",
+    ),
+    DiagnosticCode(
+        code="too-large",
+        summary="The weights are larger than an ONNX model in memory can be.",
+        cause="Protobuf limits a message to 2 GB, weights included. Fills of a few bytes may ask for more.",
+        example="net: error: the weights have 4,000,000,000 bytes, and a ModelProto holds at most 2,000,000,000 "
+        "[too-large] (write them to a file of their own: caffe2-bridge export, or save_onnx(convert(...), path))",
+        cure="Write them to a file of their own: `caffe2-bridge export` does, and in Python "
+        "`save_onnx(convert(net), path)`. Check the shapes of the init net's fills.",
     ),
     DiagnosticCode(
         code="undefined-value",

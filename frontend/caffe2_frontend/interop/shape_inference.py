@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+import numpy as np
 import onnx
 
 from caffe2_frontend.interop.domains import is_standard
@@ -14,11 +16,16 @@ from caffe2_frontend.interop.map_types import forget_maps
 # inferred alike.
 _UNSAFE: Final = {"RegexFullMatch": "IsNaN"}
 
+# Elements of a vector that data propagation may hold; 1 GB for 4 million.
+_LONG: Final = 1 << 22
+_FEW: Final = 64  # integers that may be a shape
+
 
 def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop: bool = False) -> onnx.ModelProto:
     """``onnx.shape_inference.infer_shapes`` of a model in which every name that is read is defined.
 
-    The model is not changed. Types that hold maps are not in the result.
+    The model is not changed. Types that hold maps are not in the result. Data is not propagated in a model with very
+    long vectors.
 
     Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
     """
@@ -28,10 +35,10 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
         for node in _nodes(model):
             if _is_unsafe(node):
                 node.op_type = _UNSAFE[node.op_type]
-    try:
-        inferred = onnx.shape_inference.infer_shapes(model, strict_mode=strict_mode, data_prop=data_prop)  # noqa: TID251 - the one call
-    except ValueError as error:  # larger, or nested deeper, than protobuf's messages may be
-        raise onnx.shape_inference.InferenceError(str(error)) from None
+    in_doubt = data_prop and _may_have_long_vectors(model)
+    inferred = _inferred(model, strict_mode=strict_mode, data_prop=data_prop and not in_doubt)
+    if in_doubt and not _has_long_vectors(inferred):
+        inferred = _inferred(model, strict_mode=strict_mode, data_prop=True)
     if unsafe:
         nodes = list(_nodes(inferred))
         for index, op_type in unsafe:
@@ -39,6 +46,65 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
     forget_maps(inferred.graph.value_info)
     forget_maps(inferred.graph.output)
     return inferred
+
+
+def _inferred(model: onnx.ModelProto, *, strict_mode: bool, data_prop: bool) -> onnx.ModelProto:
+    try:
+        return onnx.shape_inference.infer_shapes(model, strict_mode=strict_mode, data_prop=data_prop)  # noqa: TID251 - the one call
+    except ValueError as error:  # larger, or nested deeper, than protobuf's messages may be
+        raise onnx.shape_inference.InferenceError(str(error)) from None
+
+
+def _may_have_long_vectors(model: onnx.ModelProto) -> bool:
+    """Whether shapes or integers in a model are large enough to make vectors for which data propagation takes long.
+
+    ONNX's data propagation holds an object for each element of a vector, whatever the vector is used for.
+    """
+    return any(size > _LONG for size in _sizes(model))
+
+
+def _sizes(model: onnx.ModelProto) -> Iterator[int]:
+    """The number of elements of each tensor that is described, or that integers may describe."""
+    for graph in _graphs(model):
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            yield _product(dim.dim_value for dim in info.type.tensor_type.shape.dim)
+        for tensor in graph.initializer:
+            yield from _sizes_of(tensor)
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            yield _product(attribute.ints)
+            yield attribute.i
+            if attribute.HasField("t"):
+                yield from _sizes_of(attribute.t)
+
+
+def _sizes_of(tensor: onnx.TensorProto) -> Iterator[int]:
+    count = _product(tensor.dims)
+    yield count
+    if tensor.data_type == onnx.TensorProto.INT64 and count <= _FEW:
+        yield _product(np.frombuffer(tensor.raw_data, "<i8").tolist() if tensor.raw_data else tensor.int64_data)
+
+
+def _product(dims: Iterable[int]) -> int:
+    return math.prod(dim for dim in dims if dim > 0)
+
+
+def _has_long_vectors(inferred: onnx.ModelProto) -> bool:
+    for graph in _graphs(inferred):
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            dims = info.type.tensor_type.shape.dim
+            if len(dims) == 1 and dims[0].dim_value > _LONG:
+                return True
+    return False
+
+
+def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+    yield model.graph
+    for node in _nodes(model):
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield attribute.g
+            yield from attribute.graphs
 
 
 def _is_unsafe(node: onnx.NodeProto) -> bool:

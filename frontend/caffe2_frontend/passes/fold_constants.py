@@ -64,6 +64,10 @@ class FoldConstants(InPlacePass[Export]):
             graph.register_initializer(each.constant)
 
 
+_RUNS: Final = "caffe2_bridge.runs"  # of nodes that reading a tensor takes
+_MAX_RUNS: Final = 32
+
+
 @dataclass(frozen=True)
 class _Folded:
     """A constant, the value that it replaces, and the type and the operands of the node that computed it."""
@@ -131,21 +135,30 @@ def _is_foldable(node: ir.Node) -> bool:
 
 
 def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
-    """The outputs as lazy tensors that run the node when they are read."""
-    inputs = [value.const_value for value in node.inputs if value is not None and value.const_value is not None]
+    """The outputs as lazy tensors that run the node when they are read.
+
+    A tensor that took too many runs of nodes is kept: what reads it would run all of them again, and a value that is
+    read twice at each of n levels would be computed 2^n times.
+    """
+    inputs = {str(v.name): v.const_value for v in node.inputs if v is not None and v.const_value is not None}
     proto = ir.serde.serialize_node(node)
-    names = [str(value.name) for value in node.inputs if value is not None]
+    runs = 1 + sum(tensor.meta.get(_RUNS, 0) for tensor in inputs.values())
 
     def run(index: int) -> Callable[[], ir.TensorProtocol]:
         def compute() -> ir.TensorProtocol:
             evaluator = ReferenceEvaluator(proto, opsets={"": opset})
-            feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
+            feed = {name: tensor.numpy() for name, tensor in inputs.items()}
             results = list(evaluator.run(None, feed))
             return ir.tensor(np.ascontiguousarray(results[index]))
 
         return compute
 
-    return [
-        ir.LazyTensor(run(i), value.dtype, ir.Shape(value.shape.numpy()))  # type: ignore[union-attr, arg-type] # static: _is_foldable
+    made = [
+        ir.LazyTensor(run(i), value.dtype, ir.Shape(value.shape.numpy()), cache=runs > _MAX_RUNS)  # type: ignore[union-attr, arg-type] # static: _is_foldable
         for i, value in enumerate(node.outputs)
     ]
+    for tensor in made:
+        if tensor.cache:
+            tensor.numpy()  # now: reading a long chain of them at once would recurse too deeply
+        tensor.meta[_RUNS] = 0 if tensor.cache else runs
+    return made

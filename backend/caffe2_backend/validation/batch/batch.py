@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -17,6 +16,7 @@ from caffe2_backend.validation.batch.pages.summary import write_summary
 from caffe2_backend.validation.batch.records import Records, key_of
 from caffe2_backend.validation.batch.result import ModelResult
 from caffe2_backend.validation.batch.task import ModelTask
+from caffe2_backend.validation.batch.workers import Workers
 from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
 
 
@@ -66,16 +66,22 @@ def run_batch(
         kept = records.find(task.name, key) if key else None
         if kept is not None:
             return kept
-        result = _run(task, key, options, out, seconds, command)
+        result = _run(task, key, options, out, seconds, command, workers)
         records.write(result)
         return result
 
+    workers = Workers()
     with ThreadPoolExecutor(max_workers=jobs) as pool:
         waiting = {pool.submit(one, task): task for task in tasks}
-        for done, future in enumerate(as_completed(waiting), 1):
-            result = results[waiting[future].name] = future.result()
-            if report is not None:
-                report(result, done, len(tasks))
+        try:
+            for done, future in enumerate(as_completed(waiting), 1):
+                result = results[waiting[future].name] = future.result()
+                if report is not None:
+                    report(result, done, len(tasks))
+        except BaseException:  # Ctrl-C, above all: nothing that waits starts, and what runs ends
+            workers.stop()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     ordered = [results[task.name] for task in tasks]
     write_summary(out, ordered, skipped, options, command)
     return Batch(ordered, skipped)
@@ -93,23 +99,24 @@ def find_tasks(source: Path, out: Path) -> tuple[list[ModelTask], Sequence[Skipp
     return tasks, found.skipped
 
 
-def _run(task: ModelTask, key: str, options: ValidationOptions, out: Path, seconds: float, command: str) -> ModelResult:
-    """Run a task in a process of its own; one that does not answer is a result, too."""
+def _run(
+    task: ModelTask, key: str, options: ValidationOptions, out: Path, seconds: float, command: str, workers: Workers
+) -> ModelResult:
+    """Run a task in a process of its own; one that does not answer is a result, too. Raises StoppedError."""
     request = {
         "task": task.to_json(), "options": options.to_json(), "target": str(out), "command": command,
         "onnx": f"onnx/{task.name}.onnx", "page": f"pages/{task.name}.html",
     }  # fmt: skip
     words = [sys.executable, "-m", "caffe2_backend.validation.batch.worker"]
+    answer = workers.run(words, json.dumps(request), seconds)
     try:
-        done = subprocess.run(  # noqa: S603 - this project's own module
-            words, input=json.dumps(request), capture_output=True, text=True, check=False, timeout=seconds
-        )
-        return ModelResult(task.name, key=key, **json.loads(done.stdout.splitlines()[-1]))
-    except subprocess.TimeoutExpired:
+        if answer is not None:
+            return ModelResult(task.name, key=key, **json.loads(answer.output.splitlines()[-1]))
         reason = f"did not end within {seconds:.0f} seconds"
     except (ValueError, IndexError, TypeError):
-        tail = " ".join(done.stderr.splitlines()[-3:])
-        reason, seconds = f"its process ended with status {done.returncode}: {tail}", 0.0
+        assert answer is not None
+        tail = " ".join(answer.errors.splitlines()[-3:])
+        reason, seconds = f"its process ended with status {answer.status}: {tail}", 0.0
     result = ModelResult(task.name, "crashed", reason, seconds=seconds, page=request["page"], key=key)
     write_model_page(out, result)
     return result

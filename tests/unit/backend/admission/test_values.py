@@ -6,7 +6,7 @@ from typing import Any
 
 import onnx
 import pytest
-from support.admission.models import FLOAT, graph, model, node, value
+from support.admission.models import FLOAT, call, function, graph, model, node, value
 
 from caffe2_backend import to_netdef
 from caffe2_backend.admission import load_graph, load_ir
@@ -125,6 +125,21 @@ def body(inputs: int, outputs: int) -> onnx.GraphProto:
 )
 def test_bodies_are_as_their_nodes_ask_for(made: onnx.NodeProto, reason: str) -> None:
     assert reason in refused(model(graph([made]))).reason
+
+
+def doubling(levels: int) -> onnx.ModelProto:
+    """Functions of which each calls the one before it twice."""
+    functions = [function("f0", [node("Relu", ["a"], ["b"])])]
+    for level in range(1, levels):
+        calls = [call(f"f{level - 1}", ["a"], ["t"]), call(f"f{level - 1}", ["t"], ["b"])]
+        functions.append(function(f"f{level}", calls))
+    return model(graph([call(f"f{levels - 1}", ["x"], ["y"])]), functions=functions)
+
+
+def test_functions_must_not_expand_without_bound() -> None:
+    assert len(load_ir(doubling(5)).functions) == 5
+    for levels in (20, 60):
+        assert refused(doubling(levels)).code == "expansion"
 
 
 def test_text_must_be_utf8() -> None:
