@@ -60,11 +60,12 @@ def _smaller_file(kind: str, data: bytes) -> Iterator[bytes]:
 def _smaller_messages(message: Message) -> Iterator[bytes]:
     """The message without each of its parts, the outermost and the largest first."""
     for holder in _walk(message):
-        for field, value in holder.ListFields():
-            saved = type(holder)()
-            saved.CopyFrom(holder)
-            for count in _removals(len(value) if field.is_repeated else 1):
-                for start in range(0, len(value) if field.is_repeated else 1, count):
+        saved = type(holder)()
+        saved.CopyFrom(holder)
+        # Their lengths now: what is restored is not what the fields referred to.
+        for field, length in [(f, len(value) if f.is_repeated else 1) for f, value in holder.ListFields()]:
+            for count in _removals(length):
+                for start in range(0, length, count):
                     if field.is_repeated:
                         del getattr(holder, field.name)[start : start + count]
                     else:

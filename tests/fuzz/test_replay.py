@@ -1,0 +1,88 @@
+"""Inputs that once broke the contract of docs/testing.md, and a few that are drawn."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf.message import DecodeError
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from fuzz.robust.cli import CASES
+from fuzz.robust.inputs import Input, read_input
+from fuzz.robust.monitor import Monitor
+from fuzz.robust.mutate_bytes import mutate_bytes
+from fuzz.robust.mutate_messages import mutate_message
+from fuzz.robust.outcome import Outcome, Status
+from fuzz.robust.shrink import shrink
+from fuzz.robust.writing import disturb_saves
+
+
+@pytest.fixture(scope="module")
+def monitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitor]:
+    with Monitor(tmp_path_factory.mktemp("seeds")) as started:
+        yield started
+
+
+@pytest.mark.parametrize("folder", sorted(CASES.glob("*/*")), ids=lambda folder: f"{folder.parent.name} {folder.name}")
+def test_inputs_that_broke_the_contract(monitor: Monitor, folder: Path) -> None:
+    kind, _, _ = folder.parent.name.partition("-")
+    outcome = monitor.given(read_input(kind, folder), folder.name)
+    assert outcome.status in {Status.RETURNED, Status.REFUSED}, outcome
+
+
+def test_a_worker_that_dies_or_hangs_is_an_outcome(tmp_path: Path) -> None:
+    net = Input("net", {"predict_net.pb": NetDef(op=[OperatorDef(type="Relu")]).SerializeToString()})
+    with Monitor(tmp_path, seconds=0.0) as impatient:
+        assert impatient.given(net, "load").status in {Status.RETURNED, Status.HUNG}
+        assert impatient._process is None or impatient._process.poll() is None
+        process = impatient._started()
+        process.kill()
+        assert impatient._died(process).status is Status.DIED
+
+
+def test_mutations_are_reproducible_and_differ() -> None:
+    net = NetDef(name="n", op=[OperatorDef(type="Relu", input=["x"], output=["y"]) for _ in range(3)])
+    seen = set()
+    for seed in range(200):
+        first, second = NetDef(), NetDef()
+        for copy in (first, second):
+            copy.CopyFrom(net)
+            mutate_message(copy, random.Random(seed))  # noqa: S311 - reproducible
+        data = first.SerializePartialToString()
+        assert data == second.SerializePartialToString()
+        seen.add(data)
+        assert mutate_bytes(data, random.Random(seed)) == mutate_bytes(data, random.Random(seed))  # noqa: S311 - the same
+    assert len(seen) > 100
+
+
+def test_shrinking() -> None:
+    ops = [OperatorDef(type=f"Op{index}", input=["x"] * 9, output=["y"]) for index in range(20)]
+    found = Input("net", {"predict_net.pb": NetDef(name="n", op=ops).SerializeToString(), "init_net.pb": b"abc"})
+
+    def fails(smaller: Input) -> bool:
+        try:
+            net = NetDef.FromString(smaller.files["predict_net.pb"])
+        except DecodeError:
+            return False
+        return any(op.type == "Op7" for op in net.op)
+
+    assert shrink(found, fails, 20).files == {
+        "predict_net.pb": NetDef(op=[OperatorDef(type="Op7")]).SerializeToString()
+    }
+
+
+def test_outcomes_travel() -> None:
+    outcome = Outcome(Status.ESCAPED, "a.py:f", "KeyError: 'x'")
+    assert Outcome.from_json(outcome.to_json()) == outcome
+    assert outcome.signature == "escaped KeyError a.py:f"
+    assert outcome.is_violation
+
+
+@pytest.mark.slow
+def test_saves_that_are_disturbed() -> None:
+    counts, faults = disturb_saves(14, 7, 2018)
+    assert counts.total() == 28
+    assert faults == []
