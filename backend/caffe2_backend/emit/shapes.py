@@ -13,7 +13,7 @@ from caffe2_frontend.interop.types import BOOL, INT64
 
 Size = Value | int
 
-_LONGEST: Final = 1 << 24  # integers that are stored in the model, and not computed when it runs
+MAX_STORED: Final = 1 << 24  # integers that are stored in the model, and not computed when it runs
 
 
 def known_size(size: Size) -> int | None:
@@ -110,6 +110,6 @@ def product_of_list(op: Op, sizes: Value, count: int) -> Value:
 def arange(op: Op, size: Size) -> Value:
     """The integers from 0 up to a size, int64 [size]."""
     known = known_size(size)
-    if known is not None and known <= _LONGEST:
+    if known is not None and known <= MAX_STORED:
         return op.const(np.arange(known), INT64)
     return op.emit("Range", op.const([0], INT64), as_value(op, size), op.const([1], INT64))
