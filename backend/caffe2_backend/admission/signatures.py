@@ -65,6 +65,8 @@ def _operand_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     for index, formal in enumerate(schema.inputs[:given]):
         if formal.option == OpSchema.FormalParameterOption.Single and not node.input[index]:
             yield f"input {index} ({formal.name}) is missing"
+    if len(node.output) < schema.min_output:
+        yield f"the node has {len(node.output)} outputs; {node.op_type} has at least {schema.min_output}"
     if given > schema.max_input:
         yield f"the node has {given} inputs; {node.op_type} has at most {schema.max_input}"
 

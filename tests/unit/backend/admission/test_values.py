@@ -95,6 +95,11 @@ def test_nodes_are_as_onnx_defines_them(made: onnx.NodeProto, reason: str) -> No
     assert found.location.index == 0
 
 
+def test_a_node_without_outputs() -> None:
+    found = refused(model(graph([node("Relu", ["x"], []), node("Relu", ["x"], ["y"])])))
+    assert found.reason == "the node has 0 outputs; Relu has at least 1"
+
+
 def test_operators_that_onnx_does_not_define_are_not_checked() -> None:
     unknown = node("Relu", ["x", "x"], ["y"])
     unknown.domain = "own"
