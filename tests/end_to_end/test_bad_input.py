@@ -223,7 +223,7 @@ def test_the_states_of_a_refused_loop_are_not_reported_again() -> None:
     loop = operator(
         "RecurrentNetwork",
         ["x", "h0"],
-        ["h_all"],
+        ["h_all", "workspaces"],
         recurrent_states=["s"],
         alias_dst=["h_last"],
         initial_recurrent_state_ids=[1],
