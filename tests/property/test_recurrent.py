@@ -13,6 +13,7 @@ from support.netdef_interpreter import run_net
 
 from caffe2_backend.runtime.sessions import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.schemas import operator_schema, refused_in_place
 from caffe2_frontend import to_onnx
 
 D = 3
@@ -74,6 +75,10 @@ class StepNet:
                 op = operator("LSTMUnit", inputs, results, drop_states=drop, forget_bias=0.5)
             case _:
                 op = operator(kind, [self.read(), self.read()], results)
+        schema = operator_schema(op.type)
+        assert schema is not None
+        if refused_in_place(schema, op.input, op.output):  # in real Caffe2, too
+            op.output[0] = results[0] = f"own{len(self.ops)}"
         self.ops.append(op)
         for name in results:
             if name not in self.readable:

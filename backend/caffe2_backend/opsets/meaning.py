@@ -43,3 +43,10 @@ def normalize_elements(at: OldNode) -> ir.Value | None:
     deviation = at.emit("Sqrt", at.emit("Add", variance, epsilon))
     normalized = at.emit("Div", at.emit("Sub", x, mean), deviation)
     return at.emit("Add", at.emit("Mul", normalized, scale), bias)
+
+
+@rules.before(9, "Scan")
+def refuse_sequence_lengths(at: OldNode) -> None:
+    """Scan took the lengths of the sequences as its first input; other Scans go through ``passes/upgrade_scan.py``."""
+    if at.has_input(0):
+        at.refuse("its sequence lengths have no later equivalent")

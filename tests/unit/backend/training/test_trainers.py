@@ -190,7 +190,9 @@ def test_a_step_that_fails(tmp_path: Path) -> None:
     assert read_checkpoint(tmp_path).steps == 2
 
 
-def test_the_first_interrupt_is_a_request() -> None:
+def test_the_first_interrupt_is_a_request(request: pytest.FixtureRequest) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in processes of the background
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with interruptible() as stopped:
         assert not stopped()
         signal.raise_signal(signal.SIGINT)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from conformance.recording import ArgumentValue, operator
-from support.exports import dims, export
+from support.exports import dims, export, run
 
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -90,7 +91,8 @@ def test_branches_that_scale_otherwise_give_no_int8_tensor() -> None:
     assert "are unknown" in reason(first, choice, last, F=("float32", [2]), C=("bool", [1]))
 
 
-def test_an_output_whose_branches_differ_in_rank_has_the_higher_one() -> None:
+@pytest.mark.parametrize("taken", [False, True])
+def test_an_output_whose_branches_differ_in_rank_keeps_them(*, taken: bool) -> None:
     net = NetDef(
         op=[
             operator("ConstantFill", [], ["Y"], shape=[1]),
@@ -100,4 +102,7 @@ def test_an_output_whose_branches_differ_in_rank_has_the_higher_one() -> None:
         external_output=["Y"],
     )
     model = to_onnx(net, inputs={"C": ("bool", [1]), "X": ("float32", ["N", 3])})
-    assert len(dims(model)) == 2
+    assert not model.graph.output[0].type.tensor_type.HasField("shape")
+    x = np.ones((2, 3), np.float32)
+    (y,) = run(model, {"C": np.array([taken]), "X": x})
+    assert y.shape == (x.shape if taken else (1,))
