@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_frontend.interop.constants import constant_of
 from caffe2_frontend.interop.names import Names
 
 Ranks = Mapping[str, int]
@@ -52,15 +53,7 @@ class OldNode:
 
     def constant(self, index: int) -> Array | None:
         """The values of an operand if they are constant, else None."""
-        value = self.input(index)
-        if value.is_graph_input():
-            return None
-        if value.const_value is not None:
-            return value.const_value.numpy()
-        producer = value.producer()
-        if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
-            return producer.attributes["value"].as_tensor().numpy()
-        return None
+        return constant_of(self.input(index))
 
     def rank(self, value: ir.Value) -> int:
         """The number of dims of a value. Raises RanksNeededError before ranks are inferred."""

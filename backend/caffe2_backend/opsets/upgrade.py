@@ -16,13 +16,13 @@ from caffe2_backend.opsets import legacy, meaning
 from caffe2_backend.opsets.old_node import OldNode, OldNodeError, Ranks, RanksNeededError
 from caffe2_backend.opsets.rules import Rules
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import without_weights
 
-_RULES: Final = Rules.merged(legacy.rules, meaning.rules)
+_RULES: Final = Rules(legacy.rules, meaning.rules)
 _FIRST_MODERN: Final = 7  # the first opset of ONNX's converter
-_DOMAINS: Final = ("", "ai.onnx")
 
 
 class UpgradeError(Exception):
@@ -58,7 +58,7 @@ def upgrade(model: ir.Model, version: int, hint: str) -> tuple[ir.Model, int]:
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    return (n for n in ir.traversal.RecursiveGraphIterator(model.graph) if n.domain in _DOMAINS)
+    return (n for n in ir.traversal.RecursiveGraphIterator(model.graph) if is_standard(n))
 
 
 class _Upgrade:

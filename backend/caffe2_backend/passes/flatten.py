@@ -86,7 +86,7 @@ def infer(model: ir.Model) -> None:
 def _describe_results(model: ir.Model) -> None:
     """Complete the shapes of the results of Loops, which ONNX's inference leaves open, from the states' shapes."""
     for node in ir.traversal.RecursiveGraphIterator(model.graph):
-        if node.op_type == "Loop" and node.domain in ("", "ai.onnx"):
+        if node.op_type == "Loop" and is_standard(node):
             for result, formal in zip(node.outputs, node.attributes["body"].as_graph().inputs[2:], strict=False):
                 result.shape = completed(result.shape, formal.shape)
 

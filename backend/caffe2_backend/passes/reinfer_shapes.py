@@ -28,7 +28,7 @@ class ReinferShapes(InPlacePass[Import]):
         make_names_unique(state.model)  # inference finds values by name
         kept = {value for value in state.model.graph.outputs if not value.uses()}
         for node in ir.traversal.RecursiveGraphIterator(state.model.graph):
-            if node.op_type in ("Loop", "Scan") and node.domain in ("", "ai.onnx"):
+            if node.op_type in ("Loop", "Scan") and is_standard(node):
                 kept.update(node.attributes["body"].as_graph().outputs)
         values = [
             value

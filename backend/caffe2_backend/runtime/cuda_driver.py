@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -74,17 +75,9 @@ def device_properties(index: int) -> dict[str, Any]:
 
 def memory_info(index: int) -> tuple[int, int]:
     """Free and total memory of a GPU, in bytes. Raises RunError if the GPU does not exist."""
-    device = _device(index)
-    driver = _loaded()
-    context, previous = ctypes.c_void_p(), ctypes.c_void_p()
-    _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
-    try:
-        _check(driver.cuCtxPushCurrent_v2(context))
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with _context(index) as driver:
         _check(driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
-        _check(driver.cuCtxPopCurrent_v2(ctypes.byref(previous)))
-    finally:
-        driver.cuDevicePrimaryCtxRelease_v2(device)
     return free.value, total.value
 
 
@@ -99,18 +92,10 @@ def copy_within(index: int, copies: Sequence[tuple[int, int, int]]) -> None:
     """
     if not copies:
         return
-    device = _device(index)
-    driver = _loaded()
-    context, previous = ctypes.c_void_p(), ctypes.c_void_p()
-    _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
-    try:
-        _check(driver.cuCtxPushCurrent_v2(context))
+    with _context(index) as driver:
         for to, source, size in copies:
             _check(driver.cuMemcpyDtoD_v2(ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size)))
         _check(driver.cuStreamSynchronize(None))
-        _check(driver.cuCtxPopCurrent_v2(ctypes.byref(previous)))
-    finally:
-        driver.cuDevicePrimaryCtxRelease_v2(device)
 
 
 def peer_access() -> list[list[bool]]:
@@ -123,6 +108,21 @@ def _can_access(one: ctypes.c_int, other: ctypes.c_int) -> bool:
     able = ctypes.c_int()
     _check(_loaded().cuDeviceCanAccessPeer(ctypes.byref(able), one, other))
     return bool(able.value)
+
+
+@contextmanager
+def _context(index: int) -> Iterator[ctypes.CDLL]:
+    """Make the primary context of a GPU the current one. Raises RunError if the GPU does not exist."""
+    device = _device(index)
+    driver = _loaded()
+    context, previous = ctypes.c_void_p(), ctypes.c_void_p()
+    _check(driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+    try:
+        _check(driver.cuCtxPushCurrent_v2(context))
+        yield driver
+        _check(driver.cuCtxPopCurrent_v2(ctypes.byref(previous)))
+    finally:
+        driver.cuDevicePrimaryCtxRelease_v2(device)
 
 
 def _loaded() -> ctypes.CDLL:

@@ -22,9 +22,7 @@ from caffe2_frontend.opsets.rules import Rules
 
 __all__ = ["InexpressibleError", "downgrade"]
 
-_RULES: Final = Rules.merged(
-    along_axes.rules, arithmetic.rules, branches.rules, images.rules, indices.rules, shapes.rules
-)
+_RULES: Final = Rules(along_axes.rules, arithmetic.rules, branches.rules, images.rules, indices.rules, shapes.rules)
 
 # Scan had a batch of its own before, and many operators broadcast otherwise.
 OLDEST: Final = 9

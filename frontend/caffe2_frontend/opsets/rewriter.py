@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_frontend.interop.constants import constant_of
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import BOOL, INT64
 from caffe2_frontend.lowering.inference import infer_outputs
@@ -204,15 +205,3 @@ class Rewriter:
     def refuse(self, reason: str) -> NoReturn:
         """Say that the target cannot express the node."""
         raise InexpressibleError(reason)
-
-
-def constant_of(value: ir.Value | None) -> Array | None:
-    """The contents of a value if they are known, else None."""
-    if value is None or value.is_graph_input():
-        return None
-    if value.const_value is not None:
-        return value.const_value.numpy()
-    producer = value.producer()
-    if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
-        return producer.attributes["value"].as_tensor().numpy()
-    return None

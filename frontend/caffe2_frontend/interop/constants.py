@@ -1,0 +1,19 @@
+"""Contents of values of ONNX graphs that are known."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.parameters import Array
+
+
+def constant_of(value: ir.Value | None) -> Array | None:
+    """The contents of a value if they are known, else None."""
+    if value is None or value.is_graph_input():
+        return None
+    if value.const_value is not None:
+        return value.const_value.numpy()
+    producer = value.producer()
+    if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
+        return producer.attributes["value"].as_tensor().numpy()
+    return None
