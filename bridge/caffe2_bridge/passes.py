@@ -130,9 +130,7 @@ def run_passes(
             for fact in sorted(step.ensures):
                 if verify and fact in verify:
                     verify[fact](state)
-        except BridgeError:
-            raise
-        except (OSError, PassOrderError, PassContractError):
+        except (BridgeError, OSError, PassOrderError, PassContractError):
             raise
         except Exception as error:
             error.add_note(f"in pass {name}, after {', '.join(done) or 'none'}")

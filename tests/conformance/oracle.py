@@ -93,6 +93,12 @@ def required_oracle() -> Path:
     return python
 
 
+def oracle_packages() -> Path:
+    """The folder of its Python files. Raises OracleError where it is not installed."""
+    (folder,) = required_oracle().parents[1].glob("lib/python3*/site-packages")
+    return folder
+
+
 def oracle_environment(threads: int) -> dict[str, str]:
     """The environment of a process with real Caffe2."""
     return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "PYTHONPATH": ""}

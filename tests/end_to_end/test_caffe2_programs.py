@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conformance.oracle import find_oracle
+from conformance.oracle import oracle_packages, required_oracle
 from support.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
@@ -20,14 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.oracle]
 EXACT_STEPS = 10
 START = "from caffe2_backend.cli.commands import main; main()"
 PACKAGES = [str(ROOT / name) for name in ("bridge", "frontend", "backend")]
-
-
-def oracle() -> tuple[Path, Path]:
-    """Real Caffe2's python, and the folder of its Python files."""
-    python = find_oracle()
-    assert python is not None
-    (copy,) = python.parents[1].glob("lib/python3*/site-packages")
-    return python, copy
 
 
 def run(python: Path | str, arguments: list[str], packages: list[str]) -> str:
@@ -41,7 +33,7 @@ def run(python: Path | str, arguments: list[str], packages: list[str]) -> str:
 
 def figures(name: str, folder: Path) -> tuple[Any, Any]:
     """What a program of caffe2_tests.programs prints in real Caffe2, and here."""
-    python, copy = oracle()
+    python, copy = required_oracle(), oracle_packages()
     found = []
     for kind, interpreter, files, packages in (("real", python, "", []), ("here", sys.executable, str(copy), PACKAGES)):
         own = folder / kind
@@ -80,7 +72,7 @@ def test_replicas_compute_what_one_device_computes(tmp_path: Path) -> None:
 
 def test_a_database_of_lmdb_is_read_as_it_was_written(tmp_path: Path) -> None:
     """examples/lmdb_create_example.py; real Caffe2's wheels have no LMDB to compare with."""
-    _, copy = oracle()
+    copy = oracle_packages()
     program = ["-m", "caffe2.python.examples.lmdb_create_example", "--output_file", str(tmp_path / "db")]
     text = run(sys.executable, ["-c", START, "python", "--caffe2", str(copy), *program], PACKAGES)
     written, read = (line.split(": ")[1] for line in text.splitlines() if line.startswith("Checksum/"))

@@ -14,7 +14,7 @@ import pytest
 from caffe2_tests.recorded import read_passed
 from caffe2_tests.run import Limits, run_module
 from caffe2_tests.table import ModuleResult
-from conformance.oracle import find_oracle
+from conformance.oracle import oracle_packages, required_oracle
 from support.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
@@ -44,24 +44,16 @@ WITHOUT_MKLDNN = {"TestWorkspaceIDEEP::testFeedFetchBlobIDEEP"}
 TEXT = "The quick brown fox jumps over the lazy dog. Pack my box with five dozen liquor jugs.\n" * 3
 
 
-def oracle() -> tuple[Path, Path]:
-    """Real Caffe2's python, and the folder of its Python files."""
-    python = find_oracle()
-    assert python is not None
-    (copy,) = python.parents[1].glob("lib/python3*/site-packages")
-    return python, copy
-
-
 @pytest.mark.parametrize("module", MODULES)
 def test_what_passes_in_real_caffe2_passes_here(module: str) -> None:
-    _, copy = oracle()
+    copy = oracle_packages()
     result = ModuleResult(module, read_passed()[module], run_module(module, copy, real=None, limits=Limits(900, 180)))
     assert result.passed
     assert result.failed.keys() - ROUNDING - WITHOUT_MKLDNN == set(), result.failed
 
 
 def test_the_losses_and_texts_of_char_rnn(tmp_path: Path) -> None:
-    python, copy = oracle()
+    python, copy = required_oracle(), oracle_packages()
     data = tmp_path / "text"
     data.write_text(TEXT)
     script = ROOT / "tests" / "caffe2_tests" / "char_rnn_losses.py"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance.oracle import find_oracle
+from conformance.oracle import oracle_packages, required_oracle
 from support.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.oracle]
@@ -25,9 +25,7 @@ def output(*command: str, **environment: str) -> Any:
 
 
 def test_a_dataset_is_saved_and_read_as_in_caffe2(tmp_path: Path) -> None:
-    python = find_oracle()
-    assert python is not None
-    (copy,) = python.parents[1].glob("lib/python3*/site-packages")
+    python, copy = required_oracle(), oracle_packages()
     theirs, ours = tmp_path / "theirs.db", tmp_path / "ours.db"
     expected = output(str(python), str(PROGRAM), str(theirs))
     packages = os.pathsep.join(str(ROOT / name) for name in ("bridge", "frontend", "backend"))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from caffe2_backend import Workspace
 from caffe2_bridge.builder import Net
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.model import Model
@@ -43,8 +44,8 @@ class Program:
         return {name: (value.dtype, ["N", *value.shape[1:]]) for name, value in self.feeds[0].items()}
 
 
-def read_program(name: str) -> Program:
-    """Read a recorded program."""
+def read_program(name: str | Path) -> Program:
+    """Read a recorded program, by name or by folder."""
     folder = PROGRAMS / name
     description = json.loads((folder / "program.json").read_text())
     with np.load(folder / "feeds.npz") as feeds, np.load(folder / "expected.npz") as expected:
@@ -53,6 +54,17 @@ def read_program(name: str) -> Program:
         final = dict(_of(expected, "final/"))
     train, init = (NetDef.FromString((folder / f"{kind}_net.pb").read_bytes()) for kind in ("train", "init"))
     return Program(folder, train, init, description["loss"], steps, losses, final)
+
+
+def replay(program: Program, workspace: Workspace) -> Iterator[Any]:
+    """Train a program in a workspace: the loss after each step."""
+    workspace.run_net_once(program.init)
+    net = workspace.create_net(program.train)
+    for feed in program.feeds:
+        for name, value in feed.items():
+            workspace.feed(name, value)
+        workspace.run_net(net)
+        yield workspace.fetch(program.loss)
 
 
 def _of(file: Any, prefix: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -21,7 +21,7 @@ _LARGEST: Final = 1 << 16  # bytes
 
 def begin(folder: Path, pairs: Mapping[str, str]) -> None:
     """Write down the names of targets, and of their temporaries. Raises OSError."""
-    entries = {target: [temporary, *_identity(folder / target)] for target, temporary in pairs.items()}
+    entries = {target: [temporary, *identity(folder / target)] for target, temporary in pairs.items()}
     path = folder / temporary_name(NAME)
     with path.open("w", encoding="utf-8") as file:
         json.dump(entries, file)
@@ -57,7 +57,7 @@ def _pending(folder: Path) -> Mapping[str, Path]:
         match entry:
             case [str(temporary), int(inode), int(time)] if _is_name_of_temporary(temporary, target):
                 path = folder / temporary
-                if path.is_file() and not path.is_symlink() and _identity(folder / target) == (inode, time):
+                if path.is_file() and not path.is_symlink() and identity(folder / target) == (inode, time):
                     found[target] = path
     return found
 
@@ -66,7 +66,7 @@ def _is_name_of_temporary(name: str, target: str) -> bool:
     return is_temporary_of(name, target) and not {os.sep, os.altsep, "\0"} & {*name}
 
 
-def _identity(path: Path) -> tuple[int, int]:
+def identity(path: Path) -> tuple[int, int]:
     """What tells a file from others that a path has stood for; zeros where there is none."""
     try:
         status = path.stat()

@@ -158,11 +158,9 @@ def _plan(span: wire.Span, source: str) -> PlanDef:
         plan = parse_message(PlanDef, span.tobytes())
     except DecodeError as error:
         raise NetFormatError(f"the PlanDef is damaged: {error}", source) from None
-    try:
+    with _naming(source):
         for net in plan.network:
             require_text_in_net(net)
-    except NetFormatError as error:
-        raise NetFormatError(error.reason, source) from None
     return plan
 
 
@@ -194,7 +192,7 @@ def _open(path: Path) -> tuple[wire.Span, Format]:
 class _naming:  # noqa: N801 - a context manager, used as a verb
     """Add the path to the NetFormatErrors that have none."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | str) -> None:
         self._path = str(path)
 
     def __enter__(self) -> None:

@@ -42,11 +42,4 @@ def open_together(first: Path, second: Path | None) -> tuple[wire.Span, wire.Spa
 
 def _identities(*paths: Path | None) -> list[tuple[int, int]]:
     """What tells apart the files that paths stand for now."""
-    found = []
-    for path in paths:
-        try:
-            status = path and journal.current(path).stat()
-        except OSError:  # renamed in the meantime, or not there, which reading it reports
-            status = None
-        found.append((status.st_ino, status.st_mtime_ns) if status else (0, 0))
-    return found
+    return [journal.identity(journal.current(path)) for path in paths if path is not None]

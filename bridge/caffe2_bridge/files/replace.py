@@ -112,18 +112,18 @@ def _renamed_at_once(first: Path, second: Path) -> bool:
 def sync(*files: Path) -> None:
     """Write what the system holds back of files to the disk. Raises OSError."""
     for file in files:
-        handle = os.open(file, os.O_RDWR)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(file, os.O_RDWR)
 
 
 def _sync_folder(folder: Path) -> None:
     """Make renames durable, if the system supports it."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(folder, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from support.paths import GOLDEN
+from support.training import read_program, replay
 
 from caffe2_backend import Workspace
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from gpu_suite.results import record
 
 _LOSS = (1e-3, 1e-4)  # relative and absolute tolerance
@@ -33,24 +32,14 @@ def main() -> int:
 
 
 def _differences(folder: Path) -> Iterator[str]:
-    program = json.loads((folder / "program.json").read_text())
-    feeds, expected = np.load(folder / "feeds.npz"), np.load(folder / "expected.npz")
+    program = read_program(folder)
     workspace = Workspace("cuda:0")
-    workspace.run_net_once(NetDef.FromString((folder / "init_net.pb").read_bytes()))
-    net = workspace.create_net(NetDef.FromString((folder / "train_net.pb").read_bytes()))
-    for step in range(program["steps"]):
-        for key in feeds.files:
-            number, _, blob = key.partition("/")
-            if int(number) == step:
-                workspace.feed(blob, feeds[key])
-        workspace.run_net(net)
-        loss = np.asarray(workspace.fetch(program["loss"]))
-        recorded = expected[f"{step}/{program['loss']}"]
+    for step, (loss, recorded) in enumerate(zip(replay(program, workspace), program.losses, strict=True)):
         if not np.allclose(loss, recorded, *_LOSS):
             yield f"step {step}: loss {loss}, expected {recorded}"
             return
-    for blob in program["final"]:
-        if not np.allclose(np.asarray(workspace.fetch(blob)), expected[f"final/{blob}"], *_FINAL):
+    for blob, final in program.final.items():
+        if not np.allclose(np.asarray(workspace.fetch(blob)), final, *_FINAL):
             yield f"{blob} differs after the last step"
 
 
