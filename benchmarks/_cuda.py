@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.onnxruntime_library import copy_to_device, missing_cuda
+from caffe2_backend.runtime.sessions.onnxruntime_library import copy_to_device, missing_cuda
 from caffe2_backend.runtime.values import DeviceTensor
 
 ROUNDS: Final = 15

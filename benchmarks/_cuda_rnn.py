@@ -11,7 +11,7 @@ from _cells import CELLS, Cell, Sample, Size, sample, torch_weights
 from _cuda import device_tensor, measure, require_cuda, torch_device
 from gpu_suite.results import record
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import to_host
 from caffe2_bridge import ConversionError
 from caffe2_frontend import ExportOptions, Recurrent, convert

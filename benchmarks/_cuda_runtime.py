@@ -11,7 +11,7 @@ from _cuda import device_tensor, measure, require_cuda, torch_device
 from gpu_suite.results import record
 
 from caffe2_backend.runtime import Predictor, SessionOptions, Workspace
-from caffe2_backend.runtime.onnxruntime_library import onnxruntime
+from caffe2_backend.runtime.sessions.onnxruntime_library import onnxruntime
 from caffe2_bridge import load
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend import to_onnx

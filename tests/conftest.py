@@ -32,7 +32,7 @@ def missing_torch() -> str:
 
 def missing_gpu() -> str:
     """Why onnxruntime cannot compute on a CUDA device."""
-    from caffe2_backend.runtime.onnxruntime_library import missing_cuda
+    from caffe2_backend.runtime.sessions.onnxruntime_library import missing_cuda
 
     return missing_cuda()
 

@@ -12,7 +12,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from caffe2_backend.admission import OnnxModel
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_frontend import to_onnx
@@ -119,8 +119,8 @@ def _described(name: str, value: Any) -> onnx.ValueInfoProto:
 
 def supports_device(device: str) -> bool:
     """Whether models can run on a device: ``CPU``, or ``CUDA:N`` if this onnxruntime has CUDA."""
-    from caffe2_backend.runtime.onnxruntime_library import real_device
-    from caffe2_backend.runtime.session_options import DEFAULTS
+    from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
+    from caffe2_backend.runtime.sessions.session_options import DEFAULTS
 
     try:
         real_device(_device(device), DEFAULTS)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from caffe2_backend import workspace
-from caffe2_backend.runtime.blob_workspace import Workspace, as_net
+from caffe2_backend.runtime.calls.blob_workspace import Workspace, as_net
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.files.predictor_db import (
     DB_READER,

@@ -15,7 +15,7 @@ from support.netdef_interpreter import sigmoid
 from support.paths import ROOT
 
 import caffe2_bridge as c2
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_frontend import to_onnx
 
 FOLDER = ROOT / "models" / "char_rnn"

@@ -15,7 +15,7 @@ from support.random_values import RandomValues
 
 from caffe2_backend import to_netdef
 from caffe2_backend.options import Foreign
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_frontend import to_onnx
 
 Array = np.ndarray[Any, Any]

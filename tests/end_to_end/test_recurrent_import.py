@@ -13,7 +13,7 @@ from conformance.oracle import OracleRun, run_oracle
 from support.paths import GOLDEN
 
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx

@@ -10,7 +10,7 @@ import pytest
 from support.paths import MODELS, ROOT
 
 import caffe2_bridge as c2
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.validation.certify import certify
 from caffe2_frontend import ExportOptions, NoStatesError, convert, to_onnx
 from caffe2_frontend.lowering.op import Op, Value

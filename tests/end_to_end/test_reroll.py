@@ -8,7 +8,7 @@ from support.caffe2_models import model_values
 from support.paths import GOLDEN
 
 import caffe2_bridge as c2
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.reroll import reroll
 from caffe2_frontend import to_onnx

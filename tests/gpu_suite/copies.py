@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.onnxruntime_library import missing_cuda, onnxruntime
+from caffe2_backend.runtime.sessions.onnxruntime_library import missing_cuda, onnxruntime
 
 _COPIES: Final = ("MemcpyFromHost", "MemcpyToHost")
 _PROVIDERS: Final = ("CUDAExecutionProvider", "CPUExecutionProvider")

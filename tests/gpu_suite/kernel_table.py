@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from caffe2_backend.runtime.elf import needed_libraries
+from caffe2_backend.runtime.devices.elf import needed_libraries
 from gpu_suite.empty_libraries import make_empty_libraries
 from gpu_suite.wheels import ROOT, download_one
 

@@ -15,7 +15,7 @@ from onnx_suite.cases import difference
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.admission import load_proto
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_bridge.model import Model
 from onnx_models.inputs import Feed, NoInputsError, feeds

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.netdef_interpreter import run_net
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.schemas import operator_schema, refused_in_place
 from caffe2_frontend import to_onnx

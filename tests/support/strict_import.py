@@ -11,7 +11,7 @@ from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 
 Feeds = dict[str, Any]
 

@@ -15,7 +15,7 @@ from onnx_suite.strict import answers
 from torch.utils import _pytree
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from torch_exports.cases import Case

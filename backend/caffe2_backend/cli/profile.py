@@ -41,7 +41,7 @@ def profile(
 
     The file has the operators' types, shapes and times; caffe2_bridge.ProfiledCosts reads it for placements.
     """
-    from caffe2_backend.runtime.profiling import profile_model
+    from caffe2_backend.runtime.calls.profiling import profile_model
     from caffe2_backend.validation.forms import Forms
     from caffe2_backend.validation.inputs.generate import generate
     from caffe2_backend.validation.options import ValidationOptions

@@ -1,11 +1,11 @@
 """Running nets on onnxruntime."""
 
-from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.predictor import Predictor
 from caffe2_backend.runtime.partition import Plan, make_plan
-from caffe2_backend.runtime.predictor import Predictor
-from caffe2_backend.runtime.session_options import SessionOptions
-from caffe2_backend.runtime.sessions import Session
-from caffe2_backend.runtime.stepper import Trace, TraceStep
+from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
+from caffe2_backend.runtime.stepping.stepper import Trace, TraceStep
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_bridge.diagnostics import ConversionError, RunError
 

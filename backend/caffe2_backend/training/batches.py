@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from caffe2_backend.runtime.missing_inputs import missing_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import OptionError, RunError
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor, Workspace
-from caffe2_backend.runtime.missing_inputs import net_inputs
+from caffe2_backend.runtime.sessions.missing_inputs import net_inputs
 from caffe2_backend.runtime.values import Array
 from caffe2_backend.training.trained_net import random_fills, with_values
 from caffe2_backend.training.trainer import require_same_state

@@ -10,8 +10,8 @@ import onnx
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.runtime import DeviceTensor
-from caffe2_backend.runtime.device_names import CPU
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.devices.device_names import CPU
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import Array
 from caffe2_backend.training.trainer import require_same_state
 from caffe2_bridge.diagnostics import NetFormatError, OptionError, RunError

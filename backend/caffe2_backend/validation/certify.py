@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import ConversionError, Location, Model
 from caffe2_bridge.control import RecurrentNetwork
 from caffe2_bridge.diagnostics.log import muted

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.runtime.sessions import require_outputs
+from caffe2_backend.runtime.sessions.session import require_outputs
 from caffe2_backend.validation.options import Described
 from caffe2_backend.validation.roles import find_roles
 from caffe2_backend.validation.runtimes import AnyModel, Runtime

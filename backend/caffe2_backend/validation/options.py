@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
-from caffe2_backend.runtime.device_names import device_name
+from caffe2_backend.runtime.devices.device_names import device_name
 from caffe2_backend.validation.compare import TOLERANCES, Tolerance, with_tolerance
 from caffe2_backend.validation.runtimes import Runtime
 from caffe2_backend.validation.sizes import SIZES, Size

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import generate
 from caffe2_bridge.diagnostics.log import muted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.runtimes import Form, Runtime, find_requested, find_runtime, is_requested
 from caffe2_bridge.diagnostics import RunError

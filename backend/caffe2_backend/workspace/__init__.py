@@ -7,8 +7,8 @@ of this project or of Caffe2, their bytes, or objects with ``Proto()``.
 
 from __future__ import annotations
 
-from caffe2_backend.runtime.blob_workspace import Workspace
-from caffe2_backend.runtime.onnxruntime_library import has_cuda
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
+from caffe2_backend.runtime.sessions.onnxruntime_library import has_cuda
 from caffe2_backend.runtime.values import Int8Tensor
 from caffe2_backend.workspace.benchmark import BenchmarkNet, BenchmarkNetOnce
 from caffe2_backend.workspace.blob_access import (

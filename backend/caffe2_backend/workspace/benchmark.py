@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
-from caffe2_backend.runtime.device_names import with_net_device
+from caffe2_backend.runtime.devices.device_names import with_net_device
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.names import GetNetName
 from caffe2_bridge.diagnostics import RunError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.message import Message
 
-from caffe2_backend.runtime.serialization import deserialize_blob, serialize_blob
+from caffe2_backend.runtime.calls.serialization import deserialize_blob, serialize_blob
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError

@@ -8,14 +8,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from caffe2_backend.runtime.cuda_driver import (
+from caffe2_backend.runtime.devices.cuda_driver import (
     cudnn_version,
     device_properties,
     driver_version,
     memory_info,
     peer_access,
 )
-from caffe2_backend.runtime.onnxruntime_library import cuda_devices
+from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA
 
 GpuDeviceType: Final[int] = PROTO_CUDA

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.runtime.blob_workspace import as_net
+from caffe2_backend.runtime.calls.blob_workspace import as_net
 from caffe2_backend.runtime.values import Int8Tensor
 from caffe2_backend.workspace.claimed_shapes import claimed_shapes
 from caffe2_backend.workspace.host_inference import Known, infer_host_operator

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError, Message
 
-from caffe2_backend.runtime.plan_runner import run_plan
+from caffe2_backend.runtime.calls.plan_runner import run_plan
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.names import StringifyProto
 from caffe2_bridge.diagnostics import NetFormatError

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_backend.runtime.blob_workspace import Net, Workspace, as_net
+from caffe2_backend.runtime.calls.blob_workspace import Net, Workspace, as_net
 from caffe2_backend.workspace.named_workspaces import chosen_device
 from caffe2_bridge.diagnostics import RunError
 

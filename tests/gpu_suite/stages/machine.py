@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime import Workspace
-from caffe2_backend.runtime.cuda_driver import cudnn_version, device_properties, driver_version
-from caffe2_backend.runtime.onnxruntime_library import cuda_libraries, missing_cuda, onnxruntime
+from caffe2_backend.runtime.devices.cuda_driver import cudnn_version, device_properties, driver_version
+from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_libraries, missing_cuda, onnxruntime
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from gpu_suite.results import record

@@ -10,7 +10,7 @@ import pytest
 from conformance.recording import operator
 from support.cells import fills
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, OptionError
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import PassOrderError, run_passes

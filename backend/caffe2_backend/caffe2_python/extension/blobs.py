@@ -8,8 +8,8 @@ import numpy as np
 
 from caffe2_backend.caffe2_python.extension.tensors import TensorCPU
 from caffe2_backend.caffe2_python.extension.torch_links import feed_torch, fetch_torch
-from caffe2_backend.runtime.blob_workspace import Workspace as BlobWorkspace
-from caffe2_backend.runtime.serialization import deserialize_blob, serialize_blob
+from caffe2_backend.runtime.calls.blob_workspace import Workspace as BlobWorkspace
+from caffe2_backend.runtime.calls.serialization import deserialize_blob, serialize_blob
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption

@@ -6,7 +6,7 @@ from typing import Final
 
 from caffe2_backend import workspace as functions
 from caffe2_backend.databases import DATABASES
-from caffe2_backend.runtime.onnxruntime_library import has_cuda
+from caffe2_backend.runtime.sessions.onnxruntime_library import has_cuda
 
 __all__ = [
     "builtin_cpu_supports_avx2",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 from weakref import WeakKeyDictionary
 
-from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_bridge.diagnostics import ConversionError, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from caffe2_backend.caffe2_python.extension.blobs import text
-from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError
 

@@ -13,8 +13,8 @@ import numpy as np
 from caffe2_backend.caffe2_python.extension.blobs import Blob
 from caffe2_backend.caffe2_python.extension.tensors import DLPackTensorCPU, TensorCPU
 from caffe2_backend.caffe2_python.extension.workspaces import Workspace
-from caffe2_backend.runtime.blob_store import BlobStore
-from caffe2_backend.runtime.blob_workspace import Workspace as BlobWorkspace
+from caffe2_backend.runtime.blobs.blob_store import BlobStore
+from caffe2_backend.runtime.calls.blob_workspace import Workspace as BlobWorkspace
 from caffe2_backend.runtime.host.family import HostOp
 from caffe2_backend.runtime.host.python_operators import install_caller
 from caffe2_backend.runtime.values import Array, HostObject, Tensor, to_host

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from caffe2_backend.runtime.blob_workspace import Workspace
-from caffe2_backend.runtime.results import DeferredBlob
+from caffe2_backend.runtime.blobs.results import DeferredBlob
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.caffe2_python.extension.blobs import text
-from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView

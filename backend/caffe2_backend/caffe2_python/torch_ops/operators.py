@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from caffe2_backend.caffe2_python.torch_ops.schemas import SCHEMAS
-from caffe2_backend.runtime.blob_workspace import Workspace
+from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.construct import make_argument
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
-from caffe2_backend.runtime.frame import Frame, written
-from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results
+from caffe2_backend.runtime.blobs.frame import Frame, written
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
 
 

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from caffe2_backend.runtime.feeding import as_value
-from caffe2_backend.runtime.frame import Frame, results_of
-from caffe2_backend.runtime.results import value_of
+from caffe2_backend.runtime.blobs.feeding import as_value
+from caffe2_backend.runtime.blobs.frame import Frame, results_of
+from caffe2_backend.runtime.blobs.results import value_of
 from caffe2_backend.runtime.values import Array, HostObject, NoBlobError, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import Args, OpView

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from caffe2_backend.runtime.bodies import WALKED, BodyRunner
-from caffe2_backend.runtime.burst import ONCE, Burst
-from caffe2_backend.runtime.frame import Frame
+from caffe2_backend.runtime.blobs.burst import ONCE, Burst
+from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.host.family import Ahead, HostOp
 from caffe2_backend.runtime.host.registry import (
     HOST_OPERATORS,
@@ -26,7 +25,8 @@ from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.origin import Origin
-from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
+from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
 from caffe2_bridge.control import ControlOperator, control_of
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from caffe2_backend.runtime.device_names import CPU, operator_device
+from caffe2_backend.runtime.devices.device_names import CPU, operator_device
 from caffe2_bridge.control import control_class
 from caffe2_bridge.devices import Side, operand_sides
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, RunError

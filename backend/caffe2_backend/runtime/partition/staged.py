@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from caffe2_backend.runtime.burst import ONCE, Burst
-from caffe2_backend.runtime.device_names import CPU
-from caffe2_backend.runtime.onnxruntime_library import copy_to_device, real_device
+from caffe2_backend.runtime.blobs.burst import ONCE, Burst
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
+from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.partition.plan import DeviceRun, Plan, Transfer, make_plan
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
-from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_backend.runtime.sessions.onnxruntime_library import copy_to_device, real_device
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, NoBlobError, Tensor, Value
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.init.init_net import InitNet

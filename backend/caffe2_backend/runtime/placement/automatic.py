@@ -6,16 +6,16 @@ import threading
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from caffe2_backend.runtime.burst import ONCE, Burst
-from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.blobs.burst import ONCE, Burst
+from caffe2_backend.runtime.blobs.results import Blobs, Results
+from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.partition.plan import make_plan
 from caffe2_backend.runtime.partition.staged import StagedProgram
 from caffe2_backend.runtime.placement.gpu_program import GpuProgram, HostOperatorsError
 from caffe2_backend.runtime.placement.report import HostOperator, Placement
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.signature import Signature, signature_of
-from caffe2_backend.runtime.results import Blobs, Results
-from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor, Value
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.init.init_net import InitNet

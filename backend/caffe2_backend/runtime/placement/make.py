@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeAlias
 
-from caffe2_backend.runtime.device_names import CPU, device_index, names_devices, names_gpu
+from caffe2_backend.runtime.devices.device_names import CPU, device_index, names_devices, names_gpu
 from caffe2_backend.runtime.partition.staged import StagedProgram
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.session_options import SessionOptions
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.sessions import Binding, Session
+from caffe2_backend.runtime.sessions.session import Binding, Session
 from caffe2_backend.runtime.values import Array, DeviceTensor
 
 # The bytes of a value up to which it is copied: binding one takes as long.

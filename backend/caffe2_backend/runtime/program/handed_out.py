@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Final, NamedTuple
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import Array, DeviceTensor
 
 # The bytes of an output up to which its memory is written again: each of the buffers takes as much.

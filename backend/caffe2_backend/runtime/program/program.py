@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.burst import ONCE, Burst
-from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.blobs.burst import ONCE, Burst
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
+from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
@@ -24,9 +25,8 @@ from caffe2_backend.runtime.program.resident import ResidentStates, large_states
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
 from caffe2_backend.runtime.program.variant import LastKind, Variant
-from caffe2_backend.runtime.results import Blobs, DeferredBlob, Results, value_of
-from caffe2_backend.runtime.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, RunError
 from caffe2_bridge.init.init_net import InitNet

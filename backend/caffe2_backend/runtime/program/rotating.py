@@ -21,10 +21,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from caffe2_backend.runtime.burst import ONCE, Burst
+from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.program.feeds import Feeds
 from caffe2_backend.runtime.program.joined_updates import Buffer
-from caffe2_backend.runtime.sessions import Binding, Session
+from caffe2_backend.runtime.sessions.session import Binding, Session
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 

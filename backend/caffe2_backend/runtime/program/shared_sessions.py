@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 
 _MOST_KEPT: Final = 64
 _kept: Final[OrderedDict[int, Session]] = OrderedDict()  # by id; the most recently used ones

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import onnx
 
-from caffe2_backend.runtime.onnxruntime_library import OPTIMIZATION_LEVELS
+from caffe2_backend.runtime.sessions.onnxruntime_library import OPTIMIZATION_LEVELS
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.report import OptimizationFault
 from caffe2_backend.validation.runtimes import Value

@@ -18,8 +18,8 @@ from typing import Final
 
 import onnx
 
-from caffe2_backend.runtime.session_options import SessionOptions
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.validation.inputs.specs import IMAGE, Case, Layout, make_cases
 from caffe2_backend.validation.sizes import Size
 from caffe2_bridge.diagnostics import RunError

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.runtime.results import Blobs, Results
-from caffe2_backend.runtime.stepper import trace_net
+from caffe2_backend.runtime.blobs.results import Blobs, Results
+from caffe2_backend.runtime.stepping.stepper import trace_net
 from caffe2_backend.validation.runtimes import Loaded, Runtime, Value
 from caffe2_bridge.control import Scope, control_of
 from caffe2_bridge.diagnostics import RunError

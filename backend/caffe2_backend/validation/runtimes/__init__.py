@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from caffe2_backend.runtime.device_names import CPU
+from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Loaded, Runtime, Value
 from caffe2_backend.validation.runtimes.bridge_runtime import BridgeWorkspace
 from caffe2_backend.validation.runtimes.onnx_reference import OnnxReference

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor, SessionOptions, Workspace
-from caffe2_backend.runtime.device_names import CPU
-from caffe2_backend.runtime.onnxruntime_library import real_device
+from caffe2_backend.runtime.devices.device_names import CPU
+from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, caffe2_model
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
-from caffe2_backend.runtime.onnxruntime_library import cuda_devices, real_device
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, real_device
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model
 from caffe2_bridge.diagnostics import RunError
 

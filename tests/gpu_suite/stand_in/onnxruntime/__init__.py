@@ -94,7 +94,7 @@ class _Driver:
 
 
 def _install_driver() -> None:
-    from caffe2_backend.runtime import cuda_driver
+    from caffe2_backend.runtime.devices import cuda_driver
 
     driver: Any = _Driver()
     cuda_driver._driver = lambda: driver  # type: ignore[assignment] # cached in the original

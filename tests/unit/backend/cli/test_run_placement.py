@@ -10,8 +10,8 @@ import pytest
 from support.commands import call
 from support.nets import net, op
 
-from caffe2_backend.runtime import predictor
-from caffe2_backend.runtime.session_options import DEFAULTS
+from caffe2_backend.runtime.calls import predictor
+from caffe2_backend.runtime.sessions.session_options import DEFAULTS
 from caffe2_bridge import Model, save
 
 

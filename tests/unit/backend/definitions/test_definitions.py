@@ -12,7 +12,7 @@ from support.random_values import RandomValues
 from support.strict_import import comparison
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError
 
 N, S, D, H = 2, 5, 8, 4

@@ -12,7 +12,7 @@ import pytest
 from conformance.oracle import OracleRun, run_oracle
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError
 
 COLUMNS = 5

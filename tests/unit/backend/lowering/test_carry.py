@@ -11,7 +11,7 @@ from onnx import numpy_helper, parser
 
 from caffe2_backend.importer import to_netdef
 from caffe2_backend.onnx_backend import prepare, run_model, run_node, supports_device
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError, Model, NetFormatError, RunError, load, save
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.onnx_backend import prepare
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_frontend import to_onnx
 
 BRANCHES = """y = If(c) <then_branch = a () => (float[2,3] p) { p = Neg(x) },

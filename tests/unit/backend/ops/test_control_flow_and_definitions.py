@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 from support.random_values import RandomValues
 
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError
 from caffe2_frontend import to_onnx
 

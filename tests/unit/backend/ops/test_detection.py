@@ -11,7 +11,7 @@ from support.random_values import RandomValues
 from support.strict_import import comparison
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 
 INPUTS = "float[N,M,4] boxes, float[N,C,M] scores"
 # The number of boxes of a class, the threshold of overlaps, that of scores.

@@ -13,7 +13,7 @@ from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 
 from caffe2_backend.importer import to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_frontend import to_onnx
 
 SIZES = ({"N": 1, "C": 2, "H": 5, "W": 7, "D": 4}, {"N": 3, "C": 4, "H": 8, "W": 3, "D": 6})

@@ -13,7 +13,7 @@ from support.opset_cases import Spelling, spellings
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.onnx_backend import prepare
 from caffe2_backend.opsets import legacy, meaning
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError, RunError
 
 BY_OPERATOR: dict[str, list[Spelling]] = {}

@@ -11,7 +11,7 @@ from onnx import parser
 from support.strict_import import comparison
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import ConversionError
 
 # The pads of PyTorch's F.pad(x, (1, 2, 0, 1)), as its exporter writes them: given ones first, a fill of zeros after.

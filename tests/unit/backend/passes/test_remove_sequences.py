@@ -10,7 +10,7 @@ from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge.diagnostics import ConversionError
 
 HEAD: Final = '<ir_version: 10, opset_import: ["": 20]> g (float[T,3] x, float[1,3] h) => ({outputs}) '

@@ -19,7 +19,7 @@ from support.builder.random_cells import draw
 from support.exports import specs_of
 
 from caffe2_backend import to_netdef
-from caffe2_backend.runtime.onnx_session import OnnxSession
+from caffe2_backend.runtime.sessions.onnx_session import OnnxSession
 from caffe2_bridge import Model
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef

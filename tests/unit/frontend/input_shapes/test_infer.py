@@ -9,7 +9,7 @@ import pytest
 from conformance.recording import operator
 from support.cells import fills
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check, describe_inputs, to_onnx
 

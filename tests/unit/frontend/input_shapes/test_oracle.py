@@ -10,7 +10,7 @@ import pytest
 from conformance.oracle import find_oracle
 from support.paths import SUPPORT
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import load
 from caffe2_frontend import to_onnx
 

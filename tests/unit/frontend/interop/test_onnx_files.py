@@ -13,7 +13,7 @@ from conformance.recording import operator
 from onnx import numpy_helper
 from support.cells import fills
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
 from caffe2_frontend.interop.onnx_files import replacing, save_onnx

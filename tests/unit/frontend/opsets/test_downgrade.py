@@ -11,7 +11,7 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.opsets import InexpressibleError, downgrade

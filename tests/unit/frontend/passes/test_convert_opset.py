@@ -10,7 +10,7 @@ import pytest
 from support import cells
 from support.netdef_interpreter import run_net
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import ConversionError, OptionError
 from caffe2_frontend import to_onnx
 

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode

@@ -8,7 +8,7 @@ import pytest
 from support.paths import MODELS
 
 import caffe2_bridge as c2
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import to_onnx
 

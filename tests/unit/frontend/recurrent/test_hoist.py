@@ -13,7 +13,7 @@ from support import cells
 from support.cells import Recurrent
 from support.netdef_interpreter import run_net
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.builder import LSTMCell, Net
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_frontend import to_onnx

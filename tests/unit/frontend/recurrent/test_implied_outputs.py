@@ -12,7 +12,7 @@ import pytest
 from support import cells
 from support.netdef_interpreter import run_net
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import check, to_onnx
 

@@ -9,7 +9,7 @@ from support import cells
 from support.cells import Recurrent
 from support.netdef_interpreter import run_net
 
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import ConversionError, Severity
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend import check, to_onnx

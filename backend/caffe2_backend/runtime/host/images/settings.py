@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from caffe2_backend.runtime.device_names import GPU_TYPES
+from caffe2_backend.runtime.devices.device_names import GPU_TYPES
 from caffe2_backend.runtime.host.family import HostOp
 from caffe2_backend.runtime.values import Array
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from caffe2_backend.runtime.feeding import as_value
+from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.host.indices import HostIndex
 from caffe2_backend.runtime.host.maps import HostMap
 from caffe2_backend.runtime.values import Array, HostObject, string_bytes

@@ -14,7 +14,7 @@ from caffe2_backend.runtime import SessionOptions
 from caffe2_backend.runtime.partition import make_plan
 from caffe2_backend.runtime.placement.automatic import with_objects
 from caffe2_backend.runtime.placement.report import HostOperator, Placement
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

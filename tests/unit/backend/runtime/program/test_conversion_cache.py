@@ -15,7 +15,7 @@ from caffe2_backend import Workspace
 from caffe2_backend.runtime.program import compiler
 from caffe2_backend.runtime.program.conversion_cache import CONVERSIONS
 from caffe2_backend.runtime.program.shared_sessions import release_sessions
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

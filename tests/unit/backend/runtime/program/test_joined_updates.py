@@ -16,7 +16,7 @@ from caffe2_backend import Workspace
 from caffe2_backend.runtime.program import rotating
 from caffe2_backend.runtime.program.joined_updates import Joined, join_updates
 from caffe2_backend.runtime.program.update_cones import updates
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.shape_inference import infer_shapes

@@ -9,8 +9,8 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend.runtime.program.program import Program
-from caffe2_backend.runtime.session_options import SessionOptions
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 

@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from caffe2_backend.runtime.program.row_scatters import scatter_rows
-from caffe2_backend.runtime.sessions import Session
+from caffe2_backend.runtime.sessions.session import Session
 from caffe2_frontend.interop.shape_inference import infer_shapes
 
 BODY = """

@@ -1,0 +1,177 @@
+"""The blobs of a workspace, which may see those of a parent."""
+
+from __future__ import annotations
+
+import threading
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final
+
+import numpy as np
+
+from caffe2_backend.runtime.blobs.burst import Burst
+from caffe2_backend.runtime.blobs.frame import written
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
+from caffe2_backend.runtime.values import Value
+
+# References to a blob's value during a run: of the store, and of the run's inputs.
+_HELD: Final = 2
+
+
+class _Count:
+    """A number that stores with one root share."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class BlobStore:
+    """The blobs of a workspace.
+
+    A store with a parent finds the blobs of the parent, too. As in Caffe2, a blob that exists in the parent and not
+    here is written there; a new one is created here.
+
+    Attributes:
+        blobs: own values by name, some of them deferred.
+        created: names of own blobs that exist even without a value.
+        lock: held while blobs are read or written; that of the parent, if any.
+        held: see Frame.
+        constants, root_folder: see Frame.
+    """
+
+    held: Final = _HELD
+
+    def __init__(self, seed: int | None, parent: BlobStore | None = None) -> None:
+        self.blobs: dict[str, Value | DeferredBlob] = {}
+        self.created: set[str] = set()
+        self.parent = parent
+        self.root_folder: str = "." if parent is None else parent.root_folder
+        self._own_constants: dict[str, Value] = {}
+        self._updates: dict[str, threading.Lock] = {}
+        if parent is None:
+            self.lock = threading.RLock()
+            self.constants: Mapping[str, Value] = self._own_constants
+            self._random = np.random.default_rng(seed)
+            self._writes = _Count()
+        else:
+            self.lock = parent.lock
+            self.constants = ChainMap(self._own_constants, parent.constants)  # type: ignore[arg-type] # only read
+            self._random = parent._random  # noqa: SLF001 - the same class
+            self._writes = parent._writes  # noqa: SLF001 - the same class
+
+    @property
+    def view(self) -> Blobs:
+        """The blobs as a run reads them: a dictionary, which is faster, where there is no parent."""
+        return self.blobs if self.parent is None else self
+
+    def get(self, name: str, /) -> Value | DeferredBlob | None:
+        """The blob's value, or how to compute it; None if it does not exist or has no value."""
+        store = self._owner(name)
+        return store.blobs.get(name)
+
+    def has(self, name: str) -> bool:
+        """Whether a blob exists, with or without a value, here or in a parent."""
+        return self._is_own(name) or (self.parent is not None and self.parent.has(name))
+
+    def names(self) -> set[str]:
+        """The names of all blobs, those of parents included."""
+        with self.lock:
+            own = self.created.union(self.blobs)
+            return own if self.parent is None else own | self.parent.names()
+
+    def own_names(self) -> set[str]:
+        """The names of the blobs of this store alone."""
+        with self.lock:
+            return self.created.union(self.blobs)
+
+    def create(self, name: str) -> None:
+        """Create a blob without a value; one that exists keeps its value."""
+        with self.lock:
+            if not self.has(name):
+                self.created.add(name)
+
+    def set(self, name: str, value: Value | DeferredBlob) -> None:
+        """Set a blob."""
+        with self.lock:
+            self._writes.value += 1
+            self._owner(name).blobs[name] = value
+
+    def burst(self, times: int, go_on: Callable[[], bool] = lambda: True) -> Burst:
+        """A burst of steps, which ends when a blob of this store, its parent or their children is written.
+
+        ``go_on`` is asked before each further step, after all else.
+        """
+        writes, before = self._writes, self._writes.value
+        return Burst(times, lambda: writes.value == before and go_on())
+
+    def clear(self, name: str, /) -> None:
+        """Leave a blob without a value; it exists afterwards."""
+        with self.lock:
+            owner = self._owner(name)
+            self._writes.value += 1
+            owner.blobs.pop(name, None)
+            owner.created.add(name)
+
+    @contextmanager
+    def updating(self, names: Collection[str], /) -> Iterator[None]:
+        """Let nobody else update these blobs within the block; others may still read and overwrite them."""
+        with self.lock:
+            owners = sorted((id(owner), name, owner) for name in set(names) for owner in [self._owner(name)])
+            locks = [owner._updates.setdefault(name, threading.Lock()) for _, name, owner in owners]  # noqa: SLF001 - the same class
+        with ExitStack() as stack:
+            for lock in locks:  # in one order for all, so that nobody waits for ever
+                stack.enter_context(lock)
+            yield
+
+    def draw_seed(self) -> int:
+        """A seed for the random fills of one run."""
+        with self.lock:
+            return int(self._random.integers(2**62))
+
+    def commit(self, results: Results, *, constant: bool = False) -> None:
+        """Write the results of a run; ``constant`` if an init net made them."""
+        with self.lock:
+            self._writes.value += 1
+            if self.parent is None:
+                if results.deferred:
+                    self.blobs.update(results.deferred)
+                if results.objects:
+                    self.blobs.update(results.objects)
+                self.blobs.update(results.values)
+            else:
+                for name, value in written(results):
+                    self._owner(name).blobs[name] = value
+            if constant:
+                for name, tensor in results.values.items():
+                    self._owner(name)._own_constants[name] = tensor  # noqa: SLF001 - the same class
+
+    def remove(self, name: str) -> bool:
+        """Remove a blob of this store; return whether it existed."""
+        with self.lock:
+            self._writes.value += 1
+            existed = self._is_own(name)
+            self.created.discard(name)
+            self._own_constants.pop(name, None)
+            self.blobs.pop(name, None)
+            return existed
+
+    def reset(self) -> None:
+        """Remove all blobs of this store."""
+        with self.lock:
+            self._writes.value += 1
+            self.blobs.clear()
+            self._own_constants.clear()
+            self.created.clear()
+
+    def _is_own(self, name: str) -> bool:
+        return name in self.blobs or name in self.created
+
+    def _owner(self, name: str) -> BlobStore:
+        """The store that has a blob, or that creates it."""
+        store: BlobStore | None = self
+        while store is not None:
+            if store._is_own(name):  # noqa: SLF001 - the same class
+                return store
+            store = store.parent
+        return self

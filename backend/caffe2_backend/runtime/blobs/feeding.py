@@ -1,0 +1,78 @@
+"""Values that are fed: arrays, numbers, texts and tensors of other libraries, converted to values of a workspace."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from caffe2_backend.runtime.sessions.onnxruntime_library import from_dlpack
+from caffe2_backend.runtime.values import Array, DeviceTensor, HostObject, Int8Tensor, Tensor, Value
+from caffe2_bridge.diagnostics import RunError
+
+_DLPACK_HOST: Final = (1, 3, 11)  # plain, pinned by CUDA, pinned by ROCm
+_DLPACK_CUDA: Final = (2, 13)
+_STRING_KINDS: Final = frozenset("OSU")
+
+
+def as_value(name: str, given: Any, *, copy: bool) -> Value:
+    """Convert a fed value to the form in which a workspace holds it.
+
+    Args:
+        name: the blob, for errors.
+        given: an array, a number or a list of them, an Int8Tensor, a text, a DeviceTensor, or any object with DLPack,
+            such as a torch tensor; one on a GPU stays there and shares its memory.
+        copy: whether a host array is copied, so that later changes of it have no effect.
+
+    Raises RunError for any other object.
+    """
+    if isinstance(given, np.ndarray):
+        return _array(name, given, copy=copy)
+    if isinstance(given, Int8Tensor):
+        return Int8Tensor(_array(name, given.data, copy=copy), float(given.scale), int(given.zero_point))
+    if isinstance(given, DeviceTensor | HostObject | bytes):
+        return given
+    if isinstance(given, str):
+        return given.encode()
+    if hasattr(given, "__dlpack_device__"):
+        return _from_dlpack(name, given, copy=copy)
+    array = np.asarray(given)
+    if array.dtype.kind == "O":
+        raise RunError(f"blob {name!r}: {type(given).__name__} is not a tensor")
+    return _array(name, array, copy=False)
+
+
+def _array(name: str, array: Array, *, copy: bool) -> Array:
+    if array.dtype.kind in _STRING_KINDS:
+        return _strings(name, array)
+    if array.dtype.kind not in "biuf":
+        raise RunError(f"blob {name!r}: a tensor cannot hold {array.dtype}")
+    plain = np.array(array, dtype=array.dtype.newbyteorder("="), order="C", copy=copy or None, ndmin=array.ndim)
+    return plain.view(np.ndarray)
+
+
+def _strings(name: str, array: Array) -> Array:
+    """A string tensor: an array of objects of type str, as onnxruntime takes them."""
+    out = np.empty(array.size, object)
+    for i, item in enumerate(array.reshape(-1).tolist()):
+        try:
+            out[i] = item if isinstance(item, str) else bytes(item).decode()
+        except (UnicodeDecodeError, TypeError) as error:
+            raise RunError(f"blob {name!r}: element {i} is not UTF-8 text: {error}") from None
+    return out.reshape(array.shape)
+
+
+def _from_dlpack(name: str, given: Any, *, copy: bool) -> Tensor:
+    """A tensor of another library; torch tensors are detached from the graph that records gradients."""
+    if getattr(given, "requires_grad", False):
+        given = given.detach()
+    kind, index = given.__dlpack_device__()
+    if int(kind) in _DLPACK_HOST:
+        try:
+            return _array(name, np.from_dlpack(given), copy=copy)
+        except (BufferError, RuntimeError, TypeError) as error:
+            raise RunError(f"blob {name!r}: {error}") from None
+    if int(kind) not in _DLPACK_CUDA:
+        raise RunError(f"blob {name!r} is on a device that is neither the host nor CUDA (DLPack device {int(kind)})")
+    whole = given.contiguous() if hasattr(given, "contiguous") else given
+    return DeviceTensor(from_dlpack(whole), f"cuda:{index}")

@@ -1,0 +1,86 @@
+"""Frames: where a net reads and writes blobs, a workspace or the inside of an operator with bodies."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results
+from caffe2_backend.runtime.values import HostObject, Tensor, Value
+
+
+class Frame(Protocol):
+    """Blobs by name, to read and to write."""
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held while blobs are read or written, never while a run may wait for another one."""
+        ...
+
+    @property
+    def held(self) -> int:
+        """How many references there are to a blob's value during a run, those of the frame and of the run's inputs.
+
+        0 where values must not be overwritten.
+        """
+        ...
+
+    @property
+    def constants(self) -> Mapping[str, Value]:
+        """Blobs that init nets made: nets take them as constants while they do not change."""
+        ...
+
+    @property
+    def root_folder(self) -> str:
+        """Where operators find relative paths of files."""
+        ...
+
+    @property
+    def view(self) -> Blobs:
+        """The blobs as a run reads them: finds what :meth:`get` does, maybe faster."""
+        ...
+
+    def get(self, name: str, /) -> Value | DeferredBlob | None:
+        """The blob's value, or how to compute it; None if it does not exist or has no value."""
+        ...
+
+    def commit(self, results: Results, *, constant: bool = False) -> None:
+        """Write the results of a run; ``constant`` if an init net made them."""
+        ...
+
+    def clear(self, name: str, /) -> None:
+        """Leave a blob without a value."""
+        ...
+
+    def names(self) -> set[str]:
+        """The names of all blobs that are found here."""
+        ...
+
+    def own_names(self) -> set[str]:
+        """The names of the blobs that are here, and not around it."""
+        ...
+
+    def updating(self, names: Collection[str], /) -> AbstractContextManager[None]:
+        """Let nobody else update these blobs within the block; others may still read and overwrite them."""
+        ...
+
+    def draw_seed(self) -> int:
+        """A seed for the random fills of one run."""
+        ...
+
+
+def written(results: Results) -> Iterator[tuple[str, Value | DeferredBlob]]:
+    """The blobs of results, those that were computed last."""
+    yield from results.deferred.items()
+    yield from results.objects.items()
+    yield from results.values.items()
+
+
+def results_of(name: str, value: Value) -> Results:
+    """Results that hold one blob."""
+    if isinstance(value, HostObject | bytes):
+        return Results({}, objects={name: value})
+    tensor: Tensor = value
+    return Results({name: tensor})

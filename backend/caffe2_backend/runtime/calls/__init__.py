@@ -1,0 +1,1 @@
+"""What callers hold: workspaces with their nets and plans, predictors, and the profiles of both."""

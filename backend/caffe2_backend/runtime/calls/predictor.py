@@ -1,0 +1,203 @@
+"""Predictors: a model with its parameters, arrays in, arrays out."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from caffe2_backend.admission import admit_file, load_proto
+from caffe2_backend.runtime.blobs.feeding import as_value
+from caffe2_backend.runtime.devices.device_names import CPU, device_name
+from caffe2_backend.runtime.placement.automatic import PlacedProgram
+from caffe2_backend.runtime.placement.make import Runnable, make_program
+from caffe2_backend.runtime.placement.report import Placement
+from caffe2_backend.runtime.program.program import Program
+from caffe2_backend.runtime.sessions.device_choice import choose_device
+from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, net_inputs
+from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
+from caffe2_backend.runtime.sessions.session import Session, require_outputs
+from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
+from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.files import load
+from caffe2_bridge.model import Model
+from caffe2_bridge.readers import cut_readers
+
+Result = Any  # an array; an Int8Tensor for Int8 tensors; a DeviceTensor on request
+
+
+class Predictor:
+    """A model, ready to run; several threads may run it at the same time.
+
+    Args:
+        model: a loaded model, a path that ``caffe2_bridge.load`` reads, the path of an ``.onnx`` file, or an ONNX model
+            in memory (a ModelProto or its bytes).
+        device: None runs every operator where its device option says, or on the CPU (with a warning) on a machine
+            without a GPU; ``cpu`` ignores device options (with a warning);
+            ``cuda:N`` runs a model without device options there as a whole, and replaces the GPUs that options name by
+            this one. An ONNX model runs as a whole on the device, default ``cpu``.
+        options: of the sessions.
+        outputs: the blobs to return instead of the model's own outputs; those of an ONNX model must be among its own.
+
+    Raises:
+        NetFormatError, OSError: the model cannot be read.
+        OptionError: the model does not have an output of that name.
+        ConversionError: an ONNX model is malformed, or names external data outside of its folder.
+        RunError: the device is not supported, or onnxruntime cannot load the ONNX model.
+    """
+
+    def __init__(
+        self,
+        model: Model | onnx.ModelProto | bytes | str | PathLike[str],
+        device: str | None = None,
+        *,
+        options: SessionOptions = DEFAULTS,
+        outputs: Sequence[str] | None = None,
+    ) -> None:
+        self.device = None if device is None else device_name(device)
+        if self.device is not None:
+            real_device(self.device, options)
+        if isinstance(model, str | PathLike) and Path(model).suffix != ".onnx":
+            model = load(model)
+        self._runner: _NetRunner | _OnnxRunner
+        if isinstance(model, Model):
+            model = cut_readers(model)
+            chosen, warning = choose_device(model.predict_net, self.device, options, "the model")
+            if warning:
+                warnings.warn(warning, RuntimeWarning, stacklevel=2)
+            self._runner = _NetRunner(model.with_outputs(outputs), chosen, options)
+        else:
+            self._runner = _OnnxRunner(model, self.device or CPU, options, outputs)
+        self.inputs, self.outputs = self._runner.inputs, self._runner.outputs
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where the operators ran in the last new kind of run; None for a model that was not placed automatically.
+
+        Models without device options that are given a GPU are, when they first run.
+        """
+        return self._runner.placement
+
+    def run(self, inputs: Mapping[str, Any], *, on_device: bool = False) -> dict[str, Result]:
+        """Run the model: its outputs by name; without declared outputs, the blobs that the net writes and never reads.
+
+        Args:
+            inputs: arrays by name, or tensors of a library that supports DLPack, such as torch: one on a GPU is used
+                without a copy. Names that are not inputs of the model are ignored; the name of a parameter overrides
+                the model's own value.
+            on_device: whether tensors that were computed on a GPU stay there, as DeviceTensor; if not, all are NumPy
+                arrays.
+
+        Raises:
+            ConversionError: the model cannot be converted for inputs of these types and ranks.
+            RunError: an input is missing, or the run fails.
+        """
+        results = self._runner.run(inputs)
+        if not on_device:
+            for name, value in results.items():
+                if isinstance(value, DeviceTensor):
+                    results[name] = value.numpy()
+        return results
+
+
+class _NetRunner:
+    """Runs a Caffe2 model."""
+
+    def __init__(self, model: Model, device: str | None, options: SessionOptions) -> None:
+        self.inputs, self.outputs = model.inputs, model.outputs
+        self._model = model
+        self._device = device
+        self._options = options
+        self._program = self._make(model)
+        self._overriding: dict[frozenset[str], Runnable] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def placement(self) -> Placement | None:
+        """See Predictor."""
+        return self._program.placement if isinstance(self._program, PlacedProgram) else None
+
+    def _make(self, model: Model) -> Runnable:
+        return make_program(model.predict_net, self._device, self._options, init=model.init, state=False)
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        program = self._program
+        if not program.interface.made.isdisjoint(inputs):
+            program = self._overridden(program.interface.made.intersection(inputs))
+        if isinstance(program, Program) and program.device == CPU:
+            found = program.run_arrays(inputs)
+            if found is not None:
+                return found
+        return program.run_outputs(self._given(program, inputs))
+
+    def _given(self, program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
+        missing = [name for name in program.interface.needs if inputs.get(name) is None]
+        if missing:
+            raise missing_inputs(missing, net_inputs(self._model))
+        return _values(program, inputs)
+
+    def _overridden(self, names: frozenset[str]) -> Runnable:
+        """The program in which these parameters are inputs."""
+        with self._lock:
+            if names not in self._overriding:
+                model = self._model
+                kept = model.init.with_inputs(names)
+                self._overriding[names] = self._make(Model(model.predict_net, kept, model.source))
+            return self._overriding[names]
+
+
+def _values(program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
+    given: dict[str, Value] = {}
+    for name in program.interface.needs:
+        value = inputs[name]
+        if type(value) is np.ndarray and value.dtype.isnative and value.dtype.kind in "fiub":
+            given[name] = value
+        else:
+            given[name] = as_value(name, value, copy=False)
+    for name in program.interface.may_need:
+        if name in inputs:
+            given[name] = as_value(name, inputs[name], copy=False)
+    return given
+
+
+class _OnnxRunner:
+    """Runs an ONNX model as it is."""
+
+    placement: Placement | None = None
+
+    def __init__(
+        self,
+        model: onnx.ModelProto | bytes | str | PathLike[str],
+        device: str,
+        options: SessionOptions,
+        outputs: Sequence[str] | None,
+    ) -> None:
+        if isinstance(model, str | PathLike):
+            admit_file(model)
+            self._session = Session(fspath(model), device, options=options)
+        else:
+            self._session = Session(load_proto(model).SerializeToString(), device, options=options)
+        self.inputs, self.outputs = self._session.inputs, self._session.outputs
+        if outputs is not None:
+            require_outputs(outputs, self.outputs)
+            self.outputs = tuple(dict.fromkeys(outputs))
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, Array | DeviceTensor]:
+        missing = [name for name in self._session.inputs if name not in inputs]
+        if missing:
+            raise missing_inputs(missing, self._session.input_types())
+        given = {}
+        for name in self._session.inputs:
+            value = as_value(name, inputs[name], copy=False)
+            if not isinstance(value, np.ndarray | DeviceTensor | Int8Tensor):
+                raise RunError(f"input {name!r} is not a tensor")
+            given[name] = value.data if isinstance(value, Int8Tensor) else value
+        results = self._session.run_on_device(given)
+        return {name: results[name] for name in self.outputs}

@@ -1,0 +1,1 @@
+"""Devices by name, the CUDA driver and the CUDA libraries."""

@@ -1,0 +1,1 @@
+"""onnxruntime sessions: the library, the options of a session, the choice of its device, and its inputs."""

@@ -1,0 +1,1 @@
+"""Nets run operator by operator, and the bodies of control operators."""

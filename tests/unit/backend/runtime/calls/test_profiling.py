@@ -1,0 +1,51 @@
+"""Profiles of models, from Python and from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commands import call
+from support.nets import net, op
+
+from caffe2_backend.runtime.calls.profiling import profile_model
+from caffe2_bridge import Model, Profile, construct_init_net_from_params, save
+from caffe2_bridge.diagnostics import RunError
+
+INIT = construct_init_net_from_params({"w": np.eye(3, dtype=np.float32), "b": np.zeros(3, np.float32)})
+PREDICT = net(op("FC", "x w b", "h"), op("Add", "h h", "h"), op("Relu", "h", "y"), inputs="x w b")
+X = np.float32([[1, -2, 3]])
+
+
+def test_each_operator_is_measured_on_the_inputs_of_one_run() -> None:
+    found = profile_model(Model.of(PREDICT, INIT), {"x": X}, runs=4)
+    assert [(operator.index, operator.type, len(operator.seconds)) for operator in found.operators] == [
+        (0, "FC", 4),
+        (1, "Add", 4),
+        (2, "Relu", 4),
+    ]
+    assert all(min(operator.seconds) > 0 for operator in found.operators)
+    first = found.operators[0]
+    assert [(blob.name, blob.dtype, blob.shape, blob.bytes) for blob in (*first.inputs[1:], *first.outputs)] == [
+        ("w", "float32", (3, 3), 36),
+        ("b", "float32", (3,), 12),
+        ("h", "float32", (1, 3), 12),
+    ]
+    with pytest.raises(RunError, match="runs must be at least 1"):
+        profile_model(Model.of(PREDICT, INIT), {"x": X}, runs=0)
+    with pytest.raises(RunError, match="'x'"):
+        profile_model(Model.of(PREDICT, INIT), {})
+
+
+def test_the_command_writes_a_profile(tmp_path: Path) -> None:
+    save(Model.of(PREDICT, INIT), tmp_path / "model")
+    target = tmp_path / "profile.json"
+    result = call("profile", tmp_path / "model", "-o", target, "--runs", 2)
+    assert result.exit_code == 0, result.output
+    assert "3 operators measured on cpu" in result.output
+    assert [operator.type for operator in Profile.read(target).operators] == ["FC", "Add", "Relu"]
+    np.savez(tmp_path / "inputs.npz", x=np.ones((7, 3), np.float32))
+    result = call("profile", tmp_path / "model", "-o", target, "--inputs", tmp_path / "inputs.npz")
+    assert result.exit_code == 0, result.output
+    assert Profile.read(target).operators[0].inputs[0].shape == (7, 3)
