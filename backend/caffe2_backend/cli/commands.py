@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 import click
 
-from caffe2_backend.cli.batch import batch
-from caffe2_backend.cli.check import check
-from caffe2_backend.cli.convert import convert
 from caffe2_backend.cli.errors import printed_diagnostics
-from caffe2_backend.cli.export import export
-from caffe2_backend.cli.import_ import import_
-from caffe2_backend.cli.ops import ops
-from caffe2_backend.cli.oracle import oracle
-from caffe2_backend.cli.profile import profile
-from caffe2_backend.cli.python import python
-from caffe2_backend.cli.run import run
-from caffe2_backend.cli.show import show
-from caffe2_backend.cli.train import train
-from caffe2_backend.cli.validate import validate
+from caffe2_backend.cli.lazy_group import CommandEntry, LazyGroup
 from caffe2_bridge.diagnostics.internal import debug_mode
 
+_HERE: Final = "caffe2_backend.cli"
+COMMANDS: Final[Mapping[str, CommandEntry]] = {
+    "batch": CommandEntry(
+        f"{_HERE}.batch", "Check, export and validate every model of SOURCE, each in a process of its own."
+    ),
+    "check": CommandEntry(f"{_HERE}.check", "Report everything in MODEL that does not convert to ONNX."),
+    "convert": CommandEntry(f"{_HERE}.convert", "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats."),
+    "export": CommandEntry(f"{_HERE}.export", "Convert MODEL to ONNX."),
+    "import": CommandEntry(f"{_HERE}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
+    "ops": CommandEntry(f"{_HERE}.ops", "List the Caffe2 operators that convert to ONNX, by family."),
+    "oracle": CommandEntry(f"{_HERE}.oracle", "Real Caffe2, to compare with."),
+    "profile": CommandEntry(f"{_HERE}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
+    "python": CommandEntry(f"{_HERE}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),
+    "run": CommandEntry(f"{_HERE}.run", "Run MODEL once on onnxruntime."),
+    "show": CommandEntry(
+        f"{_HERE}.show", "Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."
+    ),
+    "train": CommandEntry(f"{_HERE}.train", "Train MODEL, a Caffe2 training net or its export, on onnxruntime."),
+    "validate": CommandEntry(
+        f"{_HERE}.validate", "Compare what runtimes compute for MODEL, and find where they disagree."
+    ),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
 @click.pass_context
@@ -33,7 +47,3 @@ def main(context: click.Context, *, debug: bool) -> None:
     context.with_resource(printed_diagnostics())
     if debug:
         context.with_resource(debug_mode())
-
-
-for _command in (batch, check, convert, export, import_, ops, oracle, profile, python, run, show, train, validate):
-    main.add_command(_command)

@@ -1,0 +1,33 @@
+from caffe2_bridge.diagnostics import ConversionError, NetFormatError, OptionError
+from caffe2_frontend.checker import Report, check
+from caffe2_frontend.exporter import convert, to_onnx
+from caffe2_frontend.interop.onnx_files import save_onnx
+from caffe2_frontend.interop.types import InputSpecError, TensorInfo
+from caffe2_frontend.ops import supported_operators
+from caffe2_frontend.options import ExportOptions, Int8, Recompute, Recurrent
+from caffe2_frontend.pipeline import analyze, describe_inputs, finish
+from caffe2_frontend.recurrent.stateful import NoStatesError
+from caffe2_frontend.state import Export
+
+__all__ = [
+    "ConversionError",
+    "Export",
+    "ExportOptions",
+    "InputSpecError",
+    "Int8",
+    "NetFormatError",
+    "NoStatesError",
+    "OptionError",
+    "Recompute",
+    "Recurrent",
+    "Report",
+    "TensorInfo",
+    "analyze",
+    "check",
+    "convert",
+    "describe_inputs",
+    "finish",
+    "save_onnx",
+    "supported_operators",
+    "to_onnx",
+]
