@@ -12,6 +12,7 @@ import caffe2_bridge
 import caffe2_bridge.builder
 import caffe2_bridge.files
 import caffe2_bridge.gradients
+import caffe2_bridge.storage
 import caffe2_frontend
 
 # All public names: a name that is added or removed must be added or removed here too.
@@ -39,6 +40,10 @@ GRADIENTS = {
     "gen_if_gradient", "gen_while_gradient", "get_backward_pass", "get_gradient_for_op", "recompute_steps",
 }  # fmt: skip
 FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
+STORAGE = {
+    "AnyPath", "Location", "RemotePath", "StorageError", "StorageNotFoundError", "is_url", "locate", "mask",
+    "published", "walk",
+}  # fmt: skip
 FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "Int8", "NetFormatError", "NoStatesError",
     "OptionError", "Recompute", "Recurrent", "Report", "TensorInfo", "analyze", "check", "convert", "describe_inputs",
@@ -53,6 +58,7 @@ PACKAGES = [
     (caffe2_bridge, BRIDGE),
     (caffe2_bridge.builder, BUILDER),
     (caffe2_bridge.files, FILES),
+    (caffe2_bridge.storage, STORAGE),
     (caffe2_bridge.gradients, GRADIENTS),
     (caffe2_frontend, FRONTEND),
     (caffe2_backend, BACKEND),

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from caffe2_bridge.files.temporaries import is_temporary_of, temporary_name
+from caffe2_bridge.storage.temporaries import is_temporary_of, temporary_name
 
 NAME: Final = ".caffe2-bridge-save"
 _LARGEST: Final = 1 << 16  # bytes
