@@ -1,18 +1,23 @@
-"""Real Caffe2 in a process that answers one net after another, and is started again when it dies or hangs."""
+"""Real Caffe2 in a process that answers one net after another, and is replaced when it dies or hangs."""
 
 from __future__ import annotations
 
 import io
+import json
+import os
 import select
+import signal
 import struct
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Final, Self
 
 import numpy as np
 
+from conformance.corpus import Array
 from conformance.oracle import (
     ORACLE_WORKER,
     OracleResult,
@@ -24,7 +29,7 @@ from conformance.oracle import (
 )
 
 _HEAD: Final = struct.Struct("<Q")
-TIME_LIMIT: Final = 20.0
+TIME_LIMIT: Final = 20
 START_LIMIT: Final = 120.0
 
 
@@ -35,11 +40,12 @@ class OracleDiedError(RuntimeError):
 class OracleServer:
     """One process with real Caffe2 on one thread; a context manager that ends it.
 
-    ``time_limit`` is in seconds a net. ``filler`` is the byte that new memory is filled with, so that results that
-    depend on memory that Caffe2 did not write differ between servers. Raises OracleError where Caffe2 is not installed.
+    ``time_limit`` is in whole seconds a net. ``filler`` is the byte that new memory is filled with, so that results
+    that depend on memory that Caffe2 did not write differ between servers. Raises OracleError where Caffe2 is not
+    installed.
     """
 
-    def __init__(self, time_limit: float = TIME_LIMIT, filler: int | None = None) -> None:
+    def __init__(self, time_limit: int = TIME_LIMIT, filler: int | None = None) -> None:
         self._python = required_oracle()
         self._environment = oracle_environment(1)
         if filler is not None:
@@ -58,40 +64,58 @@ class OracleServer:
 
     def close(self) -> None:
         """End the process."""
-        self.restart()
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+            self._process = None
         self._folder.cleanup()
 
     def restart(self) -> None:
-        """End the process; the next net starts another, whose memory no earlier net has written to."""
+        """Have the next net run in another process, whose memory no earlier net has written to."""
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+            self._send(_HEAD.pack(0))
 
     def run(self, run: OracleRun) -> OracleResult:
         """Run a net. Raises OracleDiedError if the process dies or does not answer in time."""
-        fresh = self._process is None
+        (result,) = self.run_all([run])
+        if isinstance(result, OracleDiedError):
+            raise result
+        return result
+
+    def run_all(self, runs: Sequence[OracleRun]) -> list[OracleResult | OracleDiedError]:
+        """Run nets one after another; an OracleDiedError for each on which the process dies or is too slow."""
+        results: list[OracleResult | OracleDiedError] = []
+        while len(results) < len(runs):
+            rest = runs[len(results) :]
+            self._send_request(rest)
+            for _ in rest:
+                response = self._response()
+                results.append(response)
+                if isinstance(response, OracleDiedError):
+                    break
+        return results
+
+    def _send_request(self, runs: Sequence[OracleRun]) -> None:
         if self._process is None:
             self._process = subprocess.Popen(  # noqa: S603 - the python that the user installed Caffe2 in
-                [self._python, ORACLE_WORKER, "--serve"],
+                [self._python, ORACLE_WORKER, "--serve", str(self._time_limit)],
                 env=self._environment,
                 cwd=self._folder.name,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
+                start_new_session=True,
             )
-        body = io.BytesIO()
-        np.savez(body, **request_arrays([run]))
-        deadline = time.monotonic() + self._time_limit + (START_LIMIT if fresh else 0)
-        try:
-            self._send(_HEAD.pack(body.tell()) + body.getvalue())
-            response = self._read(_HEAD.unpack(self._read(_HEAD.size, deadline))[0], deadline)
-        except (BrokenPipeError, EOFError, TimeoutError) as error:
-            self.restart()
-            raise OracleDiedError(str(error) or "the process died") from None
-        with np.load(io.BytesIO(response), allow_pickle=False) as archive:
-            return results_of(dict(archive))[0]
+        body = _packed(request_arrays(runs))
+        self._send(_HEAD.pack(len(body)) + body)
+
+    def _response(self) -> OracleResult | OracleDiedError:
+        deadline = time.monotonic() + self._time_limit + START_LIMIT
+        arrays = _unpacked(self._read(_HEAD.unpack(self._read(_HEAD.size, deadline))[0], deadline))
+        if died := json.loads(arrays["meta"].tobytes())[0].get("died"):
+            return OracleDiedError(died)
+        return results_of(arrays)[0]
 
     def _send(self, data: bytes) -> None:
         assert self._process is not None
@@ -108,10 +132,23 @@ class OracleServer:
         while len(data) < size:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([stream], [], [], left)[0]:
-                raise TimeoutError(f"no result within {self._time_limit:.0f} seconds")
+                raise TimeoutError(f"real Caffe2 does not answer within {START_LIMIT:.0f} seconds")
             piece = stream.read(size - len(data))
             if not piece:
-                assert self._process is not None
-                raise EOFError(f"the process died with exit status {self._process.wait()}")
+                raise EOFError(f"real Caffe2 ended with status {self._process.wait()}")
             data += piece
         return bytes(data)
+
+
+def _packed(arrays: Mapping[str, Array]) -> bytes:
+    """Arrays in the worker's format: their names as a line of JSON, and each in NumPy's format."""
+    stream = io.BytesIO()
+    stream.write(json.dumps(list(arrays)).encode() + b"\n")
+    for array in arrays.values():
+        np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def _unpacked(data: bytes) -> dict[str, Array]:
+    stream = io.BytesIO(data)
+    return {name: np.load(stream, allow_pickle=False) for name in json.loads(stream.readline())}

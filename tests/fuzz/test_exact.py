@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +16,15 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from fuzz.exact.command import Results
 from fuzz.exact.deviations import DEVIATIONS, deviation
-from fuzz.exact.draw import draw_batch
+from fuzz.exact.draw import draw_batch, vary
 from fuzz.exact.drawn import Drawn
 from fuzz.exact.imports import mutate
 from fuzz.exact.judge import Judge
-from fuzz.exact.lane import Batch, Lane
+from fuzz.exact.lane import Batch, Judged, Lane
 from fuzz.exact.roles import Kind, draw_role, role_of
 from fuzz.exact.shrink import shrink
 from fuzz.exact.spec import spec
+from fuzz.exact.tally import Tally
 from fuzz.exact.verdict import Outcome, Verdict
 
 SEED = 20
@@ -102,6 +104,32 @@ def test_deviations_are_documented() -> None:
     assert [each.reason for each in DEVIATIONS if each.reason not in text] == []
 
 
+def test_cases_of_one_net_have_its_ranks_and_element_types() -> None:
+    random = np.random.default_rng(0)
+    case = drawn("LengthsSum", np.ones((6, 2), np.float32), np.array([2, 0, 4], np.int32))
+    others = [vary(case, random) for _ in range(30)]
+    assert {tuple((a.ndim, a.dtype) for a in each.inputs.values()) for each in others} == {
+        ((2, np.dtype(np.float32)), (1, np.dtype(np.int32)))
+    }
+    assert len({each.trail for each in others}) > 10
+    assert {each.net.SerializeToString() for each in others} == {case.net.SerializeToString()}
+
+
+def test_runs_are_added_up_by_commit(tmp_path: Path) -> None:
+    def batch(seed: int) -> Judged:
+        return Judged(Batch(seed, 0), (Verdict(Outcome.EQUAL), Verdict(Outcome.REFUSED), Verdict(Outcome.EQUAL)), 2)
+
+    first = Tally(tmp_path / "tally.json", at="one")
+    first.add(batch(1))
+    first.add(batch(1))
+    Tally(tmp_path / "tally.json", at="another").add(batch(2))
+    again = Tally(tmp_path / "tally.json", at="one")
+    again.add(batch(3))
+    assert again.lines()[0].split() == ["6", "equal"]
+    assert again.lines()[-1].split()[:5] == ["9", "cases", "of", "6", "nets,"]
+    assert json.loads((tmp_path / "tally.json").read_text())["one"]["seeds"] == {"1": 2, "3": 1}
+
+
 @pytest.mark.oracle
 @pytest.mark.slow
 def test_outcomes() -> None:
@@ -121,10 +149,14 @@ def test_a_process_that_dies_is_replaced() -> None:
     from conformance.oracle import OracleRun
 
     ones = {"x": np.ones(1, np.float32)}
+    crash = OracleRun(NetDef(op=[operator("Crash", [], [])]))
+    plain = OracleRun(NetDef(op=[operator("Relu", ["x"], ["y"])]), ones)
     with OracleServer() as oracle:
-        with pytest.raises(OracleDiedError):
-            oracle.run(OracleRun(NetDef(op=[operator("Crash", [], [])])))
-        assert oracle.run(OracleRun(NetDef(op=[operator("Relu", ["x"], ["y"])]), ones)).outputs["y"] == [1]
+        with pytest.raises(OracleDiedError, match="signal 6"):
+            oracle.run(crash)
+        assert oracle.run(plain).outputs["y"] == [1]
+        results = oracle.run_all([plain, crash, crash, plain])
+        assert [isinstance(result, OracleDiedError) for result in results] == [False, True, True, False]
 
 
 @pytest.mark.oracle

@@ -17,6 +17,7 @@ from conformance.pool import WorkerPool
 from fuzz.exact.draw import chosen_groups
 from fuzz.exact.lane import Batch, Judged, Lane, lost
 from fuzz.exact.spec import spec
+from fuzz.exact.tally import Tally
 from fuzz.exact.verdict import FAULTS, SHOWN, Outcome, Verdict
 
 _BATCH_SECONDS = 600.0
@@ -32,6 +33,7 @@ _BATCH_SECONDS = 600.0
 @click.option(
     "-o", "folder", type=click.Path(file_okay=False, path_type=Path), help="Where specs of the faults are written."
 )
+@click.option("--tally", type=click.Path(dir_okay=False, path_type=Path), help="Add the counts to this file.")
 @click.option("--imports", is_flag=True, help="Mutate the exports, import them, and compare with onnxruntime.")
 @click.option("--all-reasons", is_flag=True, help="List why cases are refused or computed, not faults alone.")
 def main(
@@ -42,6 +44,7 @@ def main(
     first: int,
     workers: int,
     folder: Path | None,
+    tally: Path | None,
     *,
     imports: bool,
     all_reasons: bool,
@@ -58,6 +61,7 @@ def main(
     except (OracleError, ValueError) as error:
         raise click.UsageError(str(error)) from None
     results = Results(folder)
+    counts = None if tally is None else Tally(tally)
     numbers = itertools.count(first) if number is None else [number]
     deadline = time.monotonic() + 60 * minutes
     batches = (
@@ -68,9 +72,13 @@ def main(
     with WorkerPool(workers or os.cpu_count() or 1, Lane, lost, lambda batch: batch.number, _BATCH_SECONDS) as pool:
         for judged in pool.run(_until(deadline, batches, once=number is not None)):
             results.add(judged)
+            if counts is not None:
+                counts.add(judged)
             if number is not None:
                 _print_cases(judged)
     results.show(all_reasons=all_reasons)
+    for line in () if counts is None else counts.lines():
+        click.echo(line)
     sys.exit(1 if results.has_faults else 0)
 
 
@@ -95,6 +103,7 @@ class Results:
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self.outcomes: Counter[Outcome] = Counter()
+        self.nets = 0
         self._kinds: Counter[str] = Counter()
         self._first: dict[str, tuple[Batch, Verdict]] = {}
 
@@ -105,6 +114,7 @@ class Results:
 
     def add(self, judged: Judged) -> None:
         """Count the cases of a batch."""
+        self.nets += judged.nets
         for verdict in judged.verdicts:
             self.outcomes[verdict.outcome] += 1
             self._kinds[verdict.key] += 1
@@ -123,7 +133,7 @@ class Results:
                 click.echo(f"{count} x {key}\n    {_command(batch)}\n    {verdict.detail.splitlines()[:3]}")
         for outcome in Outcome:
             click.echo(f"{self.outcomes[outcome]:8} {outcome}")
-        click.echo(f"{self.outcomes.total():8} cases")
+        click.echo(f"{self.outcomes.total():8} cases of {self.nets} nets")
 
 
 def _command(batch: Batch) -> str:

@@ -26,6 +26,7 @@ _PROGRAM_SHARE: Final = 0.08
 _LARGEST_BYTES: Final = 400_000
 _MOST_OPERATORS: Final = 60
 _MOST_CHANGES: Final = 3
+_VALUES_SHARE: Final = 0.6
 
 Change = Callable[[Drawn, np.random.Generator], Drawn]
 
@@ -80,6 +81,13 @@ def draw_batch(seed: int, number: int, types: Sequence[str] = (), changes: int =
         if sum(array.nbytes for array in case.inputs.values()) > _LARGEST_BYTES or len(case.net.op) > _MOST_OPERATORS:
             continue
         yield _changed(Drawn(case.ref.group, case.net, case.inputs, case.quantized), random, known, changes)
+
+
+def vary(drawn: Drawn, random: np.random.Generator) -> Drawn:
+    """The case with other elements or sizes, but with its net, ranks and element types."""
+    for _ in range(int(random.integers(1, 3))):
+        drawn = (change_values if random.random() < _VALUES_SHARE else resize)(drawn, random)
+    return drawn
 
 
 def _changed_program(random: np.random.Generator) -> Drawn:

@@ -45,7 +45,7 @@ class ImportJudge:
             return None
         drawn = drawn.declared()
         try:
-            model = export(drawn, drawn.outputs)
+            model, _ = export(drawn, drawn.outputs)
             said = mutate(model, self._random)
             onnx.checker.check_model(model, full_check=True)
             names = [value.name for value in model.graph.output]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -29,6 +30,23 @@ _NUDGE: Final = 3e-7
 _LEEWAY: Final = 50.0
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A converted case that onnxruntime has loaded, for other cases of the same net, ranks and element types.
+
+    ``shapes`` are those of the inputs where the conversion needed them, and else None.
+    """
+
+    runnable: OnnxRuntime
+    outputs: tuple[str, ...]
+    shapes: Mapping[str, tuple[int, ...]] | None
+
+    def serves(self, drawn: Drawn, real: OracleResult) -> bool:
+        """Whether another case of the net would be converted to the same model."""
+        same = self.shapes is None or self.shapes == {name: array.shape for name, array in drawn.inputs.items()}
+        return same and (bool(real.error) or tuple(real.outputs) == self.outputs)
+
+
 class Judge:
     """Judges cases with real Caffe2; ``witness`` is a second process, in which unwritten memory holds other bytes."""
 
@@ -38,16 +56,34 @@ class Judge:
     def __call__(self, drawn: Drawn) -> Verdict:
         """Judge a case. What goes wrong in the conversion is the verdict, not an exception."""
         drawn = drawn.declared()
-        try:
-            real = self._oracle.run(_run(drawn))
-        except OracleDiedError as error:
-            return self._crash(drawn) or Verdict(Outcome.DIED, str(error), drawn)
-        return self._judge(drawn, real)
+        return self.first(drawn, self._oracle.run_all([run_of(drawn)])[0])[0]
 
-    def _judge(self, drawn: Drawn, real: OracleResult) -> Verdict:
+    def first(self, drawn: Drawn, real: OracleResult | OracleDiedError) -> tuple[Verdict, Loaded | None]:
+        """Judge a case that has run in real Caffe2; with the model, where onnxruntime loads one."""
+        if isinstance(real, OracleDiedError):
+            return self._crash(drawn) or Verdict(Outcome.DIED, str(real), drawn), None
+        loaded = self._load(drawn, real)
+        return (loaded, None) if isinstance(loaded, Verdict) else (self._compare(drawn, real, loaded), loaded)
+
+    def another(self, drawn: Drawn, real: OracleResult | OracleDiedError, loaded: Loaded) -> Verdict:
+        """Judge a case of the same net as ``loaded``, converted by itself unless it ends as most do."""
+        if isinstance(real, OracleResult) and loaded.serves(drawn, real):
+            try:
+                values = loaded.runnable.run(_fed(drawn))
+            except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
+                if real.error:
+                    return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
+            else:
+                if real.error:
+                    return _computed(drawn, real)
+                if not mismatches(real.outputs, dict(zip(loaded.outputs, values, strict=True))):
+                    return Verdict(Outcome.EQUAL, "", drawn)
+        return self(drawn)
+
+    def _load(self, drawn: Drawn, real: OracleResult) -> Verdict | Loaded:
         outputs = drawn.outputs if real.error else tuple(real.outputs)
         try:
-            model = export(drawn, outputs)
+            model, with_sizes = export(drawn, outputs)
         except BridgeError as error:
             if is_fault(error):
                 return Verdict(Outcome.CRASHED, reasons(error), drawn)
@@ -56,16 +92,17 @@ class Judge:
             return Verdict(Outcome.CRASHED, escaped(), drawn)
         if not outputs:  # none is a tensor
             return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.EQUAL, "", drawn)
-        return self._compare(drawn, real, outputs, model)
-
-    def _compare(self, drawn: Drawn, real: OracleResult, outputs: tuple[str, ...], model: onnx.ModelProto) -> Verdict:
         try:
             runnable = OnnxRuntime(model)
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             outcome = Outcome.BOTH_REFUSE if real.error else Outcome.CRASHED
             return Verdict(outcome, f"the model does not load: {first_line(error)}", drawn)
+        shapes = {name: array.shape for name, array in drawn.inputs.items()} if with_sizes else None
+        return Loaded(runnable, outputs, shapes)
+
+    def _compare(self, drawn: Drawn, real: OracleResult, loaded: Loaded) -> Verdict:
         try:
-            values = runnable.run(_fed(drawn))
+            values = loaded.runnable.run(_fed(drawn))
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             if real.error:
                 return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
@@ -74,9 +111,8 @@ class Judge:
             outcome = Outcome.CONTRADICTS if drawn.contradicts else Outcome.FAILS
             return self._undetermined(drawn, real) or Verdict(outcome, first_line(error), drawn)
         if real.error:
-            outcome = Outcome.COMPUTED_SCHEMA if _SCHEMA in real.error else Outcome.COMPUTED
-            return Verdict(outcome, first_line(real.error), drawn)
-        computed = dict(zip(outputs, values, strict=True))
+            return _computed(drawn, real)
+        computed = dict(zip(loaded.outputs, values, strict=True))
         wrong = mismatches(real.outputs, computed)
         return self._differs(drawn, real, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
 
@@ -104,12 +140,12 @@ class Judge:
     def _undetermined(self, drawn: Drawn, real: OracleResult) -> Verdict | None:
         """The verdict that real Caffe2's results depend on memory that it did not write, if they do."""
         try:
-            other = self._witness.run(_run(drawn))
+            other = self._witness.run(run_of(drawn))
             if other.error or _unlike(real.outputs, other.outputs):
                 # Earlier cases may have written out of bounds.
                 self._oracle.restart()
                 self._witness.restart()
-                real, other = self._oracle.run(_run(drawn)), self._witness.run(_run(drawn))
+                real, other = self._oracle.run(run_of(drawn)), self._witness.run(run_of(drawn))
         except OracleDiedError as error:
             return Verdict(Outcome.DIED, str(error), drawn)
         if real.error or other.error or _unlike(real.outputs, other.outputs):
@@ -123,7 +159,7 @@ class Judge:
         for _ in range(_NUDGES):
             inputs = {name: _nudged(array, random) for name, array in drawn.inputs.items()}
             try:
-                moved = self._oracle.run(_run(drawn, inputs))
+                moved = self._oracle.run(run_of(drawn, inputs))
             except OracleDiedError:
                 return False
             if moved.error or any(moved.outputs[name].shape != array.shape for name, array in spread.items()):
@@ -133,15 +169,20 @@ class Judge:
         return not any(_beyond(real.outputs[name], computed[name], spread.get(name)) for name in real.outputs)
 
 
-def export(drawn: Drawn, outputs: tuple[str, ...]) -> onnx.ModelProto:
-    """The case as ONNX, with ranks alone if those suffice."""
+def _computed(drawn: Drawn, real: OracleResult) -> Verdict:
+    outcome = Outcome.COMPUTED_SCHEMA if _SCHEMA in real.error else Outcome.COMPUTED
+    return Verdict(outcome, first_line(real.error), drawn)
+
+
+def export(drawn: Drawn, outputs: tuple[str, ...]) -> tuple[onnx.ModelProto, bool]:
+    """The case as ONNX, with ranks alone if those suffice; and whether it needed sizes."""
     asked = list(outputs) or None
     try:
-        return to_onnx(drawn.net, inputs=_declared(drawn, with_sizes=False), outputs=asked)
+        return to_onnx(drawn.net, inputs=_declared(drawn, with_sizes=False), outputs=asked), False
     except ConversionError as error:
         if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
             raise
-    return to_onnx(drawn.net, inputs=_declared(drawn, with_sizes=True), outputs=asked)
+    return to_onnx(drawn.net, inputs=_declared(drawn, with_sizes=True), outputs=asked), True
 
 
 def _declared(drawn: Drawn, *, with_sizes: bool) -> dict[str, tuple[Any, ...]]:
@@ -153,7 +194,8 @@ def _declared(drawn: Drawn, *, with_sizes: bool) -> dict[str, tuple[Any, ...]]:
     return declared
 
 
-def _run(drawn: Drawn, inputs: Mapping[str, Array] | None = None) -> OracleRun:
+def run_of(drawn: Drawn, inputs: Mapping[str, Array] | None = None) -> OracleRun:
+    """The run of a case in real Caffe2, of other inputs if there are any."""
     return OracleRun(
         drawn.net,
         drawn.inputs if inputs is None else inputs,

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 from conformance.oracle_server import OracleServer
 
-from fuzz.exact.draw import draw_batch
+from fuzz.exact.draw import draw_batch, vary
 from fuzz.exact.imports import ImportJudge
-from fuzz.exact.judge import Judge
+from fuzz.exact.judge import Judge, run_of
 from fuzz.exact.shrink import shrink
 from fuzz.exact.verdict import SHOWN, Outcome, Verdict
 
 # The bytes with which the witness fills new memory.
 _FILLER = 165
+# How many more cases of each net that can be converted are drawn: they share its conversion, which takes longest.
+VARIANTS = 5
+# Seconds of a case in real Caffe2, and bytes of this process.
+_TIME_LIMIT = 5
+_MEMORY_LIMIT = 6 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +41,11 @@ class Batch:
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdicts on the cases of a batch."""
+    """The verdicts on the cases of a batch, of so many nets."""
 
     batch: Batch
     verdicts: tuple[Verdict, ...]
+    nets: int = 0
 
 
 def lost(batch: Batch, reason: str) -> Judged:
@@ -44,12 +53,23 @@ def lost(batch: Batch, reason: str) -> Judged:
     return Judged(batch, (Verdict(Outcome.CRASHED, reason),))
 
 
+@contextmanager
+def _bounded_memory() -> Iterator[None]:
+    """Let what asks for very much memory raise an error: models whose sizes are elements of their inputs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 class Lane:
     """Judges batches with two processes of real Caffe2."""
 
     def __init__(self) -> None:
-        self._oracle = OracleServer()
-        self._witness = OracleServer(filler=_FILLER)
+        self._oracle = OracleServer(_TIME_LIMIT)
+        self._witness = OracleServer(_TIME_LIMIT, filler=_FILLER)
         self._judge = Judge(self._oracle, self._witness)
         self._seen: set[str] = set()
 
@@ -60,18 +80,31 @@ class Lane:
 
     def check(self, batch: Batch) -> Judged:
         """Judge the cases of a batch. The first case of each kind of fault is made smaller."""
-        if batch.imports:
-            return self._imported(batch)
-        verdicts = []
-        for drawn in draw_batch(batch.seed, batch.number, batch.types):
-            verdict = self._judge(drawn)
-            if batch.shrinks and verdict.outcome in SHOWN and verdict.key not in self._seen:
-                self._seen.add(verdict.key)
-                verdict = shrink(verdict, self._judge)
-            verdicts.append(verdict)
-        return Judged(batch, tuple(verdicts))
+        with _bounded_memory():
+            return self._imported(batch) if batch.imports else self._compared(batch)
+
+    def _compared(self, batch: Batch) -> Judged:
+        firsts = [drawn.declared() for drawn in draw_batch(batch.seed, batch.number, batch.types)]
+        results = zip(firsts, self._oracle.run_all([run_of(drawn) for drawn in firsts]), strict=True)
+        judged = [self._judge.first(drawn, real) for drawn, real in results]
+        verdicts = [verdict for verdict, _ in judged]
+        random = np.random.default_rng([batch.seed, batch.number, 2])
+        pairs = ((drawn, loaded) for drawn, (_, loaded) in zip(firsts, judged, strict=True) if loaded is not None)
+        others = [(vary(drawn, random), loaded) for drawn, loaded in pairs for _ in range(VARIANTS)]
+        reals = self._oracle.run_all([run_of(drawn) for drawn, _ in others])
+        verdicts += [
+            self._judge.another(drawn, real, loaded) for (drawn, loaded), real in zip(others, reals, strict=True)
+        ]
+        return Judged(batch, tuple(self._shrunk(verdict, batch) for verdict in verdicts), len(firsts))
+
+    def _shrunk(self, verdict: Verdict, batch: Batch) -> Verdict:
+        if not batch.shrinks or verdict.outcome not in SHOWN or verdict.key in self._seen:
+            return verdict
+        self._seen.add(verdict.key)
+        return shrink(verdict, self._judge)
 
     def _imported(self, batch: Batch) -> Judged:
         judge = ImportJudge(self._oracle, np.random.default_rng([batch.seed, batch.number, 1]))
         cases = draw_batch(batch.seed, batch.number, batch.types, changes=0)
-        return Judged(batch, tuple(verdict for drawn in cases if (verdict := judge(drawn)) is not None))
+        verdicts = tuple(verdict for drawn in cases if (verdict := judge(drawn)) is not None)
+        return Judged(batch, verdicts, len(verdicts))

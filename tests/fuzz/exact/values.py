@@ -42,7 +42,7 @@ def cast(array: Array, dtype: np.dtype[np.generic]) -> Array:
         wide = np.nan_to_num(array.astype(np.float64), nan=0, posinf=2**31, neginf=-(2**31))
         array = wide.clip(-(2.0**62), 2.0**62).astype(np.int64)
     with np.errstate(all="ignore"):
-        return array.astype(dtype)
+        return np.asarray(array.astype(dtype))
 
 
 def _scatter(array: Array, values: tuple[float, ...], random: np.random.Generator, share: float) -> Array:
