@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +19,10 @@ from fuzz.robust.monitor import Monitor
 from fuzz.robust.mutate_bytes import mutate_bytes
 from fuzz.robust.mutate_messages import mutate_message
 from fuzz.robust.outcome import Outcome, Status
+from fuzz.robust.progress import Progress
+from fuzz.robust.room import Room
 from fuzz.robust.shrink import shrink
+from fuzz.robust.tally import add_to_tally
 from fuzz.robust.writing import disturb_saves
 
 
@@ -41,6 +47,45 @@ def test_a_worker_that_dies_or_hangs_is_an_outcome(tmp_path: Path) -> None:
         process = impatient._started()
         process.kill()
         assert impatient._died(process).status is Status.DIED
+
+
+def test_what_a_worker_counts_outlives_it(tmp_path: Path) -> None:
+    progress = Progress.create(tmp_path / "progress")
+    assert progress.call().index == -1
+    worker = Progress(tmp_path / "progress")
+    worker.begin(7, "onnx", "prepare")
+    worker.count("onnx", "prepare", Status.REFUSED)
+    worker.begin(8, "net", "check")
+    call = progress.call()
+    assert (call.index, call.kind, call.door, call.calls) == (8, "net", "check", 2)
+    assert progress.counts() == {("onnx", "prepare", Status.REFUSED): 1}
+
+
+def test_a_room_reports_what_is_written_outside_of_the_output() -> None:
+    net = Input("net", {"predict_net.pb": b"abc"})
+    with Room() as room:
+        path = room.enter(net)
+        (room.output / "model").mkdir()
+        assert room.leave() == []
+        assert path.read_bytes() == b"abc"
+        assert list(room.output.iterdir()) == []
+        path.write_bytes(b"changed")
+        Path("stray").touch()
+        Path(tempfile.mkdtemp()).joinpath("left").touch()
+        names = {text.rpartition("/")[2] for text in room.leave()}
+        assert names == {"predict_net.pb:3", "predict_net.pb:7", "stray:0", "left:0", *(n for n in names if "tmp" in n)}
+        assert room.enter(net).read_bytes() == b"abc"
+        assert room.leave() == []
+
+
+def test_the_tally_of_several_runs(tmp_path: Path) -> None:
+    path = tmp_path / "tally.json"
+    calls = Counter({("net", "check", Status.REFUSED): 3})
+    for _ in range(2):
+        add_to_tally(path, calls, Counter({("pb", "killed"): 2}), Counter(["net: hung"]))
+    assert json.loads(path.read_text()) == {
+        "calls": {"net, check: refused": 6}, "faults": {"net: hung": 2}, "saves": {"pb: killed": 4},
+    }  # fmt: skip
 
 
 def test_mutations_are_reproducible_and_differ() -> None:

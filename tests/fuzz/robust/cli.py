@@ -18,35 +18,36 @@ import click
 
 from fuzz.robust.draw import draw_case
 from fuzz.robust.inputs import Input
-from fuzz.robust.monitor import Monitor
+from fuzz.robust.monitor import Monitor, Violation
 from fuzz.robust.outcome import Outcome, Status
+from fuzz.robust.progress import Counts
 from fuzz.robust.seeds import Seeds, write_seeds
 from fuzz.robust.shrink import shrink
+from fuzz.robust.tally import add_to_tally
+from fuzz.robust.writing import disturb_saves
 
 CASES: Final = Path(__file__).resolve().parents[1] / "cases"
+_BATCH: Final = 100  # inputs that a worker is asked for at once
 _SHRINKING: Final = 20.0  # seconds for a fault; hangs take longer a try
 
 
 @dataclass
 class Found:
-    """What a run found: how many calls ended how, by kind of input, and the first input for each fault."""
+    """What a run found: how many calls ended how, by kind of input and door, and the first input for each fault."""
 
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    faults: dict[str, tuple[int, Outcome, str]] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counter)
+    faults: dict[str, Violation] = field(default_factory=dict)
     times: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, index: int, kind: str, door: str, outcome: Outcome) -> bool:
-        """Count an outcome; return whether it is a fault that was not found before."""
+    def add(self, violation: Violation) -> bool:
+        """Count a violation; return whether it is one that was not found before."""
         with self.lock:
-            self.counts[kind, outcome.status] += 1
-            if not outcome.is_violation:
-                return False
-            signature = f"{kind}: {outcome.signature}"
+            signature = f"{violation.kind}: {violation.outcome.signature}"
             self.times[signature] += 1
             if signature in self.faults:
                 return False
-            self.faults[signature] = index, outcome, door
+            self.faults[signature] = violation
             return True
 
 
@@ -63,6 +64,9 @@ class Found:
     type=click.Path(path_type=Path),
     help="A folder for the well-formed inputs: made there once, and used again.",
 )
+@click.option(
+    "--json", "tally", type=click.Path(path_type=Path), help="A file whose counts of calls and saves are added to."
+)
 @click.option("--keep", type=click.Path(path_type=Path), help="Write an input for each fault to this folder, shrunk.")
 def main(
     minutes: float,
@@ -72,6 +76,7 @@ def main(
     kills: int,
     jobs: int,
     folder: Path | None,
+    tally: Path | None,
     keep: Path | None,
 ) -> None:
     """Call every door with malformed input; report what the contract of docs/testing.md forbids.
@@ -84,53 +89,51 @@ def main(
         seeds = folder or Path(made)
         if not any(seeds.glob("*")):
             write_seeds(seeds, seed)
-        found = search(seeds, seed, time.monotonic() + 60 * minutes, jobs, _indices(first, cases))
+        found = search(seeds, seed, time.monotonic() + 60 * minutes, jobs, _batches(first, cases))
         click.echo("\n".join(table(found)))
         if keep is not None:
             _keep(found, seeds, seed, keep)
-    lost = _disturb(kills, seed) if kills else []
-    sys.exit(1 if lost or any(outcome.status is not Status.INTERNAL for _, outcome, _ in found.faults.values()) else 0)
+    saves, lost = disturb_saves(kills, -(-kills // 5), seed) if kills else (Counter[tuple[str, str]](), [])
+    _print_saves(saves, lost)
+    if tally is not None:
+        add_to_tally(tally, found.counts, saves, Counter([*found.times.elements(), *lost]))
+    sys.exit(1 if lost or any(fault.outcome.status is not Status.INTERNAL for fault in found.faults.values()) else 0)
 
 
-def _disturb(kills: int, seed: int) -> list[str]:
-    from fuzz.robust.writing import disturb_saves
-
-    counts, faults = disturb_saves(kills, -(-kills // 5), seed)
+def _print_saves(counts: Counter[tuple[str, str]], faults: list[str]) -> None:
     kinds = Counter[str]()
     for (_, kind), count in counts.items():
         kinds[kind] += count
     click.echo(f"saves {', '.join(f'{kind}: {count}' for kind, count in kinds.items())}; {len(faults)} lost or mixed")
     for fault, count in Counter(faults).most_common(20):
         click.echo(f"{count:6} {fault}")
-    return faults
 
 
-def _indices(first: int, cases: int | None) -> Iterator[int]:
-    index = first
-    while cases is None or index < first + cases:
-        yield index
-        index += 1
+def _batches(first: int, cases: int | None) -> Iterator[range]:
+    start = first
+    while cases is None or start < first + cases:
+        stop = start + _BATCH if cases is None else min(start + _BATCH, first + cases)
+        yield range(start, stop)
+        start = stop
 
 
-def search(seeds: Path, seed: int, deadline: float, jobs: int, indices: Iterator[int]) -> Found:
-    """Call doors until the deadline, or until there are no more indices."""
+def search(seeds: Path, seed: int, deadline: float, jobs: int, batches: Iterator[range]) -> Found:
+    """Call doors until the deadline, or until there are no more inputs."""
     found = Found()
-    drawing = threading.Lock()
-    drawn = Seeds(seeds)
 
     def work(_: int) -> None:
         with Monitor(seeds) as monitor:
             while time.monotonic() < deadline:
-                with drawing:
-                    index = next(indices, None)
-                if index is None:
-                    return
-                kind, door, outcome = monitor.drawn(seed, index)
-                if not kind:
-                    case, door = draw_case(drawn, seed, index)
-                    kind = case.kind
-                if found.add(index, kind, door, outcome):
-                    click.echo(f"{index}: {kind} at {door}: {outcome.signature}: {outcome.detail[:200]}")
+                with found.lock:
+                    batch = next(batches, None)
+                if batch is None:
+                    break
+                for violation in monitor.drawn(seed, batch):
+                    if found.add(violation):
+                        outcome, where = violation.outcome, f"{violation.kind} at {violation.door}"
+                        click.echo(f"{violation.index}: {where}: {outcome.signature}: {outcome.detail[:200]}")
+            with found.lock:
+                found.counts.update(monitor.counts)
 
     with ThreadPoolExecutor(jobs) as pool:
         list(pool.map(work, range(jobs)))
@@ -139,30 +142,33 @@ def search(seeds: Path, seed: int, deadline: float, jobs: int, indices: Iterator
 
 def table(found: Found) -> Iterator[str]:
     """How many inputs of each kind ended how, and how often each fault was seen."""
-    kinds = sorted({kind for kind, _ in found.counts})
-    statuses = [status for status in Status if any(found.counts[kind, status] for kind in kinds)]
+    counts = Counter[tuple[str, Status]]()
+    for (kind, _, status), count in found.counts.items():
+        counts[kind, status] += count
+    kinds = sorted({kind for kind, _ in counts})
+    statuses = [status for status in Status if any(counts[kind, status] for kind in kinds)]
     yield " ".join(["kind    ", *(f"{status:>14}" for status in statuses)])
     for kind in kinds:
-        yield " ".join([f"{kind:8}", *(f"{found.counts[kind, status]:14}" for status in statuses)])
-    yield f"{found.counts.total()} calls, {len(found.faults)} faults"
+        yield " ".join([f"{kind:8}", *(f"{counts[kind, status]:14}" for status in statuses)])
+    yield f"{counts.total()} calls, {len(found.faults)} faults"
     for signature, count in found.times.most_common():
-        index, _, door = found.faults[signature]
-        yield f"{count:6} {signature} (first: {index}, {door})"
+        fault = found.faults[signature]
+        yield f"{count:6} {signature} (first: {fault.index}, {fault.door})"
 
 
 def _keep(found: Found, seeds: Path, seed: int, folder: Path) -> None:
     drawn = Seeds(seeds)
     with Monitor(seeds) as monitor:
-        for index, outcome, door in found.faults.values():
-            case, _ = draw_case(drawn, seed, index)
+        for fault in found.faults.values():
+            case, door = draw_case(drawn, seed, fault.index)
 
-            def fails(smaller: Input, door: str = door, outcome: Outcome = outcome) -> bool:
+            def fails(smaller: Input, door: str = door, outcome: Outcome = fault.outcome) -> bool:
                 return monitor.given(smaller, door).signature == outcome.signature
 
             if fails(case):
                 case = shrink(case, fails, _SHRINKING)
             keep_case(folder, case, door)
-            click.echo(f"{outcome.signature}: {case.size} bytes, {case.kind}-{case.digest}")
+            click.echo(f"{fault.outcome.signature}: {case.size} bytes, {case.kind}-{case.digest}")
 
 
 def keep_case(folder: Path, case: Input, door: str) -> None:

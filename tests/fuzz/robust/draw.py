@@ -7,6 +7,7 @@ import random
 import struct
 import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 import onnx
@@ -76,9 +77,9 @@ def _mutated(found: Input, seeds: Seeds, draw: random.Random) -> Input:
 
 
 def _message(kind: str, data: bytes, donor: bytes, draw: random.Random) -> bytes:
-    parse = _from_text if kind == "text" else _MESSAGES[kind].FromString
-    message = parse(data)
-    mutate_message(message, draw, [parse(donor)])
+    message = _MESSAGES[kind]()
+    message.MergeFromString(_binary(kind, data))
+    mutate_message(message, draw, [_MESSAGES[kind].FromString(_binary(kind, donor))])
     if kind == "text":
         text = text_format.MessageToString(message).encode()
         return mutate_bytes(text, draw) if draw.random() < 0.4 else text
@@ -86,8 +87,14 @@ def _message(kind: str, data: bytes, donor: bytes, draw: random.Random) -> bytes
     return mutate_bytes(changed, draw) if draw.random() < 0.15 else changed
 
 
-def _from_text(data: bytes) -> NetDef:
-    return text_format.Parse(data.decode(), NetDef())
+@lru_cache(maxsize=1000)
+def _from_text(data: bytes) -> bytes:
+    return text_format.Parse(data.decode(), NetDef()).SerializePartialToString()
+
+
+def _binary(kind: str, data: bytes) -> bytes:
+    """A serialized message; parsing text takes longer than most calls, so that it is done once for each seed."""
+    return _from_text(data) if kind == "text" else data
 
 
 def _minidb(data: bytes, draw: random.Random) -> bytes:

@@ -10,18 +10,39 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from fuzz.robust.inputs import Input
 from fuzz.robust.outcome import Outcome, Status, place_in_dump
+from fuzz.robust.progress import Counts, Progress
 
 SECONDS: Final = 10.0  # of processor time that a call may take
 _WALL: Final = 60.0  # seconds that it may take in all, for it may also wait
 _POLL: Final = 0.5
+_PIECE: Final = 1 << 16
 _STARTING: Final = 120.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A call that the contract does not allow.
+
+    Attributes:
+        index: of the drawn input.
+        kind: of the input.
+        door: that the input was taken to.
+        outcome: how the call ended.
+    """
+
+    index: int
+    kind: str
+    door: str
+    outcome: Outcome
 
 
 class Monitor:
@@ -30,9 +51,11 @@ class Monitor:
     def __init__(self, seeds: Path, seconds: float = SECONDS) -> None:
         self._seeds = seeds
         self._seconds = seconds
-        self._process: subprocess.Popen[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
-        self._fresh = True
+        self._made = tempfile.TemporaryDirectory()
+        self._progress = Progress.create(Path(self._made.name) / "progress")
+        self._unread = b""
         self.restarts = -1
 
     def __enter__(self) -> Self:
@@ -42,53 +65,86 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop()
+        self._made.cleanup()
 
-    def drawn(self, seed: int, index: int) -> tuple[str, str, Outcome]:
-        """The kind, the door and the outcome of a drawn case; the first two are empty where the process ended."""
-        return self._ask({"seed": seed, "index": index})
+    @property
+    def counts(self) -> Counts:
+        """How many calls ended how, by kind of input and door."""
+        return self._progress.counts()
+
+    def drawn(self, seed: int, indices: range) -> Iterator[Violation]:
+        """Call doors with drawn inputs; yield violations as they occur."""
+        first = indices.start
+        while first < indices.stop:
+            self._send({"seed": seed, "first": first, "stop": indices.stop})
+            for violation in self._violations():
+                yield violation
+                first = violation.index + 1
+            if self._process is not None:
+                return
 
     def given(self, found: Input, door: str) -> Outcome:
         """The outcome of a given input at a door."""
         with tempfile.TemporaryDirectory() as folder:
             found.write(Path(folder))
-            return self._ask({"kind": found.kind, "folder": folder, "door": door})[2]
+            self._send({"kind": found.kind, "folder": folder, "door": door})
+            (answer,) = self._violations()
+            return answer.outcome
 
-    def _ask(self, request: dict[str, Any]) -> tuple[str, str, Outcome]:
+    def _send(self, request: dict[str, Any]) -> None:
         process = self._started()
         assert process.stdin is not None
-        process.stdin.write(json.dumps(request) + "\n")
+        process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
-        line = self._answer(process)
-        if isinstance(line, Outcome):
-            self._stop()
-            return "", "", line
-        answer = json.loads(line)
-        return answer["kind"], answer["door"], Outcome.from_json(answer)
 
-    def _answer(self, process: subprocess.Popen[str]) -> str | Outcome:
+    def _violations(self) -> Iterator[Violation]:
+        """The answers to a request; the last one is the end of the process, if it ended."""
+        assert self._process is not None
+        while True:
+            line = self._answer(self._process)
+            if isinstance(line, Outcome):
+                call = self._progress.call()
+                self._stop()
+                if not call.calls:
+                    raise RuntimeError(f"the worker did not start: {line.detail}")
+                self._progress.count(call.kind, call.door, line.status)
+                yield Violation(call.index, call.kind, call.door, line)
+                return
+            answer = json.loads(line)
+            if not answer:
+                return
+            yield Violation(answer["index"], answer["kind"], answer["door"], Outcome.from_json(answer))
+
+    def _answer(self, process: subprocess.Popen[bytes]) -> str | Outcome:
         """The line that the process answers with, or how it failed to."""
         assert process.stdout is not None
-        fresh = self._fresh
-        self._fresh = False
-        start, spent = time.monotonic(), _processor_time(process.pid)
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
+                line, ended, rest = self._unread.partition(b"\n")
+                if ended:
+                    self._unread = rest
+                    return line.decode()
                 if selector.select(_POLL):
-                    line = process.stdout.readline()
-                    return line or self._died(process)
-                allowed = _STARTING if fresh else self._seconds
-                too_long = time.monotonic() - start > max(_WALL, allowed)
-                if too_long or _processor_time(process.pid) - spent > allowed:
+                    read = os.read(process.stdout.fileno(), _PIECE)
+                    self._unread += read
+                    if not read:
+                        return self._died(process)
+                    continue
+                call = self._progress.call()
+                # The first call of a process imports what doors import.
+                allowed = self._seconds if call.calls > 1 else max(_STARTING, self._seconds)
+                too_long = time.monotonic() - call.wall > max(_WALL, allowed)
+                if too_long or _processor_time(process.pid) - call.processor > allowed:
                     return self._hung(process)
 
-    def _died(self, process: subprocess.Popen[str]) -> Outcome:
+    def _died(self, process: subprocess.Popen[bytes]) -> Outcome:
         code = process.wait()
         reason = signal.Signals(-code).name if code < 0 else f"exit status {code}"
         text = self._printed()
         return Outcome(Status.DIED, place_in_dump(text), f"{reason}: {text[-300:]}")
 
-    def _hung(self, process: subprocess.Popen[str]) -> Outcome:
+    def _hung(self, process: subprocess.Popen[bytes]) -> Outcome:
         process.send_signal(signal.SIGUSR1)  # the worker writes where it is
         time.sleep(_POLL)
         return Outcome(Status.HUNG, place_in_dump(self._printed()), f"more than {self._seconds:.0f} s")
@@ -98,16 +154,17 @@ class Monitor:
         self._errors.seek(0)
         return self._errors.read().decode("utf-8", "replace")
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
-            words = [sys.executable, "-m", "fuzz.robust.worker", str(self._seeds)]
+            self._progress.reset()
+            self._unread = b""
+            words = [sys.executable, "-m", "fuzz.robust.worker", str(self._seeds), f"{self._made.name}/progress"]
             paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(  # noqa: S603 - this project's own module
-                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+                words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
                 env={**os.environ, **paths},
             )  # fmt: skip
-            self._fresh = True
             self.restarts += 1
         return self._process
 

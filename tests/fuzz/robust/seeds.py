@@ -45,14 +45,18 @@ def write_seeds(folder: Path, seed: int) -> Mapping[str, int]:
 
 
 class Seeds:
-    """The seeds in a folder, read when they are drawn."""
+    """The seeds in a folder, read when they are first drawn."""
 
     def __init__(self, folder: Path) -> None:
         self._folders = {kind: sorted((folder / kind).iterdir()) for kind in MAIN if (folder / kind).is_dir()}
+        self._read: dict[Path, Input] = {}
 
     def pick(self, kind: str, draw: random.Random) -> Input:
         """A seed of a kind."""
-        return read_input(kind, draw.choice(self._folders[kind]))
+        folder = draw.choice(self._folders[kind])
+        if folder not in self._read:
+            self._read[folder] = read_input(kind, folder)
+        return self._read[folder]
 
 
 def _seeds(draw: random.Random) -> Iterator[Input]:

@@ -1,4 +1,4 @@
-"""The process that calls doors: reads requests as JSON lines, and answers each with an outcome.
+"""The process that calls doors: reads requests as JSON lines, and answers with outcomes.
 
 It may die or hang at any of them: :mod:`fuzz.robust.monitor` starts it, and ends it.
 """
@@ -10,11 +10,10 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import sys
-import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +22,8 @@ from fuzz.robust.doors import DOORS, Door, UnexpectedOutputError
 from fuzz.robust.draw import draw_case
 from fuzz.robust.inputs import Input, read_input
 from fuzz.robust.outcome import Outcome, Status, escaped, place_of
+from fuzz.robust.progress import Progress
+from fuzz.robust.room import Room
 from fuzz.robust.seeds import Seeds
 
 MEMORY: Final = 200 << 20  # bytes beyond ten times the input
@@ -30,27 +31,34 @@ _HARD_LIMIT: Final = 6 << 30  # bytes of data: what a machine surely has
 INTERNAL: Final = "internal-error"
 
 
-def call(found: Input, door: Door, room: Path) -> Outcome:
-    """Call a door with an input, in an empty folder of its own."""
-    inner, out = room / "a" / "b", room / "out"
-    source = room / "in"
-    for folder in (inner, out, source):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-    path = found.write(source)
-    before = _listing(room)
-    os.chdir(inner)
-    _reset_peak()
-    start = _peak()
-    outcome = _called(door, path, out)
-    used = _peak() - start
-    if outcome.is_violation:
+class Caller:
+    """Calls doors in a room, and measures memory."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self._start = 0
+
+    def call(self, found: Input, door: Door) -> Outcome:
+        """Call a door with an input, in empty folders."""
+        allowed = 10 * found.size + MEMORY
+        outcome, used = self._measured(found, door)
+        if used > allowed and not (door.runs or outcome.is_violation):
+            self._start = 0  # calls before this one used a part of it, perhaps
+            outcome, used = self._measured(found, door)
+            if used > allowed and not outcome.is_violation:
+                return Outcome(Status.MEMORY, detail=f"{used >> 20} MB for {found.size} bytes")
         return outcome
-    if not door.runs and used > 10 * found.size + MEMORY:
-        return Outcome(Status.MEMORY, detail=f"{used >> 20} MB for {found.size} bytes")
-    if _listing(room) != before:
-        return Outcome(Status.WROTE, detail=str(sorted(_listing(room) ^ before)))
-    return outcome
+
+    def _measured(self, found: Input, door: Door) -> tuple[Outcome, int]:
+        """The outcome of a call, and the bytes that it used, and calls before it since the last reset, at most."""
+        if not self._start or _peak() - self._start > MEMORY // 2:  # to reset it takes long, and most calls use little
+            self._start = _reset_peak()
+        path = self._room.enter(found)
+        outcome = _called(door, path, self._room.output)
+        strays = self._room.leave()
+        if strays and not outcome.is_violation:
+            outcome = Outcome(Status.WROTE, detail=str(strays))
+        return outcome, _peak() - self._start
 
 
 def _called(door: Door, path: Path, out: Path) -> Outcome:
@@ -73,41 +81,50 @@ def _called(door: Door, path: Path, out: Path) -> Outcome:
     return Outcome(Status.RETURNED)
 
 
-def _listing(room: Path) -> set[str]:
-    """What lies outside of the folder that a door may write to."""
-    return {f"{path}:{path.lstat().st_size}" for path in room.rglob("*") if room / "out" not in (path, *path.parents)}
-
-
-def _reset_peak() -> None:
+def _reset_peak() -> int:
+    """Reset the largest resident size, and return it."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    return _peak()
 
 
 def _peak() -> int:
     """The largest resident size since the last reset, in bytes."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+    with open("/proc/self/status", "rb") as status:  # noqa: PTH123 - called for every input
+        return int(status.read().partition(b"VmHWM:")[2].split(None, 1)[0]) << 10
 
 
-def serve(seeds: Path) -> None:
+def serve(seeds: Path, progress: Progress) -> None:
     """Answer requests until the input ends.
 
-    A request has a ``seed`` and an ``index``, or the ``kind`` of an input, the ``folder`` of its files, and a ``door``.
+    A request has a ``seed``, the ``first`` index and the index to ``stop`` before; or the ``kind`` of an input, the
+    ``folder`` of its files, and a ``door``. Answers are an object for each violation, with its index, kind and door,
+    or for the outcome at that door, and an empty one at the end.
     """
     drawn = Seeds(seeds)
     answers = os.fdopen(os.dup(1), "w")
     with open(os.devnull, "r+b") as null:  # noqa: PTH123 - the descriptor is needed
         os.dup2(null.fileno(), 1)
-    with tempfile.TemporaryDirectory() as room:
+    with Room() as room:
+        caller = Caller(room)
         for line in sys.stdin:
-            found, name = _requested(json.loads(line), drawn)
-            outcome = call(found, DOORS[found.kind][name], Path(room))
-            print(json.dumps({"kind": found.kind, "door": name, **outcome.to_json()}), file=answers, flush=True)
+            request = json.loads(line)
+            given = "folder" in request
+            for index, found, door in _requested(request, drawn):
+                progress.begin(index, found.kind, door)
+                outcome = caller.call(found, DOORS[found.kind][door])
+                progress.count(found.kind, door, outcome.status)
+                if given or outcome.is_violation:
+                    answer = {"index": index, "kind": found.kind, "door": door, **outcome.to_json()}
+                    print(json.dumps(answer), file=answers, flush=True)
+            print("{}", file=answers, flush=True)
 
 
-def _requested(request: dict[str, Any], seeds: Seeds) -> tuple[Input, str]:
-    if "index" in request:
-        return draw_case(seeds, request["seed"], request["index"])
-    return read_input(request["kind"], Path(request["folder"])), request["door"]
+def _requested(request: dict[str, Any], seeds: Seeds) -> Iterator[tuple[int, Input, str]]:
+    if "folder" in request:
+        yield 0, read_input(request["kind"], Path(request["folder"])), request["door"]
+        return
+    for index in range(request["first"], request["stop"]):
+        yield index, *draw_case(seeds, request["seed"], index)
 
 
 if __name__ == "__main__":
@@ -115,4 +132,4 @@ if __name__ == "__main__":
     faulthandler.register(signal.SIGUSR1)
     resource.setrlimit(resource.RLIMIT_DATA, (_HARD_LIMIT, _HARD_LIMIT))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    serve(Path(sys.argv[1]))
+    serve(Path(sys.argv[1]), Progress(Path(sys.argv[2])))
