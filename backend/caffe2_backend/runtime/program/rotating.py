@@ -93,12 +93,12 @@ class _Set:
                 self.inputs[name] = session.shared(np.ndarray(shape, buffer.dtype, memory.data, offset))
             offset += part.nbytes
 
-    def _references(self) -> int:
-        return max(map(sys.getrefcount, self.arrays.values()))
+    def _references(self) -> list[int]:
+        return list(map(sys.getrefcount, self.arrays.values()))
 
     def is_free(self) -> bool:
         """Whether nothing else refers to the arrays."""
-        return self._references() <= self._own
+        return all(map(operator.le, self._references(), self._own))
 
 
 class RotatingStates:

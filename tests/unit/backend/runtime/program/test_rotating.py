@@ -117,6 +117,18 @@ def test_copies_and_views_of_states_stay() -> None:
             np.testing.assert_array_equal(before, expected)
 
 
+def test_a_set_is_in_use_while_any_of_its_arrays_is() -> None:
+    workspace = trained()
+    workspace.run_net("step", 5)
+    rotating = states(workspace)
+    idle = [i for i, each in enumerate(rotating._sets) if each.is_free()]
+    assert idle
+    for array in rotating._sets[idle[0]].arrays.values():
+        assert not rotating._sets[idle[0]].is_free(), array
+    del array
+    assert rotating._sets[idle[0]].is_free()
+
+
 def test_deferred_blobs_are_those_of_their_step() -> None:
     net = [*STEP, operator("Negative", ["w"], ["n"]), operator("Negative", ["n"], ["n2"])]
     workspace = trained(net)
