@@ -38,6 +38,7 @@ COMMANDS = {
     ),
     "python": ("PROGRAM", "--caffe2 DIR", "-m", "--device", "ARGUMENTS"),
     "oracle": ("install",),
+    "doctor": ("--json", "what is missing", "Exit code 0"),
 }  # fmt: skip
 
 
@@ -65,7 +66,9 @@ def test_each_commands_help(command: str) -> None:
 
 def test_the_short_form_and_the_version() -> None:
     assert CliRunner().invoke(main, ["-h"]).output == CliRunner().invoke(main, ["--help"]).output
-    assert re.fullmatch(r"caffe2-bridge, version \d+\.\d+\.\d+\n", CliRunner().invoke(main, ["--version"]).output)
+    assert re.fullmatch(
+        r"caffe2-bridge, version \d+\.\d+\.\d+(rc\d+)?\n", CliRunner().invoke(main, ["--version"]).output
+    )
 
 
 def test_no_command_and_unknown_ones_are_usage() -> None:

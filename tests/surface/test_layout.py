@@ -18,7 +18,12 @@ def folders(root: Path) -> set[Path]:
 
 def test_every_folder_of_unit_tests_is_a_room() -> None:
     rooms = {Path(name) / room for name, package in PACKAGES.items() for room in folders(package)}
-    rooms |= {Path("conformance"), Path("caffe2_tests"), Path("gpu_suite")}  # the tools of these names in tests
+    rooms |= {
+        Path("conformance"),
+        Path("caffe2_tests"),
+        Path("gpu_suite"),
+        Path("release"),
+    }  # the tools of these names in tests
     assert folders(UNIT) - rooms == set()
 
 

@@ -18,6 +18,9 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
     ),
     "check": CommandEntry(f"{_HERE}.check", "Report everything in MODEL that does not convert to ONNX."),
     "convert": CommandEntry(f"{_HERE}.convert", "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats."),
+    "doctor": CommandEntry(
+        f"{_HERE}.doctor", "Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."
+    ),
     "export": CommandEntry(f"{_HERE}.export", "Convert MODEL to ONNX."),
     "import": CommandEntry(f"{_HERE}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
     "ops": CommandEntry(f"{_HERE}.ops", "List the Caffe2 operators that convert to ONNX, by family."),
