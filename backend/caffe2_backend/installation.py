@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from packaging.requirements import Requirement
 
-from caffe2_backend.runtime.cuda_driver import device_properties
-from caffe2_backend.runtime.onnxruntime_library import cuda_devices, missing_cuda, onnxruntime
+from caffe2_backend.runtime.devices.cuda_driver import device_properties
+from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, missing_cuda, onnxruntime
 from caffe2_backend.validation.runtimes.real_caffe2 import Caffe2, find_python
 from caffe2_bridge.diagnostics import RunError
 
