@@ -19,10 +19,10 @@ import pytest
 from support.paths import MODELS
 from support.validation.faults import with_weight
 
+from caffe2_backend.fleet.result import ModelResult
+from caffe2_backend.fleet.site.summary import index_page
 from caffe2_backend.picture import sketch_model
 from caffe2_backend.validation import ValidationReport, validate
-from caffe2_backend.validation.batch.pages.summary import index_page
-from caffe2_backend.validation.batch.result import ModelResult
 from caffe2_backend.validation.render.page import page, write_page
 from caffe2_backend.validation.render.picture import colouring, error_picture
 from caffe2_bridge import Model, load

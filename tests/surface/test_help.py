@@ -29,7 +29,10 @@ COMMANDS = {
         "--other PATH", "--output NAME", "--against RUNTIME", "--device TEXT", "--steps", "--lockstep", "--report PATH",
         "0: they agree, 1: they disagree",
     ),
-    "batch": ("SOURCE", "a process of", "--device TEXT", "--seconds", "manifest"),
+    "batch": (
+        "SOURCE", "processes with limits", "--engine TEXT", "dask://HOST:PORT", "--device TEXT", "--seconds",
+        "--memory SIZE", "manifest", "`batch discover --help`",
+    ),
     "train": (
         "MODEL", "--init", "--inputs PATH", "STEP/INPUT", "--steps", "--batch-size", "--loss NAME",
         "-o, --output-folder PATH", "--checkpoint-every STEPS", "default: 100", "--resume FOLDER", "--device TEXT",
@@ -62,6 +65,11 @@ def test_each_commands_help(command: str) -> None:
     assert text.startswith(f"Usage: caffe2-bridge {command} [OPTIONS]")
     for words in COMMANDS[command]:
         assert words in text
+
+
+def test_the_help_of_batch_actions() -> None:
+    assert help_of("batch", "discover").startswith("Usage: caffe2-bridge batch discover [OPTIONS] FOLDER")
+    assert help_of("batch", "trends").startswith("Usage: caffe2-bridge batch trends [OPTIONS] OLD NEW")
 
 
 def test_the_short_form_and_the_version() -> None:

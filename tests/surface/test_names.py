@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 import caffe2_backend
+import caffe2_backend.fleet
 import caffe2_bridge
 import caffe2_bridge.builder
 import caffe2_bridge.files
@@ -54,6 +55,9 @@ BACKEND = {
     "Predictor", "RunError", "Session", "SessionOptions", "ValidationOptions", "ValidationReport", "Workspace",
     "install_caffe2", "prepare", "run_model", "run_node", "supports_device", "to_netdef", "validate",
 }  # fmt: skip
+FLEET = {
+    "Batch", "ModelResult", "ModelTask", "discover_manifest", "read_manifest", "run", "run_batch", "write_manifest",
+}  # fmt: skip
 PACKAGES = [
     (caffe2_bridge, BRIDGE),
     (caffe2_bridge.builder, BUILDER),
@@ -62,6 +66,7 @@ PACKAGES = [
     (caffe2_bridge.gradients, GRADIENTS),
     (caffe2_frontend, FRONTEND),
     (caffe2_backend, BACKEND),
+    (caffe2_backend.fleet, FLEET),
 ]
 
 

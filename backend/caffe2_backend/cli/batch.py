@@ -12,20 +12,42 @@ import click
 from rich.console import Console
 
 from caffe2_backend.cli import options
+from caffe2_backend.cli.actions import CommandWithActions
+from caffe2_backend.cli.byte_size import parse_size
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
+from caffe2_backend.cli.fleet import discover, trends
 from caffe2_backend.cli.output.command_line import command_line
 from caffe2_backend.cli.output.echo import echo
 
 _LISTED: Final = 20  # skipped files; the summary has all
 
 
-@click.command()
+@click.command(cls=CommandWithActions, actions=(discover, trends))
 @click.argument("source", type=options.PATH)
 @click.option("-o", "--output", "out", type=options.PATH, help="The folder to write; default SOURCE-validation.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Models at a time.")
+@click.option(
+    "--engine",
+    default="local",
+    show_default=True,
+    help="Where models run: local (processes of this machine), dask (a Dask cluster of this machine), "
+    "dask://HOST:PORT (the scheduler of a Dask cluster) or slurm.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Models at a time, on this machine; with slurm, how many workers start.",
+)
 @options.runtimes
 @options.runtime_device
 @click.option("--seconds", type=float, default=600.0, show_default=True, help="Time limit for one model.")
+@click.option(
+    "--memory",
+    type=parse_size,
+    metavar="SIZE",
+    help="Limit of the resident memory of one model's process, such as 4GB; default: none.",
+)
 @options.random_weights
 @options.tolerances
 @click.option("--matrix", is_flag=True, help="Compare every pair of runtimes, and print the table.")
@@ -33,24 +55,29 @@ _LISTED: Final = 20  # skipped files; the summary has all
 def batch(
     source: Path,
     out: Path | None,
+    engine: str,
     jobs: int,
     runtimes: tuple[str, ...],
     seconds: float,
+    memory: int | None,
     *,
     matrix: bool,
     **choices: Any,
 ) -> None:
-    """Check, export and validate every model of SOURCE, each in a process of its own.
+    """Check, export and validate every model of SOURCE, in processes with limits of time and memory.
 
-    SOURCE is a folder, or a manifest (.toml, .json) that lists models with their init nets, inputs, outputs and
-    tolerances: see docs/validation.md. Writes the .onnx files, a page for each model, index.html and summary.json. A
-    second run resumes: models that have a result and did not change are skipped. Exit code 0: all agree, 1: one
-    disagrees, 2: one could not run.
+    SOURCE is a folder, or a manifest (.toml, .json, .parquet) that lists models with their init nets, inputs, outputs
+    and tolerances: `caffe2-bridge batch discover` writes one, docs/fleets.md describes it. Writes the .onnx files, a
+    page for each model, index.html, summary.json and, if PyArrow is installed, results.parquet. A second run resumes:
+    models that have a result and did not change are skipped. Exit code 0: all agree, 1: one disagrees, 2: one could not
+    run.
+
+    `batch discover --help` and `batch trends --help` describe the other actions.
     """
     from rich.progress import Progress
 
-    from caffe2_backend.validation.batch.batch import run_batch
-    from caffe2_backend.validation.batch.result import ModelResult, exit_code
+    from caffe2_backend.fleet.batch import run_batch
+    from caffe2_backend.fleet.result import ModelResult, exit_code
     from caffe2_backend.validation.options import ValidationOptions
     from caffe2_backend.validation.selection import select_runtimes
 
@@ -68,10 +95,11 @@ def batch(
         chosen = ValidationOptions(runtimes=runtimes or None, matrix=matrix, **choices)
         select_runtimes(chosen, "caffe2")  # so that a runtime that is absent ends the batch, and not each model
         found = run_batch(
-            source, target, chosen, jobs=jobs, seconds=seconds, report=report, command=command_line()
+            source, target, chosen, engine=engine, jobs=jobs, seconds=seconds, memory=memory, report=report,
+            command=command_line(),
         )  # fmt: skip
     if matrix:
-        from caffe2_backend.validation.batch.matrix import text_table
+        from caffe2_backend.fleet.matrix import text_table
 
         echo(text_table(found.results))
     _print_skipped(found.skipped)

@@ -1,8 +1,8 @@
 """Validation: one model in several runtimes, or two models, and the first operator at which they disagree.
 
 Reading order: ``options``, ``api`` (the outline), ``selection`` (runtimes), ``forms`` (net and ONNX model), ``inputs``,
-``sides``, ``comparison``, ``diagnose`` (why sides disagree, with ``lockstep``), ``report``, ``render``; ``batch`` does
-this for many models, and ``certify`` for fused recurrent operators.
+``sides``, ``comparison``, ``diagnose`` (why sides disagree, with ``lockstep``), ``report``, ``render``.
+``certify`` does this for fused recurrent operators, ``caffe2_backend.fleet`` for many models.
 """
 
 from caffe2_backend.validation.api import run_validation, validate

@@ -18,8 +18,11 @@ from caffe2_frontend import Recurrent
 
 # Inputs by name, as caffe2_frontend.to_onnx takes them: (dtype, shape).
 Described: TypeAlias = Mapping[str, tuple[Any, ...]]
-# The options that a batch passes to the process of a model.
-_PLAIN: Final = ("runtimes", "matrix", "random_weights", "seed", "recurrent", "rtol", "atol", "device", "steps")
+# The options that a fleet passes to the process of a model.
+_PLAIN: Final = (
+    "runtimes", "every_blob", "matrix", "lockstep", "random_weights", "seed", "recurrent", "rtol", "atol", "device",
+    "steps", "caffe2_python",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +87,7 @@ class ValidationOptions:
         object.__setattr__(self, "tolerances", with_tolerance(self.tolerances, self.rtol, self.atol))
 
     def to_json(self) -> str:
-        """The options of a batch: those that are plain data."""
+        """The options of a fleet: those that are plain data."""
         return json.dumps({name: getattr(self, name) for name in _PLAIN}, sort_keys=True)
 
     @classmethod

@@ -1,0 +1,1 @@
+"""Engines: where the models of a fleet run."""

@@ -1,0 +1,1 @@
+"""The models of a fleet: found under a folder, or listed by a manifest."""

@@ -1,0 +1,60 @@
+"""One job: run in a process of the pool, tried again if the process dies, and recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from caffe2_backend.fleet.job import Job
+from caffe2_backend.fleet.process.model_process import LimitError, ProcessEndedError
+from caffe2_backend.fleet.process.pool import ProcessPool
+from caffe2_backend.fleet.records import Records
+from caffe2_backend.fleet.result import ModelResult
+from caffe2_backend.fleet.site.model_page import write_model_page
+
+_DEATHS: Final = 2  # of processes, after which the model itself is at fault
+
+
+def execute(job: Job, pool: ProcessPool) -> ModelResult:
+    """Run a job, and write its files and its record, which is the last of them.
+
+    A model with a record of the same key is not run again: a worker that was lost may have written it. If the process
+    of a model dies, the model runs once more alone, in a process that runs nothing else; if that dies, too, the result
+    is ``crashed``. Raises StoppedError if the pool is stopped, and OSError if the files cannot be written.
+    """
+    records = Records(Path(job.target)) if job.target else None
+    kept = records.find(job.task.name, job.key) if records is not None and job.key else None
+    if kept is not None:
+        return kept
+    result = _run(job, pool)
+    if records is not None:
+        if result.verdict == "crashed":
+            write_model_page(Path(job.target), result)
+        records.write(result)
+    return result
+
+
+def _run(job: Job, pool: ProcessPool) -> ModelResult:
+    reasons: list[str] = []
+    cause = ""
+    while len(reasons) < _DEATHS:
+        try:
+            with pool.lease(fresh=bool(reasons)) as process:
+                record = process.ask(job.request(), job.limits.seconds, job.limits.memory)
+        except LimitError as error:
+            return crashed(job, str(error), error.limit, len(reasons) + 1)
+        except ProcessEndedError as error:
+            reasons.append(str(error))
+            cause = f"process died ({error.status})"
+        else:
+            own = {"owner": job.task.owner, "key": job.key, "bytes": job.bytes, "attempts": len(reasons) + 1}
+            return ModelResult(job.task.name, **{"page": job.page} | record | own)
+    return crashed(job, f"{reasons[-1]} (twice, the second time alone)", cause, len(reasons))
+
+
+def crashed(job: Job, reason: str, cause: str, attempts: int) -> ModelResult:
+    """The result of a model that did not answer."""
+    return ModelResult(
+        job.task.name, "crashed", reason, cause, owner=job.task.owner, page=job.page, key=job.key, bytes=job.bytes,
+        attempts=attempts,
+    )  # fmt: skip

@@ -1,1 +1,0 @@
-"""Validation of many models, each in a process of its own."""

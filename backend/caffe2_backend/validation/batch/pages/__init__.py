@@ -1,1 +1,0 @@
-"""Pages of a batch: an index, and a page for each model, made from the records."""
