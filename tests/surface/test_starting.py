@@ -63,6 +63,12 @@ def test_importing_a_package_loads_nothing_else(package: str, loads: set[str]) -
     assert third_party(loaded(f"import {package}")) == loads
 
 
+def test_listing_the_operators_loads_no_converter() -> None:
+    modules = loaded(command_line("ops"))
+    assert third_party(modules) == {*OF_HELP, "rich"}
+    assert {name for name in modules if name.startswith("caffe2_frontend.ops.")} == {"caffe2_frontend.ops.index"}
+
+
 def test_a_check_needs_neither_sympy_nor_onnxruntime() -> None:
     modules = loaded(command_line("check", "models/char_rnn"))
     assert {"numpy", "onnx_ir"} <= third_party(modules)

@@ -5,27 +5,6 @@ reverse, check that the blobs that gradients need were not overwritten (``versio
 that several operators read (``accumulate``). Errors are ``GradientError``, a ``caffe2_bridge.BridgeError``.
 """
 
-from caffe2_bridge.gradients.control.bindings import dedupe_g_output
-from caffe2_bridge.gradients.forward import BlobGradient, GradientError, OpGradient, SparseGradient
-from caffe2_bridge.gradients.net import GradientNet, GradientOperators, add_gradient_operators, get_backward_pass
-from caffe2_bridge.gradients.recompute import recompute_steps
-from caffe2_bridge.gradients.registry import gen_do_gradient, gen_if_gradient, gen_while_gradient, get_gradient_for_op
-from caffe2_bridge.gradients.rename import disambiguate_grad_if_op_output
+from caffe2_bridge.lazy_exports import lazy_exports
 
-__all__ = [
-    "BlobGradient",
-    "GradientError",
-    "GradientNet",
-    "GradientOperators",
-    "OpGradient",
-    "SparseGradient",
-    "add_gradient_operators",
-    "dedupe_g_output",
-    "disambiguate_grad_if_op_output",
-    "gen_do_gradient",
-    "gen_if_gradient",
-    "gen_while_gradient",
-    "get_backward_pass",
-    "get_gradient_for_op",
-    "recompute_steps",
-]
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)

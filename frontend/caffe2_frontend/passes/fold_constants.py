@@ -8,7 +8,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 import onnx_ir as ir
-from onnx.reference import ReferenceEvaluator
 
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.names import Names
@@ -146,6 +145,8 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
 
     def run(index: int) -> Callable[[], ir.TensorProtocol]:
         def compute() -> ir.TensorProtocol:
+            from onnx.reference import ReferenceEvaluator  # slow to import, and a check computes nothing
+
             evaluator = ReferenceEvaluator(proto, opsets={"": opset})
             feed = {name: tensor.numpy() for name, tensor in inputs.items()}
             results = list(evaluator.run(None, feed))

@@ -1,6 +1,10 @@
 """Converters of control flow: branches, loops, and nets in workspaces of their own."""
 
-from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.ops.control_flow import branch, do, loop
+from typing import Final
 
-FAMILIES: tuple[Family, ...] = (branch.family, do.family, loop.family)
+# The modules that define a family of converters; scripts/operators writes their index.
+FAMILIES: Final = (
+    "branch",
+    "do",
+    "loop",
+)

@@ -1,22 +1,14 @@
 """Converters of feature-processing operators."""
 
-from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.ops.feature import (
-    calibration,
-    encoding,
-    histogram,
-    merge,
-    samples,
-    sparse,
-    tensor_train,
-)
+from typing import Final
 
-FAMILIES: tuple[Family, ...] = (
-    calibration.family,
-    encoding.family,
-    histogram.family,
-    merge.family,
-    samples.family,
-    sparse.family,
-    tensor_train.family,
+# The modules that define a family of converters; scripts/operators writes their index.
+FAMILIES: Final = (
+    "calibration",
+    "encoding",
+    "histogram",
+    "merge",
+    "samples",
+    "sparse",
+    "tensor_train",
 )

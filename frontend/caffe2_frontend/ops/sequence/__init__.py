@@ -1,24 +1,15 @@
 """Converters of sequence and segment operators."""
 
-from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.ops.sequence import (
-    ctc,
-    inference_lstm,
-    lengths,
-    rnn_unit,
-    segment_reduction,
-    sequence,
-    sequence_mask,
-    viterbi,
-)
+from typing import Final
 
-FAMILIES: tuple[Family, ...] = (
-    ctc.family,
-    inference_lstm.family,
-    lengths.family,
-    rnn_unit.family,
-    segment_reduction.family,
-    sequence.family,
-    sequence_mask.family,
-    viterbi.family,
+# The modules that define a family of converters; scripts/operators writes their index.
+FAMILIES: Final = (
+    "ctc",
+    "inference_lstm",
+    "lengths",
+    "rnn_unit",
+    "segment_reduction",
+    "sequence",
+    "sequence_mask",
+    "viterbi",
 )

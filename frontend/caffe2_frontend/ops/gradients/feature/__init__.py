@@ -1,6 +1,10 @@
 """Converters of the gradients of features and embedding tables."""
 
-from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.ops.gradients.feature import merge, sparse, tensor_train
+from typing import Final
 
-FAMILIES: tuple[Family, ...] = (merge.family, sparse.family, tensor_train.family)
+# The modules that define a family of converters; scripts/operators writes their index.
+FAMILIES: Final = (
+    "merge",
+    "sparse",
+    "tensor_train",
+)

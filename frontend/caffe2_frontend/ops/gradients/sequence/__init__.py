@@ -1,6 +1,9 @@
 """Converters of the gradients of recurrent units and of reductions and packing of sequences."""
 
-from caffe2_frontend.lowering.family import Family
-from caffe2_frontend.ops.gradients.sequence import rnn_unit, segment_reduction
+from typing import Final
 
-FAMILIES: tuple[Family, ...] = (rnn_unit.family, segment_reduction.family)
+# The modules that define a family of converters; scripts/operators writes their index.
+FAMILIES: Final = (
+    "rnn_unit",
+    "segment_reduction",
+)

@@ -1,0 +1,4 @@
+from caffe2_frontend.ops.index import supported_operators
+from caffe2_frontend.ops.table import converters, expectations
+
+__all__ = ["converters", "expectations", "supported_operators"]
