@@ -13,6 +13,7 @@ from caffe2_backend.definitions import (
     n_grams,
     optimizers,
     quantized,
+    tree_ensemble,
     trees,
 )
 from caffe2_backend.definitions.definition import Definition, UndefinedError
@@ -21,7 +22,8 @@ from caffe2_backend.definitions.family import merged
 _DEFINITIONS = merged(
     room.family
     for room in (
-        activations, attention, layer_norm, linear_models, matrices, n_grams, optimizers, quantized, trees,
+        activations, attention, layer_norm, linear_models, matrices, n_grams, optimizers, quantized, tree_ensemble,
+        trees,
     )
 )  # fmt: skip
 

@@ -73,6 +73,11 @@ class Definition:
         """A float attribute."""
         return self.node.attributes.get_float(name, default)
 
+    def tensor(self, name: str) -> ir.TensorProtocol | None:
+        """A tensor attribute, None where it is not given."""
+        given = self.node.attributes.get(name)
+        return None if given is None else given.as_tensor()
+
     def text(self, name: str, default: str) -> str:
         """A text attribute."""
         return self.node.attributes.get_string(name, default)

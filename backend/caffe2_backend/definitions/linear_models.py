@@ -120,23 +120,41 @@ def feature_vectorizer(define: Definition) -> ir.Value:
 
 @family.defines("LabelEncoder")
 def label_encoder(define: Definition) -> ir.Value:
-    """``LabelEncoder(X; keys_*, values_*, default_*) -> Y``, of integers: the value of the key, or the default."""
-    keys = define.integers("keys_int64s")
-    values, default, dtype = _encoded(define)
-    if not keys or len(keys) != len(values) or dtype == ir.DataType.STRING:
+    """``LabelEncoder(X; keys_*, values_*, default_*) -> Y``: the value of the key, or the default.
+
+    Keys are integers or strings; values are numbers.
+    """
+    keys, count = _keys(define)
+    values, default = _encoded(define)
+    if not count or count != len(values):
         define.undefined()
     x = define.input(0)
-    same = define("Equal", define("Unsqueeze", x, define.ints(-1)), define.const(keys))
+    same = define("Equal", define("Unsqueeze", x, define.ints(-1)), keys)
     place = define("ArgMax", define.cast(same, FLOAT), axis=-1, keepdims=0)
     is_known = define("ReduceMax", define.cast(same, FLOAT), define.ints(-1), keepdims=0)
+    dtype = ir.DataType.from_numpy(values.dtype)
     found = define("Gather", define.const(values, dtype), place)
     return define("Where", define.cast(is_known, ir.DataType.BOOL), found, define.const(default, dtype))
 
 
-def _encoded(define: Definition) -> tuple[Sequence[float | str], float | str, ir.DataType]:
-    """The values of a label encoder, its default, and their element type."""
+def _keys(define: Definition) -> tuple[ir.Value, int]:
+    """The keys of a label encoder as a constant, and their number."""
+    texts, integers = define.texts("keys_strings"), define.integers("keys_int64s")
+    tensor = define.tensor("keys_tensor")
+    if tensor is not None and tensor.dtype == ir.DataType.STRING:
+        texts = [text.decode() for text in tensor.numpy().reshape(-1).tolist()]
+    elif tensor is not None and tensor.dtype in (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16):
+        return define.const(tensor.numpy().reshape(-1), tensor.dtype), tensor.size
+    return (define.texts_of(texts), len(texts)) if texts else (define.const(integers), len(integers))
+
+
+def _encoded(define: Definition) -> tuple[np.ndarray, float]:
+    """The values of a label encoder, and its default."""
     if integers := define.integers("values_int64s"):
-        return integers, define.integer("default_int64", -1), ir.DataType.INT64
+        return np.array(integers, np.int64), define.integer("default_int64", -1)
     if numbers := define.numbers("values_floats"):
-        return numbers, define.number("default_float", -0.0), FLOAT
-    return define.texts("values_strings"), define.text("default_string", "_Unused"), ir.DataType.STRING
+        return np.array(numbers, np.float32), define.number("default_float", -0.0)
+    tensor, default = define.tensor("values_tensor"), define.tensor("default_tensor")
+    if tensor is None or tensor.dtype == ir.DataType.STRING or default is None:
+        define.undefined()
+    return tensor.numpy().reshape(-1), default.numpy().item()

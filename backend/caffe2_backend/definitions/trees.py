@@ -49,6 +49,11 @@ class Forest:
     tracks_true: np.ndarray
     weights: np.ndarray
 
+    @property
+    def dtype(self) -> ir.DataType:
+        """The element type of thresholds and weights."""
+        return ir.DataType.from_numpy(self.weights.dtype)
+
 
 @family.defines("TreeEnsembleRegressor")
 def regressor(define: Definition) -> ir.Value:
@@ -57,19 +62,19 @@ def regressor(define: Definition) -> ir.Value:
     if define.text("post_transform", "NONE") != "NONE":  # onnxruntime applies it to several targets only
         define.undefined()
     forest = _forest(define, "target", targets)
-    leaves = _leaves(define, forest)
-    found = define("Gather", define.const(forest.weights, FLOAT), leaves)
-    match define.text("aggregate_function", "SUM"):
-        case "SUM":
-            scores = define("ReduceSum", found, define.ints(1), keepdims=0)
-        case "AVERAGE":
-            total = define("ReduceSum", found, define.ints(1), keepdims=0)
-            scores = define("Div", total, define.const(float(len(forest.roots)), FLOAT))
-        case "MIN" | "MAX" as name if targets == 1:
-            scores = define(f"Reduce{name.title()}", found, define.ints(1), keepdims=0)
-        case _:
-            define.undefined()
-    return _with_base(define, scores)
+    return _with_base(define, scores_of(define, forest, define.text("aggregate_function", "SUM")))
+
+
+def scores_of(define: Definition, forest: Forest, aggregate: str) -> ir.Value:
+    """The weights of the leaves that the rows of input 0 reach, [rows, targets], over all trees."""
+    found = define("Gather", define.const(forest.weights, forest.dtype), _leaves(define, forest))
+    if aggregate in ("MIN", "MAX") and forest.weights.shape[1] == 1:
+        return define(f"Reduce{aggregate.title()}", found, define.ints(1), keepdims=0)
+    if aggregate not in ("SUM", "AVERAGE"):
+        define.undefined()
+    total = define("ReduceSum", found, define.ints(1), keepdims=0)
+    trees = define.const(float(len(forest.roots)), forest.dtype)
+    return total if aggregate == "SUM" else define("Div", total, trees)
 
 
 @family.defines("TreeEnsembleClassifier")
@@ -158,12 +163,12 @@ def _leaves(define: Definition, forest: Forest) -> ir.Value:
     depth = _depth(forest)
     if depth > _DEEPEST or not set(forest.modes) <= {*_MODES, "LEAF"}:
         define.undefined()
-    x = define.cast(define.input(0), FLOAT)
+    x = define.cast(define.input(0), forest.dtype)
     rows = define("Shape", x, start=0, end=1)
     shape = define("Concat", rows, define.ints(len(forest.roots)), axis=0)
     nodes = define("Expand", define.const(forest.roots), shape)
     tables = [define.const(table) for table in (forest.features, *forest.children)]
-    thresholds = define.const(forest.thresholds, FLOAT)
+    thresholds = define.const(forest.thresholds, forest.dtype)
     for _ in range(depth):
         feature, where_true, where_false = (define("Gather", table, nodes) for table in tables)
         values = define("GatherElements", x, feature, axis=1)

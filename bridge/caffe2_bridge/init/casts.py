@@ -1,7 +1,8 @@
-"""Casts of constants: from an operator's arguments and its input to a tensor that is converted later."""
+"""Casts and sums of constants: from an operator's arguments and its inputs to a tensor that is computed later."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -11,6 +12,24 @@ from caffe2_bridge.init.fill import Filled, FillError
 from caffe2_bridge.netdef.data_type import data_type
 from caffe2_bridge.netdef.parameters import DTYPES, Parameter
 from caffe2_bridge.netdef.views import Args
+
+
+def sum_of(sources: Sequence[Parameter]) -> Filled:
+    """The sum of tensors of one shape and type, in order: init nets store doubles as sums of floats."""
+    if len({(source.dtype, source.shape) for source in sources}) != 1:
+        raise FillError("the inputs of Sum must have one shape and element type")
+    first = sources[0]
+    if first.dtype.kind not in "fi" or first.dtype.itemsize < 4 or first.scale is not None:
+        raise FillError(f"Sum has no {first.dtype.name} version")
+
+    def make() -> Any:
+        total = first.load()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for source in sources[1:]:
+                total = total + source.load()
+        return total
+
+    return Filled(first.dtype, first.shape, make)
 
 
 def _cast(args: Args, source: Parameter) -> Filled:

@@ -60,6 +60,9 @@ def fill_operators(parameter: Parameter) -> Iterator[bytes]:
     if parameter.scale is not None:
         yield _int8_fill(parameter, values)
         return
+    if parameter.dtype == np.float64 and not _are_floats(values):
+        yield from _sum_of_fills(parameter, values)
+        return
     converted = _CONVERTED.get(parameter.dtype)
     if converted is None:
         yield _fill(parameter, parameter.name, values)
@@ -67,13 +70,7 @@ def fill_operators(parameter: Parameter) -> Iterator[bytes]:
     filled, operator = converted
     inner = f"{parameter.name}__{filled.name}"
     yield _fill(parameter, inner, values.astype(filled))
-    outer = OperatorDef()
-    outer.CopyFrom(operator)
-    outer.input.append(inner)
-    outer.output.append(parameter.name)
-    if parameter.device is not None:
-        outer.device_option.CopyFrom(parameter.device)
-    yield outer.SerializeToString()
+    yield _computed(parameter, operator, [inner], parameter.name)
 
 
 def _fill(parameter: Parameter, output: str, values: Array) -> bytes:
@@ -85,15 +82,48 @@ def _fill(parameter: Parameter, output: str, values: Array) -> bytes:
     elif number == wire.INTS:
         payload = wire_write.encode_varints(values, number)
     else:
-        with np.errstate(over="ignore"):
-            floats = values.astype(np.float32)
-        if not np.array_equal(floats, values, equal_nan=True):
-            raise BridgeError(
-                f"parameter {parameter.name!r} has float64 values that are not float32 numbers, which init nets cannot "
-                "store; save the model as a minidb database, or cast the parameter to float32"
-            )
-        payload = wire_write.encode_fixed(number, floats)
+        payload = wire_write.encode_fixed(number, values.astype(np.float32))
     return _operator(parameter, kind, output, (), payload)
+
+
+def _computed(parameter: Parameter, operator: OperatorDef, inputs: Iterable[str], output: str) -> bytes:
+    """An operator of the init net that computes a blob from others, where the parameter is."""
+    made = OperatorDef()
+    made.CopyFrom(operator)
+    made.input.extend(inputs)
+    made.output.append(output)
+    if parameter.device is not None:
+        made.device_option.CopyFrom(parameter.device)
+    return made.SerializeToString()
+
+
+def _are_floats(values: Array) -> bool:
+    with np.errstate(over="ignore"):
+        return np.array_equal(values.astype(np.float32), values, equal_nan=True)
+
+
+def _sum_of_fills(parameter: Parameter, values: Array) -> Iterator[bytes]:
+    """Yield the operators that add up numbers of float32 to float64 values.
+
+    Fills hold float32 numbers. Three of them, of 24 bits each, have the 53 bits of a double, and their sum is exact,
+    unless its last bits are below the smallest float32 number or its first ones above the largest.
+    """
+    parts: list[Array] = []
+    total = np.zeros_like(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(3):
+            rest = np.where(np.isfinite(values), values - total, values if not parts else 0.0)
+            parts.append(rest.astype(np.float32).astype(np.float64))
+            total = total + parts[-1]
+    if not np.array_equal(total, values, equal_nan=True):
+        raise BridgeError(
+            f"parameter {parameter.name!r} has float64 values beyond the range of float32, which init nets cannot "
+            "store; save the model as a minidb database, or cast the parameter to float32"
+        )
+    names = [f"{parameter.name}__{index}" for index in range(3)]
+    for name, part in zip(names, parts, strict=True):
+        yield _fill(parameter, name, part)
+    yield _computed(parameter, OperatorDef(type="Sum"), names, parameter.name)
 
 
 def _int8_fill(parameter: Parameter, values: Array) -> bytes:

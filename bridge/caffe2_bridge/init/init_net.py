@@ -13,7 +13,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
-from caffe2_bridge.init.casts import CASTS
+from caffe2_bridge.init.casts import CASTS, sum_of
 from caffe2_bridge.init.fills import FILLS, Filled, FillError, FillOp, Values
 from caffe2_bridge.netdef.names import require_text, require_text_in_operator
 from caffe2_bridge.netdef.parameters import Parameter
@@ -30,7 +30,8 @@ _COPIES: Final = frozenset({
     "Copy", "CopyCPUToGPU", "CopyGPUToCPU", "CopyFromCPUInput", "EnsureCPUOutput", "EnsureDense", "StopGradient",
 })  # fmt: skip
 _TO_HOST: Final = frozenset({"CopyGPUToCPU", "EnsureCPUOutput"})
-FOLDED: Final = frozenset({*FILLS, *_COPIES, *CASTS})  # the operator types that compute constants of constants
+_SUM: Final = "Sum"
+FOLDED: Final = frozenset({*FILLS, *_COPIES, *CASTS, _SUM})  # the operator types that compute constants of constants
 _EMPTY: Final[Mapping[str, Parameter]] = MappingProxyType({})
 
 
@@ -279,6 +280,8 @@ def _filled(operator: _Operator, index: int, inputs: tuple[Parameter, ...], devi
         seeded = device is not None and device.HasField("random_seed")
         seed = (device.random_seed,) if seeded and device is not None else (_DEFAULT_SEED, index)
         return FILLS[op.type](FillOp(Args(op.arg), operator.values, inputs, seed))
+    if op.type == _SUM:
+        return sum_of(inputs)
     if len(inputs) != 1:
         raise FillError(f"the operator must have one input, not {len(inputs)}")
     source = inputs[0]

@@ -7,7 +7,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.emit.conversion import cast_back, computable
+from caffe2_backend.emit.conversion import as_float, cast_back, computable
+from caffe2_backend.emit.doubles import OF_DOUBLE, halves
+from caffe2_backend.emit.shapes import shape_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STRING
@@ -24,8 +26,14 @@ _SAME: Final = (
 
 @family.converts(*_SAME)
 def same(op: Op) -> Value:
-    """``Abs(X) -> Y`` and others: the operator of that name, of float; narrow integers are converted there and back."""
-    return cast_back(op, op.emit(op.type, computable(op, op.input(0), (FLOAT,))), op.input(0))
+    """``Exp(X) -> Y`` and others: the operator of that name, of float; narrow integers are converted there and back.
+
+    Arithmetic computes some of them of doubles.
+    """
+    x = op.input(0)
+    if x.dtype == DOUBLE and op.type in OF_DOUBLE:
+        return OF_DOUBLE[op.type](op, x)
+    return cast_back(op, op.emit(op.type, computable(op, x, (FLOAT,))), x)
 
 
 @family.converts("Abs", "Relu")
@@ -60,7 +68,8 @@ def logical_not(op: Op) -> Value:
 def identity(op: Op) -> tuple[Value, ...]:
     """``Identity(X) -> Y``: Copy. ``Dropout(X, ratio=0.5, training_mode=False) -> Y, mask``: Copy, and a mask of ones.
 
-    Dropout in training is refused: ONNX's and Caffe2's random numbers differ.
+    A model that was exported in training is refused. Where the mode is an input, UniformFill draws the mask: ONNX does
+    not define the random numbers.
     """
     x = op.input(0)
     if op.type == "Identity":
@@ -69,11 +78,25 @@ def identity(op: Op) -> tuple[Value, ...]:
         return (op.emit("Copy", x),)
     op.args.ignore("seed", "ratio")
     training = op.optional(2)
+    if training is not None and op.known(training) is None:
+        return _dropout(op, x, op.optional(1), training)
     if training is not None and op.constant(training, "training_mode").any():
         op.unsupported("Dropout with training_mode draws random numbers", "export the model in evaluation mode")
     if not op.wants(1):
         return (op.emit("Copy", x),)
     return op.emit("Copy", x), op.emit("ConstantFill", x, dtype=BOOL, value=1)
+
+
+def _dropout(op: Op, x: Value, ratio: Value | None, training: Value) -> tuple[Value, Value]:
+    """The elements at which a random number of [0, 1) is at least the ratio, divided by 1 - ratio, and the mask."""
+    op.require(x, FLOAT)
+    half = op.const(0.5, FLOAT) if ratio is None else as_float(op, ratio)
+    effective = half.reshape([1]) * training.reshape([1]).cast(FLOAT)
+    drawn = op.emit("UniformFill", shape_of(op, x), input_as_shape=1, min=0.0, max=1.0) if op.rank(x) else None
+    if drawn is None:
+        op.unsupported("Caffe2 draws no random scalar")
+    mask = drawn >= effective
+    return x * mask.cast(FLOAT) / (1.0 - effective), mask
 
 
 @family.converts("Elu", "LeakyRelu", "ThresholdedRelu")
@@ -204,7 +227,7 @@ def cast(op: Op) -> Value:
         return op.widen(x).cast(target)
     if target == FLOAT16:
         if source == DOUBLE:
-            op.unsupported("a Cast of double to float16 through float rounds twice", code="dtype")
+            return halves(op, x)
         return op.narrow(x.cast(FLOAT), FLOAT16)
     return x.cast(target)
 

@@ -13,6 +13,7 @@ from caffe2_backend.ops.tensor import (
     shape,
     slice_pad,
     sorting,
+    strings,
 )
 
 FAMILIES: tuple[Family, ...] = (
@@ -27,4 +28,5 @@ FAMILIES: tuple[Family, ...] = (
     shape.family,
     slice_pad.family,
     sorting.family,
+    strings.family,
 )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from caffe2_backend.emit.float_bits import FORMATS, bits_of_number, number_of_bits
 from caffe2_backend.emit.selection import gather
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import NARROW
 from caffe2_backend.lowering.value import Value
-from caffe2_frontend.interop.types import INT32, INT64
+from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
 
 family = Family("bits")
 
@@ -40,6 +42,30 @@ def bit_shift(op: Op) -> Value:
     sign = 0 - (x < 0).cast(x.dtype)
     is_inside = (by >= 0) & (by < count)
     return (x // _power_of_two(op, by, count, x, otherwise=1)).select(sign, is_inside)
+
+
+@family.converts("BitCast")
+def bit_cast(op: Op) -> Value:
+    """``BitCast(X; to) -> Y``: the bits of numbers as another type: Cast of integers, arithmetic of floats.
+
+    Of NaN the sign and the payload are lost.
+    """
+    op.args.ignore("to")
+    x, target = op.input(0), op.output_dtype(0)
+    source = op.dtype(x)
+    for dtype in (source, target):
+        if dtype not in (*NARROW, BOOL, FLOAT16, FLOAT, DOUBLE, INT32, INT64):
+            op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
+    if source == target:
+        return op.emit("Copy", x)
+    if target == BOOL:
+        return ~x.cast(INT32).equals(0)
+    if target in FORMATS:
+        return number_of_bits(op, x, target)
+    if source not in FORMATS:
+        return x.cast(target)
+    bits = bits_of_number(op, x)
+    return bits if target == INT64 else bits.cast(target)
 
 
 def _power_of_two(op: Op, exponent: Value, count: int, like: Value, *, otherwise: int) -> Value:

@@ -10,8 +10,10 @@ import onnx_ir as ir
 
 from caffe2_backend.emit.broadcast import broadcast, elementwise_max, elementwise_min
 from caffe2_backend.emit.conversion import cast_back, computable, selectable
+from caffe2_backend.emit.strings import equal_strings
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import STRING
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.ops.tensor.remainder import remainder, with_sign_of_divisor
 from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, INT32, INT64
@@ -30,16 +32,32 @@ def arithmetic(op: Op) -> Value:
 
 @family.converts("Pow")
 def power(op: Op) -> Value:
-    """``Pow(X, Y) -> Z``: Pow of floats; integers to the power of integers with products of squares."""
+    """``Pow(X, Y) -> Z``: Pow of floats; integers to the power of integers with products of squares.
+
+    Integers to a float power are that too where the power is an integer; else the power of floats, truncated.
+    """
     x, y = computable(op, op.input(0)), computable(op, op.input(1))
     if x.dtype in (INT32, INT64) and y.dtype in (INT32, INT64):
         return cast_back(op, _integer_power(x, y), op.input(0))
+    if x.dtype in (INT32, INT64) and y.dtype == FLOAT:
+        return cast_back(op, _power_of_integers(op, *broadcast(op, [x, y])), op.input(0))
     if x.dtype != FLOAT:
         op.unsupported("Caffe2 raises float to any power, and integers to integer powers", code="dtype")
     known = op.known(y)
     if y.dtype == FLOAT and known is not None and known.size == 1 and op.rank(x) >= known.ndim:
         return cast_back(op, op.emit("Pow", x, exponent=float(known.reshape(-1)[0])), op.input(0))
     return cast_back(op, op.emit("Pow", *broadcast(op, [x, y.cast(FLOAT)])), op.input(0))
+
+
+def _power_of_integers(op: Op, base: Value, exponent: Value) -> Value:
+    """Integers to the power of floats of the same shape, in the type of the integers."""
+    op.note("fractional powers of integers are computed in float, and truncated")
+    limited = op.emit("Clip", exponent, min=-64.0, max=64.0)  # beyond, Pow is exact of the bases 0, 1 and -1
+    integer = limited.floor()
+    is_integer = (exponent >= integer) & (exponent <= integer)
+    exact = _integer_power(base, integer.cast(base.dtype))
+    rounded = op.emit("Pow", base.cast(FLOAT), exponent).cast(base.dtype)
+    return op.emit("Where", is_integer, exact, rounded)
 
 
 def _integer_power(base: Value, exponent: Value) -> Value:
@@ -94,7 +112,12 @@ def compare(op: Op) -> Value:
 
 @family.converts("Equal")
 def equal(op: Op) -> Value:
-    """``Equal(A, B) -> C``: EQ of integers and bools; floats are equal that are LE and GE, so that no NaN is."""
+    """``Equal(A, B) -> C``: EQ of integers and bools; floats are equal that are LE and GE, so that no NaN is.
+
+    Strings are compared by StringEquals, or by their numbers in a string index.
+    """
+    if op.dtype(op.input(0)) == STRING:
+        return equal_strings(op, op.input(0), op.input(1))
     if op.dtype(op.input(0)) == BOOL:
         return op.input(0).equals(op.input(1))
     a, b = computable(op, op.input(0)), computable(op, op.input(1))

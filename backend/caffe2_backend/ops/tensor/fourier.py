@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
+from caffe2_backend.emit.masks import axis_mask, collapse_around_axis, non_negative_axes
 from caffe2_backend.emit.selection import along_last, concat, element, gather, slice_axis
-from caffe2_backend.emit.shapes import arange, dims_of, reshape
+from caffe2_backend.emit.shapes import arange, dim_of, dims_of, reshape, reshape_exactly, size_list
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
@@ -24,18 +26,32 @@ family = Family("fourier")
 
 @family.converts("DFT")
 def dft(op: Op) -> Value:
-    """``DFT(input, dft_length=None, axis=-2; inverse=0, onesided=0) -> output``: BatchMatMul with a known matrix."""
+    """``DFT(input, dft_length=None, axis=-2; inverse=0, onesided=0) -> output``: BatchMatMul with a known matrix.
+
+    Where the axis is computed at run time, the axes before it, and those behind it, are made one.
+    """
     inverse, onesided = op.args.flag("inverse", default=False), op.args.flag("onesided", default=False)
     x = op.require(op.input(0), FLOAT, DOUBLE)
     rank = op.rank(x)
-    given = op.args.integer("axis", default=-2)
-    operand = op.optional(2)
-    axis = op.axis(given if operand is None else int(op.constant(operand, "the axis").item()), rank)
-    size = dims_of(op, x)[axis]
-    natural = (size - 1) * 2 if inverse and onesided else size
-    length = element(op, op.input(1), 0).cast(INT64) if op.has_input(1) else natural
+    given, operand = op.args.integer("axis", default=-2), op.optional(2)
+    known = given if operand is None else op.known(operand)
     is_complex = _is_complex(op, x, rank - 1)
-    return transform(op, x, axis, rank, Transform(size, length, is_complex, inverse, onesided))
+
+    def along(signal: Value, axis: int, rank: int) -> Value:
+        size = dim_of(op, signal, axis) if known is None else dims_of(op, signal)[axis]
+        natural = (size - 1) * 2 if inverse and onesided else size
+        length = element(op, op.input(1), 0).cast(INT64) if op.has_input(1) else natural
+        return transform(op, signal, axis, rank, Transform(size, length, is_complex, inverse, onesided))
+
+    if known is not None:
+        return along(x, op.axis(int(np.asarray(known).item()), rank), rank)
+    assert operand is not None
+    axis = non_negative_axes(op, operand, rank)
+    parts = is_complex + 1
+    made = along(reshape(op, collapse_around_axis(op, x, axis, rank), [0, 0, -1, parts]), 1, 4)
+    mask = axis_mask(op, axis, rank)
+    turned = op.emit("Where", mask, op.const(np.ones(rank), INT64) * dim_of(op, made, 1), op.emit("Shape", x))
+    return reshape_exactly(op, made, size_list(op, [slice_axis(op, turned, 0, 0, rank - 1), dim_of(op, made, 3)]))
 
 
 def _is_complex(op: Op, signal: Value, axis: int) -> bool:
@@ -84,9 +100,23 @@ class Transform:
         else:
             if dtype != FLOAT:
                 op.unsupported("Caffe2 has no Cos and Sin of double", code="dtype")
-            angle = arange(op, self.length).cast(FLOAT) * (2 * math.pi) / self.length.cast(FLOAT)
-            cosines, sines = gather(op, angle.cosine(), 0, turns), gather(op, angle.sine(), 0, turns)
+            cosines, sines = (gather(op, table, 0, turns) for table in _tables(op, self.length))
         return cosines * factor, sines * factor
+
+
+def _tables(op: Op, length: Value) -> tuple[Value, Value]:
+    """The cosine and the sine of k turns / length, k = 0 ... length - 1, float.
+
+    Each is the sine of an integer times pi / (2 length), of at most pi / 2, so that zeros and ones are exact. The
+    integers follow from sin(a) = -sin(2 pi - a) = sin(pi - a) and cos(a) = sin(pi / 2 - a).
+    """
+    steps = arange(op, length)
+    is_behind = steps * 2 > length
+    half = (length - steps).select(steps, is_behind)  # the angle, or 2 pi less the angle: at most pi
+    sign = 1 - is_behind.cast(INT64) * 2
+    unit = op.const(math.pi / 2, FLOAT) / length.cast(FLOAT)
+    cosines, sines = length - half * 4, (half * 4).minimum(length * 2 - half * 4) * sign
+    return (cosines.cast(FLOAT) * unit).sine(), (sines.cast(FLOAT) * unit).sine()
 
 
 def transform(op: Op, signal: Value, axis: int, rank: int, how: Transform) -> Value:

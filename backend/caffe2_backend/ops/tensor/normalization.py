@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
+import onnx_ir as ir
+
+from caffe2_backend.emit.doubles import elementwise
 from caffe2_backend.emit.reduction import reduce_axes
 from caffe2_backend.emit.selection import along_last
 from caffe2_backend.emit.shapes import arange, dim_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
-from caffe2_frontend.interop.types import FLOAT
+from caffe2_frontend.interop.types import DOUBLE, FLOAT
 
 family = Family("axis_normalization")
 
 
-def _operand(op: Op) -> tuple[Value, int]:
-    """Input 0, which must be float, and the attribute ``axis``, -1 by default."""
+def _operand(op: Op, *dtypes: ir.DataType) -> tuple[Value, int]:
+    """Input 0, which must be float or one of ``dtypes``, and the attribute ``axis``, -1 by default."""
     axis = op.axis(op.args.integer("axis", default=-1), op.rank(op.input(0)))
-    return op.require(op.input(0), FLOAT), axis
+    return op.require(op.input(0), FLOAT, *dtypes), axis
 
 
 @family.converts("Softmax")
 def softmax(op: Op) -> Value:
-    """``Softmax(input; axis=-1) -> output``: Softmax of the last axis, with transposes around it."""
-    x, axis = _operand(op)
+    """``Softmax(input; axis=-1) -> output``: Softmax of the last axis, with transposes around it.
+
+    Of doubles exp(x - max) / sum(exp(x - max)).
+    """
+    x, axis = _operand(op, DOUBLE)
     rank = op.rank(x)
+    if x.dtype == DOUBLE:
+        grown = elementwise(op, "Exp", x - reduce_axes(op, "ReduceMax", x, [axis], keep=True))
+        return grown / reduce_axes(op, "ReduceSum", grown, [axis], keep=True)
     return along_last(op, x, axis, rank, lambda last: op.emit("Softmax", last, axis=rank - 1))
 
 
 @family.converts("LogSoftmax")
 def log_softmax(op: Op) -> Value:
     """``LogSoftmax(input; axis=-1) -> output``: (x - max) - log(sum(exp(x - max)))."""
-    x, axis = _operand(op)
+    x, axis = _operand(op, DOUBLE)
     shifted = x - reduce_axes(op, "ReduceMax", x, [axis], keep=True)
-    return shifted - op.emit("Log", reduce_axes(op, "ReduceSum", op.emit("Exp", shifted), [axis], keep=True))
+    total = reduce_axes(op, "ReduceSum", elementwise(op, "Exp", shifted), [axis], keep=True)
+    return shifted - elementwise(op, "Log", total)
 
 
 @family.converts("Hardmax")
@@ -75,15 +85,15 @@ def layer_normalization(op: Op) -> tuple[Value, Value, Value | None]:
     """
     epsilon = op.args.number("epsilon", default=1e-5)
     op.args.ignore("stash_type")
-    x, axis = _operand(op)
+    x, axis = _operand(op, DOUBLE)
     axes, bias = list(range(axis, op.rank(x))), op.optional(2)
     mean = reduce_axes(op, "ReduceMean", x, axes, keep=True)
     centered = x - mean
-    variance = reduce_axes(op, "ReduceMean", op.emit("Sqr", centered), axes, keep=True)
+    variance = reduce_axes(op, "ReduceMean", elementwise(op, "Sqr", centered), axes, keep=True)
     deviation = op.emit("Sqrt", variance + epsilon)
     scaled = centered / deviation * op.input(1)
     y = scaled if bias is None else scaled + bias
-    return y, mean, op.emit("Reciprocal", deviation) if op.wants(2) else None
+    return y, mean, elementwise(op, "Reciprocal", deviation) if op.wants(2) else None
 
 
 @family.converts("RMSNormalization")

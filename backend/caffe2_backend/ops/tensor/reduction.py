@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.emit.conversion import cast_back, computable
-from caffe2_backend.emit.fill import full
+from caffe2_backend.emit.doubles import elementwise
+from caffe2_backend.emit.fill import full, zeros_like
 from caffe2_backend.emit.loops import reduce_rows
 from caffe2_backend.emit.masks import axis_mask, masked_dims, non_negative_axes, split_axes
 from caffe2_backend.emit.reduction import Axes, drop_reduced, reduce_axes
@@ -89,8 +90,8 @@ def reduce_sum_square(op: Op) -> Value:
 @family.converts("ReduceLogSum")
 def reduce_log_sum(op: Op) -> Value:
     """``ReduceLogSum(data, axes=None; keepdims=1, ...) -> reduced``: ReduceSum and Log."""
-    keep, axes, data = _keep(op), _axes(op), op.require(op.input(0), FLOAT)
-    return op.emit("Log", data if axes is None else reduce_axes(op, "ReduceSum", data, axes, keep=keep))
+    keep, axes, data = _keep(op), _axes(op), op.require(op.input(0), FLOAT, DOUBLE)
+    return elementwise(op, "Log", data if axes is None else reduce_axes(op, "ReduceSum", data, axes, keep=keep))
 
 
 @family.converts("ReduceLogSumExp")
@@ -99,12 +100,16 @@ def reduce_log_sum_exp(op: Op) -> Value:
 
     The maximum, limited to finite numbers, is subtracted so that no exponential overflows.
     """
-    keep, axes, data = _keep(op), _axes(op), op.require(op.input(0), FLOAT)
+    keep, axes, data = _keep(op), _axes(op), op.require(op.input(0), FLOAT, DOUBLE)
     if axes is None:
         return data
-    top = op.emit("Clip", reduce_axes(op, "ReduceMax", data, axes, keep=True), min=-_LARGEST, max=_LARGEST)
-    total = reduce_axes(op, "ReduceSum", op.emit("Exp", data - top), axes, keep=True)
-    made = op.emit("Log", total) + top
+    top = reduce_axes(op, "ReduceMax", data, axes, keep=True)
+    if data.dtype == FLOAT:
+        top = op.emit("Clip", top, min=-_LARGEST, max=_LARGEST)
+    else:  # of no elements, or infinite ones
+        top = op.emit("Where", (top < np.inf) & (top > -np.inf), top, zeros_like(op, top, DOUBLE))
+    total = reduce_axes(op, "ReduceSum", elementwise(op, "Exp", data - top), axes, keep=True)
+    made = elementwise(op, "Log", total) + top
     return made if keep else drop_reduced(op, made, axes)
 
 

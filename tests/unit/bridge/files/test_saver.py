@@ -117,14 +117,22 @@ def test_a_failed_save_leaves_what_was_there(tmp_path: Path, layout: str, monkey
 
 
 def test_what_a_format_cannot_hold_is_said(tmp_path: Path) -> None:
-    model = model_of([parameter("float", [1.0], np.float32), parameter("d", [0.1], np.float64)])
+    model = model_of([parameter("float", [1.0], np.float32), parameter("d", [1e300], np.float64)])
     with pytest.raises(c2.BridgeError, match=r"'d' has float64 values.*minidb"):
         c2.save(model, tmp_path / "m")
     assert list(tmp_path.rglob("*.pb")) == []
     c2.save(model, tmp_path / "m.minidb", "minidb")
-    assert c2.load(tmp_path / "m.minidb").params["d"].tolist() == [0.1]
+    assert c2.load(tmp_path / "m.minidb").params["d"].tolist() == [1e300]
     with pytest.raises(c2.BridgeError, match="format must be one of pb, pbtxt, minidb, lmdb, leveldb, not 'zip'"):
         c2.save(model, tmp_path, "zip")
+
+
+@pytest.mark.parametrize("values", [[0.1, -1 / 3, np.pi * 1e30, 2.0**-70 + 2.0**-122], [np.inf, np.nan, 1 + 2.0**-52]])
+def test_doubles_are_sums_of_floats(tmp_path: Path, values: list[float]) -> None:
+    c2.save(model_of([parameter("d", values, np.float64)]), tmp_path / "m")
+    read = c2.load(tmp_path / "m").params["d"]
+    assert read.dtype == np.float64
+    np.testing.assert_array_equal(read, values)
 
 
 def test_what_a_save_replaces_keeps_its_permissions(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+"""TreeEnsemble, which has the trees of ``ai.onnx.ml`` since version 5, in terms of :mod:`.trees`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from caffe2_backend.definitions.definition import Definition
+from caffe2_backend.definitions.family import ML, Family
+from caffe2_backend.definitions.trees import Forest, scores_of
+
+family = Family(ML)
+
+_MODES: Final = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+_AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
+
+
+@family.defines("TreeEnsemble")
+def tree_ensemble(define: Definition) -> ir.Value:
+    """``TreeEnsemble(X; nodes_*, leaf_*, tree_roots, n_targets, aggregate_function, post_transform) -> Y``."""
+    if define.integer("post_transform", 0):
+        define.undefined()
+    aggregate = define.integer("aggregate_function", 1)
+    return scores_of(define, _forest(define), _AGGREGATES[aggregate])
+
+
+def _forest(define: Definition) -> Forest:
+    """The inner nodes and, behind them, the leaves."""
+    modes, splits, weights = (define.tensor(name) for name in ("nodes_modes", "nodes_splits", "leaf_weights"))
+    if (
+        modes is None
+        or splits is None
+        or weights is None
+        or splits.dtype not in (ir.DataType.FLOAT, ir.DataType.DOUBLE)
+    ):
+        define.undefined()
+    names = [_MODES[mode] for mode in modes.numpy().tolist()]
+    count, leaves = len(names), len(weights.numpy())
+    children = []
+    for side in ("true", "false"):
+        is_leaf = np.array(define.integers(f"nodes_{side}leafs"), bool)
+        children.append(np.array(define.integers(f"nodes_{side}nodeids")) + np.where(is_leaf, count, 0))
+    own = np.arange(count, count + leaves)
+    values = np.zeros((count + leaves, define.integer("n_targets")), weights.dtype.numpy())
+    values[own, define.integers("leaf_targetids")] = weights.numpy()
+    forest = Forest(
+        roots=np.array(define.integers("tree_roots")),
+        modes=[*names, *["LEAF"] * leaves],
+        features=np.append(define.integers("nodes_featureids"), np.zeros(leaves, np.int64)),
+        thresholds=np.append(splits.numpy(), np.zeros(leaves, splits.dtype.numpy())),
+        children=(np.append(children[0], own), np.append(children[1], own)),
+        tracks_true=np.append(define.integers("nodes_missing_value_tracks_true") or [0] * count, [0] * leaves) > 0,
+        weights=values,
+    )
+    return _with_equalities(forest, define.tensor("membership_values"))
+
+
+def _with_equalities(forest: Forest, members: ir.TensorProtocol | None) -> Forest:
+    """A forest whose tests for members of a set are chains of nodes that test for equality.
+
+    The sets are separated by NaN, one for each such node in the order of the nodes.
+    """
+    nodes = [i for i, mode in enumerate(forest.modes) if mode == "BRANCH_MEMBER"]
+    if not nodes:
+        return forest
+    values = np.zeros(0) if members is None else members.numpy()
+    ends = [-1, *np.flatnonzero(np.isnan(values)).tolist()]
+    modes, features, thresholds = list(forest.modes), forest.features.tolist(), forest.thresholds.tolist()
+    where_true, where_false = (table.tolist() for table in forest.children)
+    tracks, more = forest.tracks_true.tolist(), 0
+    for node, start, end in zip(nodes, ends[:-1], ends[1:], strict=True):
+        at, otherwise = node, where_false[node]
+        modes[node] = "BRANCH_EQ"
+        for position, value in enumerate(values[start + 1 : end].tolist()):
+            if position:  # a further node, behind all others
+                where_false[at] = len(modes)
+                at = len(modes)
+                modes.append("BRANCH_EQ")
+                features.append(features[node])
+                thresholds.append(0.0)
+                where_true.append(where_true[node])
+                where_false.append(otherwise)
+                tracks.append(tracks[node])
+                more += 1
+            thresholds[at] = value
+    weights = np.append(forest.weights, np.zeros((more, forest.weights.shape[1]), forest.weights.dtype), 0)
+    return Forest(
+        forest.roots, modes, np.array(features), np.array(thresholds, forest.thresholds.dtype),
+        (np.array(where_true), np.array(where_false)), np.array(tracks), weights,
+    )  # fmt: skip
