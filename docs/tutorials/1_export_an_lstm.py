@@ -1,0 +1,100 @@
+# %% [markdown]
+# # Export an LSTM and serve it
+#
+# `models/char_rnn` is a character model that real Caffe2 trained: a `RecurrentNetwork` of 192 units. It becomes one
+# ONNX model with one LSTM operator, which serves every batch size and every length, and writes text letter by letter.
+
+# %%
+import json
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+import caffe2_bridge as c2
+from caffe2_frontend import check, save_onnx, to_onnx
+
+model = c2.load("models/char_rnn")
+print(model.inputs, "->", model.outputs)
+
+# %% [markdown]
+# `check` reports everything that would not convert. Here it finds nothing, so the export is complete.
+
+# %%
+report = check(model)
+print(report.covered, report.converted)
+
+# %%
+exported = to_onnx(model)
+save_onnx(exported, "char_rnn.onnx")
+print([node.op_type for node in exported.graph.node])
+
+# %% [markdown]
+# The file needs onnxruntime alone. Dims `T` (steps) and `N` (batch) are open.
+
+# %%
+session = ort.InferenceSession("char_rnn.onnx", providers=["CPUExecutionProvider"])
+for value in session.get_inputs():
+    print(value.name, value.type, value.shape)
+
+# %% [markdown]
+# ## Write
+#
+# One letter in, one letter out: the state that a call returns is the state that the next one takes.
+
+# %%
+letters = json.loads(Path("models/char_rnn/char_rnn.json").read_text())["vocab"]
+random = np.random.default_rng(7)
+
+
+def write(start: str, count: int) -> str:
+    hidden = cell = np.zeros((1, 1, 192), np.float32)
+    text = start
+    index = letters.index(start)
+    for _ in range(count):
+        inputs = {
+            "input_blob": np.eye(len(letters), dtype=np.float32)[[[index]]],
+            "seq_lengths": np.array([1], np.int32),
+            "hidden_init": hidden,
+            "cell_init": cell,
+        }
+        outputs = dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs), strict=True))
+        hidden, cell = outputs["LSTM/hidden_state_last"], outputs["LSTM/cell_state_last"]
+        odds = outputs["softmax"].reshape(-1).astype(np.float64) ** 1.5
+        index = int(random.choice(len(letters), p=odds / odds.sum()))
+        text += letters[index]
+    return text
+
+
+print(write("T", 200))
+
+# %% [markdown]
+# ## A batch of requests of different lengths
+#
+# Rows are padded, and `seq_lengths` says how long each is: one call serves them all, and each row gets what it would
+# get alone.
+
+# %%
+texts = ["The time is", "A", "What will"]
+longest = max(map(len, texts))
+batch = np.zeros((longest, len(texts), len(letters)), np.float32)
+for row, text in enumerate(texts):
+    for step, letter in enumerate(text):
+        batch[step, row, letters.index(letter)] = 1
+state = np.zeros((1, len(texts), 192), np.float32)
+lengths = np.array(list(map(len, texts)), np.int32)
+feed = {"input_blob": batch, "seq_lengths": lengths, "hidden_init": state, "cell_init": state}
+names = [o.name for o in session.get_outputs()]
+together = dict(zip(names, session.run(None, feed), strict=True))
+
+for row, text in enumerate(texts):
+    alone = {
+        "input_blob": batch[: len(text), row : row + 1],
+        "seq_lengths": lengths[row : row + 1],
+        "hidden_init": state[:, :1],
+        "cell_init": state[:, :1],
+    }
+    expected = dict(zip(names, session.run(None, alone), strict=True))["LSTM/hidden_state_last"]
+    difference = np.abs(together["LSTM/hidden_state_last"][:, row] - expected[:, 0]).max()
+    assert difference < 1e-6
+    print(repr(text), "differs by", difference)

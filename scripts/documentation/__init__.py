@@ -1,0 +1,1 @@
+"""The documentation site: its pages, its pictures, its tutorials."""

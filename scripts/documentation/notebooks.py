@@ -1,0 +1,71 @@
+"""The tutorials: percent scripts in docs/tutorials, run as notebooks; pages and notebooks with their outputs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+SOURCES: Final = ROOT / "docs" / "tutorials"
+_SECONDS: Final = 120  # of one cell
+
+
+def tutorials() -> list[Path]:
+    """The sources, in order."""
+    return sorted(SOURCES.glob("*.py"))
+
+
+def write_tutorials(folder: Path, *, run: bool = True) -> None:
+    """Write a page and a notebook for each tutorial; without ``run`` they have no outputs."""
+    folder.mkdir()
+    for source in tutorials():
+        notebook = read_notebook(source)
+        if run:
+            execute(notebook)
+        (folder / f"{source.stem}.md").write_text(to_markdown(notebook, source.stem), encoding="utf-8")
+        _write(notebook, folder / f"{source.stem}.ipynb")
+
+
+def read_notebook(source: Path) -> Any:
+    """Read a percent script as a notebook."""
+    import jupytext  # type: ignore[import-untyped] # it has no types
+
+    return jupytext.read(source, fmt="py:percent")
+
+
+def execute(notebook: Any) -> None:
+    """Run the cells of a notebook in an empty folder with the model char_rnn. Raises CellExecutionError."""
+    from nbclient import NotebookClient
+
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "models" / "char_rnn", Path(folder, "models", "char_rnn"))
+        NotebookClient(
+            notebook, timeout=_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
+        ).execute()
+
+
+def to_markdown(notebook: Any, name: str) -> str:
+    """The page of a notebook: its text, its code, and the text that the cells have printed."""
+    parts = [cell.source if cell.cell_type == "markdown" else _code(cell) for cell in notebook.cells]
+    parts.append(f"[This tutorial as a notebook]({name}.ipynb){{ download }}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _code(cell: Any) -> str:
+    shown = "".join(_output(output) for output in cell.get("outputs", ()))
+    code = f"```python\n{cell.source}\n```"
+    return f"{code}\n\n```{{.text .output}}\n{shown.rstrip()}\n```" if shown.strip() else code
+
+
+def _output(output: Any) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    return str(output.get("data", {}).get("text/plain", "")) + "\n"
+
+
+def _write(notebook: Any, path: Path) -> None:
+    import nbformat
+
+    nbformat.write(notebook, path)  # type: ignore[no-untyped-call] # it has few types
