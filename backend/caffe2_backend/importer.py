@@ -16,6 +16,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import run_passes
+from caffe2_bridge.storage import locate
 
 
 def to_netdef(
@@ -28,8 +29,8 @@ def to_netdef(
     """Convert an ONNX model to a Caffe2 model whose external inputs and outputs are named as the graph's.
 
     Args:
-        onnx_model: a ModelProto, its bytes, an onnx_ir model, or the path of a file (with its external data in the
-            same folder). It is not changed; weights are read when they are used.
+        onnx_model: a ModelProto, its bytes, an onnx_ir model, or the path or URL of a file (with its external data in
+            the same folder). It is not changed; weights are read when they are used.
         foreign: ``error``: only operators that Caffe2 registers; others are errors. ``carry``: an ONNX operator that
             no single operator of Caffe2 computes is carried unchanged, as an operator of domain ``ai.onnx``.
         device: ``cpu`` or ``cuda:N``, where every operator runs that has an implementation for it; None for no device.
@@ -65,7 +66,7 @@ def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel
     state = run_passes(IMPORT, Import(load_ir(onnx_model, options.base_dir), options))
     assert state.net is not None  # LowerGraph makes it
     log_diagnostics(state.findings)
-    source = str(onnx_model) if isinstance(onnx_model, str | os.PathLike) else ""
+    source = str(locate(onnx_model)) if isinstance(onnx_model, str | os.PathLike) else ""
     return ImportedModel(Model(state.net, _init_net(state.parameters), source), state.restored)
 
 

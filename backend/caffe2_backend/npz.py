@@ -7,13 +7,13 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.storage import AnyPath
 from caffe2_bridge.wire.regular_file import open_regular
 
 # What zipfile, zlib and NumPy's parser of headers, which uses Python's, raise for damaged files.
@@ -25,7 +25,7 @@ _DEFLATED: Final = 1032  # the largest ratio that Deflate reaches
 _HEADER: Final = 1 << 16  # bytes
 
 
-def read_npz(path: Path) -> dict[str, Any]:
+def read_npz(path: AnyPath) -> dict[str, Any]:
     """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
     try:
         with open_regular(path) as opened, zipfile.ZipFile(opened) as archive:

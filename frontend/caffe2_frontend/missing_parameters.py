@@ -13,6 +13,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameter_operands import data_blobs, is_parameter_operand
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.storage import source_path
 
 _NAMED: Final = 3
 _STEMS: Final = 4
@@ -60,8 +61,9 @@ def _missing(net: NetView, names: list[str], inputs: int, init: InitNet, source:
     if init.parameters or init.rest:
         cause = "the init net does not fill them"
     elif source:
-        stems = init_net_stems(Path(source).stem)[:_STEMS]
-        cause = f"no init net was found in {Path(source).parent} (looked for {', '.join(stems)})"
+        where = source_path(source) or Path(source)
+        stems = init_net_stems(where.stem)[:_STEMS]
+        cause = f"no init net was found in {where.parent} (looked for {', '.join(stems)})"
     else:
         cause = "no init net was given"
     reason = f"{len(names)} of {inputs} inputs are parameters without a value ({shown}): {cause}"

@@ -42,8 +42,8 @@ GRADIENTS = {
 }  # fmt: skip
 FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
 STORAGE = {
-    "AnyPath", "Location", "RemotePath", "StorageError", "StorageNotFoundError", "is_url", "locate", "mask",
-    "published", "walk",
+    "AnyPath", "Location", "NotListableError", "RemotePath", "StorageError", "StorageNotFoundError", "is_url", "locate",
+    "mask", "published", "source_path", "walk",
 }  # fmt: skip
 FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "Int8", "NetFormatError", "NoStatesError",

@@ -5,6 +5,7 @@ well-formed (:mod:`.structure`), and every tensor that is stored outside the mod
 model's folder (:mod:`.external_data`).
 """
 
+from caffe2_backend.admission.folders import AdmittedFile
 from caffe2_backend.admission.load import OnnxModel, admit_file, load_graph, load_ir, load_proto
 
-__all__ = ["OnnxModel", "admit_file", "load_graph", "load_ir", "load_proto"]
+__all__ = ["AdmittedFile", "OnnxModel", "admit_file", "load_graph", "load_ir", "load_proto"]

@@ -55,8 +55,24 @@ def is_external(tensor: onnx.TensorProto) -> bool:
     return tensor.data_location == onnx.TensorProto.EXTERNAL
 
 
+def location_of(tensor: onnx.TensorProto) -> str:
+    """The file that an external tensor names. Raises ExternalDataError."""
+    return _entries(tensor).get("location", "")
+
+
 def extent_of(tensor: onnx.TensorProto, folder: str | None) -> Extent:
     """Where the values of an external tensor are, in ``folder``. Raises ExternalDataError."""
+    entries = _entries(tensor)
+    dtype = ir.DataType(tensor.data_type)
+    if dtype == ir.DataType.STRING:
+        raise ExternalDataError("strings cannot be external data")
+    size = math.ceil(math.prod(tensor.dims) * dtype.itemsize)
+    offset, length = (_number(entries, key) for key in ("offset", "length"))
+    return _extent(entries.get("location", ""), offset or 0, length, size, folder)
+
+
+def _entries(tensor: onnx.TensorProto) -> dict[str, str]:
+    """How a tensor describes where its values are. Raises ExternalDataError if it does not do so in text."""
     entries: dict[str, str] = {}
     for entry in tensor.external_data:
         if entry.key in entries:
@@ -64,12 +80,7 @@ def extent_of(tensor: onnx.TensorProto, folder: str | None) -> Extent:
         if isinstance(entry.key, bytes) or isinstance(entry.value, bytes):  # how protobuf gives what is not UTF-8
             raise ExternalDataError(f"location {entry.value!r} is not UTF-8")
         entries[entry.key] = entry.value
-    dtype = ir.DataType(tensor.data_type)
-    if dtype == ir.DataType.STRING:
-        raise ExternalDataError("strings cannot be external data")
-    size = math.ceil(math.prod(tensor.dims) * dtype.itemsize)
-    offset, length = (_number(entries, key) for key in ("offset", "length"))
-    return _extent(entries.get("location", ""), offset or 0, length, size, folder)
+    return entries
 
 
 def extent_of_ir(tensor: ir.ExternalTensor, folder: str | None) -> Extent:
@@ -92,7 +103,7 @@ def _number(entries: dict[str, str], key: str) -> int | None:
 def _extent(location: str, offset: int, length: int | None, size: int, folder: str | None) -> Extent:
     if folder is None:
         raise ExternalDataError(f"file {location!r} cannot be found: the model's folder is not known", _FOLDER_HINT)
-    _check_spelling(location)
+    check_spelling(location)
     root = os.path.realpath(folder)
     path = os.path.realpath(Path(root, location))
     if os.path.commonpath([root, path]) != root:
@@ -107,7 +118,7 @@ def _extent(location: str, offset: int, length: int | None, size: int, folder: s
     return Extent(root, os.path.relpath(path, root), offset, size)
 
 
-def _check_spelling(location: str) -> None:
+def check_spelling(location: str) -> None:
     """Refuse locations that leave the folder on any system, whichever this one is."""
     parts = location.replace("\\", "/").split("/")
     if not location or "\0" in location:

@@ -11,7 +11,8 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_backend.admission.bodies import check_bodies
-from caffe2_backend.admission.external_data import Extent, ExternalDataError, extent_of, is_external
+from caffe2_backend.admission.external_data import Extent, ExternalDataError, is_external
+from caffe2_backend.admission.folders import AdmittedFile, Folder, map_values
 from caffe2_backend.admission.ir_models import admit_ir
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.payloads import check_payloads
@@ -19,17 +20,19 @@ from caffe2_backend.admission.scopes import Scope, scopes_of
 from caffe2_backend.admission.signatures import check_signatures
 from caffe2_backend.admission.structure import check_structure, orders_of, reorder, tensors_of
 from caffe2_backend.admission.texts import check_texts
-from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location, NetFormatError
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, NetFormatError
+from caffe2_bridge.diagnostics import Location as NetLocation
+from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
 from caffe2_bridge.wire.regular_file import open_regular
 from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
 
-Folder = str | os.PathLike[str]
-OnnxModel = onnx.ModelProto | ir.Model | bytes | str | os.PathLike[str]
+OnnxProto = onnx.ModelProto | bytes | str | os.PathLike[str]
+OnnxModel = OnnxProto | ir.Model
 _Found = tuple[onnx.TensorProto, Extent]
 _LONGEST: Final = 400
 
 
-def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
+def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
     """An onnx_ir model of the caller's own; large weights of the main graph are read when they are used.
 
     Args:
@@ -44,7 +47,8 @@ def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
         NetFormatError, OSError: ``model`` is not an ONNX model, or cannot be read.
     """
     if isinstance(model, ir.Model):
-        return admit_ir(model, _text(base_dir))
+        return admit_ir(model, Folder.of(base_dir).local)
+    model = _located(model)
     proto, scopes = _admitted(model)
     if needs_rewrites(scopes):
         if proto is model:
@@ -53,11 +57,12 @@ def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
         _refuse(rewrite(scopes))
         scopes = scopes_of(proto)
     _refuse(_sparse(scopes))
-    found = _external(scopes, _folder(model, base_dir))
+    place = _folder(model, base_dir)
+    found = _external(scopes, place)
     if found and proto is model:
         proto = _copy(proto)
         scopes = scopes_of(proto)
-        found = _external(scopes, _folder(model, base_dir))
+        found = _external(scopes, place)
     weights = list(proto.graph.initializer)
     kept = {id(tensor) for tensor in weights}
     folder = ""
@@ -71,35 +76,45 @@ def load_ir(model: OnnxModel, base_dir: Folder | None = None) -> ir.Model:
     for value in loaded.graph.initializers.values():
         if isinstance(value.const_value, ir.ExternalTensor):
             value.const_value.base_dir = folder
+    if place.remote is not None:
+        map_values(loaded.graph.initializers)
     return loaded
 
 
-def load_proto(model: onnx.ModelProto | bytes | Folder, base_dir: Folder | None = None) -> onnx.ModelProto:
+def load_proto(model: OnnxProto, base_dir: Location | None = None) -> onnx.ModelProto:
     """A ModelProto with all values in it; where nothing is amiss and none are external, the given one.
 
     Arguments and errors are those of :func:`load_ir`; sparse tensors are accepted.
     """
+    model = _located(model)
     proto, scopes = _admitted(model)
-    found = _external(scopes, _folder(model, base_dir))
+    place = _folder(model, base_dir)
+    found = _external(scopes, place)
     if found and proto is model:
         proto = _copy(proto)
-        found = _external(scopes_of(proto), _folder(model, base_dir))
+        found = _external(scopes_of(proto), place)
     for tensor, extent in found:
         _inline(tensor, extent)
     return proto
 
 
-def load_graph(path: Folder) -> onnx.ModelProto:
+def load_graph(path: Location) -> onnx.ModelProto:
     """A ModelProto whose values are not read, and need not be there. Raises as :func:`load_ir`."""
-    return _admitted(path, values=False)[0]
+    return _admitted(locate(path), values=False)[0]
 
 
-def admit_file(path: Folder) -> None:
-    """Check a file that another library is to read, with its external data. Raises as :func:`load_ir`."""
-    _external(_admitted(path)[1], _folder(path, None))
+def admit_file(path: Location) -> AdmittedFile:
+    """Check a file that another library is to read, with its external data. Raises as :func:`load_ir`.
+
+    Returns the path to read: of a remote file that of a local copy, next to those of its external data.
+    """
+    where = locate(path)
+    folder = Folder.of_model(where)
+    _external(_admitted(where)[1], folder)
+    return AdmittedFile(os.fspath(where), where, folder)
 
 
-def _admitted(model: onnx.ModelProto | bytes | Folder, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:
+def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:
     """A model with well-formed graphs in topological order; the given one where it is that.
 
     ``values``: whether its tensors must have the values that their shapes ask for.
@@ -132,17 +147,17 @@ def _deserialized(proto: onnx.ModelProto) -> ir.Model:
         cause: BaseException = error
         while cause.__cause__ is not None:
             cause = cause.__cause__
-        location = Location(proto.graph.name or "graph")
+        location = NetLocation(proto.graph.name or "graph")
         reason = f"the model cannot be read: {type(cause).__name__}: {cause}"[:_LONGEST]
         raise ConversionError([Diagnostic("malformed-model", reason, location)]) from None
 
 
-def _parsed(model: onnx.ModelProto | bytes | Folder) -> onnx.ModelProto:
-    source = _source(model)
+def _parsed(model: onnx.ModelProto | bytes | AnyPath) -> onnx.ModelProto:
+    source = str(model) if isinstance(model, Path | RemotePath) else ""
     try:
         if isinstance(model, bytes):
             proto = onnx.ModelProto.FromString(model)
-        elif isinstance(model, str | os.PathLike):
+        elif isinstance(model, Path | RemotePath):
             with open_regular(model) as file:
                 proto = onnx.load(file, _format_of(model), load_external_data=False)  # noqa: TID251 - the one reader of files
         else:
@@ -158,26 +173,26 @@ def _parsed(model: onnx.ModelProto | bytes | Folder) -> onnx.ModelProto:
     return proto
 
 
-def _format_of(path: Folder) -> str:
+def _format_of(path: AnyPath) -> str:
     """The format of a model that is named after it."""
-    return onnx.serialization.registry.get_format_from_file_extension(Path(path).suffix) or "protobuf"
+    return onnx.serialization.registry.get_format_from_file_extension(path.suffix) or "protobuf"
 
 
-def _external(scopes: Sequence[Scope], folder: str | None) -> list[_Found]:
+def _external(scopes: Sequence[Scope], folder: Folder) -> list[_Found]:
     """The external tensors of a model, and where their values are. Raises ConversionError."""
     found, faults = [], []
     for scope in scopes:
         for tensor, what, location in tensors_of(scope):
             if is_external(tensor):
                 try:
-                    found.append((tensor, extent_of(tensor, folder)))
+                    found.append((tensor, folder.extent_of(tensor)))
                 except ExternalDataError as error:
                     faults.append(_fault(what, error, location))
     _refuse(faults)
     return found
 
 
-def _fault(what: str, error: ExternalDataError, location: Location) -> Diagnostic:
+def _fault(what: str, error: ExternalDataError, location: NetLocation) -> Diagnostic:
     return Diagnostic("external-data", f"external data of {what}: {error}", location, hint=error.hint)
 
 
@@ -195,7 +210,7 @@ def _inline(tensor: onnx.TensorProto, extent: Extent) -> None:
     try:
         data = extent.read()
     except ExternalDataError as error:  # what was there a moment ago
-        raise ConversionError([_fault(f"tensor {tensor.name!r}", error, Location())]) from None
+        raise ConversionError([_fault(f"tensor {tensor.name!r}", error, NetLocation())]) from None
     tensor.ClearField("data_location")
     del tensor.external_data[:]
     tensor.raw_data = data
@@ -208,18 +223,14 @@ def _relocate(tensor: onnx.TensorProto, extent: Extent) -> None:
         tensor.external_data.add(key=key, value=str(getattr(extent, key)))
 
 
-def _folder(model: onnx.ModelProto | bytes | Folder, base_dir: Folder | None) -> str | None:
-    if base_dir is None and isinstance(model, str | os.PathLike):
-        return str(Path(model).parent)
-    return _text(base_dir)
+def _located(model: OnnxProto) -> onnx.ModelProto | bytes | AnyPath:
+    return locate(model) if isinstance(model, str | os.PathLike) else model
 
 
-def _text(folder: Folder | None) -> str | None:
-    return None if folder is None else os.fspath(folder) or os.curdir
-
-
-def _source(model: onnx.ModelProto | bytes | Folder) -> str:
-    return os.fspath(model) if isinstance(model, str | os.PathLike) else ""
+def _folder(model: onnx.ModelProto | bytes | AnyPath, base_dir: Location | None) -> Folder:
+    if base_dir is None and isinstance(model, Path | RemotePath):
+        return Folder.of_model(model)
+    return Folder.of(base_dir)
 
 
 def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:

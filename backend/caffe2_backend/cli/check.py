@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from caffe2_backend.cli.errors import print_diagnostics, reports_errors
 from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load
+from caffe2_bridge.storage import AnyPath
 
 
 @click.command()
@@ -24,9 +24,9 @@ from caffe2_bridge import load
 @options.as_json("report")
 @reports_errors()
 def check(
-    model: Path,
-    init: Path | None,
-    databases: Path | None,
+    model: AnyPath,
+    init: AnyPath | None,
+    databases: AnyPath | None,
     inputs: dict[str, Any],
     outputs: tuple[str, ...],
     as_json: bool,

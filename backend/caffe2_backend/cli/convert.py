@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from caffe2_backend.cli import options
@@ -12,11 +10,12 @@ from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load, save
 from caffe2_bridge.files import FORMATS
+from caffe2_bridge.storage import AnyPath, walk
 
 
 @click.command()
 @options.model
-@click.argument("target", metavar="OUT", type=options.PATH)
+@click.argument("target", metavar="OUT", type=options.LOCATION)
 @options.init
 @options.predictor
 @click.option(
@@ -24,12 +23,12 @@ from caffe2_bridge.files import FORMATS
     help="pb and pbtxt: a folder with two nets; minidb: a database in a file; lmdb, leveldb: a database in a folder.",
 )  # fmt: skip
 @reports_errors()
-def convert(model: Path, target: Path, init: Path | None, predictor: str | None, layout: str) -> None:
+def convert(model: AnyPath, target: AnyPath, init: AnyPath | None, predictor: str | None, layout: str) -> None:
     """Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats.
 
     OUT is replaced once the new model is complete.
     """
     with progress("converting"):
         save(load(model, init, predictor=predictor), target, layout)
-    files = sorted(file for file in target.rglob("*") if file.is_file()) if target.is_dir() else [target]
+    files = [file for _, files in walk(target) for file in files] if target.is_dir() else [target]
     echo(f"{target}: {layout}, {sum(file.stat().st_size for file in files):,} bytes")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import Model, load
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.storage import AnyPath
 
 
 @click.command()
@@ -21,7 +21,7 @@ from caffe2_bridge.diagnostics import BridgeError
 @options.init
 @options.databases
 @options.inputs
-@click.option("-o", "--output-file", "target", required=True, type=options.PATH, help="The .onnx file to write.")
+@click.option("-o", "--output-file", "target", required=True, type=options.LOCATION, help="The .onnx file to write.")
 @options.outputs
 @click.option("--opset", type=int, help="The ONNX opset; default 20.")
 @options.recurrent
@@ -55,8 +55,8 @@ from caffe2_bridge.diagnostics import BridgeError
 )  # fmt: skip
 @reports_errors()
 def export(
-    model: Path, init: Path | None, databases: Path | None, target: Path, certify: bool, outputs: tuple[str, ...],
-    external_data: int | None, **choices: Any,
+    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, target: AnyPath, certify: bool,
+    outputs: tuple[str, ...], external_data: int | None, **choices: Any,
 ) -> None:  # fmt: skip
     """Convert MODEL to ONNX. Weights above 2 GB go to a file in the same folder."""
     from caffe2_frontend import ExportOptions, convert, save_onnx
@@ -74,7 +74,7 @@ def export(
         _measure(loaded, chosen, converted, target)
 
 
-def _measure(model: Model, chosen: Any, converted: Any, target: Path) -> None:
+def _measure(model: Model, chosen: Any, converted: Any, target: AnyPath) -> None:
     """Print how far the outputs are from those of the exact export."""
     from caffe2_backend.validation.precision import measure_precision
 

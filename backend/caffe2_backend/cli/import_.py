@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +10,7 @@ from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import reports_errors
 from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
+from caffe2_bridge.storage import AnyPath
 
 
 def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> str | dict[str, str] | None:
@@ -26,7 +26,7 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
 
 @click.command(name="import")
 @options.model
-@click.option("-o", "--output", "target", required=True, type=options.PATH, help="The folder to write.")
+@click.option("-o", "--output", "target", required=True, type=options.LOCATION, help="The folder to write.")
 @click.option(
     "--foreign", type=click.Choice(["error", "carry"]), default="error", show_default=True,
     help="Operators that Caffe2 lacks: report an error, or carry them as ONNX operators.",
@@ -40,7 +40,7 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="The format of the nets.",
 )  # fmt: skip
 @reports_errors()
-def import_(model: Path, target: Path, foreign: Any, devices: Any, form: Any) -> None:
+def import_(model: AnyPath, target: AnyPath, foreign: Any, devices: Any, form: Any) -> None:
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
     from caffe2_backend.importer import import_model
     from caffe2_backend.options import ImportOptions

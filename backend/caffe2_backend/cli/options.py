@@ -9,8 +9,25 @@ from typing import Any, Final
 import click
 
 from caffe2_backend.input_text import parse_input
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath, locate
 
-PATH: Final = click.Path(path_type=Path)
+
+class _LocationType(click.ParamType[AnyPath]):
+    """A path, or the URL of a file or folder."""
+
+    name = "path"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> AnyPath:
+        """Locate the text of an argument."""
+        try:
+            return locate(value)
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
+
+
+LOCATION: Final = _LocationType()
+PATH: Final = click.Path(path_type=Path)  # of what must be local
 
 
 def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[Any, ...]]:
@@ -27,10 +44,10 @@ def parse_inputs(_: click.Context, __: click.Parameter, values: tuple[str, ...])
     return described
 
 
-model = click.argument("model", type=PATH)
-init = click.option("--init", type=PATH, help="The init net, if it is not in the folder of MODEL.")
+model = click.argument("model", type=LOCATION)
+init = click.option("--init", type=LOCATION, help="The init net, if it is not in the folder of MODEL.")
 databases = click.option(
-    "--databases", type=PATH, help="The folder of the databases that the init net loads from; by default its own."
+    "--databases", type=LOCATION, help="The folder of the databases that the init net loads from; by default its own."
 )
 inputs = click.option(
     "--input", "inputs", multiple=True, callback=parse_inputs, metavar="NAME=DTYPE[DIMS]",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -13,6 +12,7 @@ from caffe2_backend.cli.output.arrays import read_arrays
 from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import Model, load
+from caffe2_bridge.storage import AnyPath
 
 _SLOWEST = 5
 
@@ -21,19 +21,19 @@ _SLOWEST = 5
 @options.model
 @options.init
 @options.databases
-@click.option("--inputs", "source", type=options.PATH, help="An .npz file; without it inputs are synthesized.")
+@click.option("--inputs", "source", type=options.LOCATION, help="An .npz file; without it inputs are synthesized.")
 @options.inputs
-@click.option("-o", "--output", "target", required=True, type=options.PATH, help="The JSON file to write.")
+@click.option("-o", "--output", "target", required=True, type=options.LOCATION, help="The JSON file to write.")
 @options.runtime_device
 @click.option("--runs", type=click.IntRange(min=1), default=10, show_default=True, help="Measured runs of an operator.")
 @reports_errors()
 def profile(
-    model: Path,
-    init: Path | None,
-    databases: Path | None,
-    source: Path | None,
+    model: AnyPath,
+    init: AnyPath | None,
+    databases: AnyPath | None,
+    source: AnyPath | None,
     inputs: dict[str, Any],
-    target: Path,
+    target: AnyPath,
     device: str | None,
     runs: int,
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 
 import click
 
@@ -13,23 +12,24 @@ from caffe2_backend.cli.output.arrays import read_arrays, write_arrays
 from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load
+from caffe2_bridge.storage import AnyPath
 
 
 @click.command()
 @options.model
 @options.init
 @options.databases
-@click.option("--inputs", "source", type=options.PATH, help="An .npz file with an array for each input.")
-@click.option("-o", "--outputs", "target", required=True, type=options.PATH, help="The .npz file to write.")
+@click.option("--inputs", "source", type=options.LOCATION, help="An .npz file with an array for each input.")
+@click.option("-o", "--outputs", "target", required=True, type=options.LOCATION, help="The .npz file to write.")
 @options.outputs
 @options.device
 @reports_errors()
 def run(
-    model: Path,
-    init: Path | None,
-    databases: Path | None,
-    source: Path | None,
-    target: Path,
+    model: AnyPath,
+    init: AnyPath | None,
+    databases: AnyPath | None,
+    source: AnyPath | None,
+    target: AnyPath,
     outputs: tuple[str, ...],
     device: str | None,
 ) -> None:
@@ -39,7 +39,7 @@ def run(
     arrays = read_arrays(source) if source else {}
     with progress("running"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        loaded = str(model) if model.suffix == ".onnx" else load(model, init, databases=databases)
+        loaded = model if model.suffix == ".onnx" else load(model, init, databases=databases)
         predictor = Predictor(loaded, device, outputs=outputs or None)
         found = predictor.run(arrays)
     for line in predictor.placement.describe().splitlines() if predictor.placement else ():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from caffe2_backend.cli import options
@@ -12,15 +10,16 @@ from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_backend.cli.output.tables import print_table
 from caffe2_bridge import load
+from caffe2_bridge.storage import AnyPath
 
 
 @click.command()
 @options.model
 @options.init
 @options.predictor
-@click.option("--svg", type=options.PATH, help="Draw the net into this file instead (needs graphviz).")
+@click.option("--svg", type=options.LOCATION, help="Draw the net into this file instead (needs graphviz).")
 @reports_errors()
-def show(model: Path, init: Path | None, predictor: str | None, svg: Path | None) -> None:
+def show(model: AnyPath, init: AnyPath | None, predictor: str | None, svg: AnyPath | None) -> None:
     """Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."""
     from caffe2_backend.cli.output.summary import summarize
 

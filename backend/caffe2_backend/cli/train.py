@@ -6,7 +6,6 @@ import dataclasses
 import math
 import sys
 import warnings
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -19,6 +18,7 @@ from caffe2_backend.cli.output.console import steps_shown
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import load
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.storage import AnyPath
 
 _INTERRUPTED: Final = 130  # as shells report a command that Ctrl-C ended
 _POSITIVE: Final = click.IntRange(min=1)
@@ -29,24 +29,24 @@ _POSITIVE: Final = click.IntRange(min=1)
 @options.init
 @options.databases
 @click.option(
-    "--inputs", "source", type=options.PATH, required=True,
+    "--inputs", "source", type=options.LOCATION, required=True,
     help="An .npz file with an array for each input, which --batch-size cuts along the leading dim; or with arrays "
     "named STEP/INPUT, each the input of a step.",
 )  # fmt: skip
 @click.option("--steps", type=_POSITIVE, required=True, help="The number of steps; with --resume, those before count.")
 @click.option("--batch-size", type=_POSITIVE, help="Rows of a batch; default: all.")
 @click.option("--loss", metavar="NAME", help="The loss; default: the blob that the gradients start from.")
-@click.option("-o", "--output-folder", "target", type=options.PATH, required=True, help="The folder to write.")
+@click.option("-o", "--output-folder", "target", type=options.LOCATION, required=True, help="The folder to write.")
 @click.option("--checkpoint-every", type=_POSITIVE, default=100, show_default=True, metavar="STEPS",
               help="Write a checkpoint after so many steps.")  # fmt: skip
-@click.option("--resume", type=options.PATH, metavar="FOLDER", help="Continue from the checkpoint in this folder.")
+@click.option("--resume", type=options.LOCATION, metavar="FOLDER", help="Continue from the checkpoint in this folder.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random fills of the init net.")
 @options.recompute
 @options.device
 @reports_errors()
 def train(
-    model: Path, init: Path | None, databases: Path | None, source: Path, steps: int, batch_size: int | None,
-    loss: str | None, target: Path, checkpoint_every: int, resume: Path | None, seed: int,
+    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, source: AnyPath, steps: int,
+    batch_size: int | None, loss: str | None, target: AnyPath, checkpoint_every: int, resume: AnyPath | None, seed: int,
     recompute: str, device: str | None,
 ) -> None:  # fmt: skip
     """Train MODEL, a Caffe2 training net or its export, on onnxruntime.
@@ -82,7 +82,7 @@ def train(
 
 
 def _trainer(
-    model: Path, init: Path | None, databases: Path | None, device: str | None, seed: int, loss: str | None,
+    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, device: str | None, seed: int, loss: str | None,
     recompute: str,
 ) -> Any:  # fmt: skip
     from caffe2_backend.training.net_trainer import NetTrainer
@@ -99,7 +99,7 @@ def _trainer(
     return NetTrainer(loaded, device, seed=seed, loss=loss)
 
 
-def _report(final: Any, target: Path, model: str) -> None:
+def _report(final: Any, target: AnyPath, model: str) -> None:
     """Print the losses in short, and write the page."""
     from caffe2_backend.cli.output.loss_page import sparkline, write_loss_page
 
@@ -111,7 +111,7 @@ def _report(final: Any, target: Path, model: str) -> None:
         echo(f"warning: {final.loss} is {final.losses[wrong]} at step {wrong + 1}", err=True)
 
 
-def _write(trainer: Any, target: Path, batches: Any) -> list[Path]:
+def _write(trainer: Any, target: AnyPath, batches: Any) -> list[AnyPath]:
     """Write the trained model; a net that trains and does not export as a whole keeps its nets and its checkpoint."""
     try:
         return list(trainer.write(target, batches.batch(0), open_dims=batches.open_dims))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,19 +17,20 @@ from caffe2_backend.cli.output.console import stages
 from caffe2_backend.cli.output.echo import echo
 from caffe2_backend.cli.output.validation_tables import print_circumstances, print_report
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.storage import AnyPath
 
 
 @click.command()
 @options.model
 @options.init
 @options.databases
-@click.option("--other", type=options.PATH, help="A second model to compare MODEL with.")
+@click.option("--other", type=options.LOCATION, help="A second model to compare MODEL with.")
 @options.runtimes
 @options.runtime_device
 @click.option(
     "--inputs",
     "source",
-    type=options.PATH,
+    type=options.LOCATION,
     help="An .npz file; without it inputs are synthesized. Arrays named STEP/INPUT are those of training steps.",
 )
 @options.inputs
@@ -44,8 +44,8 @@ from caffe2_bridge.diagnostics import BridgeError
     "--steps", type=click.IntRange(min=1), default=3, show_default=True, help="Steps of a training net to compare."
 )
 @click.option("--lockstep", is_flag=True, help="Find the first operator, and the step, that do not agree.")
-@click.option("--repro", type=options.PATH, help="Write that operator with its inputs to this folder.")
-@click.option("--report", type=options.PATH, help="Write the report to this file, as a page of HTML.")
+@click.option("--repro", type=options.LOCATION, help="Write that operator with its inputs to this folder.")
+@click.option("--report", type=options.LOCATION, help="Write the report to this file, as a page of HTML.")
 @options.as_json("report")
 @click.option("--seed", type=int, default=2018, show_default=True, help="Seed of synthesized inputs and weights.")
 @options.tolerances
@@ -53,9 +53,10 @@ from caffe2_bridge.diagnostics import BridgeError
 @click.option("--caffe2-python", metavar="PATH", help="The Python that has real Caffe2.")
 @reports_errors(COULD_NOT_RUN)
 def validate(
-    model: Path, init: Path | None, databases: Path | None, other: Path | None, runtimes: tuple[str, ...],
-    source: Path | None, inputs: dict[str, Any], outputs: tuple[str, ...], every_blob: bool, matrix: bool,
-    lockstep: bool, repro: Path | None, report: Path | None, as_json: bool, caffe2_python: str | None, **choices: Any,
+    model: AnyPath, init: AnyPath | None, databases: AnyPath | None, other: AnyPath | None,
+    runtimes: tuple[str, ...], source: AnyPath | None, inputs: dict[str, Any], outputs: tuple[str, ...],
+    every_blob: bool, matrix: bool, lockstep: bool, repro: AnyPath | None, report: AnyPath | None, as_json: bool,
+    caffe2_python: str | None, **choices: Any,
 ) -> None:  # fmt: skip
     """Compare what runtimes compute for MODEL, and find where they disagree.
 

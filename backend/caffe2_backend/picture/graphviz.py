@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Final
 
 from caffe2_backend.picture.caffe2 import sketch_model
@@ -13,12 +12,13 @@ from caffe2_backend.picture.onnx_model import sketch_onnx
 from caffe2_backend.picture.sketch import Colouring, Sketch
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 _SECONDS: Final = 300
 
 
-def draw(model: Model | Path, target: Path) -> None:
+def draw(model: Model | AnyPath, target: AnyPath) -> None:
     """Write a picture of a Caffe2 model, or of the ONNX model in a file, as SVG.
 
     Raises:
@@ -26,7 +26,7 @@ def draw(model: Model | Path, target: Path) -> None:
         NetFormatError: the file holds no ONNX model.
         OSError: the picture cannot be written; an existing one is as it was.
     """
-    svg = render(sketch_onnx(model) if isinstance(model, Path) else sketch_model(model))
+    svg = render(sketch_model(model) if isinstance(model, Model) else sketch_onnx(model))
     with replacing(target) as file:
         file.write(svg)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 import onnx
@@ -12,6 +11,7 @@ from caffe2_backend.admission import load_graph
 from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
 from caffe2_backend.picture.sketch import Sketch, extent, shortened
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.origin import location_of
 from caffe2_frontend.interop.shape_inference import infer_shapes
 
@@ -33,7 +33,7 @@ _MAX_ITEMS: Final = 6
 _SHAPE_BYTES: Final = 1024  # larger tensors say nothing of shapes, and need not go through the inference
 
 
-def read_onnx(path: Path) -> onnx.ModelProto:
+def read_onnx(path: AnyPath) -> onnx.ModelProto:
     """An ONNX model without its external data.
 
     Raises NetFormatError where the file holds none, ConversionError where the model is malformed.
@@ -44,7 +44,7 @@ def read_onnx(path: Path) -> onnx.ModelProto:
         raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
 
 
-def sketch_onnx(path: Path) -> Sketch:
+def sketch_onnx(path: AnyPath) -> Sketch:
     """A picture of the model in a file; its weights and constants are lines of the nodes that read them."""
     model = read_onnx(path)
     graph = model.graph

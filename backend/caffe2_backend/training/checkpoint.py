@@ -6,7 +6,6 @@ import json
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from caffe2_backend.npz import read_npz
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 FILE: Final = "checkpoint.npz"
@@ -42,7 +42,7 @@ class Checkpoint:
         return len(self.losses)
 
 
-def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
+def write_checkpoint(folder: AnyPath, checkpoint: Checkpoint) -> AnyPath:
     """Write a checkpoint to a folder; the one before is replaced when the new one is complete. Raises OSError."""
     target = folder / FILE
     about = json.dumps({"loss": checkpoint.loss, "steps": checkpoint.steps})
@@ -55,7 +55,7 @@ def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
     return target
 
 
-def read_checkpoint(folder: Path) -> Checkpoint:
+def read_checkpoint(folder: AnyPath) -> Checkpoint:
     """Read the checkpoint of a folder. Raises NetFormatError if there is none or it is damaged, OSError."""
     path = folder / FILE
     if not path.is_file():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from caffe2_backend.training.batches import Batches
 from caffe2_backend.training.checkpoint import Checkpoint, write_checkpoint
 from caffe2_backend.training.trainer import Trainer, choose_loss
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath
 
 # Called after each step with the number of steps so far and the loss.
 Observer = Callable[[int, float], None]
@@ -30,7 +30,7 @@ class Schedule:
 
     steps: int
     checkpoint_every: int
-    folder: Path
+    folder: AnyPath
     loss: str | None = None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.readers import cut_readers
+from caffe2_bridge.storage import AnyPath
 from caffe2_bridge.training import training_net, training_outputs
 from caffe2_frontend import ExportOptions, convert, save_onnx
 
@@ -88,7 +88,7 @@ class NetTrainer:
         for name, value in state.items():
             self._workspace.feed(name, value)
 
-    def write(self, folder: Path, batch: Mapping[str, Array], *, open_dims: bool) -> list[Path]:
+    def write(self, folder: AnyPath, batch: Mapping[str, Array], *, open_dims: bool) -> list[AnyPath]:
         """See Trainer: ``init_net.pb`` with the trained values, ``predict_net.pb`` unchanged, and ``model.onnx``."""
         fixed = {name: self._fetch(name) for name in random_fills(self._model)}
         trained = with_values(self._given, fixed | self.state())

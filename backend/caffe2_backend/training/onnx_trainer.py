@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import onnx
 
-from caffe2_backend.admission import load_proto
+from caffe2_backend.admission import admit_file, load_proto
 from caffe2_backend.runtime import DeviceTensor
 from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import Array
 from caffe2_backend.training.trainer import require_same_state
 from caffe2_bridge.diagnostics import NetFormatError, OptionError, RunError
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import save_onnx
 from caffe2_frontend.interop.training import read_training_metadata
 
@@ -32,7 +32,7 @@ class OnnxTrainer:
         ConversionError, RunError, OSError: the model cannot be read or loaded.
     """
 
-    def __init__(self, path: Path, device: str | None = None) -> None:
+    def __init__(self, path: AnyPath, device: str | None = None) -> None:
         self._model = load_proto(path)
         found = read_training_metadata(self._model)
         if found is None:
@@ -48,7 +48,8 @@ class OnnxTrainer:
         self._values: dict[str, Array | DeviceTensor] = {
             name: onnx.numpy_helper.to_array(defaults[name]) for name in found.updates
         }
-        self._session = Session(str(path), device or CPU)
+        admitted = admit_file(path)
+        self._session = Session(admitted.path, device or CPU)
         self.inputs = tuple(name for name in self._session.inputs if name not in found.updates)
         self.losses = found.losses
         fed = set(found.updates.values())
@@ -80,7 +81,7 @@ class OnnxTrainer:
         require_same_state(state, self.state())
         self._values = dict(state)
 
-    def write(self, folder: Path, batch: Mapping[str, Array], *, open_dims: bool) -> list[Path]:
+    def write(self, folder: AnyPath, batch: Mapping[str, Array], *, open_dims: bool) -> list[AnyPath]:
         """See Trainer: ``model.onnx`` with the trained values as defaults."""
         del batch, open_dims  # the model has its types
         trained = onnx.ModelProto()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError, OptionError
+from caffe2_bridge.storage import AnyPath
 
 
 class Trainer(Protocol):
@@ -45,7 +45,7 @@ class Trainer(Protocol):
         """Continue from what :meth:`state` returned."""
         ...
 
-    def write(self, folder: Path, batch: Mapping[str, Array], *, open_dims: bool) -> list[Path]:
+    def write(self, folder: AnyPath, batch: Mapping[str, Array], *, open_dims: bool) -> list[AnyPath]:
         """Write the trained model to a folder.
 
         Args:

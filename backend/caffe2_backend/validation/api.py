@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import onnx
@@ -38,6 +37,7 @@ from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa.outputs import omitted_outputs
+from caffe2_bridge.storage import Location, locate
 
 _LISTED: Final = 3
 
@@ -53,7 +53,7 @@ def validate(
     every_blob: bool = False,
     matrix: bool = False,
     lockstep: bool = False,
-    repro: str | Path | None = None,
+    repro: Location | None = None,
     seed: int = 2018,
     sizes: Sequence[Size] = SIZES,
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
@@ -100,8 +100,8 @@ def validate(
     """
     options = ValidationOptions(
         runtimes=runtimes, described=described or {}, outputs=outputs, every_blob=every_blob, matrix=matrix,
-        lockstep=lockstep, repro=None if repro is None else Path(repro), seed=seed, sizes=sizes, tolerances=tolerances,
-        rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, steps=steps,
+        lockstep=lockstep, repro=None if repro is None else locate(repro), seed=seed, sizes=sizes,
+        tolerances=tolerances, rtol=rtol, atol=atol, recurrent=recurrent, random_weights=random_weights, steps=steps,
         caffe2_python=caffe2_python, device=device,
     )  # fmt: skip
     return run_validation(model, inputs, other, options)

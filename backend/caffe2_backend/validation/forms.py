@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,13 +19,14 @@ from caffe2_backend.validation.runtimes import AnyModel, Runtime
 from caffe2_bridge import Int8Tensor, Model, load
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic
 from caffe2_bridge.readers import cut_readers
+from caffe2_bridge.storage import Location, locate
 from caffe2_frontend import ExportOptions, analyze, finish
 
-ModelLike: TypeAlias = AnyModel | str | Path
+ModelLike: TypeAlias = AnyModel | str | os.PathLike[str]
 
 
-def read_model(model: ModelLike, init: str | Path | None = None, databases: str | Path | None = None) -> AnyModel:
-    """Read a model, unless it is given: a path that ``caffe2_bridge.load`` reads, or an .onnx file.
+def read_model(model: ModelLike, init: Location | None = None, databases: Location | None = None) -> AnyModel:
+    """Read a model, unless it is given: a path or URL that ``caffe2_bridge.load`` reads, or an .onnx file.
 
     Readers of databases at the head of a Caffe2 net become its inputs.
 
@@ -33,7 +34,7 @@ def read_model(model: ModelLike, init: str | Path | None = None, databases: str 
     """
     if isinstance(model, Model):
         return cut_readers(model)
-    if isinstance(model, str | Path) and Path(model).suffix != ".onnx":
+    if isinstance(model, str | os.PathLike) and locate(model).suffix != ".onnx":
         return cut_readers(load(model, init, databases=databases))
     return load_proto(model)
 

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, Final, TypeAlias, get_args
 
 from caffe2_backend.runtime.devices.device_names import device_name
@@ -14,6 +13,7 @@ from caffe2_backend.validation.compare import TOLERANCES, Tolerance, with_tolera
 from caffe2_backend.validation.runtimes import Runtime
 from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import Recurrent
 
 # Inputs by name, as caffe2_frontend.to_onnx takes them: (dtype, shape).
@@ -59,7 +59,7 @@ class ValidationOptions:
     every_blob: bool = False
     matrix: bool = False
     lockstep: bool = False
-    repro: Path | None = None
+    repro: AnyPath | None = None
     seed: int = 2018
     sizes: Sequence[Size] = SIZES
     tolerances: Mapping[str, Tolerance] = field(default_factory=lambda: TOLERANCES)

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_backend.admission import admit_file
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import generate
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import ExportOptions, convert, save_onnx
 
 
@@ -42,7 +44,7 @@ class PrecisionDifference:
 
 @muted()  # the export of the exact model repeats the diagnostics of the other
 def measure_precision(
-    model: Model, options: ExportOptions, converted: ir.Model, path: Path
+    model: Model, options: ExportOptions, converted: ir.Model, path: AnyPath
 ) -> list[PrecisionDifference]:
     """Run the exact export and the converted model on generated inputs, and compare their outputs.
 
@@ -64,7 +66,8 @@ def measure_precision(
     magnitudes: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         save_onnx(exact, Path(folder, "exact.onnx"))
-        sessions = Session(str(Path(folder, "exact.onnx"))), Session(str(path))
+        admitted = admit_file(path)
+        sessions = Session(str(Path(folder, "exact.onnx"))), Session(admitted.path)
         for case in cases:
             expected = sessions[0].run(case.inputs)
             found = sessions[1].run(_cast(case.inputs, dtypes))

@@ -14,6 +14,7 @@ from caffe2_bridge.devices.cuda import has_cuda_version
 from caffe2_bridge.devices.device import Device, as_device
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_bridge.storage import Location, locate
 
 _FORMAT: Final = "caffe2-bridge profile"
 _VERSION: Final = 1
@@ -81,13 +82,14 @@ class Profile:
             raise NetFormatError(f"the file is not a profile: {error!r}", source) from None
 
     @classmethod
-    def read(cls, path: Path | str) -> Self:
+    def read(cls, path: Location) -> Self:
         """Read a file that ``caffe2-bridge profile`` wrote. Raises NetFormatError if it is not one."""
+        where = locate(path)
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = where.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise NetFormatError(f"the profile cannot be read: {error}", str(path)) from None
-        return cls.from_json(text, str(path))
+            raise NetFormatError(f"the profile cannot be read: {error}", str(where)) from None
+        return cls.from_json(text, str(where))
 
 
 def _operator(found: Mapping[str, Any]) -> OperatorProfile:

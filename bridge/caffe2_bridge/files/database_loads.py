@@ -8,7 +8,8 @@ the folder is opened, and only regular files are, whatever the path or a symboli
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -22,8 +23,9 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption
+from caffe2_bridge.storage import AnyPath, RemotePath
 
-Open = Callable[[Path], Mapping[str, Blob]]
+Open = Callable[[AnyPath], Mapping[str, Blob]]
 
 _READER: Final = "CreateDB"
 
@@ -32,31 +34,50 @@ _READER: Final = "CreateDB"
 class _Databases:
     """The folder in which the databases of a net are searched."""
 
-    folder: Path
+    folder: AnyPath
 
-    def find(self, stated: str) -> Path | None:
+    def find(self, stated: str) -> AnyPath | None:
         """The file, or the folder of an LMDB or LevelDB database, that a net means; None if the folder lacks it."""
-        root = self.folder.resolve()
         parts = [part for part in PurePosixPath(stated.replace("\\", "/")).parts if part not in ("/", ".")]
         while ".." in parts:
             parts = parts[parts.index("..") + 1 :]
         for start in range(len(parts)):
-            path = root.joinpath(*parts[start:]).resolve()
-            if path.is_relative_to(root) and path != root and _is_database(path, root):
-                return path
+            found = (
+                _remote(self.folder, parts[start:])
+                if isinstance(self.folder, RemotePath)
+                else _local(self.folder, parts[start:])
+            )
+            if found is not None:
+                return found
         return None
 
 
-def _is_database(path: Path, root: Path) -> bool:
-    """Return whether a path is a regular file, or a database's folder all of whose files are regular and inside."""
+def _remote(folder: RemotePath, parts: Sequence[str]) -> RemotePath | None:
+    """A file or database's folder at a path in a remote folder; None if it is not there."""
+    with suppress(ValueError):  # not a path inside of the folder
+        path = folder.joinpath(*parts)
+        if path.is_file() or (path.is_dir() and _holds_database(path)):
+            return path
+    return None
+
+
+def _local(folder: Path, parts: Sequence[str]) -> Path | None:
+    """A regular file, or a database's folder all of whose files are regular and inside of ``folder``, or None."""
+    root = folder.resolve()
+    path = root.joinpath(*parts).resolve()
+    if not path.is_relative_to(root) or path == root:
+        return None
     if not path.is_dir():
-        return path.is_file()
-    if not ((path / lmdb_file.DATA).is_file() or leveldb_file.is_leveldb(path)):
-        return False
-    return all(file.resolve().is_relative_to(root) and file.resolve().is_file() for file in path.iterdir())
+        return path if path.is_file() else None
+    files = [file.resolve() for file in path.iterdir()] if _holds_database(path) else []
+    return path if files and all(file.is_relative_to(root) and file.is_file() for file in files) else None
 
 
-def read_loads(init: InitNet, folder: Path, open_database: Open) -> InitNet:
+def _holds_database(folder: AnyPath) -> bool:
+    return (folder / lmdb_file.DATA).is_file() or leveldb_file.is_leveldb(folder)
+
+
+def read_loads(init: InitNet, folder: AnyPath, open_database: Open) -> InitNet:
     """Read the databases that the init net loads from into its parameters.
 
     Args:
@@ -123,7 +144,7 @@ def _completed(
     )
 
 
-def _paths(op: OpView, readers: Mapping[str, OpView], databases: _Databases) -> list[Path] | None:
+def _paths(op: OpView, readers: Mapping[str, OpView], databases: _Databases) -> list[AnyPath] | None:
     """The databases of a `Load`: those of its readers, or those in its arguments; None if one is not found."""
     if op.inputs:
         if not all(name in readers for name in op.inputs):
@@ -150,7 +171,7 @@ class _Names:
         return self.add + (key.partition(self.strip)[2] if self.strip and self.strip in key else key)
 
 
-def _load(op: OpView, paths: Iterable[Path], open_database: Open) -> Mapping[str, Parameter]:
+def _load(op: OpView, paths: Iterable[AnyPath], open_database: Open) -> Mapping[str, Parameter]:
     """Load(reader...; db, dbs, db_type, source_blob_names=[], load_all=0, keep_device=0, ...) -> blobs.
 
     A name may be in one of the databases only. ``source_blob_names`` are the names of the outputs in the database.

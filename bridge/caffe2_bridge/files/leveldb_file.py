@@ -17,6 +17,7 @@ from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
+from caffe2_bridge.storage import AnyPath
 from caffe2_bridge.wire import read as wire
 
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
@@ -26,7 +27,7 @@ _ATTEMPTS: Final = 20  # to link a database between two saves
 _BUFFER: Final = 1 << 25  # bytes that are sorted in memory before they are written as a table
 
 
-def is_leveldb(folder: Path) -> bool:
+def is_leveldb(folder: AnyPath) -> bool:
     """Return whether a folder holds a LevelDB database."""
     return (folder / "CURRENT").is_file() and any(folder.glob("MANIFEST-*"))
 

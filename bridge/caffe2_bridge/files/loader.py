@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -24,23 +23,26 @@ from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
+from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
 from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire.messages import parse_message
 
+_MOST_DOWNLOADS: Final = 20  # of a remote folder, to detect what its files are
+
 
 def load(
-    path: str | os.PathLike[str],
-    init: str | os.PathLike[str] | None = None,
+    path: Location,
+    init: Location | None = None,
     *,
     predictor: str | None = None,
-    databases: str | os.PathLike[str] | None = None,
+    databases: Location | None = None,
 ) -> Model:
     """Load the model in a folder or file. The format is detected by content, not by name.
 
     Args:
-        path: a folder with a predict net and an init net (``predict_net`` and ``init_net``, ``X_predict`` and
-            ``X_init``, ``model`` and ``model_init``; .pb goes before .pbtxt), a predict net in binary or text, a plan,
-            or a predictor database: minidb, LMDB or LevelDB.
+        path: a path or URL (:mod:`caffe2_bridge.storage`): a folder with a predict net and an init net
+            (``predict_net`` and ``init_net``, ``X_predict`` and ``X_init``, ``model`` and ``model_init``; .pb goes
+            before .pbtxt), a predict net in binary or text, a plan, or a predictor database: minidb, LMDB or LevelDB.
         init: the init net of the predict net. By default it is searched by name in the folder of the predict net.
         predictor: the name of the predictor, for a database that holds several.
         databases: the folder with the databases that the init net loads parameters from; by default its own folder.
@@ -53,7 +55,7 @@ def load(
         NetFormatError: a file cannot be read or has an unsupported or invalid content; the message names the file.
         BridgeError: a database requires a package that is not installed.
     """
-    where, kind = _locate(Path(path))
+    where, kind = _find(locate(path))
     if kind in _DATABASES:
         if init is not None:
             raise NetFormatError("a predictor database holds its own parameters: omit the init net", str(where))
@@ -65,7 +67,7 @@ def load(
         )
     if kind in _PLANS:
         return _model_of_plan(where, init, databases)
-    beside = Path(init) if init is not None else pairing.init_net_beside(where)
+    beside = locate(init) if init is not None else pairing.init_net_beside(where)
     span, init_span = open_together(where, beside)
     return Model.of(
         _NETS[kind](span, str(where)),
@@ -74,7 +76,7 @@ def load(
     )
 
 
-def load_init_net(path: str | os.PathLike[str], databases: str | os.PathLike[str] | None = None) -> InitNet:
+def load_init_net(path: Location, databases: Location | None = None) -> InitNet:
     """Load the init net in a file, binary or text, and the databases that it loads parameters from.
 
     Args:
@@ -85,11 +87,11 @@ def load_init_net(path: str | os.PathLike[str], databases: str | os.PathLike[str
         NetFormatError: the file is not a net, or a database is damaged or lacks a blob.
         BridgeError: a database requires a package that is not installed.
     """
-    where = Path(path)
+    where = locate(path)
     return _read_init(open_file(where), where, databases)
 
 
-def _read_init(span: wire.Span, path: Path, databases: str | os.PathLike[str] | None) -> InitNet:
+def _read_init(span: wire.Span, path: AnyPath, databases: Location | None) -> InitNet:
     with _naming(path):
         found = detect(span)
         if found not in _NETS:
@@ -98,14 +100,14 @@ def _read_init(span: wire.Span, path: Path, databases: str | os.PathLike[str] | 
         return _with_databases(init, path, databases)
 
 
-def _with_databases(init: InitNet, net: Path, databases: str | os.PathLike[str] | None) -> InitNet:
-    return read_loads(init, net.parent if databases is None else Path(databases), _database)
+def _with_databases(init: InitNet, net: AnyPath, databases: Location | None) -> InitNet:
+    return read_loads(init, net.parent if databases is None else locate(databases), _database)
 
 
-def _database(path: Path) -> Mapping[str, Blob]:
+def _database(path: AnyPath) -> Mapping[str, Blob]:
     """Read the blobs of a database of any format. Raises NetFormatError if it is damaged or not a database."""
     if path.is_dir():
-        return leveldb_file.blobs(path) if leveldb_file.is_leveldb(path) else lmdb_file.blobs(path)
+        return _DATABASES[Format.LEVELDB if leveldb_file.is_leveldb(path) else Format.LMDB](path)
     _, found = _open(path)
     if found not in _DATABASES:
         raise NetFormatError(f"the file must be a database, but this is {found}", str(path))
@@ -113,32 +115,32 @@ def _database(path: Path) -> Mapping[str, Blob]:
         return _DATABASES[found](path)
 
 
-def load_meta(path: str | os.PathLike[str]) -> MetaNetDef:
+def load_meta(path: Location) -> MetaNetDef:
     """Load the nets in a predictor database, unchanged, and the roles of their blobs.
 
     Raises NetFormatError if the path is not a predictor database.
     """
-    where = Path(path)
+    where = locate(path)
     stored = _database(where)
     with _naming(where):
         return read_meta(stored)
 
 
-def load_plan(path: str | os.PathLike[str]) -> PlanDef:
+def load_plan(path: Location) -> PlanDef:
     """Load the plan in a file, binary or text, unchanged. Raises NetFormatError if the file is not a plan."""
-    where = Path(path)
+    where = locate(path)
     span, found = _open(where)
     if found not in _PLANS:
         raise NetFormatError(f"the file must be a plan, but this is {found}", str(where))
     return _PLANS[found](span, str(where))
 
 
-def _model_of_plan(path: Path, init: str | os.PathLike[str] | None, databases: str | os.PathLike[str] | None) -> Model:
+def _model_of_plan(path: AnyPath, init: Location | None, databases: Location | None) -> Model:
     plan = load_plan(path)
     with _naming(path):
         planned = read_plan(plan)
         if planned.init is None:
-            beside = Path(init) if init is not None else pairing.init_net_beside(path)
+            beside = locate(init) if init is not None else pairing.init_net_beside(path)
             return Model.of(planned.predict, None if beside is None else load_init_net(beside, databases), str(path))
         if init is not None:
             raise NetFormatError(f"the plan's net {planned.init.name!r} writes its parameters: omit the init net")
@@ -168,7 +170,20 @@ def _plan_text(span: wire.Span, source: str) -> PlanDef:
     return text.parse(text.decode(span.tobytes(), source), PlanDef, source)
 
 
-def _minidb(path: Path) -> Mapping[str, Blob]:
+def _copied(read: Callable[[Path], Mapping[str, Blob]]) -> Callable[[AnyPath], Mapping[str, Blob]]:
+    """Make a reader of local databases read remote ones, too."""
+
+    def read_any(path: AnyPath) -> Mapping[str, Blob]:
+        local = Path(path)
+        try:
+            return read(local)
+        except NetFormatError as error:
+            raise NetFormatError(error.reason, str(path) if error.source == str(local) else error.source) from None
+
+    return read_any
+
+
+def _minidb(path: AnyPath) -> Mapping[str, Blob]:
     return minidb.blobs(open_file(path))
 
 
@@ -178,12 +193,12 @@ _NETS: Final = MappingProxyType[Format, Callable[[wire.Span, str], NetDef]](
 _PLANS: Final = MappingProxyType[Format, Callable[[wire.Span, str], PlanDef]](
     {Format.PLAN: _plan, Format.PLAN_TEXT: _plan_text}
 )
-_DATABASES: Final = MappingProxyType[Format, Callable[[Path], Mapping[str, Blob]]](
-    {Format.MINIDB: _minidb, Format.LMDB: lmdb_file.blobs, Format.LEVELDB: leveldb_file.blobs}
+_DATABASES: Final = MappingProxyType[Format, Callable[[AnyPath], Mapping[str, Blob]]](
+    {Format.MINIDB: _minidb, Format.LMDB: _copied(lmdb_file.blobs), Format.LEVELDB: _copied(leveldb_file.blobs)}
 )
 
 
-def _open(path: Path) -> tuple[wire.Span, Format]:
+def _open(path: AnyPath) -> tuple[wire.Span, Format]:
     span = open_file(path)
     with _naming(path):
         return span, detect(span)
@@ -192,7 +207,7 @@ def _open(path: Path) -> tuple[wire.Span, Format]:
 class _naming:  # noqa: N801 - a context manager, used as a verb
     """Add the path to the NetFormatErrors that have none."""
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: AnyPath | str) -> None:
         self._path = str(path)
 
     def __enter__(self) -> None:
@@ -203,7 +218,7 @@ class _naming:  # noqa: N801 - a context manager, used as a verb
             raise NetFormatError(error.reason, self._path) from None
 
 
-def _locate(path: Path) -> tuple[Path, Format]:
+def _find(path: AnyPath) -> tuple[AnyPath, Format]:
     """Return the file, or the folder of a database, that holds the model or its predict net, and its format."""
     if not path.is_dir():
         return path, _open(path)[1]
@@ -215,7 +230,12 @@ def _locate(path: Path) -> tuple[Path, Format]:
         return found, _open(found)[1]
     if leveldb_file.is_leveldb(path):
         return path, Format.LEVELDB
-    models = [(file, kind) for file in pairing.files_in(path) if (kind := _kind(file)) is not None]
+    files = pairing.files_in(path)
+    if isinstance(path, RemotePath) and len(files) > _MOST_DOWNLOADS:
+        raise NetFormatError(
+            f"the folder has {len(files)} files, none named like a net; give the path of one", str(path)
+        )
+    models = [(file, kind) for file in files if (kind := _kind(file)) is not None]
     if len(models) == 1:
         return models[0]
     if models:
@@ -226,7 +246,7 @@ def _locate(path: Path) -> tuple[Path, Format]:
     raise NetFormatError("the folder has no net", str(path))
 
 
-def _kind(path: Path) -> Format | None:
+def _kind(path: AnyPath) -> Format | None:
     try:
         return _open(path)[1]
     except NetFormatError:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.storage import AnyPath, NotListableError, RemotePath
+
+P = TypeVar("P", Path, RemotePath, AnyPath)
 
 # How a predict net is called, and how its init net is called in the same place of the name, the closest first. The
 # longer names are found anywhere in a file's name, the others between separators.
@@ -23,12 +26,12 @@ _PREDICT: Final = re.compile(r"(predict|pred|exec)[_.-]?net|(^|[_.-])(predict|pr
 _SUFFIXES: Final = (".pb", ".pbtxt")  # the first is preferred if a net is stored in both
 
 
-def is_init_net(path: Path) -> bool:
+def is_init_net(path: AnyPath) -> bool:
     """Return whether a file is named like an init net."""
     return _INIT.search(path.stem) is not None and _PREDICT.search(path.stem) is None
 
 
-def init_net_beside(predict: Path) -> Path | None:
+def init_net_beside(predict: P) -> P | None:
     """Find the init net of a predict net by its name; None if there is none.
 
     Names are matched as ``predict_net``/``init_net``, ``X_predict_net``/``X_init_net``, ``X_predict``/``X_init``,
@@ -38,8 +41,9 @@ def init_net_beside(predict: Path) -> Path | None:
     """
     if is_init_net(predict):
         return None
-    files = files_in(predict.parent)
-    for stem in init_net_stems(predict.stem):
+    stems = init_net_stems(predict.stem)
+    files = files_in(predict.parent, stems)
+    for stem in stems:
         found = [file for file in files if file.stem.lower() == stem.lower() and file != predict]
         if found:
             return _one_of(found, predict.suffix, f"several init nets match {predict.name}")
@@ -57,7 +61,7 @@ def init_net_stems(stem: str) -> list[str]:
     return [*stems, f"{stem}_init_net", f"{stem}_init"]
 
 
-def _only_init_net(predict: Path, files: Sequence[Path]) -> Path | None:
+def _only_init_net(predict: P, files: Sequence[P]) -> P | None:
     """Return the init net of a folder whose nets are this one and one init net, by the suffixes and names of files."""
     nets = [file for file in files if file.suffix in _SUFFIXES]
     init = [file for file in nets if is_init_net(file)]
@@ -67,13 +71,13 @@ def _only_init_net(predict: Path, files: Sequence[Path]) -> Path | None:
     return _one_of(init, predict.suffix, f"several init nets match {predict.name}")
 
 
-def predict_net_in(folder: Path) -> Path | None:
+def predict_net_in(folder: P) -> P | None:
     """Find the predict net of a folder by name; None if no name identifies it.
 
     In order of preference: a file named ``predict_net``, one named ``model``, one whose name contains a predict net's,
     and one that has an init net. Raises NetFormatError if several match equally.
     """
-    files = [file for file in files_in(folder) if not is_init_net(file)]
+    files = [file for file in files_in(folder, ("predict_net", "model")) if not is_init_net(file)]
     tiers = (
         [file for file in files if file.stem == "predict_net"],
         [file for file in files if file.stem == "model" and file.suffix in _SUFFIXES],
@@ -86,12 +90,21 @@ def predict_net_in(folder: Path) -> Path | None:
     return None
 
 
-def files_in(folder: Path) -> list[Path]:
-    """The files of a folder, without hidden ones, such as those that are being written. Raises OSError."""
-    return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+def files_in(folder: P, stems: Sequence[str] = ()) -> list[P]:
+    """The files of a folder, without hidden ones, such as those that are being written.
+
+    Of a remote folder that cannot be listed, those with the given names without suffixes. Raises OSError.
+    """
+    try:
+        return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
+    except NotListableError:
+        named = [folder / f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES]
+        if not named:
+            raise
+        return [file for file in named if file.is_file()]
 
 
-def _one_of(files: Sequence[Path], preferred: str, problem: str) -> Path:
+def _one_of(files: Sequence[P], preferred: str, problem: str) -> P:
     """Return the only file; of several with one stem, that with the preferred suffix, else the binary one."""
     if len(files) == 1:
         return files[0]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from caffe2_bridge.files import journal
+from caffe2_bridge.storage import AnyPath, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_file, temporary_folder
 from caffe2_bridge.wire.regular_file import require_replaceable
 
@@ -50,8 +51,14 @@ def replace_files(files: Sequence[tuple[Path, Writer]]) -> None:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: AnyPath) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``target`` when it is complete. Raises OSError as :func:`replace_files`."""
+    with published(target) as local, _replacing(local) as file:
+        yield file
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
     require_replaceable(target)
     remove_abandoned(target)
     with temporary_file(target) as temporary:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -17,23 +17,25 @@ from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.predictor_db import predictor_records
 from caffe2_bridge.files.replace import Writer, replace_files, replace_folder
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import Location, StorageError, locate, published
 
 _TEXT_LIMIT: Final = 2**31 - 1  # protobuf's limit of a message, all of which is written at once
 
 
-def save(model: Model, path: str | os.PathLike[str], format: str = "pb") -> None:  # noqa: A002 - the public name
+def save(model: Model, path: Location, format: str = "pb") -> None:  # noqa: A002 - the public name
     """Save a model.
 
     Args:
         model: the model. The init net of a model that was read from a file is written byte for byte as it was.
         path: the folder for ``pb``, ``pbtxt``, ``lmdb`` and ``leveldb``, which is created if it is missing; the file
-            for ``minidb``.
+            for ``minidb``. Or the URL of one (:mod:`caffe2_bridge.storage`).
         format: ``pb`` (predict_net.pb and init_net.pb), ``pbtxt`` (the same in text), or a predictor database, which
             Caffe2 loads too: ``minidb``, ``lmdb`` or ``leveldb`` (the last two require the extra ``db``).
 
     Files are written under temporary names in the target folder and renamed when all are complete: :func:`load` finds
     the old model or the new one, also while the new one is written, and after the process was killed. Parameters are
-    read and written one at a time.
+    read and written one at a time. What goes to a URL is written to a temporary folder, and uploaded when it is
+    complete.
 
     Raises:
         BridgeError: the format is unknown or cannot hold a parameter, a package is not installed, the target of a
@@ -42,10 +44,21 @@ def save(model: Model, path: str | os.PathLike[str], format: str = "pb") -> None
     saver = _SAVERS.get(format)
     if saver is None:
         raise BridgeError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    with _published(path) as target:
+        saver(model, target)
+
+
+@contextmanager
+def _published(path: Location) -> Iterator[Path]:
+    """Give the local path to write, whose content is uploaded if the path is a URL. Raises BridgeError."""
+    where = locate(path)
     try:
-        saver(model, Path(path))
+        with published(where) as target:
+            yield target
+    except StorageError:
+        raise
     except OSError as error:
-        raise BridgeError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise BridgeError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
 def _pb(model: Model, folder: Path) -> None:
@@ -76,15 +89,13 @@ def replace_file(path: Path, content: bytes) -> None:
     replace_files([(path, _streamed(lambda: (content,)))])
 
 
-def save_records(records: Iterable[Record], path: str | os.PathLike[str], format: str) -> None:  # noqa: A002 - as in save
+def save_records(records: Iterable[Record], path: Location, format: str) -> None:  # noqa: A002 - as in save
     """Save records, sorted by key, as a database: a file for ``minidb``, a folder for ``lmdb`` and ``leveldb``.
 
     Raises BridgeError if a package is not installed or a file cannot be written.
     """
-    try:
-        DATABASES[format](records, Path(path))
-    except OSError as error:
-        raise BridgeError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with _published(path) as target:
+        DATABASES[format](records, target)
 
 
 def _minidb(records: Iterable[Record], file: Path) -> None:

@@ -5,8 +5,8 @@ path; ``os.fspath`` of it is a local copy of the current version, which is downl
 :func:`published` gives the local path to write, and uploads what was written there.
 """
 
-from caffe2_bridge.storage.errors import StorageError, StorageNotFoundError, mask
-from caffe2_bridge.storage.locate import Location, locate, walk
+from caffe2_bridge.storage.errors import NotListableError, StorageError, StorageNotFoundError, mask
+from caffe2_bridge.storage.locate import Location, locate, source_path, walk
 from caffe2_bridge.storage.publish import AnyPath, published
 from caffe2_bridge.storage.remote_path import RemotePath
 from caffe2_bridge.storage.urls import is_url
@@ -14,6 +14,7 @@ from caffe2_bridge.storage.urls import is_url
 __all__ = [
     "AnyPath",
     "Location",
+    "NotListableError",
     "RemotePath",
     "StorageError",
     "StorageNotFoundError",
@@ -21,5 +22,6 @@ __all__ = [
     "locate",
     "mask",
     "published",
+    "source_path",
     "walk",
 ]

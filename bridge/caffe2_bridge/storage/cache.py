@@ -111,14 +111,19 @@ def _fill(store: Store, url: Url, status: Status, entry: _Entry) -> Status:
     return status
 
 
+def local_folder(folder: Url) -> Path:
+    """Where the files of a remote folder are kept."""
+    return cache_folder() / folder.key / "files"
+
+
 class _Entry:
     """The local files of a remote one."""
 
     def __init__(self, url: Url, folder: Url, name: str) -> None:
-        root = cache_folder() / folder.key
         digest = hashlib.sha256(f"{name}\0{url.key}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        state = root / "state" / digest
-        self.file = root / "files" / local_name(name)
+        files = local_folder(folder)
+        state = files.parent / "state" / digest
+        self.file = files / local_name(name)
         self.state = state.with_name(f"{digest}.json")
         self.use = state.with_name(f"{digest}.use")
         self.fill = state.with_name(f"{digest}.fill")

@@ -61,6 +61,13 @@ class StorageNotFoundError(StorageError, FileNotFoundError):
         super().__init__(reason, url, errno.ENOENT)
 
 
+class StorageDeniedError(StorageError, PermissionError):
+    """The store refuses access, or has no credentials."""
+
+    def __init__(self, reason: str, url: str) -> None:
+        super().__init__(reason, url, errno.EACCES)
+
+
 class StorageFolderError(StorageError, IsADirectoryError):
     """A folder is where a file should be."""
 

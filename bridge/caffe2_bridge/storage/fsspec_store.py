@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.storage.errors import StorageChangedError, StorageError, StorageNotFoundError
+from caffe2_bridge.storage.errors import (
+    NotListableError,
+    StorageChangedError,
+    StorageDeniedError,
+    StorageError,
+    StorageNotFoundError,
+)
 from caffe2_bridge.storage.retries import TransientError, repeated
 from caffe2_bridge.storage.store import Entry, Status, Store
 from caffe2_bridge.storage.urls import Url
@@ -53,7 +59,10 @@ class FsspecStore(Store):
 
     def entries(self, url: Url) -> list[Entry]:
         """List the objects and prefixes below a prefix."""
-        return repeated(lambda: self._entries(url))
+        try:
+            return repeated(lambda: self._entries(url))
+        except StorageDeniedError as error:  # the rights to read and to list are separate ones
+            raise NotListableError(error.reason, str(url)) from None
 
     def _entries(self, url: Url) -> list[Entry]:
         with _errors(url):
@@ -164,14 +173,14 @@ def _errors(url: Url) -> Iterator[None]:
     except FileNotFoundError:
         raise StorageNotFoundError("the object does not exist", str(url)) from None
     except PermissionError as error:
-        raise StorageError(f"access is denied: {_text(error)}", str(url)) from None
+        raise StorageDeniedError(f"access is denied: {_text(error)}", str(url)) from None
     except ImportError as error:
         raise _missing(url, error) from None
     except _FINAL as error:
         raise StorageError(f"the request failed: {_text(error)}", str(url)) from None
     except Exception as error:  # noqa: BLE001 - each of fsspec's file systems raises the errors of its own library
         if "credentials" in type(error).__name__.lower():
-            raise StorageError(f"the store has no credentials: {_text(error)}", str(url)) from None
+            raise StorageDeniedError(f"the store has no credentials: {_text(error)}", str(url)) from None
         raise TransientError(f"the request failed: {_text(error)}", str(url)) from None
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import IO, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from caffe2_bridge.storage.errors import StorageError, StorageNotFoundError
+from caffe2_bridge.storage.errors import StorageDeniedError, StorageError, StorageNotFoundError
 from caffe2_bridge.storage.retries import TransientError
 from caffe2_bridge.storage.urls import HTTP, Url
 
@@ -71,7 +71,7 @@ def _refusal(code: int, url: Url) -> StorageError:
     if code in _ABSENT:
         return StorageNotFoundError(f"the server has no such file ({meaning})", str(url))
     if code in _DENIED:
-        return StorageError(f"the server denies access ({meaning})", str(url))
+        return StorageDeniedError(f"the server denies access ({meaning})", str(url))
     if code in _OVERLOADED:
         return TransientError(f"the server failed ({meaning})", str(url))
     return StorageError(f"the server refused the request ({meaning})", str(url))

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
-from caffe2_bridge.storage.errors import NotListableError, StorageChangedError, StorageNotFoundError
+from caffe2_bridge.storage.errors import NotListableError, StorageChangedError, StorageDeniedError, StorageNotFoundError
 from caffe2_bridge.storage.http_requests import http_errors, requested
 from caffe2_bridge.storage.retries import TransientError, repeated
 from caffe2_bridge.storage.store import Entry, Status, Store
@@ -55,7 +55,7 @@ class HttpStore(Store):
                 address = response.geturl()
                 with http_errors(url):
                     page = response.read(_PAGE).decode("utf-8", "replace")
-        except StorageNotFoundError as error:
+        except (StorageNotFoundError, StorageDeniedError) as error:
             raise NotListableError(
                 f"the server does not list the files of the folder: {error.reason}", str(url)
             ) from None

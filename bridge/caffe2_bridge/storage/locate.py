@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.storage.publish import AnyPath
 from caffe2_bridge.storage.remote_path import RemotePath
 from caffe2_bridge.storage.urls import is_url, require_path
@@ -24,6 +26,13 @@ def locate(location: Location) -> AnyPath:
             require_path(location)
         return location
     return RemotePath(location) if isinstance(location, str) and is_url(location) else Path(location)
+
+
+def source_path(source: str) -> AnyPath | None:
+    """The location in ``Model.source``; None for one whose credentials were left out, or that is no location."""
+    with suppress(OptionError):
+        return None if is_url(source) and "***" in source else locate(source)
+    return None
 
 
 def walk(folder: AnyPath) -> Iterator[tuple[AnyPath, list[AnyPath]]]:

@@ -8,13 +8,19 @@ import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from functools import total_ordering
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
-from caffe2_bridge.storage.cache import Held, fetch
-from caffe2_bridge.storage.errors import StorageChangedError, StorageFolderError, StorageNotFoundError
-from caffe2_bridge.storage.staging import linked, staged
+from caffe2_bridge.storage.cache import Held, fetch, local_folder
+from caffe2_bridge.storage.errors import (
+    StorageChangedError,
+    StorageDeniedError,
+    StorageFolderError,
+    StorageNotFoundError,
+)
+from caffe2_bridge.storage.staging import link, staged
 from caffe2_bridge.storage.store import Store
 from caffe2_bridge.storage.stores import store_of
 from caffe2_bridge.storage.upload import upload
@@ -44,6 +50,7 @@ class RemotePath(os.PathLike[str]):
         self._is_folder: bool | None = None  # if a list said so
         self._held: Held | None = None
         self._local: Path | None = None
+        self._children: list[RemotePath] = []  # whose local copies the local folder links to
 
     @property
     def store(self) -> Store:
@@ -137,6 +144,11 @@ class RemotePath(os.PathLike[str]):
         return self._held
 
     @property
+    def copies(self) -> Path:
+        """The local folder in which the files of this folder are, as soon as they are fetched."""
+        return local_folder(self._folder or self.url) / self._relative
+
+    @property
     def held_version(self) -> str:
         """The version of the local copy; empty without one."""
         return "" if self._held is None else self._held.version
@@ -145,11 +157,15 @@ class RemotePath(os.PathLike[str]):
         """A folder of links to local copies of the files in this folder, all of them current at one time."""
         for _ in range(_ATTEMPTS):
             files = [child for child in self.iterdir() if child.is_file()]
-            copies = {child.name: child.local() for child in files}
+            copies = [child.local() for child in files]
             if all(child.version() == child.held_version for child in files):
                 stack = ExitStack()
+                folder = stack.enter_context(staged())
+                for child, copy in zip(files, copies, strict=True):
+                    link(copy, folder / child.name)
                 weakref.finalize(self, stack.close)
-                return stack.enter_context(linked(copies))
+                self._children = files
+                return folder
         raise StorageChangedError("the folder is changed again and again while it is read", str(self.url))
 
     def exists(self) -> bool:
@@ -169,9 +185,9 @@ class RemotePath(os.PathLike[str]):
         return bool(self._is_folder)
 
     def is_file(self) -> bool:
-        """Whether it is a file."""
+        """Whether it is a file, and not one that the store refuses to show."""
         if self._is_folder is None:
-            with suppress(StorageNotFoundError):
+            with suppress(StorageNotFoundError, StorageDeniedError):
                 return not self.store.status(self.url).is_folder
         return self._is_folder is False
 
@@ -197,6 +213,10 @@ class RemotePath(os.PathLike[str]):
         for entry in self.store.entries(url):
             with suppress(ValueError):  # a name that is not one of a file
                 yield self._child(entry.name, is_folder=entry.is_folder)
+
+    def glob(self, pattern: str) -> Iterator[RemotePath]:
+        """Yield the files and folders in this folder whose names match a pattern without slashes."""
+        return (child for child in self.iterdir() if fnmatchcase(child.name, pattern))
 
     def open(self, mode: str = "rb") -> BinaryIO:
         """Open the local copy for reading."""

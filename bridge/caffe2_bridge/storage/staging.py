@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,16 +17,14 @@ def staged() -> Iterator[Path]:
     target = private_folder() / "staged"
     remove_abandoned(target)
     with temporary_folder(target) as folder:
-        yield folder
+        inner = folder / "files"  # the outer one is locked
+        inner.mkdir()
+        yield inner
 
 
-@contextmanager
-def linked(copies: Mapping[str, Path]) -> Iterator[Path]:
-    """A folder with files of these names: links to the cached ones, or copies. Raises OSError."""
-    with staged() as folder:
-        for name, file in copies.items():
-            try:
-                os.link(file, folder / name)
-            except OSError:  # a file system without links
-                shutil.copyfile(file, folder / name)
-        yield folder
+def link(file: Path, target: Path) -> None:
+    """Make a symbolic link to a local copy, or a copy of it where the system has no links. Raises OSError."""
+    try:
+        target.symlink_to(file)
+    except (OSError, NotImplementedError):
+        shutil.copyfile(file, target)

@@ -27,14 +27,14 @@ Upload = tuple[Path, Url]
 def upload(store: Store, files: Sequence[Upload]) -> None:
     """Replace remote files of one store by local ones.
 
-    A single file is replaced at once. Several files are uploaded under temporary names, if any of the targets exists,
-    and copied to their targets inside of the store when all are complete; what refers to the others comes last. If an
+    What refers to the others comes last, and each is replaced at once. If any other than the last replaces a file, all
+    are uploaded under temporary names, and copied to their targets inside of the store when they are complete. If an
     upload fails, the targets are as they were.
 
     Raises StorageError.
     """
     ordered = sorted(files, key=lambda pair: (_rank(pair[1].name), pair[1].path))
-    if len(ordered) > 1 and any(_exists(store, url) for _, url in ordered):
+    if any(_exists(store, url) for _, url in ordered[:-1]):
         _exchange(store, ordered)
     else:
         _create(store, ordered)

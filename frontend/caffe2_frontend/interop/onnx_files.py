@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
 
 import onnx
 import onnx_ir as ir
@@ -15,6 +14,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge.files import replace
 from caffe2_bridge.files.replace import sync
+from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
 from caffe2_bridge.wire.regular_file import open_regular, require_replaceable
 
@@ -24,19 +24,22 @@ SINGLE_FILE_LIMIT: Final = 2_000_000_000
 _EXTERNAL_TENSOR: Final = 256
 _LENGTH_DELIMITED: Final = 2
 
+P = TypeVar("P", Path, RemotePath)
+
 
 def save_onnx(
     model: ir.Model | onnx.ModelProto,
-    path: str | os.PathLike[str],
+    path: Location,
     *,
     external_data_above: int = SINGLE_FILE_LIMIT,
     external_data: int | None = None,
-) -> list[Path]:
+) -> list[AnyPath]:
     """Write a model to a file. Weights are read from where they are stored and written one by one.
 
     Args:
         model: the model, as ``convert`` or ``to_onnx`` returns it.
-        path: the file to write. An existing one is replaced when the new one is complete.
+        path: the file to write, or its URL (:mod:`caffe2_bridge.storage`). An existing one is replaced when the
+            new one is complete.
         external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
             external data), or to ``<path>.2.data`` where the model that is replaced has its own in the former, which
             is removed then.
@@ -50,21 +53,21 @@ def save_onnx(
     """
     if isinstance(model, onnx.ModelProto):
         model = ir.from_proto(model)
-    target = Path(path)
+    target = locate(path)
     tensors = [v.const_value for v in model.graph.initializers.values() if v.const_value is not None]
     sizes = [tensor.nbytes for tensor in tensors if tensor.dtype != ir.DataType.STRING]
     threshold = _EXTERNAL_TENSOR if external_data is None else external_data
     if sum(size for size in sizes if external_data is None or size <= threshold) > external_data_above:
-        return _save_with_data(model, target, min(threshold, _EXTERNAL_TENSOR))
+        return _save_parts(model, target, min(threshold, _EXTERNAL_TENSOR))
     if external_data is not None and any(size > threshold for size in sizes):
-        return _save_with_data(model, target, threshold)
+        return _save_parts(model, target, threshold)
     with replacing(target) as file:
         _write_model(model, file)
     return [target]
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[BinaryIO]:
+def replacing(target: AnyPath) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces ``target`` when it is complete. Raises OSError, which names ``target``."""
     opened = replace.replacing(target)
     with _naming(target):
@@ -79,14 +82,29 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _naming(target: Path) -> Iterator[None]:
+def _naming(target: AnyPath) -> Iterator[None]:
     """Raise errors that name the target, not the temporary file."""
     try:
         yield
     except OSError as error:
-        if error.errno is None:
+        if error.errno is None or isinstance(error, StorageError):
             raise
         raise OSError(error.errno, error.strerror, str(target)) from None
+
+
+def _save_parts(model: ir.Model, target: AnyPath, threshold: int) -> list[AnyPath]:
+    """Write model and weights; weights of more bytes than ``threshold`` go to the second file."""
+    if isinstance(target, Path):
+        return [*_save_with_data(model, target, threshold)]
+    # The existing model reads its weights until it is replaced by one with other weights.
+    data, other = _data_paths(target)
+    if data.is_file() and data.name in _data_names(target):
+        data, other = other, data
+    with published(target) as local:
+        ir.save(model, local, external_data=data.name, size_threshold_bytes=threshold)
+    with _naming(target):
+        other.unlink(missing_ok=True)
+    return [target, data]
 
 
 def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]:
@@ -117,12 +135,12 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]
     return [target, data]
 
 
-def _data_paths(target: Path) -> list[Path]:
+def _data_paths(target: P) -> list[P]:
     """The names that the file with the weights may have."""
     return [target.with_name(f"{target.name}{suffix}") for suffix in (".data", ".2.data")]
 
 
-def _data_names(target: Path) -> frozenset[str]:
+def _data_names(target: AnyPath) -> frozenset[str]:
     """The files that the existing model reads its weights from; none if it is not a model."""
     try:
         with open_regular(target) as file:

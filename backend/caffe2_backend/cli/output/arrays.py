@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from caffe2_backend.npz import read_npz
+from caffe2_bridge.storage import AnyPath
 
 
-def read_arrays(path: Path) -> dict[str, Any]:
+def read_arrays(path: AnyPath) -> dict[str, Any]:
     """Read arrays by name. Raises NetFormatError if the file is not an .npz file of plain arrays, OSError."""
     return dict(read_npz(path))
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+def write_arrays(path: AnyPath, arrays: Mapping[str, Any]) -> None:
     """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text."""
     from caffe2_frontend.interop.onnx_files import replacing
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from caffe2_backend.training.checkpoint import Checkpoint
 from caffe2_backend.validation.render.template import fill
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 _TEMPLATE: Final = Path(__file__).with_name("loss.html")
@@ -19,7 +20,7 @@ _ROWS: Final = 50
 _BARS: Final = "▁▂▃▄▅▆▇█"
 
 
-def write_loss_page(path: Path, checkpoint: Checkpoint, model: str, command: str) -> None:
+def write_loss_page(path: AnyPath, checkpoint: Checkpoint, model: str, command: str) -> None:
     """Write the page; an existing file is replaced once the new one is complete. Raises OSError."""
     losses = checkpoint.losses
     every = max(1, math.ceil(len(losses) / _ROWS))

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import onnx
 import onnx_ir as ir
@@ -17,6 +16,7 @@ from caffe2_backend.picture.onnx_model import every_graph, read_onnx
 from caffe2_bridge import Model
 from caffe2_bridge.control import count_operators
 from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.storage import AnyPath
 
 _SHOWN = 20
 
@@ -29,12 +29,12 @@ class _Weight:
     size: int
 
 
-def summarize(model: Model | Path) -> list[Table]:
+def summarize(model: Model | AnyPath) -> list[Table]:
     """Inputs and outputs, operators by type (those of bodies apart), and the largest parameters.
 
     Of a Caffe2 model, or of the ONNX model in a file. Raises NetFormatError where that holds none.
     """
-    return _summarize_onnx(model) if isinstance(model, Path) else _summarize_net(model)
+    return _summarize_net(model) if isinstance(model, Model) else _summarize_onnx(model)
 
 
 def _summarize_net(model: Model) -> list[Table]:
@@ -46,7 +46,7 @@ def _summarize_net(model: Model) -> list[Table]:
     return [_interface(title, model.inputs, model.outputs), _operators(outer, inner), _parameters(weights)]
 
 
-def _summarize_onnx(path: Path) -> list[Table]:
+def _summarize_onnx(path: AnyPath) -> list[Table]:
     model = read_onnx(path)
     graph, *bodies = every_graph(model.graph)
     weights = [_weight(tensor) for part in (graph, *bodies) for tensor in part.initializer]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.files import load
 from caffe2_bridge.model import Model
 from caffe2_bridge.readers import cut_readers
+from caffe2_bridge.storage import locate
 
 Result = Any  # an array; an Int8Tensor for Int8 tensors; a DeviceTensor on request
 
@@ -37,8 +37,8 @@ class Predictor:
     """A model, ready to run; several threads may run it at the same time.
 
     Args:
-        model: a loaded model, a path that ``caffe2_bridge.load`` reads, the path of an ``.onnx`` file, or an ONNX model
-            in memory (a ModelProto or its bytes).
+        model: a loaded model, a path or URL that ``caffe2_bridge.load`` reads, that of an ``.onnx`` file, or an ONNX
+            model in memory (a ModelProto or its bytes).
         device: None runs every operator where its device option says, or on the CPU (with a warning) on a machine
             without a GPU; ``cpu`` ignores device options (with a warning);
             ``cuda:N`` runs a model without device options there as a whole, and replaces the GPUs that options name by
@@ -64,7 +64,7 @@ class Predictor:
         self.device = None if device is None else device_name(device)
         if self.device is not None:
             real_device(self.device, options)
-        if isinstance(model, str | PathLike) and Path(model).suffix != ".onnx":
+        if isinstance(model, str | PathLike) and locate(model).suffix != ".onnx":
             model = load(model)
         self._runner: _NetRunner | _OnnxRunner
         if isinstance(model, Model):
@@ -180,8 +180,8 @@ class _OnnxRunner:
         outputs: Sequence[str] | None,
     ) -> None:
         if isinstance(model, str | PathLike):
-            admit_file(model)
-            self._session = Session(fspath(model), device, options=options)
+            admitted = admit_file(model)
+            self._session = Session(admitted.path, device, options=options)
         else:
             self._session = Session(load_proto(model).SerializeToString(), device, options=options)
         self.inputs, self.outputs = self._session.inputs, self._session.outputs

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from caffe2_backend.validation.compare import TOLERANCES, Difference, Tolerance
@@ -23,6 +22,7 @@ from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath
 
 _MOST_GROWTH: Final = 400
 _SEQUENCES: Final = frozenset(["RecurrentNetwork", "Recurrent", "LSTM", "GRU", "RNN", "Scan", "Loop"])
@@ -61,7 +61,7 @@ def lock_step(
     case: Case,
     *,
     tolerances: Mapping[str, Tolerance] = TOLERANCES,
-    repro: Path | None = None,
+    repro: AnyPath | None = None,
 ) -> Divergence | None:
     """The first operator of ``candidate`` that computes something else than ``reference`` for the same inputs, or None.
 

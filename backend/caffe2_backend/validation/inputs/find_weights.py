@@ -7,6 +7,7 @@ name: it is the file that writes all of them.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from caffe2_backend.validation.inputs.generate import missing_weights
 from caffe2_bridge.diagnostics import NetFormatError, RunError
@@ -14,6 +15,9 @@ from caffe2_bridge.files.loader import load_init_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.storage import AnyPath, source_path
+
+_MOST_DOWNLOADS: Final = 20  # of a remote folder
 
 
 def find_weights(model: Model, *, required: bool = True) -> tuple[Model, list[str]]:
@@ -31,7 +35,9 @@ def find_weights(model: Model, *, required: bool = True) -> tuple[Model, list[st
     missing = missing_weights(model)
     if not missing or not model.source or model.init.parameters or model.init.rest:
         return model, []
-    path = Path(model.source)
+    path = source_path(model.source)
+    if path is None:
+        return model, []
     found = [(file, init) for file, init in _init_nets(path) if _writes(init, missing)]
     if not found:
         return model, []
@@ -46,13 +52,15 @@ def find_weights(model: Model, *, required: bool = True) -> tuple[Model, list[st
     return whole, [f"weights are read from {file.name}, which lies in the folder of {path.name}"]
 
 
-def _init_nets(path: Path) -> list[tuple[Path, InitNet]]:
+def _init_nets(path: AnyPath) -> list[tuple[AnyPath, InitNet]]:
     """The nets in the folder of a file, itself excepted, read as init nets; of one in both formats the binary one."""
-    found: dict[str, tuple[Path, InitNet]] = {}
+    found: dict[str, tuple[AnyPath, InitNet]] = {}
     folder = path if path.is_dir() else path.parent
-    if not folder.is_dir():
+    try:
+        files: list[AnyPath] = sorted(folder.iterdir())
+    except OSError:  # no folder, or one that cannot be listed
         return []
-    for file in sorted(folder.iterdir()):
+    for file in files if isinstance(folder, Path) or len(files) <= _MOST_DOWNLOADS else ():
         if not file.is_file() or file == path or file.stem in found:
             continue
         try:

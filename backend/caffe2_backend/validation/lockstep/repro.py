@@ -13,6 +13,7 @@ from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Point
 from caffe2_backend.validation.runtimes import AnyModel, Value, find_runtime
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath, published
 
 SCRIPT: Final = """\
 import numpy as np
@@ -23,7 +24,7 @@ for (name, one), (_, other) in zip(expected.items(), actual.items()):
 """
 
 
-def write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str, Point]) -> None:
+def write_repro(folder: AnyPath, reference: tuple[str, Point], candidate: tuple[str, Point]) -> None:
     """Write a folder: ``reference/`` and ``candidate/`` (model, inputs, outputs, runtime) and ``repro.py``.
 
     Args:
@@ -31,6 +32,11 @@ def write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str
         reference: the runtime's name, and the value that disagrees.
         candidate: the same of the other side.
     """
+    with published(folder) as local:
+        _write_repro(local, reference, candidate)
+
+
+def _write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[str, Point]) -> None:
     for name, (runtime, point) in (("reference", reference), ("candidate", candidate)):
         assert point.cut is not None
         part = folder / name

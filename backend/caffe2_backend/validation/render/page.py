@@ -12,18 +12,19 @@ from caffe2_backend.validation.render.circumstances import circumstances
 from caffe2_backend.validation.render.plots import depth_plot, histogram, plot, worst_results
 from caffe2_backend.validation.render.template import fill
 from caffe2_backend.validation.report import BlobResult, Divergence, OptimizationFault, ValidationReport
+from caffe2_bridge.storage import Location, locate
 from caffe2_frontend.interop.onnx_files import replacing
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html")
 _MARKS: Final = {"agree": "agree", "disagree": "disagree", "could not run": "could"}
 
 
-def write_page(report: ValidationReport, path: str | Path, picture: str = "") -> None:
+def write_page(report: ValidationReport, path: Location, picture: str = "") -> None:
     """Write the report, with the ``picture`` of the model if there is one.
 
     An existing file is replaced once the new one is complete. Raises OSError.
     """
-    with replacing(Path(path)) as file:
+    with replacing(locate(path)) as file:
         file.write(page(report, picture).encode())
 
 

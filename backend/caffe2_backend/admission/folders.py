@@ -1,0 +1,97 @@
+"""The folder of a model's external data: a local one, or a remote one whose files are fetched when they are named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import onnx
+import onnx_ir as ir
+
+from caffe2_backend.admission.external_data import Extent, ExternalDataError, check_spelling, extent_of, location_of
+from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate
+from caffe2_bridge.wire import read as wire
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Where the external data of a model is searched.
+
+    Attributes:
+        local: the path of the folder; None if the model has none. Of a remote folder that of the local copies.
+        remote: the remote folder. Files inside of it alone are fetched.
+        fetched: those that were fetched, by relative path; their local copies exist as long as this object.
+    """
+
+    local: str | None
+    remote: RemotePath | None = None
+    fetched: dict[str, RemotePath] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Location | None) -> Folder:
+        """The folder at a path or URL."""
+        if folder is None:
+            return cls(None)
+        where = locate(folder)
+        if isinstance(where, RemotePath):
+            return cls(os.fspath(where.copies), where)
+        return cls(os.fspath(folder) or os.curdir)
+
+    @classmethod
+    def of_model(cls, model: AnyPath) -> Folder:
+        """The folder that the file of a model is in."""
+        return cls.of(model.parent)
+
+    def extent_of(self, tensor: onnx.TensorProto) -> Extent:
+        """Where the values of an external tensor are. Raises ExternalDataError."""
+        if self.remote is not None:
+            location = location_of(tensor)
+            check_spelling(location)
+            if location not in self.fetched:
+                try:
+                    file = self.remote / location
+                    file.local()
+                except (OSError, ValueError) as error:
+                    reason = error.reason if isinstance(error, StorageError) else str(error)
+                    raise ExternalDataError(f"file {location!r} cannot be read: {reason}") from None
+                self.fetched[location] = file
+        return extent_of(tensor, self.local)
+
+
+@dataclass(frozen=True)
+class AdmittedFile:
+    """A model's file that was checked, and is there with its external data as long as this object exists.
+
+    Attributes:
+        path: of the file; of a remote one that of the local copy.
+    """
+
+    path: str
+    file: AnyPath
+    folder: Folder
+
+
+def map_values(values: Mapping[str, ir.Value]) -> None:
+    """Replace external tensors by ones that read files mapped now, whatever becomes of their paths. Raises OSError."""
+    files: dict[str, wire.Buffer] = {}
+    for value in values.values():
+        tensor = value.const_value
+        if isinstance(tensor, ir.ExternalTensor):
+            path = os.fspath(tensor.path)
+            if path not in files:
+                files[path] = wire.Buffer.of_file(path)
+            value.const_value = _mapped(tensor, files[path])
+
+
+def _mapped(tensor: ir.ExternalTensor, file: wire.Buffer) -> ir.LazyTensor:
+    start, length = tensor.offset or 0, tensor.length if tensor.length is not None else tensor.nbytes
+    span = wire.Span(file, start, start + length)
+    dtype, dims = tensor.dtype, tensor.shape.numpy()
+
+    def read() -> ir.TensorProtocol:
+        proto = onnx.TensorProto(name=tensor.name, data_type=int(dtype), dims=dims, raw_data=span.tobytes())
+        span.release()
+        return ir.serde.TensorProtoTensor(proto)
+
+    return ir.LazyTensor(read, dtype=dtype, shape=tensor.shape, name=tensor.name)
