@@ -208,7 +208,7 @@ class RecurrentNetwork(StepOperator):
     @property
     def fills(self) -> tuple[str, ...]:
         """States and scratches: the operator makes them, and the step net has views of their rows."""
-        return (*self.states, *self.scratches)
+        return tuple(name for name in (*self.states, *self.scratches) if name)
 
     @property
     def writes(self) -> tuple[str, ...]:

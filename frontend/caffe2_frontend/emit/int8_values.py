@@ -85,6 +85,11 @@ def stated_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
 
 def output_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
     """:func:`stated_quantization` for a uint8 output; refuses arguments that uint8 cannot have."""
+    if dnnlowp and uses_dnnlowp(op) and "Y_scale" not in op.args:
+        op.unsupported(
+            f"{op.type} with engine DNNLOWP must have Y_scale: without it the scale depends on the data",
+            hint="set Y_scale and Y_zero_point",
+        )
     how = stated_quantization(op, dnnlowp=dnnlowp)
     if how.scale <= 0 or not 0 <= how.zero_point <= 255:
         op.unsupported(

@@ -15,6 +15,8 @@ Size = int | Value
 
 # The end of a slice that has no end.
 END: Final = int(np.iinfo(np.int64).max)
+# The largest range of indices that is a constant of the model.
+_MAX_CONSTANT_INDICES: Final = 1 << 20
 
 
 def size(op: Op, x: Value, axis: int) -> Size:
@@ -89,8 +91,9 @@ def product(op: Op, values: Sequence[Size]) -> Size:
 
 def indices(op: Op, count: Size) -> Value:
     """The int64 vector 0, 1, ..., ``count`` - 1."""
-    if isinstance(count, int):
+    if isinstance(count, int) and count <= _MAX_CONSTANT_INDICES:
         return op.const(np.arange(count), np.int64)
+    count = op.const(np.array([count]), np.int64) if isinstance(count, int) else count
     return op.emit("Range", op.const(0, np.int64), squeeze(op, count, [0]), op.const(1, np.int64))
 
 

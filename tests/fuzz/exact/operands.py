@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +34,16 @@ def resize(drawn: Drawn, random: np.random.Generator) -> Drawn:
         roles = integer_roles(drawn)
         inputs = {name: _kept(array, roles.get(name), inputs, random) for name, array in inputs.items()}
     changed = _changed(drawn, inputs, f"{'' if all_axes else 'some '}dims of {old} become {new}")
-    return changed if all_axes and keep else replace(changed, contradicts=True)
+    kept = all_axes and keep and not _is_related(old, sizes, drawn)
+    return changed if kept or old == new else replace(changed, contradicts=True)
+
+
+def _is_related(size: int, sizes: Sequence[int], drawn: Drawn) -> bool:
+    """Whether a size may follow from others, or be that of several things: one, none, a multiple, or a fraction."""
+    if len(drawn.inputs) < 2:
+        return False
+    others = [other for other in sizes if other > 1 and other != size]
+    return size < 2 or any(size % other == 0 or other % size == 0 for other in others)
 
 
 def change_rank(drawn: Drawn, random: np.random.Generator) -> Drawn:

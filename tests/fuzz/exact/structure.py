@@ -48,7 +48,7 @@ def change_operands(drawn: Drawn, random: np.random.Generator) -> Drawn:
             _rename_output(net, op.output[index], name)
         case _:
             return drawn
-    outputs = [name for name in drawn.net.external_output if any(name in each.output for each in net.op)]
+    outputs = [name for name in net.external_output if any(name in each.output for each in net.op)]
     del net.external_output[:]
     net.external_output.extend(outputs)
     return replace(drawn, net=net, inputs=inputs, trail=(*drawn.trail, said))

@@ -11,7 +11,15 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.window import window_argument
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last, require_nchw, swap_factors
-from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_groups, require_min_rank, require_rank
+from caffe2_frontend.emit.operand_checks import (
+    FLOATS,
+    REALS,
+    require_dtype,
+    require_groups,
+    require_min_rank,
+    require_rank,
+    takes,
+)
 from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
 from caffe2_frontend.emit.windows.resampling import reflected_pixels
 from caffe2_frontend.interop.types import TensorInfo
@@ -207,6 +215,7 @@ def channel_shuffle(op: Op) -> Value:
 
 
 @family.converts("NCHW2NHWC", "NHWC2NCHW")
+@takes(REALS, 0)
 def switch_order(op: Op) -> Value:
     """NCHW2NHWC | NHWC2NCHW(X) -> Y."""
     x = op.input(0)

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, square, sub
+from caffe2_frontend.emit.arithmetic import add, binary, blend, div, mul, reshape_like, square, sub
 from caffe2_frontend.emit.layers.affine import as_tail, per_channel
 from caffe2_frontend.emit.layers.moments import inverse_deviation, moments
 from caffe2_frontend.emit.layers.neighbours import mean_over_channels
@@ -19,6 +19,7 @@ from caffe2_frontend.emit.shapes import (
     quotient,
     reshape,
     size,
+    size_vector,
     sizes,
     squeeze,
 )
@@ -75,9 +76,9 @@ def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     unbiased = mul(op, batch_var, div(op, count, sub(op, count, 1.0)))
     results = [blend(op, mean, batch_mean, momentum), blend(op, var, unbiased, momentum), batch_mean, rstd]
     if not op.static_dim(x, 0):
-        # An empty batch leaves the running moments unchanged, and saves zeros.
+        # A batch without images leaves the running moments unchanged, and saves zeros.
         zero = op.const(0.0, x)
-        nonempty = op.emit("Greater", count, zero)
+        nonempty = binary(op, "Greater", size_vector(op, x, 0), 0)
         kept = (mean, var, zero, zero)
         results = [op.emit("Where", nonempty, new, old) for new, old in zip(results, kept, strict=True)]
     return (move_last(op, y, when=last), *results)

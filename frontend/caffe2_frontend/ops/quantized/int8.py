@@ -48,11 +48,6 @@ def quantize(op: Op) -> Value:
 def quantize_value(op: Op, x: Value) -> Value:
     """Quantize ``x`` as the arguments of an Int8Quantize state."""
     require_dtype(op, x, (ir.DataType.FLOAT,), "X")
-    if uses_dnnlowp(op) and "Y_scale" not in op.args:
-        op.unsupported(
-            "Int8Quantize with engine DNNLOWP must have Y_scale: without it the scale depends on the data",
-            hint="set Y_scale and Y_zero_point",
-        )
     how = output_quantization(op, dnnlowp=True)
     if uses_dnnlowp(op):
         return quantize_dnnlowp(op, x, how)

@@ -164,8 +164,9 @@ def sum_elements(op: Op) -> Value:
 
 @family.converts("SumElementsInt", expects={0: TensorInfo(ir.DataType.INT32)})
 def sum_integers(op: Op) -> Value:
-    """SumElementsInt(X) -> sum."""
-    return reduce_all(op, "ReduceSum", op.input(0))
+    """SumElementsInt(X) -> sum, which wraps around at 2**31."""
+    total = reduce_all(op, "ReduceSum", cast(op, op.input(0), ir.DataType.INT64))
+    return cast(op, total, ir.DataType.INT32)
 
 
 @family.converts("SumSqrElements")

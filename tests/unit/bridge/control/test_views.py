@@ -207,3 +207,9 @@ def test_renames_reach_arguments_and_text() -> None:
 def test_operators_of_other_domains_have_no_view() -> None:
     assert control_of(view(OperatorDef(type="If", domain="ai.onnx"))) is None
     assert control_of(view(OperatorDef(type="Relu"))) is None
+
+
+def test_a_state_without_a_name_is_not_a_blob() -> None:
+    op = early()
+    next(arg for arg in op.arg if arg.name == "recurrent_states").strings[:] = [b""]
+    assert RecurrentNetwork(view(op)).fills == ("kept",)

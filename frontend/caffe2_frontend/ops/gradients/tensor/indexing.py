@@ -14,12 +14,13 @@ from caffe2_frontend.emit.shapes import (
     as_vector,
     cast,
     concat_flat,
+    indices,
     known_size,
     product,
     reshape,
     size,
+    size_vector,
     sizes,
-    unsqueeze,
 )
 from caffe2_frontend.interop.types import INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -64,9 +65,11 @@ def batch_gather_gradient(op: Op) -> Value:
 def boolean_mask_gradient(op: Op) -> Value:
     """BooleanMaskGradient(mask, dY) -> dX: the elements of dY where the mask is true, 0 elsewhere.
 
-    dX has the shape of the mask: of rows with several elements Caffe2 reads as many elements as the mask has true ones.
+    dX is a vector of the mask's first dim: Caffe2 reads as many elements of the mask, and of dY as many as are true.
     """
-    mask, dy = as_vector(op, op.input(0)), op.input(1)
+    mask, dy = op.input(0), op.input(1)
+    if op.rank(mask) > 1:
+        mask = op.emit("Slice", as_vector(op, mask), op.const([0], np.int64), size_vector(op, mask, 0))
     index = true_indices(op, mask)
     if op.rank(dy) != 1:
         dy = op.emit("Slice", as_vector(op, dy), op.const([0], np.int64), op.emit("Shape", index))
@@ -78,9 +81,14 @@ def boolean_mask_gradient(op: Op) -> Value:
 )
 @takes(REALS, 1)
 def batch_permutation_gradient(op: Op) -> Value:
-    """BatchPermutationGradient(indices, dY) -> dX: row i of dY as row ``indices[i]``."""
-    index, dy = op.input(0), op.input(1)
-    return op.emit("ScatterND", dy, unsqueeze(op, cast(op, index, INT64), [1]), dy)
+    """BatchPermutationGradient(indices, dY) -> dX: row i of dY as row ``indices[i]``.
+
+    As in Caffe2 the permutation is inverted, where rows that no index names are row 0.
+    """
+    index, dy = cast(op, op.input(0), INT64), op.input(1)
+    count = size(op, dy, 0)
+    inverse = op.emit("ScatterElements", filled(op, index, [count]), index, indices(op, count), axis=0)
+    return op.emit("Gather", dy, inverse, axis=0)
 
 
 @family.converts("QuantDecodeGradient", expects={0: _FLOAT})

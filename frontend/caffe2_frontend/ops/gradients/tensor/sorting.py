@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import binary
 from caffe2_frontend.emit.operand_checks import REALS, require_dtype, require_min_rank, takes
 from caffe2_frontend.emit.rows.segments import filled, lengths_vector, row_segments
-from caffe2_frontend.emit.shapes import as_vector, product, reshape, size, sizes, vector
+from caffe2_frontend.emit.shapes import as_vector, product, reshape, size, sizes, slice_axis, vector
 from caffe2_frontend.interop.types import INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -31,12 +31,13 @@ def top_k_gradient(op: Op) -> Value:
     dy, index, x = op.input(0), op.input(1), op.input(2)
     require_dtype(op, index, [INT64], "indices")
     axis = op.axis(op.args.integer("axis", default=-1), op.rank(x))
-    zeros = filled(op, dy, sizes(op, x))
+    dims = sizes(op, x)
     count, length = op.static_dim(index, axis), op.static_dim(x, axis)
     if count is not None and length is not None and count <= length:
-        return op.emit("ScatterElements", zeros, index, dy, axis=axis)
-    present = op.emit("Where", binary(op, "Less", index, 0), op.const(0, dy), dy)
-    return op.emit("ScatterElements", zeros, index, present, axis=axis, reduction="add")
+        return op.emit("ScatterElements", filled(op, dy, dims), index, dy, axis=axis)
+    # An index of -1 is that of one more element at the end, which is cut off again.
+    dims[axis] = length + 1 if length is not None else op.emit("Add", vector(op, [dims[axis]]), op.const([1], np.int64))
+    return slice_axis(op, op.emit("ScatterElements", filled(op, dy, dims), index, dy, axis=axis), axis, 0, -1)
 
 
 @family.converts("FlexibleTopKGradient", expects={0: _FLOAT, 1: _INDICES, 2: _FLOAT, 3: _INDICES})

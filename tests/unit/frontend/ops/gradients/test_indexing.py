@@ -86,3 +86,28 @@ def test_the_average_of_a_size_of_run_time(p: int) -> None:
     x = floats(2, 3)
     (dx,) = run(model, {"X": x, "dY": np.array([3], np.float32)})
     np.testing.assert_allclose(dx, (np.sign(x) if p == 1 else 2 * x) * 3 / 6, rtol=1e-6)
+
+
+def test_indices_of_top_elements_that_repeat_keep_the_last() -> None:
+    specs: Specs = {"dV": ("float32", ("N",)), "index": ("int64", ("N",)), "X": ("float32", ("C",))}
+    model = export(operator("TopKGradient", ["dV", "index", "X"], ["dX"], k=2), specs)
+    feeds = {"dV": np.array([3, 4], np.float32), "index": np.array([1, 1]), "X": floats(2)}
+    np.testing.assert_array_equal(run(model, feeds)[0], [0, 4])
+
+
+@pytest.mark.parametrize(("index", "rows"), [([2, 0, 1], [1, 2, 0]), ([1, 1, 1], [0, 2, 0]), ([], [])])
+def test_a_permutation_is_inverted_and_rows_without_an_index_are_the_first(index: list[int], rows: list[int]) -> None:
+    model = export(
+        operator("BatchPermutationGradient", ["index", "dY"], ["dX"]),
+        {"index": ("int32", (None,)), "dY": ("float32", (None, None))},
+    )
+    dy = floats(len(index), 2)
+    np.testing.assert_array_equal(run(model, {"index": np.array(index, np.int32), "dY": dy})[0], dy[rows])
+
+
+def test_of_a_mask_of_rows_the_first_elements_are_read() -> None:
+    model = export(
+        operator("BooleanMaskGradient", ["mask", "dY"], ["dX"]), {"mask": ("bool", (None, 3)), "dY": ("float32", (2,))}
+    )
+    mask = np.array([[True, True, False], [True, True, True]])
+    np.testing.assert_array_equal(run(model, {"mask": mask, "dY": np.array([5, 6], np.float32)})[0], [5, 6])

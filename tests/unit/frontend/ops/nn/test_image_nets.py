@@ -80,3 +80,17 @@ def test_noise_of_the_preprocessing_has_its_deviation() -> None:
 def test_what_caffe2_leaves_undefined_is_refused(op: OperatorDef, shape: tuple[int, ...], reason: str) -> None:
     with pytest.raises(ConversionError, match=reason):
         export(op, {"X": ("float32", shape)})
+
+
+def test_moments_of_images_without_pixels_are_zero() -> None:
+    """Of a batch without images the running moments stay; of images without pixels they do not."""
+    names = ["X", "scale", "bias", "mean", "var"]
+    model = export(
+        operator("SpatialBN", names, ["Y", "mean", "var", "saved_mean", "saved_rstd"], is_test=0),
+        {name: ("float32", (None,) * (4 if name == "X" else 1)) for name in names},
+    )
+    one, two = np.ones(1, np.float32), np.full(1, 2, np.float32)
+    feeds = {"scale": one, "bias": one, "mean": one, "var": two}
+    for shape, expected in (((2, 1, 0, 0), [0.9, 1.8, 0, 316.2278]), ((0, 1, 2, 2), [1, 2, 0, 0])):
+        _, *moments = run(model, {"X": np.zeros(shape, np.float32), **feeds})
+        np.testing.assert_allclose(np.concatenate(moments), expected, rtol=1e-5)

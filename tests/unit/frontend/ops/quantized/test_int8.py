@@ -106,3 +106,12 @@ def test_an_output_whose_branches_differ_in_rank_keeps_them(*, taken: bool) -> N
     x = np.ones((2, 3), np.float32)
     (y,) = run(model, {"C": np.array([taken]), "X": x})
     assert y.shape == (x.shape if taken else (1,))
+
+
+@pytest.mark.parametrize("op_type", ["Int8Add", "Int8Sum", "Int8SumRelu", "Int8Quantize"])
+def test_without_a_stated_scale_dnnlowp_takes_it_from_the_data(op_type: str) -> None:
+    names = ["X"] if op_type == "Int8Quantize" else ["X", "Z"]
+    op = operator(op_type, names, ["Y"])
+    op.engine = "DNNLOWP"
+    inputs = {"X": ("float32", [2])} if op_type == "Int8Quantize" else dict.fromkeys(names, BYTES)
+    assert "the scale depends on the data" in reason(op, **inputs)

@@ -7,6 +7,7 @@ import pytest
 from conformance.recording import operator
 from support.exports import Specs, dims, export, run
 
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 ROWS: Specs = {"X": ("float32", ("N", "D")), "L": ("int32", ("S",))}
@@ -56,3 +57,13 @@ def test_padding_of_static_width_is_gathered() -> None:
     op = operator("GatherPadding", list(inputs), ["sum"], padding_width=3)
     (total,) = run(export(op, inputs), {"data": np.ones((14, 1), np.float32), "lengths": np.array([7, 7], np.int32)})
     np.testing.assert_array_equal(total, [12])
+
+
+def test_parts_of_lengths_are_an_int32() -> None:
+    with pytest.raises(ConversionError, match="n_split must be between 1"):
+        export(operator("LengthsSplit", ["L"], ["Y"], n_split=2**32), {"L": ("int32", ("S",))})
+
+
+def test_many_parts_of_lengths_are_not_a_constant() -> None:
+    model = export(operator("LengthsSplit", ["L"], ["Y"], n_split=2**31 - 1), {"L": ("int32", ("S",))})
+    assert model.ByteSize() < 10_000

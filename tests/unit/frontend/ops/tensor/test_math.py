@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from conformance.recording import operator
-from support.exports import Specs, dims, export
+from support.exports import Specs, dims, export, run
 
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
@@ -60,3 +61,10 @@ def test_floats_as_text_are_refused() -> None:
 def test_large_constants_are_not_stored() -> None:
     model = export(operator("ConstantFill", [], ["Y"], shape=[1 << 20, 1 << 20], value=1.0), {})
     assert model.ByteSize() < 10_000
+
+
+@pytest.mark.parametrize(("values", "total"), [([1, 0, 2**31 - 1], -(2**31)), ([2**24 + 1, 1], 2**24 + 2)])
+def test_sums_of_integers_wrap_around(values: list[int], total: int) -> None:
+    model = export(operator("SumElementsInt", ["X"], ["Y"]), {"X": ("int32", (None,))})
+    (found,) = run(model, {"X": np.array(values, np.int32)})
+    assert (found.dtype, int(found)) == (np.int32, total)

@@ -1,0 +1,143 @@
+"""What gives a case cause to deviate: elements of its operands, and where its results differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from conformance.corpus import Array
+
+from fuzz.exact.drawn import Drawn
+
+Arrays = Mapping[str, Array]
+
+
+def has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether an operand or a result has a NaN."""
+    arrays = (*drawn.inputs.values(), *expected.values(), *actual.values())
+    return any(array.dtype.kind == "f" and bool(np.isnan(array).any()) for array in arrays)
+
+
+def is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an operand or an argument is not finite."""
+    numbers = np.array([arg.f for op in drawn.net.op for arg in op.arg])
+    arrays: list[Array] = [numbers, *(array for array in drawn.inputs.values() if array.dtype.kind == "f")]
+    return not all(np.isfinite(array).all() for array in arrays)
+
+
+def always(_: Drawn, __: Arrays, ___: Arrays) -> bool:
+    """Whatever the case is."""
+    return True
+
+
+def overflows(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether results differ only where Caffe2's are infinite."""
+    pairs = [(array, actual[name]) for name, array in expected.items()]
+    if any(one.shape != other.shape or one.dtype.kind != "f" for one, other in pairs):
+        return False
+    return all(
+        np.allclose(one[finite], other[finite], 1e-3, 1e-4, equal_nan=True)
+        for one, other in pairs
+        for finite in [np.isfinite(one)]
+    )
+
+
+def has_constant_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the deviation of a row is small beside its mean."""
+    for array in drawn.inputs.values():
+        if array.dtype.kind == "f" and array.ndim > 1 and array.size:
+            rows = array.reshape(len(array), -1).astype(np.float64)
+            with np.errstate(all="ignore"):
+                if (rows.std(axis=1) <= 3e-3 * np.abs(rows).max(axis=1)).any():
+                    return True
+    return False
+
+
+def has_no_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an operand has a dim of 0."""
+    return any(0 in array.shape for array in drawn.inputs.values())
+
+
+def _differs_at(expected: Arrays, actual: Arrays, allowed: Callable[[Array, Array], Array]) -> bool:
+    """Whether floats alone differ, and only where ``allowed`` holds of what was expected and computed."""
+    for name, one in expected.items():
+        other = actual[name]
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        if one.dtype.kind != "f":
+            if not np.array_equal(one, other):
+                return False
+            continue
+        with np.errstate(all="ignore"):
+            close = np.isclose(other, one, 1e-3, 1e-4, equal_nan=True)
+            if not (close | allowed(one, other)).all():
+                return False
+    return True
+
+
+def leaves_the_range(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether results differ only where one of them is not finite."""
+    return bool(expected) and _differs_at(expected, actual, lambda one, other: ~(np.isfinite(one) & np.isfinite(other)))
+
+
+def sums_leave_the_range(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether finite operands are so large that sums or products of them are not."""
+    floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f" and array.size]
+    if not floats or not all(np.isfinite(array).all() for array in floats):
+        return False
+    limit = 1e2 if any(array.dtype == np.float16 for array in floats) else 1e17
+    return max(float(np.abs(array).max()) for array in floats) > limit and leaves_the_range(drawn, expected, actual)
+
+
+def has_special_floats(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an operand has an element that is not finite, or that no quotient by a scale brings into 32 bits."""
+    floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]
+    tiny = any(arg.name == "Y_scale" and 0 < arg.f < 1e-6 for op in drawn.net.op for arg in op.arg)
+    return tiny or any(not bool((np.abs(array) < 1e9).all()) for array in floats)
+
+
+def has_both_zeros(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an operand has a negative zero."""
+    return any(
+        array.dtype.kind == "f" and bool((np.signbit(array) & (array == 0)).any()) for array in drawn.inputs.values()
+    )
+
+
+def has_large_numbers(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an element is beyond 300."""
+    return any(array.size and bool((np.abs(array.astype(np.float64)) > 300).any()) for array in drawn.inputs.values())
+
+
+def has_other_characters(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a string has characters beyond ASCII."""
+    return any(array.dtype == object and not "".join(array.ravel()).isascii() for array in drawn.inputs.values())
+
+
+def averages_nothing(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an operand has no elements."""
+    return any(not array.size for array in drawn.inputs.values())
+
+
+def has_negative_numbers(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an integer is negative."""
+    return any(array.dtype.kind == "i" and bool((array < 0).any()) for array in drawn.inputs.values())
+
+
+def is_resized_otherwise(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the gradient does not have the sizes of the resized image, or a scale is not positive."""
+    for op in drawn.net.op:
+        for one in (op, *(inner for arg in op.arg for inner in arg.n.op)):
+            if not one.type.startswith("ResizeNearest"):
+                continue
+            image, gradient = drawn.inputs.get(one.input[1]), drawn.inputs.get(one.input[0])
+            if image is None or gradient is None:  # made by operators that keep sizes
+                return True
+            names = ("temporal_scale", "height_scale", "width_scale")[-(image.ndim - 2) :]
+            known = {arg.name: arg.f for arg in one.arg}
+            given = drawn.inputs.get(one.input[2]) if len(one.input) > 2 else None
+            scales = [known.get(name, 1.0) for name in names] if given is None else given.tolist()
+            sizes = image.shape[1:-1] if any(arg.s == b"NHWC" for arg in one.arg) else image.shape[2:]
+            there = gradient.shape[1:-1] if any(arg.s == b"NHWC" for arg in one.arg) else gradient.shape[2:]
+            if min(scales) <= 0 or any(int(n * s) != m for n, s, m in zip(sizes, scales, there, strict=False)):
+                return True
+    return False
