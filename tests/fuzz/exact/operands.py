@@ -39,9 +39,14 @@ def resize(drawn: Drawn, random: np.random.Generator) -> Drawn:
 
 
 def _is_related(size: int, sizes: Sequence[int], drawn: Drawn) -> bool:
-    """Whether a size may follow from others, or be that of several things: one, none, a multiple, or a fraction."""
+    """Whether a size may follow from others, or be that of several things: one, none, a multiple, or a fraction.
+
+    With booleans, sizes are also numbers of true elements.
+    """
     if len(drawn.inputs) < 2:
         return False
+    if any(array.dtype == bool for array in drawn.inputs.values()):
+        return True
     others = [other for other in sizes if other > 1 and other != size]
     return size < 2 or any(size % other == 0 or other % size == 0 for other in others)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.loop_concat import loop_concat
+from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import Size, cast, product, reshape, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import branch
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
@@ -26,6 +28,9 @@ from caffe2_frontend.ops.detection.boxes import (
 from caffe2_frontend.ops.detection.nms import Suppression, suppress
 
 family = Family("proposals")
+
+# The operands of GenerateProposals, and their ranks.
+_OPERANDS: Final = (("scores", 4), ("bbox_deltas", 4), ("im_info", 2), ("anchors", 2))
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ def _selection(op: Op, *, rotated: bool) -> _Selection:
 @family.converts(
     "GenerateProposals",
     "GenerateProposalsCPP",
-    expects={i: TensorInfo(FLOAT, (None,) * rank) for i, rank in enumerate((4, 4, 2, 2))},
+    expects={i: TensorInfo(FLOAT, (None,) * rank) for i, (_, rank) in enumerate(_OPERANDS)},
 )
 def generate_proposals(op: Op) -> tuple[Value, ...]:
     """GenerateProposals | GenerateProposalsCPP(scores, bbox_deltas, im_info, anchors; ...) -> rois, rois_probs.
@@ -77,6 +82,8 @@ def generate_proposals(op: Op) -> tuple[Value, ...]:
     selects between upright and rotated boxes.
     """
     op.args.ignore("correct_transform_coords")
+    for value, (what, rank) in zip(op.inputs, _OPERANDS, strict=True):
+        require_rank(op, value, rank, what)
     dims = op.static_dim(op.input(3), 1)
     if dims is not None and dims not in (4, 5):
         op.unsupported(f"anchors must have 4 or 5 columns, not {dims}", code="invalid-operands")
