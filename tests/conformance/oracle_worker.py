@@ -1,10 +1,10 @@
 """Runs nets in real Caffe2: oracle_worker.py REQUEST.npz RESPONSE.npz, or --serve SECONDS. See conformance.oracle.
 
-With --serve it answers requests on standard input until that ends, in processes forked from one that has loaded
-Caffe2 and run nothing, so that another is there at once when a run kills it. Requests and responses are eight bytes
-with the length (little-endian) and the arrays as :func:`unpacked` reads them. Each run of a request has a response of
-its own; the one of a run on which the process died has ``died`` in its ``meta``, and the rest of the request is
-dropped. An empty request replaces the process. ``SECONDS`` limit each run.
+With --serve it answers requests on standard input until that ends, each in a process forked from one that has loaded
+Caffe2 and run nothing, so that no request meets what an earlier one left, and a crash costs little. Requests and
+responses are eight bytes with the length (little-endian) and the arrays as :func:`unpacked` reads them. Each run of a
+request has a response of its own; a last one has ``end`` in its ``meta``: how the process died, or an empty string.
+``SECONDS`` of CPU time limit each run.
 
 This file runs under the oldest Python that Caffe2 was built for (3.6) and imports nothing of this project.
 
@@ -29,8 +29,8 @@ import numpy as np
 from caffe2.proto import caffe2_pb2  # type: ignore[import-not-found]  # oracle's own
 from caffe2.python import core, workspace  # type: ignore[import-not-found]  # oracle's own
 
-# The exit statuses of a process that ended as it should.
-ENDED, REPLACED = 3, 4
+# How many times the CPU time that a run may take it may wait.
+WAITS = 20
 # Some operators ask for whatever memory their arguments say.
 MEMORY_LIMIT = 4 << 30
 
@@ -50,36 +50,33 @@ def serve(seconds: int) -> None:
     os.dup2(nowhere, 2)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, MEMORY_LIMIT))
     while True:
-        process = os.fork()
-        if not process:
-            # Not a return: nothing of the process that it was forked from may run at its end.
-            os._exit(REPLACED if answer_requests(responses, seconds) else ENDED)
-        _, status = os.waitpid(process, 0)
-        if status == ENDED << 8:
-            return
-        if status != REPLACED << 8:
-            respond(responses, {"meta": json_array([{"died": how_it_ended(status)}])})
-
-
-def answer_requests(responses: int, seconds: int) -> bool:
-    """Answer requests until an empty one: then true, or false where standard input ends."""
-    while True:
         head = read(8)
         if len(head) < 8:
-            return False
-        size = struct.unpack("<Q", head)[0]
-        if not size:
-            return True
-        request = unpacked(read(size))
-        for index, run in enumerate(json.loads(request["meta"].tobytes().decode())):
-            signal.alarm(seconds)  # whose default action ends the process, also within native code
-            arrays = answer(run, request, index)
-            signal.alarm(0)
-            respond(responses, arrays)
+            return
+        data = read(struct.unpack("<Q", head)[0])
+        process = os.fork()
+        if not process:
+            answer_each(data, responses, seconds)
+            os._exit(0)  # not a return: nothing of the process that this one was forked from may run at its end
+        _, status = os.waitpid(process, 0)
+        respond(responses, {"meta": json_array([{"end": how_it_ended(status)}])})
+
+
+def answer_each(data: bytes, responses: int, seconds: int) -> None:
+    """Answer the runs of a request one by one."""
+    request = unpacked(data)
+    for index, run in enumerate(json.loads(request["meta"].tobytes().decode())):
+        # The default action of both signals ends the process, also within native code.
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        signal.alarm(WAITS * seconds)
+        arrays = answer(run, request, index)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
+        respond(responses, arrays)
 
 
 def read(size: int) -> bytes:
-    """Bytes of standard input, fewer at its end; none that a later process is to read."""
+    """Bytes of standard input, fewer at its end."""
     data = bytearray()
     while len(data) < size:
         piece = os.read(0, size - len(data))
@@ -113,8 +110,10 @@ def unpacked(data: bytes) -> Dict[str, Any]:
 
 
 def how_it_ended(status: int) -> str:
-    """What the status of a process that died says."""
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+    """What the status of a process says of its death; an empty string if it ended as it should."""
+    if not status:
+        return ""
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGALRM, signal.SIGPROF):
         return "no result in time"
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
     return "the process died of {} {}".format("signal" if os.WIFSIGNALED(status) else "status", number)

@@ -111,7 +111,7 @@ class Judge:
             if reason := deviation(drawn, {}, {}):
                 return Verdict(Outcome.DEVIATES, reason, drawn)
             outcome = Outcome.CONTRADICTS if drawn.contradicts else Outcome.FAILS
-            return self._undetermined(drawn, real) or Verdict(outcome, first_line(error), drawn)
+            return self._undetermined(drawn) or Verdict(outcome, first_line(error), drawn)
         if real.error:
             return _computed(drawn, real)
         computed = dict(zip(loaded.outputs, values, strict=True))
@@ -131,7 +131,7 @@ class Judge:
     def _differs(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array], wrong: list[str]) -> Verdict:
         """Tell apart what is wrong from what real Caffe2 does not determine."""
         detail = "\n".join(wrong)
-        if (undetermined := self._undetermined(drawn, real)) is not None:
+        if (undetermined := self._undetermined(drawn)) is not None:
             return undetermined
         if reason := deviation(drawn, real.outputs, computed):
             return Verdict(Outcome.DEVIATES, reason, drawn)
@@ -139,24 +139,21 @@ class Judge:
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
         return Verdict(Outcome.CONTRADICTS if drawn.contradicts else Outcome.DIFFERENT, detail, drawn)
 
-    def _undetermined(self, drawn: Drawn, real: OracleResult) -> Verdict | None:
+    def _undetermined(self, drawn: Drawn) -> Verdict | None:
         """The verdict that real Caffe2's results depend on memory that it did not write, or on chance, if they do."""
         try:
-            other = self._unlike_run(drawn, real)
-            if other is not None:
-                # Earlier cases may have written out of bounds.
-                self._oracle.restart()
-                self._witness.restart()
-                real = self._oracle.run(run_of(drawn))
-                other = real if real.error else self._unlike_run(drawn, real)
+            # Again, because an earlier case of the same request may have written out of bounds.
+            real = self._oracle.run(run_of(drawn))
+            other = real if real.error else self._unlike_run(drawn, real)
         except OracleDiedError as error:
             return Verdict(Outcome.DIED, str(error), drawn)
         return None if other is None else Verdict(Outcome.UNDEFINED, other.error, drawn)
 
     def _unlike_run(self, drawn: Drawn, real: OracleResult) -> OracleResult | None:
         """A run of the witness that computes something else, among a few."""
-        for _ in range(_WITNESSES):
-            other = self._witness.run(run_of(drawn))
+        for other in self._witness.run_all([run_of(drawn)] * _WITNESSES):
+            if isinstance(other, OracleDiedError):
+                raise other
             if other.error or _unlike(real.outputs, other.outputs):
                 return other
         return None
@@ -165,13 +162,9 @@ class Judge:
         """Whether real Caffe2's results move about as far for inputs that are a rounding apart."""
         random = np.random.default_rng(0)
         spread = {name: np.zeros(array.shape) for name, array in real.outputs.items() if array.dtype.kind in "fiu"}
-        for _ in range(_NUDGES):
-            inputs = {name: _nudged(array, random) for name, array in drawn.inputs.items()}
-            try:
-                moved = self._oracle.run(run_of(drawn, inputs))
-            except OracleDiedError:
-                return False
-            if moved.error:
+        nudged = ({name: _nudged(array, random) for name, array in drawn.inputs.items()} for _ in range(_NUDGES))
+        for moved in self._oracle.run_all([run_of(drawn, inputs) for inputs in nudged]):
+            if isinstance(moved, OracleDiedError) or moved.error:
                 return False
             if any(moved.outputs[name].shape != array.shape for name, array in spread.items()):
                 return True  # how many elements there are depends on rounding
