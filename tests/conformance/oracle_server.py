@@ -106,7 +106,7 @@ class OracleServer:
 
     def _responses(self) -> tuple[list[OracleResult], str]:
         """The results of a request, and how its process died."""
-        results = []
+        results: list[OracleResult] = []
         while True:
             deadline = time.monotonic() + WAIT_LIMIT
             arrays = _unpacked(self._read(_HEAD.unpack(self._read(_HEAD.size, deadline))[0], deadline))
