@@ -31,6 +31,7 @@ from caffe2_frontend.passes.name_nodes import NameNodes
 from caffe2_frontend.passes.record_origins import RecordOrigins
 from caffe2_frontend.passes.record_states import RecordStates
 from caffe2_frontend.passes.record_updates import RecordUpdates
+from caffe2_frontend.passes.separate_sums import SeparateSums
 from caffe2_frontend.passes.sink_weights import SinkWeights
 from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
@@ -54,6 +55,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     MergeDirections(),
     FoldConstants(),
     EliminateDeadCode(),
+    SeparateSums(),
     ConvertOpset(),
     RaiseErrors(),
     ConvertFloat16(),

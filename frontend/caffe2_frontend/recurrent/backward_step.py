@@ -175,7 +175,7 @@ def hoist_from_steps(op: Op, spec: BackwardSpec, body: Body, states: int) -> tup
     if spec.recomputed:
         body, sums = hoist_sums(op, body, states, known_only=True)
     else:
-        body, sums = hoist_sums(op, hoist_sequences(op, gather_addends(body), keep_wide=True), states)
+        body, sums = hoist_sums(op, hoist_sequences(op, gather_addends(body)), states)
     join_products(op, body)
     transpose_products(op, body)
     return body, sums

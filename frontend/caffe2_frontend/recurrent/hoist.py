@@ -97,20 +97,20 @@ def _addends(
     return None
 
 
-def hoist_sequences(op: Op, body: Body, *, keep_wide: bool = False) -> Body:
+def hoist_sequences(op: Op, body: Body) -> Body:
     """Compute what depends on the sequences alone for all steps at once.
 
     ``stacks`` maps each value of the body that is known for all steps to these. A node whose operands are all in it, or
     outside of the body, is emitted once for the stacked operands. The body then gets the rows of the results that it
-    still reads as further inputs. With ``keep_wide``, elementwise nodes on wide rows stay in the body, unless a product
-    that leaves it needs them: their results for all steps take more memory than a cache has.
+    still reads as further inputs. Elementwise nodes on wide rows stay in the body, unless a product that leaves it
+    needs them: their results for all steps take more memory than a cache has.
     """
     inside = made_inside(body)
     stacks = {
         row: Stacked(sequence, op.rank(sequence) - 1) for row, sequence in zip(body.rows, body.sequences, strict=True)
     }
     kept = []
-    left = _wide_nodes(body) if keep_wide else set()
+    left = _wide_nodes(body)
     for node in body.op.scope.nodes:
         lifted = None
         if (
@@ -131,8 +131,9 @@ def hoist_sequences(op: Op, body: Body, *, keep_wide: bool = False) -> Body:
 
 def _wide_nodes(body: Body) -> set[ir.Node]:
     """The nodes of a body with wide states that need not leave it: their rows are wide, and no product needs them."""
-    rows = [state for state in body.states if state.shape is not None and len(state.shape) == 3]  # others are sums
-    if not rows or not all(map(_is_wide, rows)):
+    pairs = zip(body.states, body.after, strict=True)
+    rows = [pair for pair in pairs if any(v.shape is not None and len(v.shape) == 3 for v in pair)]  # others are sums
+    if not rows or not all(any(map(_is_wide, pair)) for pair in rows):
         return set()
     inside = made_inside(body)
     known = set(body.rows)
