@@ -38,12 +38,19 @@ def read_notebook(source: Path) -> Any:
 def execute(notebook: Any) -> None:
     """Run the cells of a notebook in an empty folder with the model char_rnn. Raises CellExecutionError."""
     from nbclient import NotebookClient
+    from traitlets.config import Config
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as sockets:
         shutil.copytree(ROOT / "models" / "char_rnn", Path(folder, "models", "char_rnn"))
-        NotebookClient(
-            notebook, timeout=_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
-        ).execute()
+        client = NotebookClient(
+            notebook,
+            timeout=_SECONDS,
+            kernel_name="python3",
+            resources={"metadata": {"path": folder}},
+            # Sockets of this machine alone.
+            config=Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}}),
+        )
+        client.execute()
 
 
 def to_markdown(notebook: Any, name: str) -> str:
