@@ -25,6 +25,7 @@ def to_netdef(
     foreign: Foreign = "error",
     device: Placement = None,
     base_dir: str | os.PathLike[str] | None = None,
+    int8: bool = False,
 ) -> Model:
     """Convert an ONNX model to a Caffe2 model whose external inputs and outputs are named as the graph's.
 
@@ -40,6 +41,8 @@ def to_netdef(
         base_dir: the folder of the model's external data; None: the folder of the file, where ``onnx_model`` is a
             path, and otherwise the model may have no external data (tensors of an onnx_ir model may have a folder
             themselves). Files outside of the folder are not read, nor links that leave it.
+        int8: make Caffe2's Int8 operators of what lies between QuantizeLinear and DequantizeLinear, where their results
+            differ from ONNX's by one step of the scale at most; by default such parts are computed in float.
 
     Returns:
         The model. The net argument ``onnx_types``, which Caffe2 ignores, holds element types and shapes of its inputs.
@@ -50,7 +53,7 @@ def to_netdef(
         NetFormatError: ``onnx_model`` is not an ONNX model.
         OptionError: ``foreign`` is not one of its values, or ``device`` has a name that the model does not have.
     """
-    return import_model(onnx_model, ImportOptions(foreign, device, base_dir)).model
+    return import_model(onnx_model, ImportOptions(foreign, device, base_dir, int8)).model
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ class ImportOptions:
         foreign: what becomes of ONNX operators without an equivalent in Caffe2.
         device: where operators run, or where named inputs and parameters are.
         base_dir: the folder of the model's external data; None: that of the file.
+        int8: whether quantized parts become Caffe2's Int8 operators.
 
     Raises:
         OptionError: ``foreign`` is not one of its values.
@@ -30,6 +31,7 @@ class ImportOptions:
     foreign: Foreign = "error"
     device: Placement = None
     base_dir: str | os.PathLike[str] | None = None
+    int8: bool = False
 
     def __post_init__(self) -> None:
         choices = get_args(Foreign)

@@ -9,6 +9,7 @@ from caffe2_backend.passes.convert_opset import ConvertOpset, RelabelOpset
 from caffe2_backend.passes.expand_functions import ExpandFunctions
 from caffe2_backend.passes.flatten import InferShapes, InlineFunctions, LiftConstants
 from caffe2_backend.passes.fold_constants import FoldConstants
+from caffe2_backend.passes.fuse_int8 import FuseInt8
 from caffe2_backend.passes.infer_loop_shapes import InferLoopShapes
 from caffe2_backend.passes.lower_graph import LowerGraph
 from caffe2_backend.passes.move_contributed import MoveContributed
@@ -31,6 +32,7 @@ IMPORT: Final[tuple[Pass[Import], ...]] = (
     FoldConstants(),
     LiftConstants(),
     InferShapes(),
+    FuseInt8(),
     RemoveSequences(),
     LowerGraph(),
     RaiseErrors(),

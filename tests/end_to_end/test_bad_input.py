@@ -311,10 +311,35 @@ def test_a_check_of_a_bad_net_ends_with_1(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["covered"] is False
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("m.onnx", b"", "the file is empty"),
+        ("m.onnx", b"\xff\xfe damaged", "the file is damaged or incomplete, or of another format"),
+        ("m.onnx", b"PK\x03\x04...", "this is a zip archive (or an .npz, or a TorchScript file)"),
+        (
+            "m.onnx",
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "this is a Git LFS pointer: the file itself was not fetched",
+        ),
+        ("m.textproto", b"graph {{", "the text cannot be parsed as the format 'textproto' in line 1"),
+    ],
+)
+def test_the_import_of_a_damaged_file(tmp_path: Path, name: str, content: bytes, reason: str) -> None:
+    path = written(tmp_path, content, name)
+    result = call("import", path, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (1, f"error: {path}: not an ONNX model: {reason}\n")
+
+
+def test_the_import_of_what_is_no_file(tmp_path: Path) -> None:
+    result = call("import", tmp_path, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path}: this is a folder, and a file is expected\n")
+
+
 def test_an_onnx_file_that_is_none(tmp_path: Path) -> None:
     path = written(tmp_path, HTML, "model.onnx")
     none = tmp_path / "none.onnx"
-    reasons = {path: f"error: {path}: not an ONNX model", none: f"error: [Errno 2] No such file or directory: '{none}'"}
+    reasons = {path: f"error: {path}: not an ONNX model", none: f"error: {none}: no such file or folder"}
     for model, reason in reasons.items():
         result = call("run", model, "-o", tmp_path / "out.npz")
         assert result.exit_code == 1

@@ -57,7 +57,7 @@ UNSOUND: Final[dict[str, dict[str, str]]] = {
 _OF_FLOAT: Final = r"is double, and Caffe2 computes \w+ of float only"
 FINDINGS: Final[dict[str, dict[str, str]]] = {
     "torchscript": {r"options .*: double": _OF_FLOAT},
-    "dynamo": {r"options (lstm|gru|rnn-tanh): double": _OF_FLOAT},
+    "dynamo": {r"options (lstm|gru): double": _OF_FLOAT},
 }
 
 

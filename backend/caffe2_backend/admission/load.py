@@ -22,6 +22,7 @@ from caffe2_backend.admission.structure import check_structure, orders_of, reord
 from caffe2_backend.admission.texts import check_texts
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.diagnostics import Location as NetLocation
+from caffe2_bridge.files.detect import mistaken_for_model
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
 from caffe2_bridge.wire.regular_file import open_regular
 from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
@@ -30,6 +31,7 @@ OnnxProto = onnx.ModelProto | bytes | str | os.PathLike[str]
 OnnxModel = OnnxProto | ir.Model
 _Found = tuple[onnx.TensorProto, Extent]
 _LONGEST: Final = 400
+_HEAD: Final = 4096
 
 
 def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
@@ -154,23 +156,40 @@ def _deserialized(proto: onnx.ModelProto) -> ir.Model:
 
 def _parsed(model: onnx.ModelProto | bytes | AnyPath) -> onnx.ModelProto:
     source = str(model) if isinstance(model, Path | RemotePath) else ""
+    head = model[:_HEAD] if isinstance(model, bytes) else b"protobuf"
     try:
         if isinstance(model, bytes):
             proto = onnx.ModelProto.FromString(model)
         elif isinstance(model, Path | RemotePath):
             with open_regular(model) as file:
+                head = file.read(_HEAD)
+                file.seek(0)
                 proto = onnx.load(file, _format_of(model), load_external_data=False)  # noqa: TID251 - the one reader of files
         else:
             proto = model
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001 - protobuf's and onnx's parsers of bytes, JSON and text raise many
-        raise NetFormatError(f"not an ONNX model: {error}"[:_LONGEST], source) from None
+        raise NetFormatError(f"not an ONNX model: {_damage(model, head, error)}", source) from None
     if not isinstance(proto, onnx.ModelProto):
         raise NetFormatError(f"expected an ONNX model, got {type(proto).__name__}", source)
     if not proto.HasField("graph"):
-        raise NetFormatError("not an ONNX model: it has no graph", source)
+        reason = mistaken_for_model(head) or "it has no graph"
+        raise NetFormatError(f"not an ONNX model: {reason}", source)
     return proto
+
+
+def _damage(model: onnx.ModelProto | bytes | AnyPath, head: bytes, error: Exception) -> str:
+    """Why a model could not be parsed, in a sentence of this project: parsers name their own message types."""
+    mistaken = mistaken_for_model(head)
+    if mistaken is not None:
+        return mistaken
+    if isinstance(model, Path | RemotePath) and _format_of(model) != "protobuf":
+        line = getattr(error, "GetLine", lambda: None)()
+        where = "" if line is None else f" in line {line}"
+        return f"the text cannot be parsed as the format {_format_of(model)!r}{where}"
+    what = "the bytes are" if isinstance(model, bytes) else "the file is"
+    return f"{what} damaged or incomplete, or of another format"
 
 
 def _format_of(path: AnyPath) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], C
             except (BridgeError, OSError) as error:
                 if _is_usage(error):
                     raise click.UsageError(str(error)) from None
-                echo(f"error: {error}", err=True)
+                echo(f"error: {_sentence(error)}", err=True)
                 sys.exit(exit_code)
             except (click.ClickException, click.Abort, click.exceptions.Exit):
                 raise
@@ -48,6 +49,23 @@ def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], C
         return wrapped
 
     return decorate
+
+
+# What the operating system reports of a path, in a sentence with it as the subject.
+_OF_PATHS: Final[dict[type[OSError], str]] = {
+    FileNotFoundError: "no such file or folder",
+    IsADirectoryError: "this is a folder, and a file is expected",
+    NotADirectoryError: "this is a file, and a folder is expected",
+    PermissionError: "access is denied; check the permissions of the file and its folder",
+}
+
+
+def _sentence(error: BridgeError | OSError) -> str:
+    """The error as a sentence; those of the operating system name the path first, and no number."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    reason = next((text for kind, text in _OF_PATHS.items() if isinstance(error, kind)), error.strerror)
+    return f"{os.fsdecode(error.filename)}: {reason}"
 
 
 def _is_usage(error: Exception) -> bool:

@@ -36,18 +36,21 @@ def _parse_placement(_: click.Context, __: click.Parameter, values: tuple[str, .
     help="cpu or cuda:N: where operators run; or, repeatable, where an input or parameter is.",
 )  # fmt: skip
 @click.option(
+    "--int8", is_flag=True, help="Compute quantized parts with Caffe2's Int8 operators, where it has such operators."
+)
+@click.option(
     "--format", "form", type=click.Choice(["pb", "pbtxt", "minidb"]), default="pb", show_default=True,
     help="The format of the nets.",
 )  # fmt: skip
 @reports_errors()
-def import_(model: AnyPath, target: AnyPath, foreign: Any, devices: Any, form: Any) -> None:
+def import_(model: AnyPath, target: AnyPath, foreign: Any, devices: Any, int8: bool, form: Any) -> None:
     """Convert MODEL, an .onnx file, to a Caffe2 net and its init net."""
     from caffe2_backend.importer import import_model
     from caffe2_backend.options import ImportOptions
     from caffe2_bridge import save
 
     with progress("importing"):
-        imported = import_model(model, ImportOptions(foreign, devices))
+        imported = import_model(model, ImportOptions(foreign, devices, int8=int8))
         save(imported.model, target, format=form)
     ops = imported.model.predict_net.op
     carried = sum(bool(op.domain) for op in ops)

@@ -49,6 +49,18 @@ _HEAD: Final = 4096
 _NET_KINDS: Final = dict.fromkeys(range(1, 10), wire.LEN) | {NetDef.NUM_WORKERS_FIELD_NUMBER: wire.VARINT}
 
 
+def mistaken_for_model(head: bytes) -> str | None:
+    """Describe a file that is neither a net nor an ONNX model by its first bytes; None if it may be one."""
+    if not head.strip():
+        return "the file is empty" if not head else "the file holds only white space"
+    for offset, magic, what in _MAGIC:
+        if head[offset:].startswith(magic):
+            return f"this is {what}"
+    if _HTML.match(head.removeprefix(b"\xef\xbb\xbf")):
+        return "this is a web page; download the file again"
+    return None
+
+
 def detect(span: wire.Span) -> Format:
     """Detect the format of a file's content. Raises NetFormatError, without a source, if it is not supported."""
     head = span.view[:_HEAD].tobytes()
