@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -64,8 +65,11 @@ def _sentence(error: BridgeError | OSError) -> str:
     """The error as a sentence; those of the operating system name the path first, and no number."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
+    path = Path(os.fsdecode(error.filename))
+    if isinstance(error, FileNotFoundError) and not path.parent.is_dir():
+        return f"{path}: the folder {path.parent} does not exist"
     reason = next((text for kind, text in _OF_PATHS.items() if isinstance(error, kind)), error.strerror)
-    return f"{os.fsdecode(error.filename)}: {reason}"
+    return f"{path}: {reason}"
 
 
 def _is_usage(error: Exception) -> bool:
