@@ -47,7 +47,7 @@ class Deviation:
 
 
 def _is_training(drawn: Drawn) -> bool:
-    """Whether operators compute gradients, or update weights."""
+    """Whether operators compute gradients, or update or add up weights."""
     return any(
         is_gradient(op.type) or op.type in _OPTIMIZERS or "Adagrad" in op.type or "Adam" in op.type
         for op in all_operators(NetView(drawn.net))
@@ -56,7 +56,8 @@ def _is_training(drawn: Drawn) -> bool:
 
 _OPTIMIZERS: Final = frozenset(
     {"Lars", "Wngrad", "SparseWngrad", "Adadelta", "SparseAdadelta", "Ftrl", "SparseFtrl", "GFtrl", "RmsProp", "Storm",
-     "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale"}
+     "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale",
+     "WeightedSum", "ScatterWeightedSum"}
 )  # fmt: skip
 DEVIATIONS: Final = (
     Deviation(
@@ -129,8 +130,8 @@ DEVIATIONS: Final = (
         overflows,
     ),
     Deviation(
-        "the variance of nearly equal elements: Caffe2 subtracts the squared mean from the mean square, which leaves "
-        "rounding errors, or a NaN",
+        "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "
+        "square, which leaves rounding errors, or a NaN, which counts as 0",
         frozenset(
             {
                 "LayerNorm",
@@ -223,7 +224,8 @@ GENERAL: Final[tuple[Deviation, ...]] = (
         sums_leave_the_range,
     ),
     Deviation(
-        "a NaN or an infinity in an optimizer or a gradient: whether it meets a 0, or is compared, depends on the form",
+        "a NaN or an infinity in an optimizer, a gradient or a weighted sum: whether it meets a 0, or is compared, "
+        "depends on the form",
         frozenset(),
         lambda drawn, expected, actual: _is_training(drawn) and leaves_the_range(drawn, expected, actual),
     ),

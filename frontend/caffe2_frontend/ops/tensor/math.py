@@ -119,20 +119,20 @@ def enforce_finite(op: Op) -> tuple[Value, ...]:
 def stump(op: Op) -> Value:
     """StumpFunc(X; threshold=0.0, low_value=0.0, high_value=0.0) -> Y.
 
-    ``high_value`` for elements above the threshold, ``low_value`` for others.
+    ``low_value`` for elements up to the threshold, ``high_value`` for others, NaN among them.
     """
     low, high = (op.const(op.args.number(name, default=0.0), np.float32) for name in ("low_value", "high_value"))
-    return op.emit("Where", _above(op), high, low)
+    return op.emit("Where", _is_low(op), low, high)
 
 
 @family.converts("StumpFuncIndex", expects=_FLOAT)
 def stump_indices(op: Op) -> tuple[Value, Value]:
     """StumpFuncIndex(X; threshold=0.0) -> indices_low, indices_high.
 
-    The indices, in the flattened operand, of the elements that are not above the threshold, and of those that are.
+    The indices, in the flattened operand, of the elements up to the threshold, and of the others.
     """
-    above = reshape(op, _above(op), [-1])
-    low, high = (reshape(op, op.emit("NonZero", v), [-1]) for v in (op.emit("Not", above), above))
+    is_low = reshape(op, _is_low(op), [-1])
+    low, high = (reshape(op, op.emit("NonZero", v), [-1]) for v in (is_low, op.emit("Not", is_low)))
     return low, high
 
 
@@ -148,9 +148,9 @@ def _number(op: Op) -> Value:
     return op.input(0)
 
 
-def _above(op: Op) -> Value:
-    """Return which elements are above the argument ``threshold``."""
-    return binary(op, "Greater", _real(op), op.args.number("threshold", default=0.0))
+def _is_low(op: Op) -> Value:
+    """Return which elements are at most the argument ``threshold``."""
+    return binary(op, "LessOrEqual", _real(op), op.args.number("threshold", default=0.0))
 
 
 @family.converts("SquareRootDivide", expects=_FLOAT)

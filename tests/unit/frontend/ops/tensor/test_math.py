@@ -68,3 +68,14 @@ def test_sums_of_integers_wrap_around(values: list[int], total: int) -> None:
     model = export(operator("SumElementsInt", ["X"], ["Y"]), {"X": ("int32", (None,))})
     (found,) = run(model, {"X": np.array(values, np.int32)})
     assert (found.dtype, int(found)) == (np.int32, total)
+
+
+@pytest.mark.parametrize(("threshold", "low"), [(0.0, [0, 1]), (float("nan"), [])])
+def test_a_nan_is_not_up_to_a_threshold(threshold: float, low: list[int]) -> None:
+    x = np.array([-1, 0, 1, np.nan], np.float32)
+    stump = operator("StumpFunc", ["X"], ["Y"], threshold=threshold, low_value=1.0, high_value=2.0)
+    index = operator("StumpFuncIndex", ["X"], ["L", "H"], threshold=threshold)
+    (values,) = run(export(stump, {"X": ("float32", (None,))}), {"X": x})
+    assert values.tolist() == [1.0 if i in low else 2.0 for i in range(4)]
+    found = run(export(index, {"X": ("float32", (None,))}), {"X": x})
+    assert [indices.tolist() for indices in found] == [low, [i for i in range(4) if i not in low]]
