@@ -58,6 +58,11 @@ def resident() -> int:
     return _memory("VmRSS")
 
 
+def peak() -> int:
+    """The peak of resident memory so far, in bytes; Linux alone tells."""
+    return _memory("VmHWM")
+
+
 def reset_peak() -> None:
     """Forget the peak of resident memory so far."""
     gc.collect()

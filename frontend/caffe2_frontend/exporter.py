@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
-from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
+from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT, model_proto
 from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute, Recurrent
 from caffe2_frontend.pipeline import analyze, complete
 
@@ -81,7 +81,7 @@ def to_onnx(
     )  # fmt: skip
     model = convert(predict_net, init_net, options)
     _require_size(model)
-    return ir.to_proto(model)
+    return model_proto(model)
 
 
 def _require_size(model: ir.Model) -> None:

@@ -70,6 +70,16 @@ class InitNet:
         """The net as a protobuf, parsed on first use. Raises NetFormatError beyond protobuf's limit of 2 GB."""
         return as_net_def(b"".join(self.serialized()), "init net")
 
+    def stored_operators(self) -> tuple[NetDef, Iterator[tuple[OperatorDef, Values | None]]] | None:
+        """The net without its operators, and these in order, read one at a time from where the net is stored.
+
+        The argument ``values`` of an operator is apart from it. None for a net that is not stored as a whole.
+        """
+        if not isinstance(self.serialized, _Stored):
+            return None
+        header, operators = _from_span(self.serialized.span)
+        return header, ((operator.light, operator.values) for operator in operators)
+
     def with_inputs(self, names: Iterable[str]) -> InitNet:
         """Return the init net with the fills of these blobs, which are inputs, as placeholders."""
         names = dict.fromkeys(name for name in names if name in self.parameters)
@@ -98,7 +108,7 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
     if isinstance(net, wire.Span | bytes):
         span = net if isinstance(net, wire.Span) else wire.Span.of(net)
         header, operators = _from_span(span)
-        serialized: Callable[[], Chunks] = span.pieces
+        serialized: Callable[[], Chunks] = _Stored(span)
     else:
         proto = as_net_def(net, "init net")
         header, operators = proto, map(_Operator.of_proto, proto.op)
@@ -119,6 +129,16 @@ def read_init_net(net: Message | bytes | wire.Span, known: Mapping[str, Paramete
         frozenset(reader.read),
         reader.device,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """Yields the bytes of a net that is stored in a span."""
+
+    span: wire.Span
+
+    def __call__(self) -> Chunks:
+        return self.span.pieces()
 
 
 @dataclass(frozen=True, slots=True)

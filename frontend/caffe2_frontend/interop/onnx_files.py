@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 from google.protobuf.internal.encoder import _VarintBytes  # type: ignore[attr-defined] # protobuf's own varint writer
@@ -23,6 +24,8 @@ SINGLE_FILE_LIMIT: Final = 2_000_000_000
 # Tensors of more bytes are written to the separate file.
 _EXTERNAL_TENSOR: Final = 256
 _LENGTH_DELIMITED: Final = 2
+# The bytes of a tensor that is read on its own when a model becomes a protobuf.
+_LARGE: Final = 1 << 20
 
 P = TypeVar("P", Path, RemotePath)
 
@@ -64,6 +67,37 @@ def save_onnx(
     with replacing(target) as file:
         _write_model(model, file)
     return [target]
+
+
+def model_proto(model: ir.Model) -> onnx.ModelProto:
+    """The model as a protobuf, like ``ir.to_proto``, with few weights in memory twice.
+
+    Weights are read where they are stored, the largest first: its bytes are there twice while nothing else is.
+    """
+    large = [value for value in model.graph.initializers.values() if _is_large(value.const_value)]
+    tensors = {str(value.name): value.const_value for value in large}
+    try:
+        for value in large:
+            value.const_value = ir.tensor(np.zeros(0, np.uint8), name=value.name)
+        proto = ir.to_proto(model)
+    finally:
+        for value in large:
+            value.const_value = tensors[str(value.name)]
+    heads = {tensor.name: tensor for tensor in proto.graph.initializer if tensor.name in tensors}
+    for name, tensor in sorted(tensors.items(), key=lambda item: -_bytes(item[1])):
+        assert tensor is not None
+        heads[name].data_type = int(tensor.dtype)
+        heads[name].dims[:] = tensor.shape.numpy()
+        heads[name].raw_data = tensor.tobytes()
+    return proto
+
+
+def _is_large(tensor: ir.TensorProtocol | None) -> bool:
+    return isinstance(tensor, ir.LazyTensor) and tensor.dtype != ir.DataType.STRING and _bytes(tensor) > _LARGE
+
+
+def _bytes(tensor: ir.TensorProtocol | None) -> int:
+    return 0 if tensor is None else tensor.nbytes
 
 
 @contextmanager

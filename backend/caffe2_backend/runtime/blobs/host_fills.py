@@ -11,6 +11,7 @@ from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.values import Int8Tensor, Tensor, to_host
 from caffe2_bridge.diagnostics import Location, NetFormatError, RunError
 from caffe2_bridge.init.fills import FILLS, FillError, FillOp, Values
+from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -45,6 +46,46 @@ def split_fills(net: NetDef) -> tuple[tuple[OpView, ...], NetDef]:
     return tuple(fills), others
 
 
+def stored_fills(init: InitNet) -> NetDef | None:
+    """The net of an init net that is stored as a whole and consists of fills alone, without their values; else None."""
+    stored = init.stored_operators()
+    if stored is None:
+        return None
+    net, operators = stored
+    filled: set[str] = set()
+    for op, _ in operators:
+        if op.type not in FILLS or len(op.output) != 1 or not filled.issuperset(op.input):
+            return None
+        filled.update(op.output)
+        net.op.append(op)
+    return net
+
+
+def run_stored_fills(init: InitNet, net: NetDef, draw: int) -> dict[str, Tensor]:
+    """Run an init net one operator at a time, reading each from where it is stored: the blobs that it makes.
+
+    Args:
+        init: the init net.
+        net: what :func:`stored_fills` returned for it.
+        draw: the seed of this run.
+
+    Raises RunError if Caffe2 would refuse an operator.
+    """
+    stored = init.stored_operators()
+    assert stored is not None
+    made: dict[str, Tensor] = {}
+    for index, (op, values) in enumerate(stored[1]):
+        made[op.output[0]] = _own(_fill(OpView(op, index), values, made, net, draw, 0))
+    return made
+
+
+def _own(value: Tensor) -> Tensor:
+    """The value in memory of its own, not in a mapped file."""
+    if isinstance(value, Int8Tensor):
+        return value._replace(data=np.require(value.data, requirements=["W", "A"]))
+    return np.require(value, requirements=["W", "A"]) if isinstance(value, np.ndarray) else value
+
+
 def run_fill(op: OpView, made: Mapping[str, Tensor], net: NetDef, draw: int, turn: int) -> Tensor:
     """Run a fill.
 
@@ -57,14 +98,18 @@ def run_fill(op: OpView, made: Mapping[str, Tensor], net: NetDef, draw: int, tur
 
     Raises RunError if Caffe2 would refuse the operator.
     """
-    place = Location(net.name or "net", op.index, op.type, op.name)
     values = [arg for arg in op.proto.arg if arg.name == "values"]
     message = Values(lambda: wire.Span.of(values[-1].SerializeToString())) if values else None
+    return _fill(op, message, made, net, draw, turn)
+
+
+def _fill(op: OpView, values: Values | None, made: Mapping[str, Tensor], net: NetDef, draw: int, turn: int) -> Tensor:
+    place = Location(net.name or "net", op.index, op.type, op.name)
     device = op.proto.device_option if op.proto.HasField("device_option") else net.device_option
     named = (device.random_seed, *([turn] if turn else [])) if device.HasField("random_seed") else None
     inputs = tuple(_parameter(name, made[name]) for name in op.inputs)
     try:
-        filled = FILLS[op.type](FillOp(op.args, message, inputs, named or (draw, op.index)))
+        filled = FILLS[op.type](FillOp(op.args, values, inputs, named or (draw, op.index)))
         array = filled.make()
     except (FillError, ArgumentError, NetFormatError) as error:
         raise RunError(f"{place}: {error}") from None

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from caffe2_backend.runtime.blobs.blob_store import BlobStore
 from caffe2_backend.runtime.blobs.feeding import as_value
+from caffe2_backend.runtime.blobs.host_fills import run_stored_fills, stored_fills
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.calls.prepared import PreparedNet, is_init_net, prepare_net
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
@@ -226,6 +227,10 @@ class Workspace:
         The net is a NetDef of this project or of Caffe2, its bytes, an object with ``Proto()``, or a model's ``init``.
         Raises ConversionError if it cannot be converted, RunError if a blob is missing or the run fails.
         """
+        if isinstance(net, InitNet) and (fills := stored_fills(net)) is not None:
+            self._device_of(fills)
+            self._store.commit(Results(run_stored_fills(net, fills, self._store.draw_seed())), constant=True)
+            return
         prepared = self._prepared_once(as_net(net))
         try:
             prepared.run(self._store)
@@ -336,11 +341,15 @@ class Workspace:
         return prepared
 
     def _prepare(self, net: NetDef) -> PreparedNet:
+        return prepare_net(net, self._device_of(net), self._options)
+
+    def _device_of(self, net: NetDef) -> str | None:
+        """The device for a net; warns once where it is not what the net asks for."""
         device, warning = choose_device(net, self.device, self._options, f"net {net.name!r}")
         if warning and not self._warned:
             self._warned = True
-            warnings.warn(warning, RuntimeWarning, stacklevel=4)
-        return prepare_net(net, device, self._options)
+            warnings.warn(warning, RuntimeWarning, stacklevel=5)
+        return device
 
     def _prepared_once(self, net: NetDef) -> PreparedNet:
         """A net that runs once, kept in case it runs again; init nets are not: they are large and fast to prepare."""

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from caffe2_frontend import Export, TensorInfo
 
 NEEDS_SHAPE: Final = "needs-shape"
+# The bytes of weights up to which a model goes to onnxruntime in memory, and those of a tensor that stays in it else.
+_IN_MEMORY: Final = 1 << 26
+_EXTERNAL_TENSOR: Final = 1 << 10
 _RANDOM: Final = frozenset(
     {"RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Multinomial", "Bernoulli", "Dropout"}
 )
@@ -96,25 +99,36 @@ class Lowered:
 
 
 def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Session:
-    """A session for a model; weights beyond protobuf's limit go through a file."""
+    """A session for a model; many weights go through a file, from which onnxruntime maps them one by one.
+
+    Of a model in memory there would be three copies of the weights at once, and more than one afterwards. The weights
+    of the file leave memory as onnxruntime packs them. It is not written where the disk has no space for it.
+    """
     import onnx_ir as ir
 
-    from caffe2_frontend import save_onnx
-
     options = planned(options, model, device)
-    if _is_small(model):
-        return Session(ir.to_proto(model).SerializeToString(), device, options=options)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.onnx"
-        save_onnx(model, path)
-        return Session(str(path), device, options=options)
+    if _weight_bytes(model) > _IN_MEMORY:
+        try:
+            with tempfile.TemporaryDirectory(prefix="caffe2-bridge-", ignore_cleanup_errors=True) as folder:
+                path = Path(folder) / "model.onnx"
+                ir.save(model, path, external_data="weights", size_threshold_bytes=_EXTERNAL_TENSOR)
+                return Session(str(path), device, options=options)
+        except OSError:
+            if not _is_small(model):
+                raise
+    return Session(ir.to_proto(model).SerializeToString(), device, options=options)
 
 
 def _is_small(model: ir.Model) -> bool:
+    """Whether a ModelProto can hold the model."""
     from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
 
+    return _weight_bytes(model) < SINGLE_FILE_LIMIT
+
+
+def _weight_bytes(model: ir.Model) -> int:
     weights = (value.const_value for value in model.graph.initializers.values())
-    return sum(tensor.nbytes for tensor in weights if tensor is not None) < SINGLE_FILE_LIMIT
+    return sum(tensor.nbytes for tensor in weights if tensor is not None)
 
 
 def planned(options: SessionOptions, model: ir.Model, device: str) -> SessionOptions:

@@ -19,6 +19,7 @@ from caffe2_backend.runtime.devices.device_names import CPU
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
+from caffe2_backend.runtime.program.large_inputs import LargeInputs
 from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.resident import ResidentStates, large_states
@@ -79,6 +80,7 @@ class Program:
         self.device = device
         self._options = options
         self._compiler = Compiler(net, given_init, self.interface, origin)
+        self._large = LargeInputs(net)
         self._required = self.interface.required
         self._optional = self.interface.optional
         self._written = frozenset(self.interface.writes)
@@ -239,6 +241,7 @@ class Program:
                     name: value
                     for name, value in given.items()
                     if constants.get(name) is value and name not in self._written
+                    and not (self.device == CPU and self._large.includes(name, value))
                 })  # fmt: skip
 
     def _demote_constants(self, names: Collection[str]) -> None:

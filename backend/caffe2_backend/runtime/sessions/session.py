@@ -86,12 +86,15 @@ class Session:
 
     def _load(self, model: bytes | str, options: SessionOptions) -> Any:
         try:
-            return onnxruntime().InferenceSession(
+            session = onnxruntime().InferenceSession(
                 model, library_options(options), providers=execution_providers(self._real, options),
                 disabled_optimizers=list(options.disabled_optimizers) or None,
             )  # fmt: skip
         except failures() as error:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error
+        if self._real == CPU and not options.providers:
+            session._model_bytes = None  # noqa: SLF001 - kept for a change of providers, which does not happen here
+        return session
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run the model: host arrays in and out, by name.

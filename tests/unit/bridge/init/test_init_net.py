@@ -210,3 +210,22 @@ def test_fake_fills_of_inputs_are_placeholders() -> None:
     predict.op[0].input[0], predict.op[0].input[1] = "w", "x"
     exported.op[1].CopyFrom(given("w", [1.0, 2.0]))
     assert Model.of(predict, exported).inputs == ()
+
+
+def test_the_operators_of_a_stored_net_are_read_one_at_a_time() -> None:
+    net = NetDef(
+        name="init", op=[given("a", [1.0, 2.0]), op("ConstantFill", "", "b", Argument(name="shape", ints=[1]))]
+    )
+    stored = read_init_net(net.SerializeToString()).stored_operators()
+    assert stored is not None
+    header, operators = stored
+    assert (header.name, len(header.op)) == ("init", 0)
+    (first, values), (second, none) = operators
+    assert [arg.name for arg in first.arg] == ["shape"]
+    assert values is not None
+    assert values(wire.FLOATS, np.dtype(np.float32)).tolist() == [1.0, 2.0]
+    assert (second.type, none) == ("ConstantFill", None)
+
+
+def test_a_net_in_memory_is_not_stored() -> None:
+    assert read_init_net(NetDef(op=[given("a", [1.0])])).stored_operators() is None

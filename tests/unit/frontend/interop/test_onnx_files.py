@@ -16,7 +16,8 @@ from support.cells import fills
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
-from caffe2_frontend.interop.onnx_files import replacing, save_onnx
+from caffe2_frontend.interop import onnx_files
+from caffe2_frontend.interop.onnx_files import model_proto, replacing, save_onnx
 
 WEIGHTS = {"w": np.arange(3000, dtype=np.float32).reshape(50, 60), "b": np.linspace(0, 1, 50, dtype=np.float32)}
 
@@ -162,3 +163,11 @@ def test_nothing_is_seen_before_the_end(tmp_path: Path) -> None:
         file.write(bytes(1 // 0))
     assert target.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_large_weights_of_a_protobuf_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnx_files, "_LARGE", 100)
+    converted = model()
+    tensors = {name: value.const_value for name, value in converted.graph.initializers.items()}
+    assert model_proto(converted) == ir.to_proto(converted)
+    assert all(value.const_value is tensors[name] for name, value in converted.graph.initializers.items())
