@@ -13,6 +13,7 @@ from caffe2_backend.definitions import (
     n_grams,
     optimizers,
     quantized,
+    recurrent,
     tree_ensemble,
     trees,
 )
@@ -22,8 +23,8 @@ from caffe2_backend.definitions.family import merged
 _DEFINITIONS = merged(
     room.family
     for room in (
-        activations, attention, layer_norm, linear_models, matrices, n_grams, optimizers, quantized, tree_ensemble,
-        trees,
+        activations, attention, layer_norm, linear_models, matrices, n_grams, optimizers, quantized, recurrent,
+        tree_ensemble, trees,
     )
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,6 +20,7 @@ class Definition:
         self.node = node
         self._inputs = [ir.Value(name=f"input_{i}") for i in range(len(node.inputs))]
         self._nodes: list[ir.Node] = []
+        self._count = 0  # of all nodes, those of bodies too
 
     # What is defined
 
@@ -117,7 +118,8 @@ class Definition:
         given = ir.convenience.convert_attributes({k: value for k, value in attributes.items() if value is not None})
         node = ir.Node("", op_type, inputs, given, num_outputs=count)
         for value in node.outputs:
-            value.name = f"value_{len(self._nodes)}_{value.index()}"
+            value.name = f"value_{self._count}_{value.index()}"
+        self._count += 1
         self._nodes.append(node)
         return tuple(node.outputs)
 
@@ -155,6 +157,15 @@ class Definition:
     def add(self, value: ir.Value, other: ir.Value | None) -> ir.Value:
         """The sum with a value that may be left out."""
         return value if other is None else self("Add", value, other)
+
+    def body(self, count: int, build: Callable[[Sequence[ir.Value]], Sequence[ir.Value]]) -> ir.Graph:
+        """A body of ``count`` inputs; ``build`` makes its outputs of them, from nodes that it adds."""
+        formals = [ir.Value(name=f"formal_{self._count}_{i}") for i in range(count)]
+        self._count += 1
+        around, self._nodes = self._nodes, []
+        results = build(formals)
+        made, self._nodes = ir.Graph(formals, results, nodes=self._nodes, name="body"), around
+        return made
 
     def function(self, outputs: Sequence[ir.Value]) -> ir.Function:
         """The function, of a domain and a name that the caller gives it."""

@@ -64,15 +64,17 @@ def logical_not(op: Op) -> Value:
     return ~op.input(0)
 
 
-@family.converts("Identity", "Dropout")
+@family.converts("Identity", "Dropout", "OptionalGetElement")
 def identity(op: Op) -> tuple[Value, ...]:
-    """``Identity(X) -> Y``: Copy. ``Dropout(X, ratio=0.5, training_mode=False) -> Y, mask``: Copy, and a mask of ones.
+    """``Identity(X) -> Y``, ``OptionalGetElement(X) -> Y`` of a tensor: Copy.
+
+    ``Dropout(X, ratio=0.5, training_mode=False) -> Y, mask``: Copy, and a mask of ones.
 
     A model that was exported in training is refused. Where the mode is an input, UniformFill draws the mask: ONNX does
     not define the random numbers.
     """
     x = op.input(0)
-    if op.type == "Identity":
+    if op.type != "Dropout":
         if not isinstance(op.operand(0).type, ir.TensorType):
             op.unsupported("Caffe2 has no sequences and no optional values")
         return (op.emit("Copy", x),)
