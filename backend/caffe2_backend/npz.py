@@ -12,6 +12,7 @@ from typing import IO, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from caffe2_bridge.bounds import MAX_DEFLATE_RATIO
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath
 from caffe2_bridge.wire.regular_file import open_regular
@@ -21,7 +22,6 @@ _MALFORMED: Final = (
     ValueError, TypeError, EOFError, LookupError, OverflowError, MemoryError, RuntimeError, SyntaxError, struct.error,
     zipfile.BadZipFile, zlib.error, tokenize.TokenError,
 )  # fmt: skip
-_DEFLATED: Final = 1032  # the largest ratio that Deflate reaches
 _HEADER: Final = 1 << 16  # bytes
 
 
@@ -40,7 +40,7 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> npt.NDArray[
     """Read an array. It takes no more memory than the archive says, and that is what its header says."""
     if info.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
         raise ValueError(f"{info.filename!r} is compressed in a way that NumPy does not use")
-    if info.file_size > info.compress_size * _DEFLATED + _HEADER:
+    if info.file_size > info.compress_size * MAX_DEFLATE_RATIO + _HEADER:
         raise ValueError(
             f"{info.filename!r} claims {info.file_size:,} bytes and has {info.compress_size:,}, compressed"
         )

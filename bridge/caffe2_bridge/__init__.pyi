@@ -1,4 +1,5 @@
 from caffe2_bridge import proto as proto
+from caffe2_bridge.bounds import Limits, limits
 from caffe2_bridge.devices import (
     CostModel,
     Device,
@@ -65,6 +66,7 @@ __all__ = [
     "Diagnostic",
     "InitNet",
     "Int8Tensor",
+    "Limits",
     "Location",
     "Model",
     "NetFormatError",
@@ -99,6 +101,7 @@ __all__ = [
     "infer_device_type",
     "infer_output_devices",
     "insert_copies",
+    "limits",
     "load",
     "load_init_net",
     "place",

@@ -19,10 +19,14 @@ The semantics of a step, as measured with real Caffe2:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
+from google.protobuf.message import DecodeError
+
+from caffe2_bridge.bounds import MAX_BODIES, MAX_FUNCTION_GROWTH, current_limits, hint_of
 from caffe2_bridge.control import Scope, control_of, if_arguments, while_arguments
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.construct import make_operator
@@ -40,7 +44,9 @@ def plan_net(plan: PlanDef) -> NetDef:
         ConversionError: a step has no equivalent in a net (it runs concurrently, periodically, only once, or in its own
             workspace), or names a net that the plan lacks. The error holds all diagnostics.
     """
-    translation = _Translation({net.name: net for net in plan.network}, plan.name or "plan")
+    nets = {net.name: net for net in plan.network}
+    require_plan_size(plan, nets)
+    translation = _Translation(nets, plan.name or "plan")
     ops = [op for step in plan.execution_step for op in translation.step(step, Location(translation.plan))]
     if translation.diagnostics:
         raise ConversionError(translation.diagnostics)
@@ -50,6 +56,23 @@ def plan_net(plan: PlanDef) -> NetDef:
     written = dict.fromkeys(name for name in _written(ops) if not name.startswith(_TEMPORARY))
     net.external_output.extend(name for name in declared or written if name in written)
     return net
+
+
+def require_plan_size(plan: PlanDef, nets: Mapping[str, NetDef]) -> None:
+    """Raise ConversionError if the plan's steps run nets so often that it expands to too many operators."""
+    sizes = {name: len(net.op) for name, net in nets.items()}
+    runs: Counter[str] = Counter()
+    steps = list(plan.execution_step)
+    while steps:
+        step = steps.pop()
+        runs.update(step.network)
+        steps += step.substep
+    expanded = sum(times * sizes.get(name, 0) for name, times in runs.items())
+    allowed = max(current_limits().plan_operators, MAX_FUNCTION_GROWTH * sum(sizes.values()))
+    if expanded > allowed:
+        reason = f"the plan's steps expand to {expanded:,} operators; {allowed:,} are allowed"
+        hint = hint_of("plan_operators", expanded)
+        raise ConversionError([Diagnostic("expansion", reason, Location(plan.name or "plan"), hint=hint)])
 
 
 # The prefix of the blobs that the translation creates.
@@ -78,12 +101,17 @@ class _Translation:
         # Caffe2 takes a stop blob that was never written for false.
         start = [_fill(stop, 0, TensorProto.BOOL)] if stop is not None and stop not in self._written else []
         parts = [self.step(inner, here) for inner in step.substep] or [self._net(name, here) for name in step.network]
-        if stop is not None:
-            return [*start, *self._until(stop, parts)]
         body = [op for part in parts for op in part]
-        if not step.HasField("num_iter") or step.num_iter == 1 or not body:
-            return body
-        return self._times(step.num_iter, body) if step.num_iter > 0 else []
+        try:
+            if stop is not None:
+                return [*start, *self._until(stop, parts)]
+            if not step.HasField("num_iter") or step.num_iter == 1 or not body:
+                return body
+            return self._times(step.num_iter, body) if step.num_iter > 0 else []
+        except DecodeError:  # the operators' arguments nest messages deeper than protobuf reads
+            reason = f"the step's nets and loops nest deeper than {MAX_BODIES} bodies"
+            self.diagnostics.append(Diagnostic("nesting", reason, here))
+            return []
 
     def _net(self, name: str, here: Location) -> list[OperatorDef]:
         net = self.nets.get(name)

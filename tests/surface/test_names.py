@@ -18,14 +18,14 @@ import caffe2_frontend
 
 # All public names: a name that is added or removed must be added or removed here too.
 BRIDGE = {
-    "BridgeError", "ConversionError", "CostModel", "Device", "Diagnostic", "InitNet", "Int8Tensor", "Location",
-    "Model", "NetFormatError", "Parameter", "Placement", "Profile", "ProfiledCosts", "RunError", "Severity",
+    "BridgeError", "ConversionError", "CostModel", "Device", "Diagnostic", "InitNet", "Int8Tensor", "Limits",
+    "Location", "Model", "NetFormatError", "Parameter", "Placement", "Profile", "ProfiledCosts", "RunError", "Severity",
     "as_device", "assign_device_option", "check_dataflow", "construct_init_net_from_params", "cuda_operators",
     "export_mobile", "follow_inputs", "forward_only", "fuse_alias_placeholder", "fuse_copies", "get_consumer_map",
     "get_external_blob_names", "get_op_ids_in_path", "get_output_producers", "get_params_from_init_net",
     "get_producer_map", "get_ssa", "get_sub_graph_external_input_output", "get_undefined_blobs",
     "group_norm_replace_aten_with_caffe2", "has_cuda_version", "identify_reshape_sub_graph", "infer_device_type",
-    "infer_output_devices", "insert_copies", "load", "load_init_net", "place", "propagate_status", "proto",
+    "infer_output_devices", "insert_copies", "limits", "load", "load_init_net", "place", "propagate_status", "proto",
     "read_init", "remove_dead_end_ops", "remove_reshape_for_fc", "rename_op_input", "rename_op_output", "save",
     "ssa_rewrite",
 }  # fmt: skip

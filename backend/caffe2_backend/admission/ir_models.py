@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from caffe2_backend.admission.external_data import ExternalDataError, extent_of_ir
-from caffe2_backend.admission.scopes import MAX_NESTING, too_deep
+from caffe2_backend.admission.scopes import too_deep
+from caffe2_bridge.bounds import MAX_BODIES
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES, in_memory
 
@@ -68,7 +69,7 @@ def _scopes(model: ir.Model) -> list[_Scope]:
         found.append(scope)
         for index, node in enumerate(scope.graph):
             for name, bodies in _bodies(node):
-                if scope.depth == MAX_NESTING:
+                if scope.depth == MAX_BODIES:
                     raise too_deep(scope.at(index, node))
                 location = scope.at(index, node).enter(name)
                 waiting += (_Scope(body, location, scope.depth + 1, scope, index) for body in bodies)

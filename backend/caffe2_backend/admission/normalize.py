@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import numpy as np
 import onnx
@@ -13,14 +12,17 @@ from onnx import numpy_helper
 
 from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import Scope
+from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.map_types import holds_map, nested_types
-
-_LARGEST: Final = 1 << 30  # bytes of a sparse tensor in dense form
 
 
 class _NotDenseError(Exception):
     """A sparse tensor cannot be stored as a dense one. The message is the reason."""
+
+    def __init__(self, reason: str, hint: str = "store it as a dense tensor") -> None:
+        super().__init__(reason)
+        self.hint = hint
 
 
 def needs_rewrites(scopes: Sequence[Scope]) -> bool:
@@ -28,7 +30,10 @@ def needs_rewrites(scopes: Sequence[Scope]) -> bool:
     return any(
         _sparse_constants(scope)
         or (isinstance(scope.proto, onnx.GraphProto) and scope.proto.sparse_initializer)
-        or any(holds_map(info.type) or _negative_dims(info.type) for info in _infos(scope))
+        or any(
+            holds_map(info.type) or _negative_dims(info.type) or _lacks_element_type(info.type)
+            for info in _infos(scope)
+        )
         for scope in scopes
     )
 
@@ -37,7 +42,8 @@ def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
     """Rewrite the graphs in place, and return the errors.
 
     Sparse initializers and constants become dense, dims of a negative size unknown. Outputs and intermediate values
-    that hold maps lose their declared type, which follows from the operator that makes them.
+    that hold maps, or are of an undefined element type, lose their declared type, which follows from the operator that
+    makes them.
     """
     found: list[Diagnostic] = []
     for scope in scopes:
@@ -45,7 +51,7 @@ def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
         for info in _infos(scope):
             for dim in list(_negative_dims(info.type)):
                 dim.ClearField("dim_value")
-            if holds_map(info.type):
+            if holds_map(info.type) or _lacks_element_type(info.type):
                 info.ClearField("type")
         if isinstance(scope.proto, onnx.GraphProto):
             for info in scope.proto.input:
@@ -66,6 +72,10 @@ def _negative_dims(kind: onnx.TypeProto) -> list[onnx.TensorShapeProto.Dimension
     return [dim for tensor in tensors for dim in tensor.shape.dim if dim.dim_value < 0]
 
 
+def _lacks_element_type(kind: onnx.TypeProto) -> bool:
+    return any(part.HasField("tensor_type") and not part.tensor_type.elem_type for part in nested_types(kind))
+
+
 def _sparse_constants(scope: Scope) -> list[tuple[int, onnx.AttributeProto]]:
     return [
         (index, attribute)
@@ -81,7 +91,7 @@ def _densify(scope: Scope) -> Iterator[Diagnostic]:
         try:
             dense = _dense(attribute.sparse_tensor)
         except _NotDenseError as error:
-            yield _fault(f"attribute {attribute.name!r} {error}", scope.at(index))
+            yield _fault(f"attribute {attribute.name!r} {error}", scope.at(index), hint=error.hint)
             continue
         attribute.CopyFrom(onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR, t=dense))
     if isinstance(scope.proto, onnx.GraphProto):
@@ -89,7 +99,7 @@ def _densify(scope: Scope) -> Iterator[Diagnostic]:
             try:
                 scope.proto.initializer.append(_dense(sparse))
             except _NotDenseError as error:
-                yield _fault(f"initializer {sparse.values.name!r} {error}", scope.location)
+                yield _fault(f"initializer {sparse.values.name!r} {error}", scope.location, hint=error.hint)
         del scope.proto.sparse_initializer[:]
 
 
@@ -98,9 +108,12 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
     if is_external(sparse.values) or is_external(sparse.indices):
         raise _NotDenseError("must not be sparse with external data")
     dims = tuple(sparse.dims)
-    size = math.prod(dims) * ir.DataType(sparse.values.data_type).itemsize
-    if any(dim < 0 for dim in dims) or size > _LARGEST:
+    size = math.ceil(math.prod(dims) * ir.DataType(sparse.values.data_type).itemsize)
+    if any(dim < 0 for dim in dims):
         raise _NotDenseError(f"must not be sparse of shape {list(dims)}")
+    if size > current_limits().constant_bytes:
+        reason = f"must not be sparse of shape {list(dims)}: {size:,} bytes"
+        raise _NotDenseError(reason, hint_of("constant_bytes", size))
     values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
     dense = np.zeros(dims, values.dtype)
     try:
@@ -110,6 +123,5 @@ def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
     return numpy_helper.from_array(dense, sparse.values.name)
 
 
-def _fault(reason: str, location: Location, code: str = "sparse-tensor") -> Diagnostic:
-    hint = "store it as a dense tensor" if code == "sparse-tensor" else ""
+def _fault(reason: str, location: Location, code: str = "sparse-tensor", hint: str = "") -> Diagnostic:
     return Diagnostic(code, reason, location, hint=hint)

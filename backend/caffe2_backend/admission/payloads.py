@@ -12,8 +12,8 @@ import onnx_ir as ir
 from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import Scope
 from caffe2_backend.admission.structure import tensors_of
+from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.diagnostics import Diagnostic
-from caffe2_bridge.netdef.parameters import MAX_RANK
 
 # The fields that hold values of a type each: the types, and how many elements of the field a value takes.
 _FIELDS: Final[Mapping[str, Mapping[ir.DataType, int]]] = {
@@ -48,11 +48,15 @@ def _faults(tensor: onnx.TensorProto) -> Iterator[tuple[str, str, str]]:
             return
         found, expected, unit = len(tensor.raw_data), -(-size * dtype.bitwidth // 8), "bytes"
     else:
-        field = next((name for name in (*_FIELDS, "int32_data") if len(getattr(tensor, name))), None)
-        if field is None:
+        fields = [name for name in (*_FIELDS, "int32_data") if len(getattr(tensor, name))]
+        if not fields:
             if size:
                 yield "no-values", "has no values", "save the model with its weights"
             return
+        if len(fields) > 1:
+            yield "malformed-model", f"has values in {' and '.join(fields)}", ""
+            return
+        (field,) = fields
         elements = _elements(field, dtype, size)
         if elements is None:
             yield "malformed-model", f"of type {dtype.name} must not have its values in {field}", ""

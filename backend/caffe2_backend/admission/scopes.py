@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 import onnx
 
+from caffe2_bridge.bounds import MAX_BODIES
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-
-# The deepest nesting of bodies that a model may have: protobuf's parsers, ONNX's and onnxruntime's among them, accept
-# messages 100 deep, and a body is three.
-MAX_NESTING: Final = 30
-# The longest chain of function calls: readers follow them recursively.
-MAX_CALLS: Final = 64
-# How many nodes the functions of a small model may expand to.
-MAX_EXPANDED: Final = 20_000
 
 
 @dataclass(eq=False)
@@ -65,7 +57,7 @@ def scopes_of(model: onnx.ModelProto) -> list[Scope]:
         scope = waiting.pop()
         found.append(scope)
         bodies = list(_bodies(scope))
-        if bodies and scope.depth == MAX_NESTING:
+        if bodies and scope.depth == MAX_BODIES:
             raise too_deep(bodies[0].location)
         waiting += reversed(bodies)
     return found
@@ -73,7 +65,7 @@ def scopes_of(model: onnx.ModelProto) -> list[Scope]:
 
 def too_deep(location: Location) -> ConversionError:
     """The error for bodies that are nested too deeply."""
-    return ConversionError([Diagnostic("nesting", f"bodies must not be nested deeper than {MAX_NESTING}", location)])
+    return ConversionError([Diagnostic("nesting", f"bodies must not be nested deeper than {MAX_BODIES}", location)])
 
 
 def attributes_of(scope: Scope) -> Iterator[tuple[int | None, onnx.AttributeProto]]:

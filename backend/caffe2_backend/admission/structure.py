@@ -12,15 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import onnx
-import onnx_ir as ir
 
-from caffe2_backend.admission.scopes import MAX_CALLS, MAX_EXPANDED, Scope, attributes_of
+from caffe2_backend.admission.calls import check_calls
+from caffe2_backend.admission.scopes import Scope, attributes_of
+from caffe2_backend.admission.types import check_types, is_dtype
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
-_GROWTH: Final = 20  # how many times as many nodes a large model may have after its functions are inlined
 _LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
-_Function = tuple[str, str, str]
 # The attributes of ONNX's own operators that are bodies.
 _BODIES: Final[Mapping[str, tuple[str, ...]]] = {
     "If": ("then_branch", "else_branch"), "Loop": ("body",), "Scan": ("body",), "SequenceMap": ("body",),
@@ -38,9 +37,10 @@ def check_structure(model: onnx.ModelProto, scopes: Sequence[Scope]) -> list[Dia
     for scope in scopes:
         found += _check_nodes(scope)
         found += _check_tensors(scope)
+        found += check_types(scope)
         found += _check_definitions(scope)
     found += _check_uses(scopes)
-    found += _check_calls(model, scopes)
+    found += check_calls(model, scopes)
     return found
 
 
@@ -104,6 +104,8 @@ def _check_nodes(scope: Scope) -> Iterator[Diagnostic]:
         texts = (node.op_type, node.domain, node.name, *node.input, *node.output, *(a.name for a in node.attribute))
         # Protobuf gives what is not UTF-8 as bytes.
         reasons += [f"name {text!r} is not UTF-8" for text in texts if isinstance(text, bytes)]
+        if any(not placed.configuration_id for placed in node.device_configurations):
+            reasons.append("a device configuration has no identifier")
         counts = Counter(attribute.name for attribute in node.attribute)
         reasons += [f"attribute {name!r} is given {count} times" for name, count in counts.items() if count > 1]
         for attribute in node.attribute:
@@ -130,11 +132,7 @@ def _attribute_faults(attribute: onnx.AttributeProto, *, in_function: bool) -> I
 
 def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
     for tensor, what, location in tensors_of(scope):
-        try:
-            typed = ir.DataType(tensor.data_type) is not ir.DataType.UNDEFINED
-        except ValueError:
-            typed = False
-        if not typed:
+        if not tensor.data_type or not is_dtype(tensor.data_type):
             yield Diagnostic("malformed-model", f"{what} has unknown element type {tensor.data_type}", location)
         if any(dim < 0 for dim in tensor.dims):
             yield Diagnostic("malformed-model", f"{what} has a negative dim: {list(tensor.dims)}", location)
@@ -244,61 +242,3 @@ def _sorted(scope: Scope, reads: Sequence[set[str]]) -> list[int]:
             if not missing[user]:
                 heapq.heappush(ready, user)
     return order
-
-
-def _check_calls(model: onnx.ModelProto, scopes: Sequence[Scope]) -> Iterator[Diagnostic]:
-    """Functions are defined once, and call each other without cycles and not through too many levels."""
-    by_name: dict[_Function, onnx.FunctionProto] = {}
-    for function in model.functions:
-        key = (_domain(function.domain), function.name, function.overload)
-        if key in by_name:
-            yield Diagnostic("duplicate-value", f"function {function.name!r} is defined twice", Location(function.name))
-        by_name[key] = function
-    calls: dict[_Function, set[_Function]] = {key: set() for key in by_name}
-    for scope in scopes:
-        root = (scope.root or scope).proto
-        if isinstance(root, onnx.FunctionProto):
-            called = {(_domain(node.domain), node.op_type, node.overload) for node in scope.nodes}
-            calls[_domain(root.domain), root.name, root.overload] |= called.intersection(by_name)
-    yield from _check_expansion(model, scopes, calls)
-    # In each round the functions that call no others of those that are left.
-    for _ in range(MAX_CALLS):
-        leaves = [key for key, called in calls.items() if not called.intersection(calls)]
-        if not leaves:
-            break
-        for key in leaves:
-            del calls[key]
-    for _, name, _ in calls:
-        reason = f"function {name!r} calls itself, or through more than {MAX_CALLS} levels of others"
-        yield Diagnostic("nesting", reason, Location(name))
-
-
-def _check_expansion(
-    model: onnx.ModelProto, scopes: Sequence[Scope], calls: Mapping[_Function, set[_Function]]
-) -> Iterator[Diagnostic]:
-    """Inlining functions that call each other twice at every level makes exponentially many nodes."""
-    nodes: dict[_Function | None, Counter[_Function]] = defaultdict(Counter)
-    for scope in scopes:
-        root = (scope.root or scope).proto
-        key = (_domain(root.domain), root.name, root.overload) if isinstance(root, onnx.FunctionProto) else None
-        nodes[key].update((_domain(node.domain), node.op_type, node.overload) for node in scope.nodes)
-    sizes: dict[_Function | None, int] = {}
-
-    def size(key: _Function | None) -> int:
-        return sum(count * (1 + sizes.get(called, 0)) for called, count in nodes[key].items())
-
-    waiting = dict(calls)
-    for _ in range(MAX_CALLS):
-        leaves = [key for key, called in waiting.items() if not called.intersection(waiting)]
-        for key in leaves:
-            sizes[key] = size(key)
-            del waiting[key]
-    written = sum(counts.total() for counts in nodes.values())
-    expanded = size(None)
-    if expanded > max(MAX_EXPANDED, _GROWTH * written):
-        reason = f"the model's functions expand to {expanded:,} nodes, from {written:,}"
-        yield Diagnostic("expansion", reason, Location(model.graph.name or "graph"))
-
-
-def _domain(domain: str) -> str:
-    return "" if domain in STANDARD_DOMAINS else domain

@@ -9,6 +9,8 @@ import click
 
 from caffe2_backend.cli.errors import printed_diagnostics
 from caffe2_backend.cli.lazy_group import CommandEntry, LazyGroup
+from caffe2_bridge.bounds import limits_of_processes
+from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.diagnostics.internal import debug_mode
 
 _HERE: Final = "caffe2_backend.cli"
@@ -41,12 +43,24 @@ COMMANDS: Final[Mapping[str, CommandEntry]] = {
 @click.group(cls=LazyGroup, entries=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caffe2-bridge", prog_name="caffe2-bridge")
 @click.option("--debug", is_flag=True, help="Show the traceback of an internal error.")
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=NUMBER",
+    multiple=True,
+    help="Raise a bound on what a small model may ask for, such as constant_bytes=4g. Repeatable.",
+)
 @click.pass_context
-def main(context: click.Context, *, debug: bool) -> None:
+def main(context: click.Context, *, debug: bool, limits: tuple[str, ...]) -> None:
     """Convert Caffe2 nets to ONNX and back, run them on onnxruntime, and compare runtimes.
 
     MODEL is a folder with a predict net and an init net, a predict net's file, a predictor database, or an .onnx file.
     """
     context.with_resource(printed_diagnostics())
+    if limits:
+        try:
+            context.with_resource(limits_of_processes(",".join(limits)))
+        except OptionError as error:
+            raise click.UsageError(str(error)) from None
     if debug:
         context.with_resource(debug_mode())

@@ -35,10 +35,16 @@ def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
 
     The index along every other axis is the position in ``indices`` itself.
     """
+    if op.rank(indices) != op.rank(data):
+        op.unsupported(
+            f"the indices must have the rank of the data ({op.rank(data)}), not {op.rank(indices)}",
+            code="invalid-operands",
+        )
     sizes, shape = dims_of(op, data), op.static_shape(indices)
     if shape is None or op.static_shape(data) is None:
         return _flat_indices_at_run_time(op, sizes, indices, non_negative(op, indices, data, axis), axis)
     strides = [math.prod(known_size(size) or 0 for size in sizes[i + 1 :]) for i in range(len(sizes))]
+    op.bounded(*shape)
     base = np.zeros(shape, np.int64)
     for i, stride in enumerate(strides):
         if i != axis:

@@ -12,12 +12,12 @@ import onnx_ir as ir
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
 from caffe2_backend.lowering.emitter import Emitted
 from caffe2_backend.lowering.family import Converter
+from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.lowering.op import CARRY_HINT, Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
-from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.names import Names
@@ -74,7 +74,7 @@ class Lowering:
         except BridgeError:
             raise
         except Exception as error:  # noqa: BLE001 - a fault of a converter: the other nodes are converted still
-            self.diagnostics.append(internal_error(error, here))
+            self.diagnostics.append(failure_of(node, error, here))
             return []
         for name, array in made.constants.items():
             self.parameters[name] = constant_parameter(name, array)

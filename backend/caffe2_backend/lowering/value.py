@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -9,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.lowering.types import UNDEFINED
+from caffe2_bridge.bounds import MAX_FOLDED
 from caffe2_frontend.interop.types import BOOL, FLOAT
 
 Array = np.ndarray[Any, Any]
@@ -240,10 +242,15 @@ class Value:
         self, other: Operand, op_type: str, compute: Callable[..., Any], dtype: ir.DataType | None = None
     ) -> Value:
         right = self.like(other)
-        if self.array is not None and right.array is not None:
+        if self.array is not None and right.array is not None and _fits(self.array, right.array):
             dtype = self.dtype if dtype is None else dtype
             return Value(self._builder, array=np.asarray(compute(self.array, right.array)), dtype=dtype)
         return self._builder.emit(op_type, self, right)
+
+
+def _fits(first: Array, second: Array) -> bool:
+    """Whether the result of an operator of two arrays is stored; a larger one is computed when the net runs."""
+    return math.prod(np.broadcast_shapes(first.shape, second.shape)) <= max(first.size, second.size, MAX_FOLDED)
 
 
 Operand = Value | float

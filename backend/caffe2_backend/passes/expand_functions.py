@@ -88,7 +88,7 @@ def _define(model: ir.Model, version: int) -> int:
         else:
             schema = _schema(node, version)
             function, attributes = _definition(node, schema, version), _attributes(node, schema)
-        if function is None:
+        if function is None or not _takes(function, node):
             continue
         function.domain, function.name = _DOMAIN, f"{node.op_type}_{count}"
         function.opset_imports.clear()
@@ -99,6 +99,11 @@ def _define(model: ir.Model, version: int) -> int:
     if count:
         model.graph.opset_imports[_DOMAIN] = 1
     return count
+
+
+def _takes(function: ir.Function, node: ir.Node) -> bool:
+    """Whether a function has the operands of a node: one with more of them is not the operator that ONNX defines."""
+    return len(node.inputs) <= len(function.inputs) and sum(bool(v.name) for v in node.outputs) == len(function.outputs)
 
 
 def _call(node: ir.Node, function: ir.Function, attributes: list[ir.Attr]) -> None:

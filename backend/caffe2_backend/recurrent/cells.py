@@ -115,7 +115,7 @@ def _of_direction(op: Op, index: int, direction: int) -> Value:
 def _biases(op: Op, direction: int, width: int) -> tuple[Value, Value]:
     """What is added to the product of the input, and to that of the state."""
     if not op.has_input(3):
-        zeros = op.const(np.zeros(width), FLOAT)
+        zeros = op.const(np.zeros(op.bounded(width)), FLOAT)
         return zeros, zeros
     both = _of_direction(op, 3, direction)
     return slice_axis(op, both, 0, 0, width), slice_axis(op, both, 0, width, 2 * width)
@@ -133,7 +133,7 @@ def _initial(op: Op, index: int, direction: int, hidden: int, *, batch_first: bo
     """The first value of a state, [1, N, H]; zeros of [H], which suit every batch, where it is missing."""
     operand = op.optional(index)
     if operand is None:
-        return op.const(np.zeros(hidden), FLOAT)
+        return op.const(np.zeros(op.bounded(hidden)), FLOAT)
     state = op.require(operand, FLOAT)
     state = transpose(op, state, [1, 0, 2]) if batch_first else state
     if op.static_dim(operand, 1 if batch_first else 0) == 1:

@@ -260,7 +260,7 @@ class _Dims:
 
 def _row(known: _Dims, sequence: ir.Value, axis: int) -> tuple[Dim, ...] | None:
     dims = known.of(sequence, str(sequence.name))
-    return None if dims is None else _without(dims, [axis])
+    return _without(dims, [axis]) if dims else None
 
 
 def _axes(value: ir.Value) -> range:

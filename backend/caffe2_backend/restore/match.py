@@ -307,7 +307,10 @@ def _inferred(model: ir.Model) -> dict[str, tuple[ir.DataType | None, Dims | Non
     """The types that ONNX infers from the graph's inputs and initializers only."""
     proto = without_weights(model)
     _forget_types(proto.graph)
-    inferred = infer_shapes(proto, data_prop=True)
+    try:
+        inferred = infer_shapes(proto, data_prop=True)
+    except onnx.shape_inference.InferenceError:  # of an operator in a domain without a version, among others
+        return {}
     found: dict[str, tuple[ir.DataType | None, Dims | None]] = {}
     for info in (*inferred.graph.value_info, *inferred.graph.output):
         kind = ir.serde.deserialize_type_proto_for_type(info.type) if info.type.WhichOneof("value") else None

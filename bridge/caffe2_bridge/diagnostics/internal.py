@@ -41,7 +41,14 @@ def debug_mode() -> Iterator[None]:
 
 
 def internal_error(error: Exception, location: Location | None = None) -> Diagnostic:
-    """The diagnostic of a fault. Raises ``error`` itself where faults surface."""
+    """The diagnostic of a fault. Raises ``error`` itself where faults surface.
+
+    An error of the project that a library passed on as one of its own, such as that of damaged weights, is no fault,
+    and is raised again.
+    """
+    own = _wrapped(error)
+    if own is not None:
+        raise own
     if raises_faults():
         raise error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -61,6 +68,18 @@ def faults_reported(findings: Sequence[Diagnostic] = (), location: Location | No
         raise
     except Exception as error:
         raise ConversionError([*findings, internal_error(error, location)]) from error
+
+
+def _wrapped(error: BaseException) -> BridgeError | None:
+    """The project's own error that led to another one."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, BridgeError):
+            return cause
+        seen.add(id(cause))
+        cause = cause.__cause__
+    return None
 
 
 def _place(error: Exception) -> str:

@@ -23,11 +23,13 @@ ONNX_CODES: Final = (
     ),
     DiagnosticCode(
         code="expansion",
-        summary="The functions of the ONNX model expand to too many nodes.",
+        summary="The functions of the ONNX model, or the steps of the plan, expand to too many operators.",
         cause="Functions call each other several times at every level, so that the model grows exponentially when they "
-        "are inlined.",
-        example="g: error: the model's functions expand to 2,097,150 nodes, from 42 [expansion]",
-        cure="Export the model without functions, or with a Loop in place of repeated calls.",
+        "are inlined; or steps of a plan run the same nets very often.",
+        example="g: error: the model's functions expand to 2,097,150 nodes, from 42; 20,000 are allowed [expansion] "
+        "(raise the limit: --limit function_nodes=2097150, or with caffe2_bridge.limits(function_nodes=2097150))",
+        cure="Export the model without functions, or with a Loop in place of repeated calls. Or raise the limit: "
+        "`--limit function_nodes=NUMBER`, `--limit plan_operators=NUMBER`.",
     ),
     DiagnosticCode(
         code="external-data",

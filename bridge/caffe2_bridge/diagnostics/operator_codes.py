@@ -35,6 +35,17 @@ OPERATOR_CODES: Final = (
         cure="Give the output a name of its own, and rename it in the operators that read the result.",
     ),
     DiagnosticCode(
+        code="large-constant",
+        summary="The conversion of an operator would store a very large constant.",
+        cause="A size among the operator's arguments or operands is damaged, or larger than expected: constants that "
+        "conversions compute are bounded, so that a small model does not fill the memory.",
+        example="predict[0] AddPadding: error: a constant of 1,099,511,627,776 elements has 8,796,093,022,208 bytes; "
+        "1,073,741,824 are allowed [large-constant] (raise the limit: --limit constant_bytes=8796093022208, or with "
+        "caffe2_bridge.limits(constant_bytes=8796093022208))",
+        cure="Check the sizes. If they are right, raise the limit: `--limit constant_bytes=16g`, or "
+        "`with caffe2_bridge.limits(constant_bytes=16 << 30)`.",
+    ),
+    DiagnosticCode(
         code="invalid-argument",
         summary="An argument (Caffe2) or attribute (ONNX) has a value that the operator does not accept.",
         cause="The value is out of range, of another type, missing, or contradicts another argument.",

@@ -9,6 +9,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, pairing, text
 from caffe2_bridge.files.blob_records import Blob
@@ -152,7 +153,15 @@ def _net(span: wire.Span, source: str) -> NetDef:
 
 
 def _net_text(span: wire.Span, source: str) -> NetDef:
-    return text.parse(text.decode(span.tobytes(), source), NetDef, source)
+    return text.parse(_decoded(span, source), NetDef, source)
+
+
+def _decoded(span: wire.Span, source: str) -> str:
+    allowed = current_limits().text_bytes
+    if len(span) > allowed:
+        reason = f"the text has {len(span):,} bytes; {allowed:,} are allowed"
+        raise NetFormatError(f"{reason} ({hint_of('text_bytes', len(span))})", source)
+    return text.decode(span.tobytes(), source)
 
 
 def _plan(span: wire.Span, source: str) -> PlanDef:
@@ -167,7 +176,7 @@ def _plan(span: wire.Span, source: str) -> PlanDef:
 
 
 def _plan_text(span: wire.Span, source: str) -> PlanDef:
-    return text.parse(text.decode(span.tobytes(), source), PlanDef, source)
+    return text.parse(_decoded(span, source), PlanDef, source)
 
 
 def _copied(read: Callable[[Path], Mapping[str, Blob]]) -> Callable[[AnyPath], Mapping[str, Blob]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from caffe2_bridge.diagnostics import ConversionError, NetFormatError
 from caffe2_bridge.init.init_net import read_init_net
-from caffe2_bridge.plans import plan_net
+from caffe2_bridge.plans import plan_net, require_plan_size
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, PlanDef
 
 
@@ -34,6 +34,10 @@ def read_plan(plan: PlanDef) -> PlannedNets:
     if len(nets) == 1 and not plan.execution_step:
         return PlannedNets(None, plan.network[0])
     names = _sequential(plan.execution_step)
+    try:
+        require_plan_size(plan, nets)
+    except ConversionError as error:
+        raise _error(plan, "; ".join(map(str, error.findings))) from None
     if names is None or not set(names) <= set(nets):
         return _with_loops(plan, nets)
     if not names:

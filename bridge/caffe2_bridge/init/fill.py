@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from caffe2_bridge.bounds import MAX_FILL_ELEMENTS, MAX_RANK
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.netdef.parameters import DTYPES, MAX_RANK, Array, Parameter
+from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
 from caffe2_bridge.netdef.views import Args
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 from caffe2_bridge.wire import read as wire
 
 _TYPE_NAMES: Final[dict[int, str]] = {number: name for name, number in TensorProto.DataType.items()}
-_MAX_ELEMENTS: Final = 1 << 47
 
 
 class FillError(BridgeError):
@@ -108,7 +108,7 @@ def checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return ``shape``. Raises FillError if a dim is negative, or the tensor is too large for any machine."""
     if any(dim < 0 for dim in shape):
         raise FillError(f"shape {list(shape)} must not have negative dims")
-    if math.prod(shape) > _MAX_ELEMENTS or len(shape) > MAX_RANK:
+    if math.prod(shape) > MAX_FILL_ELEMENTS or len(shape) > MAX_RANK:
         raise FillError(
             f"shape {list(shape)} is too large for a tensor: it has {math.prod(shape)} elements and rank {len(shape)}"
         )

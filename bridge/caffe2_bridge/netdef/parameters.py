@@ -37,9 +37,6 @@ NUMBERS: Final = {
     if kind in DTYPES and kind != TensorProto.BYTE  # UINT8's older name
 }
 
-# The maximum rank of a numpy array in every version of numpy.
-MAX_RANK: Final = 32
-
 
 class Int8Tensor(NamedTuple):
     """A quantized tensor, as Caffe2's workspace represents it: ``real = scale * (data - zero_point)``.

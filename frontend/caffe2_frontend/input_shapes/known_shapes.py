@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from caffe2_bridge.bounds import MAX_RANK
 from caffe2_frontend.interop.types import Dim
 
 
@@ -33,8 +34,8 @@ class KnownShapes:
         return dim if isinstance(dim, int) else None
 
     def set_rank(self, name: str, rank: int | None) -> None:
-        """Set the rank of a blob, unless it is known, or ``rank`` is None."""
-        if rank is not None and rank >= 0 and name not in self._shapes:
+        """Set the rank of a blob, unless it is known, or ``rank`` is None or not that of any tensor."""
+        if rank is not None and 0 <= rank <= MAX_RANK and name not in self._shapes:
             self._store(name, (None,) * rank)
 
     def set_shape(self, name: str, shape: Sequence[Dim]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import Final
 
+from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.input_shapes.known_shapes import KnownShapes
 
@@ -17,7 +18,7 @@ def _layer(op: OpView, shapes: KnownShapes) -> None:
     (x, w, bias), y = op.inputs[:3], op.outputs[0]
     axis, axis_w = op.args.integer("axis", default=1), op.args.integer("axis_w", default=1)
     shapes.set_rank(bias, 1)
-    if axis < 0 or axis_w < 0:
+    if not 0 <= axis < MAX_RANK or axis_w < 0:
         return
     shapes.set_rank(y, axis + 1)
     for i in range(axis):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import onnx_ir as ir
 
+from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import BridgeError, Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 
@@ -129,6 +131,15 @@ class OperatorBase(Generic[V]):
         if not -rank <= axis < limit:
             self.unsupported(f"{what} {axis} is out of range for rank {rank}", code="invalid-argument")
         return axis % rank if rank else 0
+
+    def bounded(self, *dims: int) -> int:
+        """The product of dims; refuses the operator where an int64 constant of so many elements exceeds the limit."""
+        size = prod(dims)
+        wanted, allowed = 8 * size, current_limits().constant_bytes
+        if wanted > allowed:
+            reason = f"a constant of {size:,} elements has {wanted:,} bytes; {allowed:,} are allowed"
+            self.unsupported(reason, hint_of("constant_bytes", wanted), "large-constant")
+        return size
 
     # Diagnostics
 

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import onnx
 
+from caffe2_bridge.bounds import MAX_FOLLOWED_ELEMENTS
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.map_types import forget_maps
 
@@ -17,7 +18,6 @@ from caffe2_frontend.interop.map_types import forget_maps
 _UNSAFE: Final = {"RegexFullMatch": "IsNaN"}
 
 # Elements of a vector that data propagation may hold; 1 GB for 4 million.
-_LONG: Final = 1 << 22
 _FEW: Final = 64  # integers that may be a shape
 
 
@@ -60,7 +60,7 @@ def _may_have_long_vectors(model: onnx.ModelProto) -> bool:
 
     ONNX's data propagation holds an object for each element of a vector, whatever the vector is used for.
     """
-    return any(size > _LONG for size in _sizes(model))
+    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(model))
 
 
 def _sizes(model: onnx.ModelProto) -> Iterator[int]:
@@ -93,7 +93,7 @@ def _has_long_vectors(inferred: onnx.ModelProto) -> bool:
     for graph in _graphs(inferred):
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
-            if len(dims) == 1 and dims[0].dim_value > _LONG:
+            if len(dims) == 1 and dims[0].dim_value > MAX_FOLLOWED_ELEMENTS:
                 return True
     return False
 

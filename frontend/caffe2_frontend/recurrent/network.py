@@ -37,7 +37,7 @@ def _is_compared_with_time(op: OpView, name: str) -> bool:
     control = RecurrentNetwork(op)
     times = {control.timestep}
     for inner in NetView(control.step_net).ops:
-        if inner.type in ("Copy", "CopyFromCPUInput") and inner.inputs[0] in times:
+        if inner.type in ("Copy", "CopyFromCPUInput") and times.intersection(inner.inputs[:1]):
             times.update(inner.outputs)
         elif inner.type in ("GT", "GE", "LT", "LE") and name in inner.inputs and times.intersection(inner.inputs):
             return True

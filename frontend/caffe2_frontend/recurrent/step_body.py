@@ -159,7 +159,7 @@ def slice_rows(op: Op, value: Value, offset: int, steps: Size) -> Value:
 def emit_timesteps(op: Op, steps: Size) -> Value:
     """Emit 0 ... T - 1, int32."""
     if isinstance(steps, int):
-        return op.const(np.arange(steps), np.int32)
+        return op.const(np.arange(op.bounded(steps)), np.int32)
     limit = op.emit("Cast", op.emit("Squeeze", steps), to=int(ir.DataType.INT32))
     return op.emit("Range", op.const(0, np.int32), limit, op.const(1, np.int32), shape=[None])
 

@@ -106,6 +106,9 @@ def reverse_sequence(op: Op) -> Value:
     data = op.input(0)
     batch, time = op.args.integer("batch_axis", default=1), op.args.integer("time_axis", default=0)
     dims = dims_of(op, data)
+    batch, time = op.axis(batch, len(dims), "batch_axis"), op.axis(time, len(dims), "time_axis")
+    if batch == time:
+        op.unsupported(f"batch_axis and time_axis must differ; both are {batch}", code="invalid-argument")
     steps, count = dims[time], dims[batch]
     lengths = reshape(op, op.input(1), [1, count])
     rows = reshape(op, arange(op, steps), [steps, 1])

@@ -62,7 +62,7 @@ def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequ
     if reduction == "none":
         flat = scatter_rows(op, flat, shape, indices, updates)
     elif reduction == "add" and held.dtype == FLOAT and count is not None and count > 0:
-        segments = concat(op, [op.const(np.arange(count), INT32), indices.cast(INT32)], 0)
+        segments = concat(op, [op.const(np.arange(op.bounded(count)), INT32), indices.cast(INT32)], 0)
         flat = op.emit("UnsortedSegmentSum", concat(op, [flat, updates], 0), segments)
     else:
         flat = _combine_rows(op, flat, shape, indices, updates, _REDUCTIONS[reduction])

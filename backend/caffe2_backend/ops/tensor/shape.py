@@ -188,6 +188,7 @@ def concat_(op: Op) -> Value:
 
 def _chunk_sizes(op: Op, size: Value, count: int) -> Value:
     """The sizes of ``count`` pieces of an axis: ceil(size / count) each, and what is left for the last ones."""
+    op.bounded(count)
     chunk = (size + op.const([count - 1], INT64)).quotient(op.const([count], INT64))
     chunks = op.const([1] * count, INT64) * chunk
     left = size - op.const(np.arange(count), INT64) * chunk
@@ -267,6 +268,7 @@ def eye_like(op: Op) -> Value:
     op.args.ignore("dtype")
     known = op.static_shape(op.input(0))
     if known is not None:
+        op.bounded(*known)
         return op.const(np.eye(known[0], known[1], offset), op.output_dtype(0))
     height, width = dims_of(op, op.input(0))
     is_one = _columns_less_rows(op, height, width).equals(op.const([offset], INT64))

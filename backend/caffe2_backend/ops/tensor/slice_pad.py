@@ -149,6 +149,7 @@ def pad(op: Op) -> Value:
         if mode == "constant":
             y = _pad_constant(op, y, dims, axis, low, high)
         elif size is not None and min(low, high) >= 0:
+            op.bounded(size + low + high)
             indices = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload] # one of three
             y = gather(op, y, axis, op.const(indices, INT64))
         else:

@@ -138,6 +138,8 @@ def cumulative(op: Op) -> Value:
     backward, exclusive = op.args.flag("reverse", default=False), op.args.flag("exclusive", default=False)
     data = op.input(0)
     value, rank, known = computable(op, data), op.rank(data), op.known(op.input(1))
+    if not rank:
+        op.unsupported("the operand must have at least one dim", code="invalid-operands")
     if known is not None:
         axis, dims, source = op.axis(int(known.item()), rank), dims_of(op, data), value
     else:

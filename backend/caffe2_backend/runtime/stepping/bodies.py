@@ -14,6 +14,7 @@ import numpy as np
 from caffe2_backend.runtime.blobs.frame import Frame, results_of, written
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.values import Array, HostObject, NoBlobError, Tensor, Value, to_host
+from caffe2_bridge.bounds import hint_of
 from caffe2_bridge.control import ControlOperator, Do, If, RecurrentNetwork, Role, While
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -159,7 +160,8 @@ class BodyRunner:
             if not _truth(frame, control.op.inputs[0], here):
                 return
             self._run(body.net, frame, here.enter(body.argument), (*iterations, i))
-        raise RunError(f"{here}: did not end after {self._most} iterations")
+        wanted = 10 * (self._most or 1)
+        raise RunError(f"{here}: did not end after {self._most} iterations ({hint_of('iterations', wanted)})")
 
     def _recurrent(self, control: RecurrentNetwork, frame: Frame, here: Location, iterations: tuple[int, ...]) -> None:
         op, spec = control.op, control.spec

@@ -15,6 +15,7 @@ from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.blobs.results import Blobs, Results, value_of
 from caffe2_backend.runtime.stepping.bodies import BodyRunner
 from caffe2_backend.runtime.values import Array, HostObject, Value, to_host
+from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -22,7 +23,6 @@ from caffe2_bridge.ssa.effects import analyse
 
 RunOp = Callable[[OpView, Blobs], Results]
 Commit = Callable[[Results], None]
-_MOST_ITERATIONS: Final = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class _Walker:
     def __init__(self, run: RunOp, steps: list[TraceStep], *, bodies: bool, capture: bool) -> None:
         self._run = run
         self._steps = steps
-        self._bodies = BodyRunner(self.net, most_iterations=_MOST_ITERATIONS) if bodies else None
+        self._bodies = BodyRunner(self.net, most_iterations=current_limits().iterations) if bodies else None
         self._capture = capture
 
     def net(self, net: NetDef, frame: Frame, place: Location, iterations: tuple[int, ...]) -> None:

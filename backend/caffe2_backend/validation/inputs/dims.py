@@ -159,6 +159,8 @@ class Dims:
         states = len(known) - scanned
         inner = dict(shapes)
         first = None
+        if len(known) != len(body.input):
+            return  # opset 8, whose first operand has the lengths of sequences
         for value, shape in zip(body.input, known, strict=True):
             if shape is not None:
                 inner[value.name] = shape
@@ -181,6 +183,6 @@ class Dims:
 def _dims(value: onnx.ValueInfoProto) -> list[Dim]:
     """The dims; an unnamed open dim gets a unique symbol."""
     return [
-        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{value.name}?{axis}"
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else dim.dim_param or f"{value.name}?{axis}"
         for axis, dim in enumerate(value.type.tensor_type.shape.dim)
     ]

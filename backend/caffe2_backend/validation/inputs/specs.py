@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from caffe2_backend.validation.inputs.dims import Dims
 from caffe2_backend.validation.inputs.random_values import Scene, draw
 from caffe2_backend.validation.roles import Role, find_roles
 from caffe2_backend.validation.sizes import SIZES, Size
+from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
@@ -125,9 +127,12 @@ class Layout:
         columns = self.roles.get(value.name, Role()).columns
         if columns and dims and isinstance(dims[-1], str):
             dims[-1] = columns
-        return tuple(
-            dim if isinstance(dim, int) else self._fixed.get(dim, self._size(dim, axis, len(dims), size))
-            for axis, dim in enumerate(dims)
+        return _bounded(
+            value.name,
+            tuple(
+                dim if isinstance(dim, int) else self._fixed.get(dim, self._size(dim, axis, len(dims), size))
+                for axis, dim in enumerate(dims)
+            ),
         )
 
     def _size(self, symbol: str, axis: int, rank: int, size: Size) -> int:
@@ -142,6 +147,15 @@ class Layout:
         if rank == 4:
             return CHANNELS if axis == 1 else IMAGE
         return size.other
+
+
+def _bounded(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an input. Raises RunError if double values of it would exceed the limit."""
+    wanted, allowed = 8 * prod(shape), current_limits().constant_bytes
+    if wanted > allowed:
+        reason = f"input {name!r} of shape {list(shape)} is too large to be synthesized: {wanted:,} bytes"
+        raise RunError(f"{reason}, and {allowed:,} are allowed ({hint_of('constant_bytes', wanted)}, or give inputs)")
+    return shape
 
 
 def _has_rank(value: onnx.ValueInfoProto) -> bool:

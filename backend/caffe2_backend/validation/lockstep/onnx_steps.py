@@ -13,13 +13,13 @@ from onnx import numpy_helper
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Cut, Point, Points
 from caffe2_backend.validation.runtimes import Loaded, Runtime
+from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.origin import OP_KEY, location_of
 
 # Sizes, axes and the like, which some operators require as constants.
 _MAX_CONSTANT: Final = 64
-_MOST_ITERATIONS: Final = 1_000_000
 
 Env: TypeAlias = MutableMapping[str, Any]
 # Called with each value, and its index if it is a state of a loop; returns the value to go on with.
@@ -165,7 +165,7 @@ class _Walker:
 
     def _loop(self, node: onnx.NodeProto, env: Env, iterations: tuple[int, ...]) -> list[Any] | None:
         body = _body(node, "body")
-        most = int(np.asarray(env[node.input[0]]).reshape(-1)[0]) if node.input[0] else _MOST_ITERATIONS
+        most = int(np.asarray(env[node.input[0]]).reshape(-1)[0]) if node.input[0] else current_limits().iterations
         go = bool(np.asarray(env[node.input[1]]).reshape(-1)[0]) if len(node.input) > 1 and node.input[1] else True
         carried = [env[name] if name else None for name in node.input[2:]]
         made = len(body.output) - 1 - len(carried)

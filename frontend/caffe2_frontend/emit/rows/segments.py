@@ -102,7 +102,7 @@ def longest(op: Op, lengths: Value) -> Value:
 
 def grid(op: Op, lengths: Value, width: Size) -> tuple[Value, Value]:
     """Lay the segments out in a matrix: row indices and a mask of those inside their segment, both [S, ``width``]."""
-    column = row_vector(op, np.arange(width)) if isinstance(width, int) else indices(op, width)
+    column = row_vector(op, np.arange(op.bounded(width))) if isinstance(width, int) else indices(op, width)
     row = op.emit("Add", unsqueeze(op, starts(op, lengths), [1]), column)
     return row, op.emit("Less", column, unsqueeze(op, lengths, [1]))
 

@@ -32,6 +32,7 @@ def nearest_weights(op: Op, x: Value, y: Value, axis: int, scale: Value) -> Valu
     rows, columns = op.static_dim(x, axis), op.static_dim(y, axis)
     known = op.known(scale)
     if rows is not None and columns is not None and known is not None:
+        op.bounded(rows, columns)
         copied = np.minimum((np.arange(columns, dtype=np.float32) / known).astype(np.int64), rows - 1)
         return op.const(np.arange(rows)[:, None] == copied, x)
     position = div(op, cast(op, indices(op, size(op, y, axis)), ir.DataType.FLOAT), scale)
@@ -49,6 +50,7 @@ def bilinear_weights(op: Op, x: Value, y: Value, axis: int) -> Value:
     """
     rows, columns = op.static_dim(x, axis), op.static_dim(y, axis)
     if rows is not None and columns is not None:
+        op.bounded(rows, columns)
         ratio = np.float32((rows - 1) / (columns - 1)) if columns > 1 else np.float32(0)
         positions = np.arange(columns, dtype=np.float32) * ratio
         return op.const(np.maximum(1 - np.abs(np.arange(rows, dtype=np.float32)[:, None] - positions), 0), x)
@@ -67,6 +69,7 @@ def reflected_pixels(op: Op, count: int, pads: tuple[int, int]) -> Array:
 
     Caffe2 reflects at the start, then at the end, once each; pads that need more are refused.
     """
+    op.bounded(max(count, 0) + sum(map(abs, pads)))
     source: Array = np.abs(np.arange(-pads[0], count + pads[1]))
     source = np.minimum(source, 2 * count - 2 - source)
     if source.min(initial=0) < 0:

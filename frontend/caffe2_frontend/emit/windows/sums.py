@@ -77,5 +77,6 @@ def _by_transposed_convolution(op: Op, values: Value, window: Window, x: Value) 
     """Add each value to all pixels of its window, for each plane of the images apart."""
     planes = [product(op, sizes(op, values, 0, 2)), 1]
     flat, image = reshape(op, values, [*planes, *sizes(op, values, 2)]), reshape(op, x, [*planes, *sizes(op, x, 2)])
+    op.bounded(*window.kernel)
     ones = op.const(np.ones((1, 1, *window.kernel)), values)
     return reshape_like(op, image_gradient(op, flat, ones, window, image), x)

@@ -149,7 +149,7 @@ def convert_unfold(op: Op) -> Value:
     length, step = op.args.integer("size"), op.args.integer("step")
     count = _windows(op, size(op, x, axis), length, step)
     starts = unsqueeze(op, mul(op, indices(op, count), step), [1])
-    windows = op.emit("Gather", x, add(op, starts, op.const(np.arange(length), np.int64)), axis=axis)
+    windows = op.emit("Gather", x, add(op, starts, op.const(np.arange(op.bounded(length)), np.int64)), axis=axis)
     order = [i for i in range(op.rank(x) + 1) if i != axis + 1]
     return op.emit("Transpose", windows, perm=[*order, axis + 1])
 

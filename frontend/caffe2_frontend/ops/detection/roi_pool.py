@@ -130,7 +130,7 @@ def _cells(op: Op, rois: Value, axis: int, count: int, spatial_scale: float, len
         for column in (axis, axis + 2)
     )
     cell = div(op, op.emit("Max", add(op, sub(op, end, start), 1.0), op.const(1.0, rois)), float(count))
-    cells = np.arange(count, dtype=np.float32)
+    cells = np.arange(op.bounded(count), dtype=np.float32)
     low = op.emit("Add", op.emit("Floor", op.emit("Mul", cell, op.const(cells))), start)
     high = op.emit("Add", op.emit("Ceil", op.emit("Mul", cell, op.const(cells + 1))), start)
     pixels = cast(op, indices(op, length), ir.DataType.FLOAT)

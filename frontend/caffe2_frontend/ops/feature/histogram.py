@@ -28,7 +28,9 @@ def _elements(op: Op) -> Value:
 def _counts(op: Op, bins: Value, count: int) -> Value:
     """Return the number of occurrences of each of ``count`` bins, int64 [count]."""
     ones = op.emit("Expand", op.const([1], np.int64), op.emit("Shape", bins))
-    return op.emit("ScatterElements", op.const(np.zeros(count), np.int64), bins, ones, axis=0, reduction="add")
+    return op.emit(
+        "ScatterElements", op.const(np.zeros(op.bounded(count)), np.int64), bins, ones, axis=0, reduction="add"
+    )
 
 
 @family.converts("Histogram")
@@ -80,7 +82,7 @@ def self_binning_histogram(op: Op) -> tuple[Value, Value]:
     filler = op.emit("Expand", op.const([0.0], x), op.emit("Sub", op.const([1], np.int64), nonempty))
     filled = op.emit("Concat", x, filler, axis=0)
     low, high = (op.emit(kind, filled, keepdims=1, shape=[1]) for kind in ("ReduceMin", "ReduceMax"))
-    steps = op.const(np.arange(bins + 1) / op.dtype(x).numpy().type(bins), x)
+    steps = op.const(np.arange(op.bounded(bins + 1)) / op.dtype(x).numpy().type(bins), x)
     if spacing == "linear":
         top = add(op, low, mul(op, sub(op, high, low), 1.0001))
         edges = add(op, low, mul(op, steps, sub(op, top, low)))

@@ -191,7 +191,7 @@ def gather_ranges_to_dense(op: Op) -> tuple[Value, ...]:
     for i, length in enumerate(lengths):
         range_ = op.emit("Gather", ranges, op.const(i, np.int64), axis=1)
         present = op.emit("Equal", slice_axis(op, range_, 1, 1, 2), op.const(length, np.int64))
-        rows = op.emit("Add", slice_axis(op, range_, 1, 0, 1), op.const(np.arange(length), np.int64))
+        rows = op.emit("Add", slice_axis(op, range_, 1, 0, 1), op.const(np.arange(op.bounded(length)), np.int64))
         if key is not None:
             keys = padded_rows(op, key, rows, present, zero_row(op, key))
             _, order = op.emit("TopK", keys, op.const([length], np.int64), axis=1, largest=0, outputs=2)

@@ -240,6 +240,7 @@ def _columns(op: Op, window: Window, x: Value) -> Value:
     x, attributes = _padded(op, window, x)
     planes = reshape(op, x, [product(op, sizes(op, x, 0, 2)), 1, *sizes(op, x, 2)])
     area = int(np.prod(window.kernel))
+    op.bounded(area, area)
     picks = np.eye(area).reshape(area, 1, *window.kernel)
     columns: Value = op.emit("Conv", planes, op.const(picks, x), **attributes)
     return columns

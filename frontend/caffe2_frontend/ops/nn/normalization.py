@@ -119,7 +119,7 @@ def group_norm(op: Op) -> Value | tuple[Value, ...]:
     n, inside = size(op, x, 0), quotient(op, product(op, sizes(op, x, 1)), group)
     # A group is an instance of one channel: normalize [N, G, C / G * ...], then scale and shift the channels.
     groups = reshape(op, x, [n, group, inside])
-    ones, zeros = (op.const(np.full(group, v), x) for v in (1.0, 0.0))
+    ones, zeros = (op.const(np.full(op.bounded(group), v), x) for v in (1.0, 0.0))
     y = op.emit("InstanceNormalization", groups, ones, zeros, epsilon=epsilon)
     y = reshape_like(op, y, x)
     y = move_last(op, _affine(op, y, *(per_channel(op, x, i) for i in (1, 2))), when=last)

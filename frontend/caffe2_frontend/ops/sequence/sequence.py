@@ -238,8 +238,8 @@ def gather_padding(op: Op) -> tuple[Value, ...]:
     lengths = vector_operand(op, 1, any_rank=True)
     start = unsqueeze(op, starts(op, lengths), [1])
     end = op.emit("Add", start, unsqueeze(op, lengths, [1]))
-    first = op.emit("Add", start, row_vector(op, np.arange(before)))
-    last = op.emit("Add", end, row_vector(op, np.arange(-after, 0)))
+    first = op.emit("Add", start, row_vector(op, np.arange(op.bounded(before))))
+    last = op.emit("Add", end, row_vector(op, np.arange(-op.bounded(after), 0)))
     if op.wants(1):
         return _sum_of_rows(op, x, first), _sum_of_rows(op, x, last)
     return (_sum_of_rows(op, x, op.emit("Concat", first, last, axis=1)),)

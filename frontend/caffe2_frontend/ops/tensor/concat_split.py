@@ -157,7 +157,7 @@ def slice_ranges(op: Op) -> Value:
         known = constant_integers(op, starts), constant_integers(op, ends)
         if known[0] is None or known[1] is None:
             return _slice_runtime(op, x, starts, ends)
-        pair = known[0].tolist(), known[1].tolist()
+        pair = known[0].reshape(-1).tolist(), known[1].reshape(-1).tolist()
     else:
         pair = list(op.args.integers("starts")), list(op.args.integers("ends"))
     return slice_static(op, x, *pair)

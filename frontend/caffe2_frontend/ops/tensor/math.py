@@ -180,6 +180,7 @@ def sinusoid_position_encoding(op: Op) -> Value:
     count = op.args.integer("embedding_size", default=100)
     alpha, amplitude = op.args.number("alpha", default=10000.0), op.args.number("amplitude", default=1.0)
     first = op.emit("Gather", cast(op, positions, ir.DataType.FLOAT), op.const([0], np.int64), axis=1)
+    op.bounded(count)
     # A range in the logarithmic domain, whose step is computed from its ends as in Caffe2: for position 0, whose
     # logarithm is -inf, all elements but the last are NaN there too.
     low = op.emit("Log", first)

@@ -13,8 +13,8 @@ from support.admission.models import FLOAT, call, function, graph, model, nested
 
 from caffe2_backend import Predictor, run_model, to_netdef, validate
 from caffe2_backend.admission import load_graph, load_ir, load_proto
-from caffe2_backend.admission.scopes import MAX_NESTING
 from caffe2_backend.cli.commands import main
+from caffe2_bridge.bounds import MAX_BODIES
 from caffe2_bridge.diagnostics import ConversionError
 
 COMMAND = "from caffe2_backend.cli.commands import main; main()"
@@ -80,7 +80,7 @@ MALFORMED = {
     "tensor without type": ("malformed-model", initialized(data_type=0)),
     "tensor of unknown type": ("malformed-model", initialized(data_type=99)),
     "negative dim": ("malformed-model", initialized(dims=[-4])),
-    "nested too deeply": ("nesting", nested(MAX_NESTING + 1)),
+    "nested too deeply": ("nesting", nested(MAX_BODIES + 1)),
     "function that calls itself": (
         "nesting", model(graph([call("f", ["x"], ["y"])]), functions=[function("f", [call("f", ["a"], ["b"])])])
     ),
@@ -159,7 +159,7 @@ def test_a_model_in_order_is_not_copied() -> None:
 
 
 def test_nesting_up_to_the_bound() -> None:
-    made = nested(MAX_NESTING)
+    made = nested(MAX_BODIES)
     assert load_proto(made) is made
     assert load_ir(made).graph.num_nodes() == 1
 
@@ -173,7 +173,7 @@ def test_objects_of_onnx_ir() -> None:
     with pytest.raises(ConversionError, match="unsorted-graph"):
         to_netdef(ir.from_proto(MALFORMED["cycle"][1]))
     with pytest.raises(ConversionError, match="nesting"):
-        to_netdef(ir.from_proto(nested(MAX_NESTING + 1)))
+        to_netdef(ir.from_proto(nested(MAX_BODIES + 1)))
 
 
 UNTYPED = """

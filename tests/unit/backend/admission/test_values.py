@@ -157,12 +157,28 @@ def test_text_must_be_utf8() -> None:
             to_netdef(data)
 
 
-def test_what_onnx_ir_does_not_accept() -> None:
+def test_declared_element_types() -> None:
     made = model(graph([node("Relu", ["x"], ["y"])]))
     made.graph.input.append(value("v", 99))
-    found = refused(made)
+    assert refused(made).reason == "value 'v' has unknown element type 99"
+    made.graph.input[-1].CopyFrom(value("v", 0))
+    assert refused(made).reason == "input 'v' has no element type"
+
+
+def test_what_onnx_ir_does_not_accept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: onnx.ModelProto) -> None:
+        raise ValueError("99 is not a valid DataType")
+
+    monkeypatch.setattr("onnx_ir.from_proto", fail)
+    found = refused(model(graph([node("Relu", ["x"], ["y"])])))
     assert found.code == "malformed-model"
     assert found.reason.startswith("the model cannot be read: ValueError: 99 is not a valid DataType")
+
+
+def test_values_in_two_fields() -> None:
+    made = model(graph([node("Relu", ["x"], ["y"])]))
+    made.graph.initializer.add(name="w", data_type=onnx.TensorProto.INT64, dims=[1], int64_data=[1], int32_data=[1])
+    assert refused(made).reason == "initializer 'w' has values in int64_data and int32_data"
 
 
 def test_pipes_and_devices_are_not_read(tmp_path: Any) -> None:

@@ -135,6 +135,7 @@ def _corners(op: Op, x: Value, offset: Value, window: Window, groups: int) -> li
 
 def _regular(op: Op, window: Window, axis: int, count: Size, like: Value) -> Value:
     """The positions along an axis without offsets, [taps, rows, 1] or [taps, 1, columns]."""
+    op.bounded(len(window.kernel), *window.kernel)
     taps = np.indices(window.kernel)[axis].reshape(-1, 1, 1) * window.dilation[axis] - window.head[axis]
     starts = mul(op, indices(op, count), window.stride[axis])
     return cast(op, add(op, unsqueeze(op, starts, [1 - axis]), op.const(taps, np.int64)), op.dtype(like))

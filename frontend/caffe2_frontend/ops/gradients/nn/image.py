@@ -157,6 +157,7 @@ def _unreflect(op: Op, dy: Value, axis: int, head: int, tail: int) -> Value:
     if length is not None and max(head, tail) >= length - head - tail:
         pixels = length - head - tail
         source = reflected_pixels(op, pixels, (head, tail))
+        op.bounded(pixels, source.size)
         return apply_along(op, op.const(np.arange(pixels)[:, None] == source, dy), dy, axis)
     core = slice_axis(op, dy, axis, head, -tail or END)
     count, one = size_vector(op, core, axis), op.const([1], np.int64)

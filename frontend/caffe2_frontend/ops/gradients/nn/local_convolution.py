@@ -77,6 +77,7 @@ def _image(op: Op, columns: Value, window: Window, x: Value, positions: list[Siz
     taps = int(np.prod(window.kernel))
     planes = product(op, sizes(op, x, 0, 2))
     by_tap = reshape(op, op.emit("Transpose", columns, perm=[2, 1, 0]), [planes, taps, *positions])
+    op.bounded(taps, taps)
     one_hot = op.const(np.eye(taps).reshape(taps, 1, *window.kernel), x)
     image = reshape(op, x, [planes, 1, *sizes(op, x, 2)])
     return reshape_like(op, image_gradient(op, by_tap, one_hot, window, image), x)

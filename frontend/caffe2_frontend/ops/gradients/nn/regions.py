@@ -117,7 +117,7 @@ def _samples(op: Op, side: Value, bins: int, how: Pooling) -> _Samples:
     bin_side = div(op, side, float(bins))
     sample, count, used = _sample_indices(op, bin_side, how)
     width = unsqueeze(op, bin_side, [2])
-    begin = op.emit("Mul", width, op.const(np.arange(bins).reshape(1, bins, 1), bin_side))
+    begin = op.emit("Mul", width, op.const(np.arange(op.bounded(bins)).reshape(1, bins, 1), bin_side))
     return _Samples(side, begin, div(op, mul(op, add(op, sample, 0.5), width), count), count, used)
 
 
@@ -127,7 +127,7 @@ def _sample_indices(op: Op, bin_side: Value, how: Pooling) -> tuple[Value, Value
     Where the number depends on the side, indices run to the largest number of all regions.
     """
     if how.samples:
-        return op.const(np.arange(how.samples).reshape(1, 1, -1), bin_side), float(how.samples), None
+        return op.const(np.arange(op.bounded(how.samples)).reshape(1, 1, -1), bin_side), float(how.samples), None
     count = unsqueeze(op, op.emit("Ceil", bin_side), [2])
     counts = op.emit("Concat", reshape(op, count, [-1]), op.const([1.0], bin_side), axis=0)
     most = op.emit("ReduceMax", counts, keepdims=1)

@@ -1,0 +1,48 @@
+"""Tell a malformed node, on which a converter failed, from a fault of the converter."""
+
+from __future__ import annotations
+
+import onnx
+import onnx_ir as ir
+
+from caffe2_backend.state import WORKING_OPSET
+from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_bridge.diagnostics.internal import internal_error
+from caffe2_frontend.interop.shape_inference import infer_shapes
+from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
+
+
+def failure_of(node: ir.Node, error: Exception, here: Location) -> Diagnostic:
+    """The diagnostic of an exception that escaped the converter of a node.
+
+    The converters rely on what ONNX's shape inference requires of ranks, sizes and attributes. It is asked only now,
+    since it refuses nodes that runtimes compute. Raises ``error`` where faults surface (see ``internal_error``).
+    """
+    reason = _refusal(node)
+    if reason:
+        return Diagnostic("malformed-model", f"ONNX refuses the node: {reason}", here)
+    return internal_error(error, here)
+
+
+def _refusal(node: ir.Node) -> str:
+    """Why ONNX's strict shape inference refuses a node with what is known of its operands; empty if it does not."""
+    if any(attr.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS) for attr in node.attributes.values()):
+        return ""
+    graph = onnx.GraphProto(name="node")
+    try:
+        graph.node.append(ir.to_proto(node))
+        for value in dict.fromkeys(value for value in node.inputs if value is not None):
+            tensor = value.const_value
+            if tensor is not None and tensor.nbytes <= SMALL_TENSOR_BYTES:
+                proto = ir.serde.serialize_tensor(tensor)
+                proto.name = str(value.name)
+                graph.initializer.append(proto)
+            else:
+                graph.input.append(ir.to_proto(value))
+        opset = onnx.OperatorSetIdProto(domain=node.domain, version=node.version or WORKING_OPSET)
+        infer_shapes(onnx.ModelProto(graph=graph, opset_import=[opset]), strict_mode=True, data_prop=True)
+    except onnx.shape_inference.InferenceError as error:
+        return str(error).strip().rpartition("] ")[2]
+    except Exception:  # noqa: BLE001 - the node is odd enough for a converter to fail: it may fail here too
+        return ""
+    return ""

@@ -1,0 +1,150 @@
+"""Bounds on what a small input may ask for, all of them: docs/testing.md has their table.
+
+Those of :class:`Limits` can be raised: with :func:`limits` in a program, with ``caffe2-bridge --limit NAME=NUMBER`` on
+the command line, and with the environment variable ``CAFFE2_BRIDGE_LIMITS=NAME=NUMBER,...`` for processes. The
+constants are bounds of formats and libraries.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from typing import Final
+
+from caffe2_bridge.diagnostics import OptionError
+
+VARIABLE: Final = "CAFFE2_BRIDGE_LIMITS"
+
+# Dims of a tensor: NumPy 1's limit.
+MAX_RANK: Final = 32
+# Elements of a fill, which stays symbolic: what no machine addresses.
+MAX_FILL_ELEMENTS: Final = 1 << 47
+# The deepest nesting of bodies in an ONNX model: protobuf's parsers, ONNX's and onnxruntime's among them, accept
+# messages 100 deep, and a body is three.
+MAX_BODIES: Final = 30
+# The longest chain of function calls in an ONNX model: readers follow them recursively.
+MAX_CALLS: Final = 64
+# How many times as many nodes, or operators, a large model may have after its functions, or its plan, are expanded.
+MAX_FUNCTION_GROWTH: Final = 20
+# Elements of a vector whose contents shape inference follows.
+MAX_FOLLOWED_ELEMENTS: Final = 1 << 22
+# Elements of the result of an operator on constants that is computed while converting, if it is larger than both.
+MAX_FOLDED: Final = 1 << 24
+# The largest ratio that Deflate reaches: an entry of an .npz file that claims more is damaged.
+MAX_DEFLATE_RATIO: Final = 1032
+
+_SUFFIXES: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def _bound(default: int, summary: str) -> int:
+    made: int = field(default=default, metadata={"summary": summary})
+    return made
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds that can be raised.
+
+    Attributes:
+        constant_bytes: of a tensor that a conversion computes and stores, and of a synthesized input.
+        function_nodes: nodes to which the functions of an ONNX model expand, beyond 20 times what was written.
+        plan_operators: operators to which the steps of a plan expand, beyond 20 times what was written.
+        text_bytes: of a net in protobuf's text format, whose parser takes a second for each 2 or 3 MB.
+        iterations: of a loop that is run step by step.
+    """
+
+    constant_bytes: int = _bound(1 << 30, "bytes of a tensor that a conversion computes, or of a synthesized input")
+    function_nodes: int = _bound(20_000, "nodes to which functions expand, beyond 20 times as many as were written")
+    plan_operators: int = _bound(100_000, "operators to which a plan expands, beyond 20 times as many as were written")
+    text_bytes: int = _bound(1 << 30, "bytes of a net in protobuf's text format")
+    iterations: int = _bound(1_000_000, "iterations of a loop that is run step by step")
+
+    def __post_init__(self) -> None:
+        for bound in fields(self):
+            value = getattr(self, bound.name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise OptionError(f"limit {bound.name} must be an integer of at least 0, not {value!r}")
+
+
+NAMES: Final = tuple(bound.name for bound in fields(Limits))
+_CURRENT: ContextVar[Limits | None] = ContextVar("limits", default=None)
+
+
+def current_limits() -> Limits:
+    """The limits that hold now. Raises OptionError if those of the environment cannot be read."""
+    return _CURRENT.get() or _of_environment(os.environ.get(VARIABLE, ""))
+
+
+@contextmanager
+def limits(**bounds: int) -> Iterator[Limits]:
+    """Raise, or lower, bounds in a block.
+
+    ``with limits(constant_bytes=8 << 30): to_netdef(path)``
+
+    Args:
+        bounds: limits by the names of :class:`Limits`; the others stay.
+
+    Raises:
+        OptionError: a name is not that of a limit, or a value is not an integer of at least 0.
+    """
+    _require_names(bounds)
+    token = _CURRENT.set(replace(current_limits(), **bounds))
+    try:
+        yield current_limits()
+    finally:
+        _CURRENT.reset(token)
+
+
+@contextmanager
+def limits_of_processes(text: str) -> Iterator[None]:
+    """Set limits, as :func:`parse_limits` reads them, of this process and of those that it starts meanwhile."""
+    parse_limits(text)
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = ",".join(filter(None, (before, text)))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def parse_limits(text: str) -> dict[str, int]:
+    """Parse ``NAME=NUMBER,...``; a number may end in k, m, g or t, powers of 1024. Raises OptionError."""
+    found = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = part.partition("=")
+        digits = number.strip().lower()
+        factor = _SUFFIXES.get(digits[-1:], 1)
+        digits = digits[:-1] if factor > 1 else digits
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 30:
+            raise OptionError(f"limit {part!r} must be NAME=NUMBER, such as constant_bytes=4g")
+        found[name.strip()] = int(digits) * factor
+    _require_names(found)
+    return found
+
+
+def hint_of(name: str, wanted: int) -> str:
+    """What to type to allow as much as ``wanted``."""
+    return f"raise the limit: --limit {name}={wanted}, or with caffe2_bridge.limits({name}={wanted})"
+
+
+def table() -> list[tuple[str, int, str]]:
+    """The name, the default and the meaning of each limit that can be raised."""
+    return [(bound.name, getattr(Limits(), bound.name), bound.metadata["summary"]) for bound in fields(Limits)]
+
+
+def _require_names(bounds: dict[str, int]) -> None:
+    for name in bounds:
+        if name not in NAMES:
+            raise OptionError(f"{name!r} is not a limit; the limits are {', '.join(NAMES)}")
+
+
+@lru_cache(maxsize=8)
+def _of_environment(text: str) -> Limits:
+    return Limits(**parse_limits(text))

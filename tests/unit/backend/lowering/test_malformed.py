@@ -1,0 +1,56 @@
+"""Nodes that converters fail on: ONNX's own reason, where it refuses them, and no internal error."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import TensorProto, helper  # noqa: TID251 - malformed models, which onnx_ir does not build
+
+from caffe2_backend import to_netdef
+from caffe2_bridge import ConversionError
+
+FLOAT = TensorProto.FLOAT
+
+
+def _model(node: onnx.NodeProto, *inputs: tuple[str, int, list[int]], **constants: list[int]) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(name, dtype, dims) for name, dtype, dims in inputs]
+    tensors = [helper.make_tensor(name, TensorProto.INT64, [len(v)], v) for name, v in constants.items()]
+    output = helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph([node], "g", infos, [output], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
+CASES = {
+    "Trilu of a scalar": _model(helper.make_node("Trilu", ["x"], ["y"]), ("x", FLOAT, [])),
+    "SpaceToDepth of three dims": _model(
+        helper.make_node("SpaceToDepth", ["x"], ["y"], blocksize=2), ("x", FLOAT, [2, 4, 4])
+    ),
+    "MaxPool with strides of another rank": _model(
+        helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[1, 1, 1], auto_pad="SAME_UPPER"),
+        ("x", FLOAT, [1, 1, 4, 4]),
+    ),
+    "ReverseSequence along one axis": _model(
+        helper.make_node("ReverseSequence", ["x", "n"], ["y"], batch_axis=1, time_axis=1),
+        ("x", FLOAT, [2, 3]), ("n", TensorProto.INT64, [3]),
+    ),
+    "ReverseSequence with an axis out of range": _model(
+        helper.make_node("ReverseSequence", ["x", "n"], ["y"], batch_axis=1, time_axis=9),
+        ("x", FLOAT, [2, 3]), ("n", TensorProto.INT64, [3]),
+    ),
+    "CumSum of a scalar": _model(helper.make_node("CumSum", ["x", "a"], ["y"]), ("x", FLOAT, []), a=[0]),
+    "GatherElements with indices of another rank": _model(
+        helper.make_node("GatherElements", ["x", "i"], ["y"]), ("x", FLOAT, [2, 3]), ("i", TensorProto.INT64, [2])
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("debug", [True, False])
+def test_malformed_nodes_are_refused(name: str, debug: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not debug:
+        monkeypatch.delenv("CAFFE2_BRIDGE_VERIFY", raising=False)
+    with pytest.raises(ConversionError) as raised:
+        to_netdef(CASES[name])
+    (found,) = raised.value.errors
+    assert found.code in {"malformed-model", "invalid-operands", "invalid-argument", "needs-shape"}
+    assert found.location.index == 0
