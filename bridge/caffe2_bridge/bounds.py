@@ -33,7 +33,7 @@ MAX_FUNCTION_GROWTH: Final = 20
 # Elements of a vector whose contents shape inference follows.
 MAX_FOLLOWED_ELEMENTS: Final = 1 << 22
 # Elements of the result of an operator on constants that is computed while converting, if it is larger than both.
-MAX_FOLDED: Final = 1 << 24
+MAX_FOLDED: Final = 1 << 20
 # The largest ratio that Deflate reaches: an entry of an .npz file that claims more is damaged.
 MAX_DEFLATE_RATIO: Final = 1032
 

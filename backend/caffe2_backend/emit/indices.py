@@ -71,6 +71,10 @@ def row_indices(op: Op, data: Value, indices: Value, batch: int = 0) -> tuple[Va
     depth = known_size(shape[-1])
     if depth is None:
         op.needs_shape("the last dim of the indices must be static")
+    if not 0 < depth <= len(sizes) - batch:
+        op.unsupported(
+            f"the last dim of the indices must be from 1 to {len(sizes) - batch}, not {depth}", code="invalid-operands"
+        )
     named = sizes[batch : batch + depth]
     strides = size_list(op, [product(op, named[i + 1 :]) for i in range(depth)])
     given = index_type(op, indices)

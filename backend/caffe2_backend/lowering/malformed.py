@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import onnx
 import onnx_ir as ir
 
@@ -10,6 +12,8 @@ from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
+
+_IR_VERSION: Final = 10
 
 
 def failure_of(node: ir.Node, error: Exception, here: Location) -> Diagnostic:
@@ -37,10 +41,10 @@ def _refusal(node: ir.Node) -> str:
                 proto = ir.serde.serialize_tensor(tensor)
                 proto.name = str(value.name)
                 graph.initializer.append(proto)
-            else:
-                graph.input.append(ir.to_proto(value))
+            graph.input.append(ir.to_proto(value))
         opset = onnx.OperatorSetIdProto(domain=node.domain, version=node.version or WORKING_OPSET)
-        infer_shapes(onnx.ModelProto(graph=graph, opset_import=[opset]), strict_mode=True, data_prop=True)
+        model = onnx.ModelProto(ir_version=_IR_VERSION, graph=graph, opset_import=[opset])
+        infer_shapes(model, strict_mode=True, data_prop=True)
     except onnx.shape_inference.InferenceError as error:
         return str(error).strip().rpartition("] ")[2]
     except Exception:  # noqa: BLE001 - the node is odd enough for a converter to fail: it may fail here too

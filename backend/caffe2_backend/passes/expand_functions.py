@@ -133,6 +133,8 @@ def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
     None if ONNX has none for these types.
     """
     if schema.has_context_dependent_function:
+        if any(value is not None and value.type is None for value in node.inputs):
+            return None  # ONNX's builders of functions rely on the types, and may end the process without them
         known = [old for old in schema.context_dependent_function_opset_versions if old <= version]
         types = [_type(value).SerializeToString() for value in node.inputs]
         own = ir.to_proto(node).SerializeToString()

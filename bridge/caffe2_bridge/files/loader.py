@@ -20,7 +20,7 @@ from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.files.predictor_db import read_meta, read_predictor
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
-from caffe2_bridge.netdef.names import require_text_in_net
+from caffe2_bridge.netdef.names import require_text_in_plan
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
@@ -170,8 +170,7 @@ def _plan(span: wire.Span, source: str) -> PlanDef:
     except DecodeError as error:
         raise NetFormatError(f"the PlanDef is damaged: {error}", source) from None
     with _naming(source):
-        for net in plan.network:
-            require_text_in_net(net)
+        require_text_in_plan(plan)
     return plan
 
 

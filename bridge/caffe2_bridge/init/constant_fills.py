@@ -49,6 +49,8 @@ def _given(op: FillOp, dtype: np.dtype[Any], kind: int, *, required: bool = True
     if values is None:
         if required:
             raise FillError("argument 'values' is missing")
+        if 0 not in shape:
+            raise FillError(f"shape {list(shape)} has {math.prod(shape)} elements, and 'values' is missing")
         return Filled(dtype, shape, lambda: np.empty(0, dtype))
     count = values.count(kind)
     size = math.prod(shape)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.nested import nets_in
-from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef, PlanDef
 
 
 def require_text(names: Iterable[object], place: str) -> None:
@@ -23,6 +23,18 @@ def require_text_in_net(net: NetDef) -> None:
         require_text_in_operator(op, index)
         for inner in nets_in(op):
             require_text_in_net(inner)
+
+
+def require_text_in_plan(plan: PlanDef) -> None:
+    """Raise NetFormatError if a name in a plan, its steps or its nets is not UTF-8 text."""
+    require_text((plan.name,), "plan")
+    steps = list(plan.execution_step)
+    while steps:
+        step = steps.pop()
+        require_text((step.name, step.should_stop_blob, step.report_net, *step.network), "step of the plan")
+        steps += step.substep
+    for net in plan.network:
+        require_text_in_net(net)
 
 
 def require_text_in_operator(op: OperatorDef, index: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
 
 Array = npt.NDArray[Any]
@@ -80,9 +81,13 @@ class Parameter:
     def load(self) -> Array:
         """Decode the values into a new array of ``dtype`` and ``shape``; each call decodes again.
 
-        Raises NetFormatError if the stored bytes are damaged.
+        Raises NetFormatError if the stored bytes are damaged, BridgeError if there is not enough memory.
         """
-        return self.make()
+        try:
+            return self.make()
+        except MemoryError:
+            bytes_ = self.size * self.dtype.itemsize
+            raise BridgeError(f"there is not enough memory for parameter {self.name!r} of {bytes_:,} bytes") from None
 
 
 class Arrays(Mapping[str, Array]):

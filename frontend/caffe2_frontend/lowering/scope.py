@@ -40,7 +40,7 @@ class Constants:
     def add_tensor(self, tensor: ir.TensorProtocol, base: str, *, claimed: bool = False) -> ir.Value:
         """Add a constant with a tensor, which may be lazy. With ``claimed``, its name is that of the blob ``base``."""
         value = ir.Value(
-            name=self._names.claim(base) if claimed else self._names.fresh(base),
+            name=self._names.claim(base) if claimed and base else self._names.fresh(base or "unnamed"),
             type=ir.TensorType(tensor.dtype),
             shape=ir.Shape(tensor.shape.numpy()),
             const_value=tensor,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Final
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
+from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.state import Export
@@ -50,7 +54,7 @@ class FoldConstants(InPlacePass[Export]):
         results = set(graph.outputs)
         folded: list[_Folded] = []
         for node in list(graph):
-            if not _is_foldable(node) or results.intersection(node.outputs):
+            if not _is_foldable(node, state.working_opset) or results.intersection(node.outputs):
                 continue
             sources = tuple(value for value in node.inputs if value is not None)
             for value, tensor in zip(node.outputs, _tensors(node, state.working_opset), strict=True):
@@ -122,15 +126,28 @@ def _derived_name(folded: _Folded, made: Mapping[ir.Value, _Folded]) -> str | No
         source = before
 
 
-def _is_foldable(node: ir.Node) -> bool:
+def _is_foldable(node: ir.Node, opset: int) -> bool:
     return (
         node.domain == ""
         and node.op_type in _FOLDABLE
+        and node.attributes.keys() <= _attributes(node.op_type, opset)
         and all(value is not None and value.const_value is not None for value in node.inputs)
         and all(
             value.dtype is not None and value.shape is not None and value.shape.is_static() for value in node.outputs
         )
+        and all(_size(value) <= current_limits().constant_bytes for value in node.outputs)
     )
+
+
+@lru_cache(maxsize=256)
+def _attributes(op_type: str, opset: int) -> frozenset[str]:
+    return frozenset(onnx.defs.get_schema(op_type, opset).attributes)
+
+
+def _size(value: ir.Value) -> float:
+    assert value.shape is not None
+    assert value.dtype is not None
+    return math.prod(value.shape.numpy()) * value.dtype.itemsize
 
 
 def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:

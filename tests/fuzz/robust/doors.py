@@ -68,10 +68,14 @@ def _model(path: Path) -> Model:
     return load(path)
 
 
+_LARGE: Final = 1 << 20  # elements
+
+
 def _read(path: Path, _: Path) -> None:
     model = load(path)
     for parameter in model.init.parameters.values():
-        parameter.load()
+        if parameter.size < _LARGE:  # a fill of any size takes a few bytes, and is as large as it says when it is read
+            parameter.load()
     assert model.params is not None
     assert model.init_net is not None
 
@@ -113,7 +117,7 @@ def _predictor(path: Path, _: Path) -> None:
 
 
 def _validate(path: Path, _: Path) -> None:
-    caffe2_backend.validate(str(path), runtimes=["onnxruntime-cpu"], sizes=())
+    caffe2_backend.validate(str(path), runtimes=["onnxruntime-cpu", "onnx-reference"])
 
 
 def _import(**options: Any) -> Callable[[Path, Path], None]:

@@ -67,12 +67,15 @@ def slice_(op: Op) -> Value:
 
 def _slice_known(op: Op, value: Value, axis: int, start: int, end: int, step: int) -> Value:
     data = op.input(0)
+    if not step:
+        op.unsupported(f"the step along axis {axis} must not be 0", code="invalid-argument")
     dim = op.static_dim(data, axis)
     if dim is not None:
         chosen = range(*slice(start, None if step < 0 and end < -dim else end, step).indices(dim))
         if step == 1:
             first = min(max(start + dim if start < 0 else start, 0), dim)
             return value if len(chosen) == dim else slice_axis(op, value, axis, first, first + len(chosen))
+        op.bounded(len(chosen))
         return gather(op, value, axis, op.const(list(chosen), INT64))
     if step != 1:
         return _strided(op, value, axis, *(op.const([number], INT64) for number in (start, end, step)))
