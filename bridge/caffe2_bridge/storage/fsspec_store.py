@@ -22,6 +22,7 @@ from caffe2_bridge.storage.store import Entry, Status, Store
 from caffe2_bridge.storage.urls import Url
 
 _CHUNK: Final = 1 << 24  # bytes of one request
+_ATTEMPTS: Final = 2  # each of which the file system repeats by its own rules
 _PACKAGES: Final = {
     "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "abfss": "adlfs", "az": "adlfs",
     "hf": "huggingface_hub", "memory": "fsspec",
@@ -39,7 +40,7 @@ class FsspecStore(Store):
 
     def status(self, url: Url) -> Status:
         """Ask for the status of an object, or of a prefix that objects have."""
-        return repeated(lambda: self._status(url))
+        return repeated(lambda: self._status(url), _ATTEMPTS)
 
     def _status(self, url: Url) -> Status:
         with _errors(url):
@@ -60,7 +61,7 @@ class FsspecStore(Store):
     def entries(self, url: Url) -> list[Entry]:
         """List the objects and prefixes below a prefix."""
         try:
-            return repeated(lambda: self._entries(url))
+            return repeated(lambda: self._entries(url), _ATTEMPTS)
         except StorageDeniedError as error:  # the rights to read and to list are separate ones
             raise NotListableError(error.reason, str(url)) from None
 
@@ -106,7 +107,7 @@ class FsspecStore(Store):
 
     def write(self, file: Path, url: Url) -> None:
         """Upload a file: a single request, or several parts that become visible together."""
-        repeated(lambda: self._write(file, url))
+        repeated(lambda: self._write(file, url), _ATTEMPTS)
 
     def _write(self, file: Path, url: Url) -> None:
         files, path = _open(url)
@@ -131,7 +132,7 @@ class FsspecStore(Store):
                 files, path = _open(target)
                 files.cp_file(_open(source)[1], path)
 
-        repeated(run)
+        repeated(run, _ATTEMPTS)
 
     def remove(self, url: Url) -> None:
         """Remove an object."""
@@ -142,7 +143,7 @@ class FsspecStore(Store):
                 files.rm_file(path)
 
         with suppress(StorageNotFoundError):
-            repeated(run)
+            repeated(run, _ATTEMPTS)
 
 
 def _open(url: Url) -> tuple[Any, str]:

@@ -28,13 +28,13 @@ def gave_up(error: StorageError, attempts: int) -> StorageError:
     return StorageError(f"{error.reason} (tried {attempts} times)", error.url)
 
 
-def repeated(action: Callable[[], T]) -> T:
+def repeated(action: Callable[[], T], attempts: int = ATTEMPTS) -> T:
     """Run an action again while it raises TransientError. Raises StorageError after the last attempt."""
-    for attempt in range(1, ATTEMPTS + 1):
+    for attempt in range(1, attempts + 1):
         try:
             return action()
         except TransientError as error:
-            if attempt == ATTEMPTS:
+            if attempt == attempts:
                 raise gave_up(error, attempt) from None
             pause(attempt)
     raise AssertionError  # the last attempt returns or raises

@@ -1,0 +1,1 @@
+"""Servers of files on loopback, for tests and for trials by hand."""

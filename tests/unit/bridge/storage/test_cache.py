@@ -1,0 +1,134 @@
+"""The local cache: its limit, and several users at once."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from support.storage.web_server import Site, serving
+
+from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import RemotePath, locks
+from caffe2_bridge.storage.settings import cache_folder, cache_limit
+
+FILES = {f"m/{name}": name.encode() * 1000 for name in "abcd"}
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE", str(tmp_path / "cache"))
+    with serving(Site(dict(FILES))) as found:
+        yield found
+
+
+def cached(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.glob("storage/*/files/*"))
+
+
+def test_the_least_recently_used_is_removed(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "3KB")
+    paths = {name: RemotePath(f"{site.url}/m/{name}") for name in "abcd"}
+    for index, name in enumerate("abc"):
+        RemotePath(f"{site.url}/m/{name}").local()
+        for file in tmp_path.glob("cache/storage/*/state/*.use"):  # as if they were used in this order
+            if file.stat().st_mtime > 1e9:
+                os.utime(file, (index, index))
+    assert paths["b"].local().exists()  # in use from here on
+    paths["d"].local()
+    assert cached(tmp_path / "cache") == ["b", "c", "d"]
+    assert paths["a"].read_bytes() == FILES["m/a"]
+    assert cached(tmp_path / "cache") == ["a", "b", "d"]
+
+
+def test_a_file_above_the_limit_is_read_nevertheless(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "10")
+    assert RemotePath(f"{site.url}/m/a").read_bytes() == FILES["m/a"]
+    assert RemotePath(f"{site.url}/m/b").read_bytes() == FILES["m/b"]
+    assert cached(tmp_path / "cache") == ["b"]
+
+
+def test_several_users_download_once(site: Site) -> None:
+    site.files["big"] = os.urandom(3_000_000)
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: RemotePath(f"{site.url}/big").read_bytes(), range(6)))
+    assert set(found) == {site.files["big"]}
+    assert site.sent < 3_100_000
+
+
+def test_another_process_uses_the_cache(site: Site, tmp_path: Path) -> None:
+    RemotePath(f"{site.url}/m/a").local()
+    sent = site.sent
+    code = f"import sys; from caffe2_bridge.storage import locate; print(locate('{site.url}/m/a').read_text()[:3])"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "CAFFE2_BRIDGE_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)  # noqa: S603 - our own
+    assert done.stdout == "aaa\n"
+    assert site.sent <= sent + 1
+
+
+def test_what_a_killed_process_left_is_removed(site: Site, tmp_path: Path) -> None:
+    left = tmp_path / "cache" / "storage" / ".staged.0123abcd.tmp"
+    left.mkdir(parents=True)
+    assert RemotePath(f"{site.url}/m/").is_dir()
+    assert len([*Path(RemotePath(f"{site.url}/m/")).iterdir()]) == len(FILES)
+    assert not left.exists()
+
+
+def test_damaged_entries_are_downloaded_again(site: Site, tmp_path: Path) -> None:
+    path = RemotePath(f"{site.url}/m/a").local()
+    path.write_bytes(b"short")
+    assert RemotePath(f"{site.url}/m/a").read_bytes() == FILES["m/a"]
+    for state in tmp_path.glob("cache/storage/*/state/*.json"):
+        state.write_text("{")
+    assert RemotePath(f"{site.url}/m/a").read_bytes() == FILES["m/a"]
+
+
+def test_names_that_file_systems_refuse(site: Site) -> None:
+    for name in ("x" * 300 + ".onnx", "a:b"):
+        site.files[f"m/{name}"] = name.encode()
+        assert RemotePath(f"{site.url}/m/{name}").read_bytes() == name.encode()
+    assert RemotePath(f"{site.url}/m/{'x' * 300}.onnx").local().suffix == ".onnx"
+
+
+def test_the_cache_is_private(site: Site) -> None:
+    RemotePath(f"{site.url}/m/a").local()
+    assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o700
+
+
+def test_the_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CAFFE2_BRIDGE_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "caffe2-bridge" / "storage"
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder() == Path.home() / ".cache" / "caffe2-bridge" / "storage"
+
+
+@pytest.mark.parametrize(("text", "size"), [("10", 10), ("1.5 MB", 1_500_000), ("2G", 2 * 10**9), ("", 50 * 10**9)])
+def test_the_limit(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", text)
+    assert cache_limit() == size
+
+
+def test_a_wrong_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAFFE2_BRIDGE_CACHE_SIZE", "much")
+    with pytest.raises(OptionError, match="must be a size such as 500MB"):
+        cache_limit()
+
+
+def test_locks(tmp_path: Path) -> None:
+    with locks.acquire(tmp_path / "x", shared=True), locks.acquire(tmp_path / "x", shared=True):
+        assert locks.try_acquire(tmp_path / "x") is None
+    found = locks.try_acquire(tmp_path / "x")
+    assert found is not None
+    (tmp_path / "x").unlink()
+    with locks.acquire(tmp_path / "x"):  # the new file of that name
+        found.release()
+        found.release()
