@@ -1,4 +1,4 @@
-// A field above every long table: only rows that contain its text are shown. #q=Relu in the address fills it in.
+// A field above every long table: only rows that contain its text are shown. The address fills it in.
 (function () {
   "use strict";
   const LONG = 40;
@@ -25,8 +25,12 @@
       count.textContent = `${shown} of ${rows.length}`;
     }
     input.addEventListener("input", apply);
-    const asked = /[#&]q=([^&]*)/.exec(location.hash);
-    if (asked) input.value = decodeURIComponent(asked[1]);
+    // #q=Relu, or ?h=relu, which the search of the site adds to its results.
+    const asked = /[#&]q=([^&]*)/.exec(location.hash) || /[?&]h=([^&]+)/.exec(location.search);
+    if (asked) {
+      const text = decodeURIComponent(asked[1].replace(/[+]/g, " "));
+      if (rows.some((row) => row.textContent.toLowerCase().includes(text.toLowerCase()))) input.value = text;
+    }
     apply();
   }
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,13 +24,21 @@ _TOOLS: Final = ("pytest", "pytest-xdist", "hypothesis")
 
 
 def find_pythons() -> dict[str, str]:
-    """The Pythons of supported versions on this machine, by version."""
+    """The Pythons of supported versions on this machine, on PATH or of pyenv, by version."""
     found = {}
     for version in VERSIONS:
-        python = shutil.which(f"python{version}")
-        if python and _runs(python):
+        python = next(filter(_runs, _candidates(version)), None)
+        if python is not None:
             found[version] = python
     return found
+
+
+def _candidates(version: str) -> Iterator[str]:
+    on_path = shutil.which(f"python{version}")
+    if on_path:
+        yield on_path
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    yield from sorted(str(path) for path in root.glob(f"versions/{version}.*/bin/python"))
 
 
 def _runs(python: str) -> bool:
