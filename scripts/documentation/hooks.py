@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_ROLE: Final = re.compile(r":(?:func|class|meth|mod|attr|data|exc):(?=<code)")
+_ROLE: Final = re.compile(r"(?:(?<=>)|:)(?:func|class|meth|mod|attr|data|exc):(?=<)")
 
 
 def on_page_content(html: str, **_: object) -> str:
