@@ -20,9 +20,9 @@ from support.paths import MODELS
 from support.validation.faults import with_weight
 
 from caffe2_backend.fleet.result import ModelResult
-from caffe2_backend.fleet.site.summary import index_page
+from caffe2_backend.fleet.site.summary import index_page, write_summary
 from caffe2_backend.picture import sketch_model
-from caffe2_backend.validation import ValidationReport, validate
+from caffe2_backend.validation import ValidationOptions, ValidationReport, validate
 from caffe2_backend.validation.render.page import page, write_page
 from caffe2_backend.validation.render.picture import colouring, error_picture
 from caffe2_bridge import Model, load
@@ -254,6 +254,62 @@ def test_the_index_of_a_batch(browser: Browser, tmp_path: Path) -> None:
     assert browser.js("document.documentElement.scrollWidth") <= 1280
     browser.open(tmp_path / "index.html", 380, dark=True)
     assert browser.js("document.documentElement.scrollWidth") <= 380
+
+
+def fleet_results(changed: str) -> list[ModelResult]:
+    """40 models; the verdict of the first is given."""
+    missing = {"code": "unsupported-operator", "severity": "error", "location": {"op_type": "NoSuchOperator"}}
+    refused = ModelResult(
+        "refused <b>", "not covered", "r", "unsupported-operator: NoSuchOperator", page="pages/r.html",
+        findings=[missing], owner="vision",
+    )  # fmt: skip
+    first = ModelResult("zoo/0", changed, cause="" if changed == "agree" else "differs in onnxruntime-cpu")
+    return [first, refused, *(ModelResult(f"zoo/{i}", "agree", owner="speech") for i in range(1, 39))]
+
+
+def open_page(browser: Browser, path: Path, text: str) -> None:
+    path.write_text(text.replace("<body>", '<body id="verdict">'), encoding="utf-8")
+    browser.open(path, 1280, dark=False)
+    assert browser.js("document.documentElement.scrollWidth") <= 1280
+
+
+def search_for(browser: Browser, words: str) -> None:
+    box = "document.querySelector('[data-search]')"
+    browser.js(f"{box}.value = '{words}'; {box}.dispatchEvent(new Event('input'))")
+
+
+def test_the_site_of_a_fleet(browser: Browser, tmp_path: Path) -> None:
+    write_summary(tmp_path, fleet_results("agree"), (), ValidationOptions(), "")
+    assert not (tmp_path / "trends.html").exists()
+    later = [replace(result, key="other") for result in fleet_results("disagree")]
+    write_summary(tmp_path, later, (), ValidationOptions(), "")
+    browser.open(tmp_path / "index.html", 1280, dark=False)
+    rows = (
+        "[...document.querySelectorAll('#models tbody tr')].filter(row => !row.hidden).map(r => r.cells[0].innerText)"
+    )
+    search = (
+        "const box = document.querySelector('[data-search]'); box.value = '{}'; box.dispatchEvent(new Event('input'))"
+    )
+    browser.js("{" + search.format("vision unsupp") + "}")
+    assert browser.js(rows) == ["refused <b>"]
+    browser.js("document.querySelector('[data-show=agree]').click()")
+    assert browser.js(rows) == []
+    search_for(browser, "speech")
+    assert browser.js(f"{rows}.length") == 38
+    links = "[...document.querySelectorAll('body > p:first-of-type a')].map(link => link.getAttribute('href'))"
+    assert set(browser.js(links)) >= {"causes.html", "trends.html"}
+
+    open_page(browser, tmp_path / "causes.html", (tmp_path / "causes.html").read_text("utf-8"))
+    cells = "[...document.querySelector('#{} tbody tr').cells].map(cell => cell.innerText.trim())"
+    assert browser.js(cells.format("blockers")) == ["unsupported-operator", "NoSuchOperator", "1", "1"]
+    browser.js("document.querySelector('#blockers summary').click()")
+    assert browser.js("document.querySelector('#blockers details a').getAttribute('href')") == "pages/r.html"
+    assert browser.js("document.querySelectorAll('#causes tbody tr').length") == 2
+
+    open_page(browser, tmp_path / "trends.html", (tmp_path / "trends.html").read_text("utf-8"))
+    assert browser.js("document.querySelector('h1').textContent").startswith("1 worse, 0 better")
+    assert browser.js(cells.format("worse"))[:3] == ["zoo/0", "agree", "disagree"]
+    assert browser.js("document.querySelectorAll('#counts tbody tr').length") == 5
 
 
 def test_the_page_has_what_is_needed_to_repeat_it(report: ValidationReport) -> None:

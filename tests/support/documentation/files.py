@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import pytest
 from conformance.recording import operator
 
 from caffe2_backend.predictor_exporter import PredictorExportMeta, get_meta_net_def, save_to_db
@@ -102,6 +103,21 @@ def _validation(folder: Path) -> None:
     _wrong_gradient(folder)
 
 
+def _fleets(folder: Path) -> None:
+    """The character model in ``zoo``, and texts of several lengths in ``texts``, where PyArrow is installed."""
+    for name in ("predict_net.pb", "init_net.pb"):
+        (folder / "zoo" / "letters").mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHAR_RNN / name, folder / "zoo" / "letters")
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("distributed")
+    (folder / "texts").mkdir()
+    random = np.random.default_rng(2018)
+    for part in range(2):
+        texts = [random.integers(0, 94, random.integers(2, 12)).tolist() for _ in range(10)]
+        table = arrow.table({"id": range(10 * part, 10 * part + 10), "letters": texts})
+        parquet.write_table(table, folder / "texts" / f"{part}.parquet")
+
+
 def _damaged_lstm(folder: Path) -> None:
     """The LSTM as ``good``, with an element of a weight changed as ``damaged``, and the export of that."""
     shutil.copytree(MODELS / "lstm", folder / "good")
@@ -132,6 +148,7 @@ def _wrong_gradient(folder: Path) -> None:
 _FILES: Final[Mapping[str, Callable[[Path], None]]] = {
     "exporting.md": _exporting,
     "files.md": _files,
+    "fleets.md": _fleets,
     "recurrent.md": _recurrent,
     "running.md": _running,
     "training.md": _training,

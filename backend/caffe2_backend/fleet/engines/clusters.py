@@ -10,6 +10,7 @@ from caffe2_backend.fleet.process.memory import available_bytes
 from caffe2_bridge.diagnostics import RunError
 
 _CONNECT_SECONDS: Final = "30s"
+_WORKER_SECONDS: Final = 120.0
 _USED: Final = 0.9  # of the memory that is available
 _DEATHS: Final = 1  # lost workers that are forgiven: after the second one a model runs alone
 
@@ -34,6 +35,13 @@ def _connected(distributed: Any, address: str) -> Engine:
         client = distributed.Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise RunError(f"the Dask scheduler {address} does not answer: {error}") from None
+    try:
+        client.wait_for_workers(1, timeout=_WORKER_SECONDS)
+    except TimeoutError:
+        client.close()
+        raise RunError(
+            f"the Dask scheduler {address} has no workers: start some with `dask worker {address}`"
+        ) from None
     return _engine(client)
 
 
@@ -45,7 +53,7 @@ def _local_cluster(distributed: Any, jobs: int) -> Engine:
     with dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS}):
         cluster = distributed.LocalCluster(
             n_workers=jobs, threads_per_worker=1, memory_limit=0, resources={"memory": share},
-            host="127.0.0.1", dashboard_address=None,
+            host="127.0.0.1", dashboard_address=":0",
         )  # fmt: skip
     return _engine(distributed.Client(cluster, set_as_default=False), cluster)
 
