@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,6 +54,7 @@ class DaskEngine:
         done = as_completed([], loop=self._client.loop)
 
         def submit(job: Job, *, alone: bool = False) -> None:
+            self._require_scheduler()
             future = self._client.submit(
                 execute_on_worker, job, key=f"fleet-{job.task.name}-{time.monotonic_ns()}", pure=False,
                 resources=self._resources(job, alone=alone),
@@ -66,11 +68,11 @@ class DaskEngine:
                     submit(waiting.popleft())
                 future = next(done)
                 job, alone = running.pop(future)
-                if future.cancelled() or future.status == "lost":
-                    self._require_scheduler()
+                try:
+                    error = future.exception()
+                except CancelledError:  # its scheduler was lost
                     submit(job, alone=alone)
                     continue
-                error = future.exception()
                 if isinstance(error, KilledWorker) and not alone:
                     submit(job, alone=True)
                 elif isinstance(error, KilledWorker):
@@ -90,7 +92,7 @@ class DaskEngine:
         return sum(worker["nthreads"] for worker in self._workers())
 
     def _workers(self) -> list[dict[str, Any]]:
-        return list(self._client.scheduler_info(n_workers=-1)["workers"].values())
+        return list(self._client.scheduler_info(n_workers=-1).get("workers", {}).values())
 
     def _resources(self, job: Job, *, alone: bool) -> dict[str, float] | None:
         """The memory that a job takes of a worker's, if workers declare theirs: all of it for one that runs alone."""
