@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from caffe2_backend.input_text import parse_input
 from caffe2_bridge.diagnostics import OptionError
@@ -24,6 +25,11 @@ class _LocationType(click.ParamType[AnyPath]):
             return locate(value)
         except OptionError as error:
             self.fail(str(error), param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Let the shell complete local paths."""
+        del ctx, param
+        return [CompletionItem(incomplete, type="file")]
 
 
 LOCATION: Final = _LocationType()
