@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -18,13 +17,14 @@ from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 from caffe2_backend.cli.fleet import discover, trends
 from caffe2_backend.cli.output.command_line import command_line
 from caffe2_backend.cli.output.echo import echo
+from caffe2_bridge.storage import AnyPath
 
 _LISTED: Final = 20  # skipped files; the summary has all
 
 
 @click.command(cls=CommandWithActions, actions=(discover, trends))
-@click.argument("source", type=options.PATH)
-@click.option("-o", "--output", "out", type=options.PATH, help="The folder to write; default SOURCE-validation.")
+@click.argument("source", type=options.LOCATION)
+@click.option("-o", "--output", "out", type=options.LOCATION, help="The folder to write; default SOURCE-validation.")
 @click.option(
     "--engine",
     default="local",
@@ -53,8 +53,8 @@ _LISTED: Final = 20  # skipped files; the summary has all
 @click.option("--matrix", is_flag=True, help="Compare every pair of runtimes, and print the table.")
 @reports_errors(COULD_NOT_RUN)
 def batch(
-    source: Path,
-    out: Path | None,
+    source: AnyPath,
+    out: AnyPath | None,
     engine: str,
     jobs: int,
     runtimes: tuple[str, ...],

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from caffe2_backend.cli import options
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
 from caffe2_backend.cli.output.echo import echo
+from caffe2_bridge.storage import AnyPath
 
 
 @click.command()
-@click.argument("folder", type=options.PATH)
+@click.argument("folder", type=options.LOCATION)
 @click.option(
     "-o",
     "--output",
     "manifest",
-    type=options.PATH,
+    type=options.LOCATION,
     required=True,
     help="The manifest: a .toml, .json or .parquet file.",
 )
 @click.option("--update", is_flag=True, help="Add the models that an existing manifest lacks; keep what it has.")
 @reports_errors(COULD_NOT_RUN)
-def discover(folder: Path, manifest: Path, *, update: bool) -> None:
+def discover(folder: AnyPath, manifest: AnyPath, *, update: bool) -> None:
     """Write a manifest of the models under FOLDER, to edit and to give to `caffe2-bridge batch`."""
     from caffe2_backend.fleet.models.update_manifest import discover_manifest
 
@@ -34,11 +33,11 @@ def discover(folder: Path, manifest: Path, *, update: bool) -> None:
 
 
 @click.command()
-@click.argument("old", type=options.PATH)
-@click.argument("new", type=options.PATH)
-@click.option("-o", "--output", "page", type=options.PATH, help="The page to write; default NEW/trends.html.")
+@click.argument("old", type=options.LOCATION)
+@click.argument("new", type=options.LOCATION)
+@click.option("-o", "--output", "page", type=options.LOCATION, help="The page to write; default NEW/trends.html.")
 @reports_errors(COULD_NOT_RUN)
-def trends(old: Path, new: Path, page: Path | None) -> None:
+def trends(old: AnyPath, new: AnyPath, page: AnyPath | None) -> None:
     """Compare two batches: the folders OLD and NEW, or their summary.json. Writes a page.
 
     Lists the models whose verdict changed, those that are new or gone, and the counts by verdict and by cause.

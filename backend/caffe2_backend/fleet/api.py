@@ -11,13 +11,14 @@ from typing import Any, TypeAlias
 from caffe2_backend.fleet.engines.base import Engine
 from caffe2_backend.fleet.engines.selection import open_engine
 from caffe2_backend.fleet.job import Limits
-from caffe2_backend.fleet.models.discovery import Skipped, discover
+from caffe2_backend.fleet.models.discovery import Skipped, discover, name_of, text_of
 from caffe2_backend.fleet.models.manifest import SUFFIXES, read_manifest
 from caffe2_backend.fleet.plan import Plan, make_plan
 from caffe2_backend.fleet.result import ModelResult
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath, locate
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -39,7 +40,7 @@ def run(
     files, options and version are not run again. Their results come first.
 
     Args:
-        models: a folder, under which models are found; a manifest; or paths of models and tasks.
+        models: a folder, under which models are found; a manifest; or paths of models and tasks. Paths may be URLs.
         engine: ``"local"``, processes of this machine; ``"dask"``, a Dask cluster of this machine;
             ``"dask://HOST:PORT"``, the scheduler of a Dask cluster; ``"slurm"``; or a ``distributed.Client``.
         target: folder for the .onnx files, pages and records, which every worker must reach under the same path; None
@@ -56,7 +57,7 @@ def run(
         RunError: the engine is not installed, does not answer, or was lost.
         OSError: ``models`` cannot be read, or ``target`` cannot be written.
     """
-    where = None if target is None else Path(target)
+    where = None if target is None else locate(target)
     tasks = _tasks(models, where)
     plan = make_plan(tasks, where, options, Limits(seconds, memory), command)
     return run_plan(plan, engine, jobs)
@@ -73,28 +74,30 @@ def run_plan(plan: Plan, engine: Any, jobs: int) -> Generator[ModelResult]:
             opened.close()
 
 
-def find_tasks(source: Path, target: Path | None) -> tuple[list[ModelTask], Sequence[Skipped]]:
+def find_tasks(source: AnyPath, target: AnyPath | None) -> tuple[list[ModelTask], Sequence[Skipped]]:
     """The tasks of a folder or of a manifest, and the files that are skipped. Raises like :func:`run`."""
     if source.is_file() and source.suffix in SUFFIXES:
         return read_manifest(source), ()
     if not source.is_dir():
         raise FileNotFoundError(f"{source} must be a folder with models, or a manifest ({', '.join(sorted(SUFFIXES))})")
     found = discover(source, target)
-    names = [str(model.relative_to(source)) if model != source else model.resolve().name for model in found.models]
-    tasks = [ModelTask(name, str(model)) for name, model in zip(names, found.models, strict=True)]
+    names = [name_of(model, source) for model in found.models]
+    tasks = [ModelTask(name, text_of(model)) for name, model in zip(names, found.models, strict=True)]
     return tasks, found.skipped
 
 
-def _tasks(models: PathLike | Iterable[PathLike | ModelTask], target: Path | None) -> list[ModelTask]:
+def _tasks(models: PathLike | Iterable[PathLike | ModelTask], target: AnyPath | None) -> list[ModelTask]:
     if isinstance(models, str | os.PathLike):
-        return find_tasks(Path(models), target)[0]
-    tasks = [model if isinstance(model, ModelTask) else _task(Path(model)) for model in models]
+        return find_tasks(locate(models), target)[0]
+    tasks = [model if isinstance(model, ModelTask) else _task(locate(model)) for model in models]
     for name, count in Counter(task.name for task in tasks).items():
         if count > 1:
             raise OptionError(f"two models are named {name!r}: give each a ModelTask with a name of its own")
     return tasks
 
 
-def _task(path: Path) -> ModelTask:
+def _task(path: AnyPath) -> ModelTask:
+    if not isinstance(path, Path):
+        return ModelTask(path.name, path.url.text)
     name = path.name if path.is_absolute() or ".." in path.parts else str(path)
     return ModelTask(name or path.resolve().name, str(path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from caffe2_backend.fleet.api import find_tasks, run_plan
@@ -15,6 +14,7 @@ from caffe2_backend.fleet.plan import make_plan
 from caffe2_backend.fleet.result import ModelResult
 from caffe2_backend.fleet.site.summary import write_summary
 from caffe2_backend.validation.options import DEFAULTS, ValidationOptions
+from caffe2_bridge.storage import AnyPath
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Batch:
 
 
 def run_batch(
-    source: Path,
-    out: Path,
+    source: AnyPath,
+    out: AnyPath,
     options: ValidationOptions = DEFAULTS,
     *,
     engine: Any = "local",

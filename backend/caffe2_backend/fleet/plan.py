@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 
 from caffe2_backend.fleet.job import Job, Limits
 from caffe2_backend.fleet.models.lock import NAME, Lock
@@ -14,6 +13,7 @@ from caffe2_backend.fleet.result import ModelResult
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Plan:
 
 
 def make_plan(
-    tasks: Iterable[ModelTask], target: Path | None, options: ValidationOptions, limits: Limits, command: str
+    tasks: Iterable[ModelTask], target: AnyPath | None, options: ValidationOptions, limits: Limits, command: str
 ) -> Plan:
     """Compute the key of each model, and find what is done. Writes the lock file to the target.
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict
-from pathlib import Path
 
 from caffe2_backend.fleet.result import VERDICTS, ModelResult
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 
 class Records:
     """The records in a folder, by the names of models."""
 
-    def __init__(self, target: Path) -> None:
+    def __init__(self, target: AnyPath) -> None:
         """Open the records of a batch that writes to ``target``. Raises OSError if the folder cannot be made."""
         self._target = target
         self._folder = target / "results"
@@ -35,9 +34,9 @@ class Records:
     def write(self, result: ModelResult) -> None:
         """Write a record. Raises OSError."""
         with replacing(self._file(result.model)) as file:
-            file.write(json.dumps(asdict(result), indent=2).encode())
+            file.write(json.dumps(vars(result), indent=2).encode())
 
-    def _file(self, name: str) -> Path:
+    def _file(self, name: str) -> AnyPath:
         """A readable part of the name, and a digest that keeps names apart."""
         readable = "".join(c if c.isalnum() or c in "-_." else "-" for c in name)[-80:]
         return self._folder / f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:8]}.json"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from caffe2_backend.fleet.arrow import import_arrow
 from caffe2_backend.fleet.result import ModelResult
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 NAME: Final = "results.parquet"
 
 
-def write_table(results: Sequence[ModelResult], path: Path) -> None:
+def write_table(results: Sequence[ModelResult], path: AnyPath) -> None:
     """Write the table. Raises OSError, and RunError if PyArrow is not installed."""
     arrow = import_arrow()
     text, integer, number = arrow.string(), arrow.int64(), arrow.float64()

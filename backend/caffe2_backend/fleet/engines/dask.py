@@ -6,7 +6,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from pathlib import Path
 from typing import Any, Final
 
 from distributed import Client, Future, as_completed
@@ -19,6 +18,7 @@ from caffe2_backend.fleet.records import Records
 from caffe2_backend.fleet.result import ModelResult
 from caffe2_backend.fleet.site.model_page import write_model_page
 from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.storage import locate
 
 RESOURCE: Final = "memory"  # of workers, in bytes: dask worker --resources memory=16e9
 _QUEUED: Final = 2  # jobs at the cluster for each thread of its workers; the others wait here, and take nothing there
@@ -116,6 +116,7 @@ def _record_lost(job: Job) -> ModelResult:
     reason = "the workers that ran it were lost, the last one while it ran this model alone"
     result = crashed(job, reason, "lost workers", 2)
     if job.target:
-        write_model_page(Path(job.target), result)
-        Records(Path(job.target)).write(result)
+        target = locate(job.target)
+        write_model_page(target, result)
+        Records(target).write(result)
     return result

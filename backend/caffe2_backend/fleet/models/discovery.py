@@ -12,6 +12,7 @@ from typing import Final
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import pairing
 from caffe2_bridge.files.detect import detect
+from caffe2_bridge.storage import AnyPath, walk
 from caffe2_bridge.wire import read as wire
 
 _SUFFIXES: Final = frozenset({".pb", ".pbtxt", ".prototxt", ".txt", ".model", ".minidb", ".lmdb", ".mdb"})
@@ -32,39 +33,63 @@ class Skipped:
 class Discovery:
     """The models under a folder, and the files that are not among them, each in order."""
 
-    models: tuple[Path, ...] = ()
+    models: tuple[AnyPath, ...] = ()
     skipped: tuple[Skipped, ...] = ()
 
 
-def discover(folder: Path, excluded: Path | None = None) -> Discovery:
+def discover(folder: AnyPath, excluded: AnyPath | None = None) -> Discovery:
     """Find the models under a folder, but not under ``excluded``. Links are not followed.
 
     A folder with one net, next to its init net or the same net in the other format, is a model; otherwise every file
     with a net, a plan or a predictor database is one. So is every .onnx file, and every file that is named as a predict
     net, even if it cannot be read.
     """
-    models: list[Path] = []
+    models: list[AnyPath] = []
     skipped: list[Skipped] = []
-    without = None if excluded is None else excluded.resolve()
-    for place, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if Path(place, name).resolve() != without)
-        found, reasons = _models_in([Path(place, name) for name in sorted(files)])
+    for place, files in _walk(folder, excluded):
+        found, reasons = _models_in(files)
         nets = [path for path in found if path.suffix != ".onnx"]
         if len(nets) == 1 and nets[0].stem == _PREDICT:
-            models.append(Path(place))
+            models.append(place)
         else:
             models += nets
         models += [path for path in found if path.suffix == ".onnx"]
-        skipped += [Skipped(str(path.relative_to(folder)), reason) for path, reason in reasons]
+        skipped += [Skipped(name_of(path, folder), reason) for path, reason in reasons]
     return Discovery(tuple(models), tuple(skipped))
 
 
-def find_models(folder: Path) -> list[Path]:
+def _walk(folder: AnyPath, excluded: AnyPath | None) -> Iterator[tuple[AnyPath, Sequence[AnyPath]]]:
+    """A folder with its files, and those below it."""
+    if not isinstance(folder, Path):
+        inside = None if excluded is None else f"{excluded}/"
+        yield from ((f, files) for f, files in walk(folder) if inside is None or not f"{f}/".startswith(inside))
+        return
+    without = None if excluded is None else excluded.resolve()
+    for place, names, files in os.walk(folder):
+        names[:] = sorted(name for name in names if Path(place, name).resolve() != without)
+        yield Path(place), [Path(place, name) for name in sorted(files)]
+
+
+def name_of(path: AnyPath, folder: AnyPath) -> str:
+    """The path of a file or folder under a folder; the name of the folder itself."""
+    if path == folder:
+        return path.resolve().name
+    if isinstance(path, Path) and isinstance(folder, Path):
+        return str(path.relative_to(folder))
+    return str(path).removeprefix(str(folder).rstrip("/") + "/")
+
+
+def text_of(path: AnyPath) -> str:
+    """A path as text, or its URL, which may hold credentials."""
+    return str(path) if isinstance(path, Path) else path.url.text
+
+
+def find_models(folder: AnyPath) -> list[AnyPath]:
     """The models of :func:`discover`."""
     return list(discover(folder).models)
 
 
-def files_of(model: Path) -> list[Path]:
+def files_of(model: AnyPath) -> list[AnyPath]:
     """The files of a model file: itself, and its init net."""
     try:
         init = None if model.suffix == ".onnx" else pairing.init_net_beside(model)
@@ -73,7 +98,7 @@ def files_of(model: Path) -> list[Path]:
     return [model] if init is None else [model, init]
 
 
-def _models_in(files: Sequence[Path]) -> tuple[list[Path], list[tuple[Path, str]]]:
+def _models_in(files: Sequence[AnyPath]) -> tuple[list[AnyPath], list[tuple[AnyPath, str]]]:
     """The model files among the files of one folder, and the reasons why the others are none."""
     reasons = {path: why for path in files if (why := _why_skipped(path))}
     binary = {path.stem: path for path in files if path.suffix == ".pb" and path not in reasons}
@@ -85,7 +110,7 @@ def _models_in(files: Sequence[Path]) -> tuple[list[Path], list[tuple[Path, str]
     return models, [(path, reasons[path]) for path in files if path in reasons]
 
 
-def _init_nets(models: Sequence[Path], nets: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+def _init_nets(models: Sequence[AnyPath], nets: Sequence[AnyPath]) -> Iterator[tuple[AnyPath, str]]:
     """The models of init nets; one that belongs to none may miss its predict net."""
     owners = {file: model for model in models for file in files_of(model)[1:]}
     names = {owner.stem: owner.name for owner in owners.values()}
@@ -95,7 +120,7 @@ def _init_nets(models: Sequence[Path], nets: Sequence[Path]) -> Iterator[tuple[P
         yield net, f"the init net of {names[owner.stem]}" if owner else "an init net without a predict net beside it"
 
 
-def _why_skipped(path: Path) -> str:
+def _why_skipped(path: AnyPath) -> str:
     """Why a file is not a model, by its name and its content; empty if it is one."""
     if path.suffix == ".onnx":
         return ""
@@ -106,7 +131,7 @@ def _why_skipped(path: Path) -> str:
     return "" if path.stem == _PREDICT else _why_not_a_net(path)
 
 
-def _why_not_a_net(path: Path) -> str:
+def _why_not_a_net(path: AnyPath) -> str:
     try:
         span = wire.Buffer.of_file(os.fspath(path)).span()
         detect(span)

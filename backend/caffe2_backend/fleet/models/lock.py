@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from caffe2_backend.fleet.models.discovery import files_of
 from caffe2_backend.fleet.task import ModelTask
+from caffe2_bridge.storage import AnyPath, locate
 from caffe2_frontend.interop.onnx_files import replacing
 
 NAME: Final = "fleet.lock"
@@ -44,7 +45,7 @@ class Lock:
     models: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, path: Path) -> Lock:
+    def read(cls, path: AnyPath) -> Lock:
         """Read a lock file; one that is absent or damaged locks nothing."""
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -54,15 +55,24 @@ class Lock:
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
             return cls()
 
-    def write(self, path: Path) -> None:
+    def write(self, path: AnyPath) -> None:
         """Replace the lock file by the hashes of this run. Raises OSError."""
         files = {name: [found.size, found.written, found.sha256] for name, found in sorted(self.files.items())}
         with replacing(path) as file:
-            file.write(json.dumps({"schema": _SCHEMA, "models": self.models, "files": files}, indent=1).encode())
+            file.write(json.dumps({"schema": _SCHEMA, "models": self.models, "files": files}).encode())
 
-    def hash(self, path: Path) -> FileHash:
-        """The hash of a file, computed if its size or its time changed. Raises OSError."""
+    def hash(self, path: AnyPath) -> FileHash:
+        """The hash of a file, computed if its size or its time changed. Raises OSError.
+
+        For a remote file it is that of the version that its store reports, so that it need not be downloaded.
+        """
         name, stat = str(path), path.stat()
+        if not isinstance(path, Path):
+            version = path.version()
+            content = version.encode() if version else path.read_bytes()
+            found = FileHash(stat.st_size, 0, hashlib.sha256(content).hexdigest())
+            self.files[name] = found
+            return found
         known = self.files.get(name) or self.known.get(name)
         if known is None or (known.size, known.written) != (stat.st_size, stat.st_mtime_ns):
             settled = time.time_ns() - stat.st_mtime_ns > _SETTLED
@@ -91,8 +101,8 @@ class Lock:
         return key, sum(found.size for found in hashes)
 
 
-def files_of_task(task: ModelTask) -> Sequence[Path]:
+def files_of_task(task: ModelTask) -> Sequence[AnyPath]:
     """The files of a model: those of its folder, or itself and its init net. Raises OSError."""
-    model = Path(task.path)
+    model = locate(task.path)
     files = sorted(path for path in model.iterdir() if path.is_file()) if model.is_dir() else files_of(model)
-    return [*files, Path(task.init)] if task.init else files
+    return [*files, locate(task.init)] if task.init else files

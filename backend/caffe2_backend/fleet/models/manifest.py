@@ -7,14 +7,16 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from caffe2_backend.fleet.models import parquet_manifest
+from caffe2_backend.fleet.models.discovery import text_of
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.input_text import parse_input
 from caffe2_backend.validation.options import DEFAULTS
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError, OptionError
+from caffe2_bridge.storage import AnyPath, is_url
 from caffe2_frontend import ExportOptions
 
 SUFFIXES: Final = frozenset({".toml", ".json", ".parquet"})
@@ -23,7 +25,7 @@ _SHARED: Final = frozenset({"opset", "rtol", "atol", "recurrent", "owner"})
 _KEYS: Final = _SHARED | {"name", "path", "init", "inputs", "outputs", "owner"}
 
 
-def read_manifest(path: Path) -> list[ModelTask]:
+def read_manifest(path: AnyPath) -> list[ModelTask]:
     """Read the tasks of a manifest, in its order. Paths in it are relative to its folder.
 
     Raises:
@@ -50,7 +52,7 @@ def read_manifest(path: Path) -> list[ModelTask]:
     return tasks
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def _parse(path: AnyPath) -> dict[str, Any]:
     if path.suffix == ".parquet":
         return parquet_manifest.read(path)
     text = path.read_text(encoding="utf-8")
@@ -72,14 +74,14 @@ def _table(entry: Any, where: str, keys: frozenset[str]) -> dict[str, Any]:
     return entry
 
 
-def _task(entry: Mapping[str, Any], folder: Path, where: str) -> ModelTask:
+def _task(entry: Mapping[str, Any], folder: AnyPath, where: str) -> ModelTask:
     path, init = _text(entry, "path", where), _text(entry, "init", where)
     if not path:
         raise OptionError(f"{where}: key 'path' is missing")
     task = ModelTask(
         name=_safe_name(_text(entry, "name", where) or path, where),
-        path=str(folder / path),
-        init=str(folder / init) if init else "",
+        path=_under(folder, path, where),
+        init=_under(folder, init, where) if init else "",
         inputs=_inputs(entry.get("inputs", {}), where),
         outputs=_texts(entry.get("outputs", ()), where),
         opset=entry.get("opset"),
@@ -94,6 +96,16 @@ def _task(entry: Mapping[str, Any], folder: Path, where: str) -> ModelTask:
     except (BridgeError, TypeError) as error:
         raise OptionError(f"{where}: {error}") from None
     return task
+
+
+def _under(folder: AnyPath, path: str, where: str) -> str:
+    """A path of a manifest in a folder, or a URL."""
+    if is_url(path):
+        return path
+    try:
+        return text_of(folder / path)
+    except ValueError:
+        raise OptionError(f"{where}: {path!r} must be in the folder of the manifest, which is remote") from None
 
 
 def _text(entry: Mapping[str, Any], key: str, where: str) -> str:

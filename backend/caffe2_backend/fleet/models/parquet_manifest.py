@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from caffe2_backend.fleet.arrow import import_arrow
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: AnyPath) -> dict[str, Any]:
     """Read a manifest as the data of a TOML file. Raises NetFormatError, OSError, and RunError without PyArrow."""
     arrow = import_arrow()
     try:
-        rows = arrow.parquet.read_table(path).to_pylist(maps_as_pydicts="strict")
+        rows = arrow.parquet.read_table(os.fspath(path)).to_pylist(maps_as_pydicts="strict")
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, KeyError) as error:
         raise NetFormatError(f"the manifest cannot be read: {error}", str(path)) from None
     return {"model": [{key: value for key, value in row.items() if value not in (None, "", {}, [])} for row in rows]}
 
 
-def write(entries: Sequence[Mapping[str, Any]], path: Path) -> None:
+def write(entries: Sequence[Mapping[str, Any]], path: AnyPath) -> None:
     """Write entries of a manifest. Raises OSError, and RunError without PyArrow."""
     arrow = import_arrow()
     text, number = arrow.string(), arrow.float64()

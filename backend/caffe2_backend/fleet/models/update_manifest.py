@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from caffe2_backend.fleet.models.discovery import Skipped, discover, files_of
+from caffe2_backend.fleet.models.discovery import Skipped, discover, files_of, name_of, text_of
 from caffe2_backend.fleet.models.manifest import read_manifest
 from caffe2_backend.fleet.models.write_manifest import append_models, write_manifest
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath, locate
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ManifestUpdate:
     skipped: Sequence[Skipped]
 
 
-def discover_manifest(folder: Path, manifest: Path, *, update: bool = False) -> ManifestUpdate:
+def discover_manifest(folder: AnyPath, manifest: AnyPath, *, update: bool = False) -> ManifestUpdate:
     """Write the models under a folder to a manifest, each with the init net that is found by its name.
 
     Args:
@@ -46,17 +46,16 @@ def discover_manifest(folder: Path, manifest: Path, *, update: bool = False) -> 
         write_manifest(tasks, manifest)
         return ManifestUpdate(tasks, (), found.skipped)
     listed = read_manifest(manifest)
-    known = {Path(task.path).resolve() for task in listed}
-    added = [task for task in tasks if Path(task.path).resolve() not in known]
+    known = {locate(task.path).resolve() for task in listed}
+    added = [task for task in tasks if locate(task.path).resolve() not in known]
     if added and manifest.suffix == ".toml":
         append_models(added, manifest)
         read_manifest(manifest)  # so that a name that occurs twice is reported now
     elif added:
         write_manifest([*listed, *added], manifest)
-    return ManifestUpdate(added, [task for task in listed if not Path(task.path).exists()], found.skipped)
+    return ManifestUpdate(added, [task for task in listed if not locate(task.path).exists()], found.skipped)
 
 
-def _task(path: Path, folder: Path) -> ModelTask:
-    name = str(path.relative_to(folder)) if path != folder else path.resolve().name
+def _task(path: AnyPath, folder: AnyPath) -> ModelTask:
     init = files_of(path)[1:] if path.is_file() else []
-    return ModelTask(name, str(path), str(init[0]) if init else "")
+    return ModelTask(name_of(path, folder), text_of(path), text_of(init[0]) if init else "")

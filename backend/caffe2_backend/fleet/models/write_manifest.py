@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from caffe2_backend.fleet.models import parquet_manifest
+from caffe2_backend.fleet.models.discovery import text_of
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_bridge.diagnostics import OptionError
+from caffe2_bridge.storage import AnyPath, is_url
 from caffe2_frontend.interop.onnx_files import replacing
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -23,7 +25,7 @@ _HEAD: Final = """\
 """
 
 
-def write_manifest(tasks: Sequence[ModelTask], path: Path) -> None:
+def write_manifest(tasks: Sequence[ModelTask], path: AnyPath) -> None:
     """Write a manifest, in the form of its suffix; paths in it are relative to its folder.
 
     Raises OptionError if the suffix is none of a manifest or a name is not valid text, RunError if it is .parquet and
@@ -43,7 +45,7 @@ def write_manifest(tasks: Sequence[ModelTask], path: Path) -> None:
         file.write(_encoded(text))
 
 
-def append_models(tasks: Sequence[ModelTask], path: Path) -> None:
+def append_models(tasks: Sequence[ModelTask], path: AnyPath) -> None:
     """Add models at the end of a TOML manifest, whose text stays as it was edited. Raises OptionError, OSError."""
     text = path.read_text(encoding="utf-8").rstrip("\n")
     added = toml_text([manifest_entry(task, path.parent) for task in tasks])
@@ -51,7 +53,7 @@ def append_models(tasks: Sequence[ModelTask], path: Path) -> None:
         file.write(_encoded(f"{text}\n\n{added}"))
 
 
-def manifest_entry(task: ModelTask, folder: Path) -> dict[str, Any]:
+def manifest_entry(task: ModelTask, folder: AnyPath) -> dict[str, Any]:
     """A task as an entry of a manifest in a folder: the keys that are known."""
     entry: dict[str, Any] = {"path": _relative(task.path, folder), "name": task.name}
     if task.init:
@@ -102,8 +104,12 @@ def _encoded(text: str) -> bytes:
         raise OptionError(f"the name of a model is not valid text, so that no manifest can hold it: {bad!r}") from None
 
 
-def _relative(path: str, folder: Path) -> str:
-    """A path as a manifest in a folder names it."""
+def _relative(path: str, folder: AnyPath) -> str:
+    """A path as a manifest in a folder names it; a URL in another place, or a path in a remote manifest, as it is."""
+    if not isinstance(folder, Path):
+        return path.removeprefix(text_of(folder).rstrip("/") + "/")
+    if is_url(path):
+        return path
     absolute, home = Path(path).resolve(), folder.resolve()
     return Path(os.path.relpath(absolute, home)).as_posix()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from caffe2_backend.fleet.job import Job
@@ -11,6 +10,7 @@ from caffe2_backend.fleet.process.pool import ProcessPool
 from caffe2_backend.fleet.records import Records
 from caffe2_backend.fleet.result import ModelResult
 from caffe2_backend.fleet.site.model_page import write_model_page
+from caffe2_bridge.storage import locate
 
 _DEATHS: Final = 2  # of processes, after which the model itself is at fault
 
@@ -22,14 +22,15 @@ def execute(job: Job, pool: ProcessPool) -> ModelResult:
     of a model dies, the model runs once more alone, in a process that runs nothing else; if that dies, too, the result
     is ``crashed``. Raises StoppedError if the pool is stopped, and OSError if the files cannot be written.
     """
-    records = Records(Path(job.target)) if job.target else None
+    target = locate(job.target)
+    records = Records(target) if job.target else None
     kept = records.find(job.task.name, job.key) if records is not None and job.key else None
     if kept is not None:
         return kept
     result = _run(job, pool)
     if records is not None:
         if result.verdict == "crashed":
-            write_model_page(Path(job.target), result)
+            write_model_page(target, result)
         records.write(result)
     return result
 

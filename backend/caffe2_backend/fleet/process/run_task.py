@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from caffe2_backend.fleet.causes import cause_of_errors, cause_of_sides, cause_of_text
@@ -24,6 +23,7 @@ from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.control import count_operators
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import ExportOptions, analyze, finish, save_onnx
 
 _REASONS: Final = 3
@@ -45,7 +45,7 @@ class Outcome:
     report: ValidationReport | None = None
 
 
-def run_task(task: ModelTask, common: ValidationOptions, onnx_file: Path | None = None) -> Outcome:
+def run_task(task: ModelTask, common: ValidationOptions, onnx_file: AnyPath | None = None) -> Outcome:
     """Read a model, write its export to ``onnx_file`` if that is given, and validate it.
 
     Errors are not raised: the record has them, as the verdict and the reason.
@@ -102,7 +102,7 @@ def _count(model: AnyModel) -> tuple[Counter[str], Counter[str]]:
 
 
 def _export(
-    model: Model, task: ModelTask, options: ValidationOptions, target: Path | None
+    model: Model, task: ModelTask, options: ValidationOptions, target: AnyPath | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Export a net as the command line does; return fields of the record, and a note if it cannot be exported.
 

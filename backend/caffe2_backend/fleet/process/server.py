@@ -23,6 +23,7 @@ from caffe2_backend.fleet.site.model_page import write_model_page
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import locate
 
 _LONGEST: Final = 400
 
@@ -33,14 +34,14 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     options = ValidationOptions.from_json(request["options"])
     if not request["target"]:
         return run_task(task, options).record
-    target = Path(request["target"])
+    target = locate(request["target"])
     outcome = run_task(task, options, target / request["onnx"])
     record = outcome.record | {"page": request["page"]}
     if record.get("onnx"):
         record["onnx"] = request["onnx"]
     result = ModelResult(task.name, owner=task.owner, **record)
     report = None if outcome.report is None else replace(outcome.report, command=request["command"])
-    drawn = outcome.model if outcome.model is None or isinstance(outcome.model, Model) else Path(task.path)
+    drawn = outcome.model if outcome.model is None or isinstance(outcome.model, Model) else locate(task.path)
     write_model_page(target, result, report, drawn)
     return record
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from caffe2_backend.fleet.result import ModelResult
@@ -15,13 +15,14 @@ from caffe2_backend.validation.render.template import fill
 from caffe2_backend.validation.report import ValidationReport
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 _TEMPLATE: Final = Path(__file__).with_name("failure.html")
 
 
 def write_model_page(
-    out: Path, result: ModelResult, report: ValidationReport | None = None, model: Model | Path | None = None
+    out: AnyPath, result: ModelResult, report: ValidationReport | None = None, model: Model | AnyPath | None = None
 ) -> None:
     """Write the page that a result names, under the folder of the batch.
 
@@ -35,14 +36,14 @@ def write_model_page(
     """
     target = out / result.page
     target.parent.mkdir(parents=True, exist_ok=True)
-    home = "../" * (len(Path(result.page).parts) - 1) + "index.html"
+    home = "../" * (len(PurePosixPath(result.page).parts) - 1) + "index.html"
     picture = _picture(model, report or ValidationReport(result.model, "", (), ()))
     text = failure_page(result, home, picture) if report is None else page(report, picture, home)
     with replacing(target) as file:
         file.write(text.encode())
 
 
-def _picture(model: Model | Path | None, report: ValidationReport) -> str:
+def _picture(model: Model | AnyPath | None, report: ValidationReport) -> str:
     if model is None:
         return ""
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +22,7 @@ from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.render.template import fill
 from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.storage import AnyPath
 from caffe2_frontend.interop.onnx_files import replacing
 
 SCHEMA: Final = 3
@@ -31,7 +31,7 @@ _OTHERS: Final = {causes.NAME: "causes", trends.NAME: "trends", table.NAME: "tab
 
 
 def write_summary(
-    out: Path, results: Sequence[ModelResult], skipped: Sequence[Skipped], options: ValidationOptions, command: str
+    out: AnyPath, results: Sequence[ModelResult], skipped: Sequence[Skipped], options: ValidationOptions, command: str
 ) -> None:
     """Write the summary, its pages and its table to ``out``, the folder of the batch. Raises OSError.
 
@@ -44,8 +44,8 @@ def write_summary(
         "tolerances": {name: vars(allowed) for name, allowed in options.tolerances.items()},
         "runtimes": list(options.runtimes or ()), "random_weights": options.random_weights,
         "counts": {verdict: counts[verdict] for verdict in VERDICTS},
-        "models": [asdict(result) for result in results],
-        "skipped": [asdict(file) for file in skipped],
+        "models": [vars(result) for result in results],
+        "skipped": [vars(file) for file in skipped],
     }  # fmt: skip
     if before is not None and [r.key for r in before["models"]] != [r.key for r in results]:
         write_trends(before, summary | {"models": results, "folder": str(out)}, out / trends.NAME)
@@ -56,10 +56,10 @@ def write_summary(
     with replacing(out / "index.html") as file:
         file.write(index_page(summary, [name for name in _OTHERS if (out / name).exists()]).encode())
     with replacing(out / "summary.json") as file:
-        file.write(json.dumps(summary, indent=1).encode())
+        file.write(json.dumps(summary).encode())
 
 
-def _earlier(out: Path) -> dict[str, Any] | None:
+def _earlier(out: AnyPath) -> dict[str, Any] | None:
     """The summary of the run before; None if there is none that can be read."""
     try:
         return read_summary(out)

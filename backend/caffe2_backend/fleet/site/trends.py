@@ -14,13 +14,14 @@ from caffe2_backend.fleet.site.html import link, mark_of, number_cell, table
 from caffe2_backend.fleet.trends import Trends, compare_runs
 from caffe2_backend.validation.render.template import fill
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.storage import AnyPath, is_url
 from caffe2_frontend.interop.onnx_files import replacing
 
 NAME: Final = "trends.html"
 _TEMPLATE: Final = Path(__file__).with_name("plain.html")
 
 
-def read_summary(path: Path) -> dict[str, Any]:
+def read_summary(path: AnyPath) -> dict[str, Any]:
     """Read ``summary.json``, or that of a batch's folder. Raises NetFormatError, OSError."""
     file = path / "summary.json" if path.is_dir() else path
     try:
@@ -31,13 +32,23 @@ def read_summary(path: Path) -> dict[str, Any]:
     return data | {"folder": str(file.parent)}
 
 
-def write_trends(old: dict[str, Any], new: dict[str, Any], target: Path) -> Trends:
+def write_trends(old: dict[str, Any], new: dict[str, Any], target: AnyPath) -> Trends:
     """Compare two summaries, and write the page; it links to the pages of the new run. Raises OSError."""
     trends = compare_runs(old["models"], new["models"])
-    home = Path(os.path.relpath(new["folder"], target.parent)).as_posix()
+    base = _base(new["folder"], target)
     with replacing(target) as file:
-        file.write(trends_page(trends, _versions(old, new), "" if home == "." else f"{home}/").encode())
+        file.write(trends_page(trends, _versions(old, new), base).encode())
     return trends
+
+
+def _base(folder: str, page: AnyPath) -> str:
+    """The address of a folder in a page, with a slash at its end; empty for the page's own folder."""
+    if folder == str(page.parent):
+        return ""
+    if isinstance(page, Path) and not is_url(folder):
+        home = Path(os.path.relpath(folder, page.parent)).as_posix()
+        return "" if home == "." else f"{home}/"
+    return f"{folder if is_url(folder) else Path(folder).resolve().as_uri()}/"
 
 
 def trends_page(trends: Trends, versions: Sequence[tuple[str, str, str]] = (), base: str = "") -> str:

@@ -6,13 +6,13 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from pathlib import Path
 from typing import Final
 
 from caffe2_backend.picture import Colouring, Kind, Sketch, render, sketch_model, sketch_onnx
 from caffe2_backend.validation.render.marks import FIRST, marks_of
 from caffe2_backend.validation.report import BlobResult, ValidationReport
 from caffe2_bridge.model import Model
+from caffe2_bridge.storage import AnyPath
 
 _EQUAL, _CLOSE, _AGREES, _DOWNSTREAM, _HARMLESS, _DISAGREES, _NOT_COMPARED = (
     "equal",
@@ -37,7 +37,7 @@ _GOOD: Final = frozenset([_EQUAL, _CLOSE, _AGREES])
 _SMALL: Final = 1e-6
 
 
-def error_picture(model: Model | Path, report: ValidationReport) -> str:
+def error_picture(model: Model | AnyPath, report: ValidationReport) -> str:
     """A Caffe2 model, or the ONNX model in a file, as an SVG element to be put into a page.
 
     An operator outside of bodies has the colour of the worst of the blobs that it writes, over all cases and runtimes;
@@ -45,7 +45,7 @@ def error_picture(model: Model | Path, report: ValidationReport) -> str:
     the report names are marked.
     Raises BridgeError where graphviz is not installed, or cannot draw it.
     """
-    sketch = sketch_onnx(model) if isinstance(model, Path) else sketch_model(model)
+    sketch = sketch_model(model) if isinstance(model, Model) else sketch_onnx(model)
     svg = render(sketch, colouring(sketch, report)).decode()
     # In a page an svg element needs no namespace and no XML head, and none may look like an address.
     return re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg[svg.index("<svg") :], count=2)
