@@ -12,6 +12,7 @@ from caffe2_backend.passes.flatten import infer
 from caffe2_backend.passes.infer_loop_shapes import infer_loop_shapes
 from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Rows, become
 from caffe2_backend.state import Import
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
@@ -89,9 +90,17 @@ class _Remover:
         """Replace the sequences of all graphs."""
         self._graph(self._main)
         self._drop_unread()
+        self._require_all_dropped()
         kept = sum(node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(self._main))
         if kept:
             logger.debug("%d operators on sequences cannot be expressed by tensors", kept)
+
+    def _require_all_dropped(self) -> None:
+        """Raise if something still reads a sequence of a loop that was replaced by another."""
+        for node in self._done:
+            if any(value.name is None for value in node.outputs):
+                reason = "a sequence that the loop makes leaves a branch of which the others have no such sequence"
+                raise ConversionError([Diagnostic("unsupported", reason, Location("graph", None, "Loop", node.name))])
 
     def _graph(self, graph: ir.Graph) -> None:
         for node in tuple(graph):

@@ -20,7 +20,7 @@ from caffe2_backend import to_netdef
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.interop.origin import ORIGIN_KEY, PART_KEY
 from fuzz.exact.drawn import Drawn
-from fuzz.exact.judge import escaped, export, first_line, reasons
+from fuzz.exact.judge import escaped, export, first_line, is_fault, reasons
 from fuzz.exact.verdict import Outcome, Verdict
 
 Mutation = Callable[[onnx.GraphProto, np.random.Generator], str]
@@ -58,7 +58,7 @@ class ImportJudge:
         try:
             found = to_netdef(model)
         except BridgeError as error:
-            return Verdict(Outcome.REFUSED, reasons(error), drawn)
+            return Verdict(Outcome.CRASHED if is_fault(error) else Outcome.REFUSED, reasons(error), drawn)
         except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
             return Verdict(Outcome.CRASHED, escaped(), drawn)
         outputs = list(found.predict_net.external_output)

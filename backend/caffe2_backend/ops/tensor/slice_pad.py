@@ -22,7 +22,7 @@ from caffe2_frontend.interop.types import INT64
 
 family = Family("slice_pad")
 
-# Ends from here on mean the end of the axis.
+# Ends from here on mean the end of the axis; starts and ends up to its negative mean the start.
 _END: Final = np.iinfo(np.int64).max // 2
 
 
@@ -79,6 +79,9 @@ def _slice_known(op: Op, value: Value, axis: int, start: int, end: int, step: in
         return gather(op, value, axis, op.const(list(chosen), INT64))
     if step != 1:
         return _strided(op, value, axis, *(op.const([number], INT64) for number in (start, end, step)))
+    if end <= -_END:
+        return slice_axis(op, value, axis, 0, 0)
+    start = 0 if start <= -_END else start
     if start == 0 and end >= _END:
         return value
     last = -1 if end >= _END else end - 1 if end < 0 else end

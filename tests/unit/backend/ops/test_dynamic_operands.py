@@ -200,3 +200,10 @@ def test_whole_powers() -> None:
             feeds = [{"a": base, "b": exponent}, unit]
             given = [{key: value.astype(DTYPES[name]) for key, value in feed.items()} for feed in feeds]
             check(f"{name}[N] a, {name}[N] b", f"{name} y", "y = Pow(a, b)", given)
+
+
+@pytest.mark.parametrize(("start", "end"), [(-(2**63), 2), (-(2**63), 2**63 - 1), (0, -(2**63)), (1, -(2**63) + 1)])
+def test_bounds_of_slices_that_mean_the_start(start: int, end: int, random: RandomValues) -> None:
+    body = f"s = Constant<value_ints = [{start}]>() e = Constant<value_ints = [{end}]>() y = Slice(x, s, e)"
+    with comparison() as check:
+        check("float[A,B] x", "float y", body, [{"x": random.numbers(3, 2)}])

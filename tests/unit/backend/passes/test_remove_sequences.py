@@ -149,6 +149,19 @@ def test_in_real_caffe2() -> None:
             np.testing.assert_allclose(result.outputs[output], value, rtol=1e-5, err_msg=f"{name}: {output}")
 
 
+def test_a_sequence_of_a_loop_that_leaves_one_branch_alone_is_refused() -> None:
+    body = (
+        "r = ReduceSum<keepdims = 0>(x) t = Cast<to = 9>(r) start = SequenceConstruct(h) o = If(t) "
+        f"<then_branch = p () => (seq(float[1,3]) out) {{ {loop('n = SequenceInsert(l, c)')} }}, "
+        "else_branch = q () => (seq(float[1,3]) v) { e = SequenceEmpty() v = SequenceErase(e) }> "
+        "y = ConcatFromSequence<axis = 0>(o)"
+    )
+    text = f"{HEAD.replace('{outputs}', 'float[K,3] y')}{CONSTANTS} {{ {body} }}"
+    with pytest.raises(ConversionError) as raised:
+        to_netdef(parser.parse_model(text))
+    assert "internal-error" not in {each.code for each in raised.value.findings}
+
+
 def test_what_stays_a_sequence_is_told() -> None:
     """A loop cannot read a sequence that holds nothing at first: as a tensor it would have no shape."""
     body = f"start = SequenceEmpty() {loop('k = SequenceLength(l) n = SequenceInsert(l, c)')} y = SequenceAt(out, last)"
