@@ -186,10 +186,10 @@ def local_response(op: Op) -> Value | tuple[Value, Value]:
         reason = f"size must be positive ({width}), and X must have rank 4 ({op.rank(x)})"
         op.unsupported(reason, code="invalid-operands")
     x = move_first(op, x, when=last)
-    if width % 2 and op.output_count == 1:
+    if width % 2 and op.output_count == 1 and alpha > 0 and beta > 0:
         y = op.emit("LRN", x, size=width, alpha=alpha, beta=beta, bias=bias)
         return move_last(op, y, when=last)
-    # ONNX's LRN has no second output, and no even size.
+    # ONNX's LRN has no second output, and no even size; onnxruntime's requires positive exponents and factors.
     scale = add(op, mul(op, mean_over_channels(op, square(op, x), width, (width - 1) // 2), alpha), bias)
     y = mul(op, x, op.emit("Pow", scale, op.const(-beta, x)))
     return move_last(op, y, when=last), move_last(op, scale, when=last)

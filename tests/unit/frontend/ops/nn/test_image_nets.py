@@ -94,3 +94,13 @@ def test_moments_of_images_without_pixels_are_zero() -> None:
     for shape, expected in (((2, 1, 0, 0), [0.9, 1.8, 0, 316.2278]), ((0, 1, 2, 2), [1, 2, 0, 0])):
         _, *moments = run(model, {"X": np.zeros(shape, np.float32), **feeds})
         np.testing.assert_allclose(np.concatenate(moments), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.0), (-0.5, 0.75), (0.5, -0.75)])
+def test_responses_whose_arguments_are_not_positive(alpha: float, beta: float) -> None:
+    """onnxruntime's LRN requires positive arguments, whose defaults in Caffe2 are 0."""
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(1, 3, 2, 2)
+    model = export(operator("LRN", ["X"], ["Y"], size=3, alpha=alpha, beta=beta), IMAGE)
+    padded = np.pad(x**2, ((0, 0), (1, 1), (0, 0), (0, 0)))
+    scale = 1 + alpha / 3 * (padded[:, :-2] + padded[:, 1:-1] + padded[:, 2:])
+    np.testing.assert_allclose(run(model, {"X": x})[0], x / scale**beta, rtol=1e-5)
