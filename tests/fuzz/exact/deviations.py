@@ -14,6 +14,7 @@ from fuzz.exact.causes import (
     Arrays,
     always,
     averages_nothing,
+    differs_in_types_of_nothing,
     has_both_zeros,
     has_constant_rows,
     has_large_numbers,
@@ -113,6 +114,11 @@ DEVIATIONS: Final = (
                 "Elu",
                 "Selu",
                 "MaxPool",
+                "LC",
+                "LC1D",
+                "LC2D",
+                "LC3D",
+                "LRN",
                 "Swish",
                 "SwishGradient",
             }
@@ -218,6 +224,11 @@ DEVIATIONS: Final = (
 )
 # Deviations of operators of any type.
 GENERAL: Final[tuple[Deviation, ...]] = (
+    Deviation(
+        "the element type of no elements: Caffe2's kernels do not look at it, and return their own",
+        frozenset(),
+        differs_in_types_of_nothing,
+    ),
     Deviation(
         "finite operands whose sums or products leave the range of the type: where they do depends on the order",
         frozenset(),

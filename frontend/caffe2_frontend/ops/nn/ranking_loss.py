@@ -32,12 +32,13 @@ _OPERANDS: Final = {0: _SCORES, 1: _SCORES, 2: TensorInfo(ir.DataType.INT32, (No
 def pair_wise_loss(op: Op) -> Value:
     """PairWiseLoss(X, label[, lengths]) -> loss.
 
-    One loss per session; without lengths all elements are one session, and an empty one has no loss.
+    One loss per session; without lengths all elements are one session, and an empty one or a scalar has no loss.
     """
     x, labels = (as_vector(op, v) for v in (op.input(0), op.input(1)))
     if not op.has_input(2):
         loss = unsqueeze(op, _pair_loss(op, x, labels), [0])
-        return op.emit("Slice", loss, op.const([0], np.int64), size_vector(op, x, 0), shape=[None])
+        count = size_vector(op, x, 0) if op.rank(op.input(0)) else op.const([0], np.int64)
+        return op.emit("Slice", loss, op.const([0], np.int64), count, shape=[None])
     lengths = cast(op, op.input(2), ir.DataType.INT64)
 
     def session(body: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:

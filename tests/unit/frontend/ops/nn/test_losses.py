@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from conformance.recording import operator
-from support.exports import Specs, export
+from support.exports import Specs, export, run
 
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
@@ -46,3 +47,8 @@ def test_both_spellings_of_the_order_are_read(order: str) -> None:
 def test_another_order_is_refused_with_a_hint(op: OperatorDef, operands: str) -> None:
     with pytest.raises(ConversionError, match=rf"(?s)order must be NCHW.*convert {operands} with NHWC2NCHW"):
         export(op, SOFTMAX_LOSS)
+
+
+def test_a_scalar_has_no_pairs() -> None:
+    model = export(operator("PairWiseLoss", ["X", "label"], ["loss"]), {"X": ("float32", ()), "label": ("float32", ())})
+    assert run(model, dict.fromkeys(("X", "label"), np.array(1, np.float32)))[0].shape == (0,)
