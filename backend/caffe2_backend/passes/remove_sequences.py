@@ -100,7 +100,9 @@ class _Remover:
         for node in self._done:
             if any(value.name is None for value in node.outputs):
                 reason = "a sequence that the loop makes leaves a branch of which the others have no such sequence"
-                raise ConversionError([Diagnostic("unsupported", reason, Location("graph", None, "Loop", node.name))])
+                raise ConversionError(
+                    [Diagnostic("unsupported", reason, Location("graph", None, "Loop", node.name or ""))]
+                )
 
     def _graph(self, graph: ir.Graph) -> None:
         for node in tuple(graph):

@@ -23,6 +23,7 @@ from fuzz.exact.causes import (
     has_no_rows,
     has_other_characters,
     has_special_floats,
+    has_unsorted_floats,
     is_not_finite,
     is_resized_otherwise,
     leaves_the_range,
@@ -58,7 +59,7 @@ def _is_training(drawn: Drawn) -> bool:
 _OPTIMIZERS: Final = frozenset(
     {"Lars", "Wngrad", "SparseWngrad", "Adadelta", "SparseAdadelta", "Ftrl", "SparseFtrl", "GFtrl", "RmsProp", "Storm",
      "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale",
-     "WeightedSum", "ScatterWeightedSum"}
+     "WeightedSum", "ScatterWeightedSum", "LambdaRankNdcg"}
 )  # fmt: skip
 DEVIATIONS: Final = (
     Deviation(
@@ -220,6 +221,7 @@ DEVIATIONS: Final = (
         frozenset({"ATen"}),
         lambda drawn, expected, actual: averages_nothing(drawn, expected, actual) or has_nan(drawn, expected, actual),
     ),
+    Deviation("boundaries that are not sorted, or a NaN", frozenset({"BatchBucketize"}), has_unsorted_floats),
     Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
 )
 # Deviations of operators of any type.

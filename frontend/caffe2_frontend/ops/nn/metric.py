@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul
+from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import cast, indices, size, size_vector, slice_axis, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -68,6 +69,8 @@ def average_precision(op: Op) -> Value:
     buffer = op.args.integer("buffer_size", default=1000)
     if buffer <= 0:
         op.unsupported(f"buffer_size must be positive, not {buffer}", code="invalid-argument")
+    for index, what in enumerate(("scores", "labels")):
+        require_rank(op, op.input(index), 2, what)
     scores, labels = (slice_axis(op, op.input(i), 0, -buffer, np.iinfo(np.int64).max) for i in (0, 1))
     rows = size_vector(op, scores, 0)
     _, order = op.emit("TopK", scores, rows, axis=0, largest=1, sorted=1, outputs=2)

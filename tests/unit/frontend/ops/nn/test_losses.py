@@ -52,3 +52,10 @@ def test_another_order_is_refused_with_a_hint(op: OperatorDef, operands: str) ->
 def test_a_scalar_has_no_pairs() -> None:
     model = export(operator("PairWiseLoss", ["X", "label"], ["loss"]), {"X": ("float32", ()), "label": ("float32", ())})
     assert run(model, dict.fromkeys(("X", "label"), np.array(1, np.float32)))[0].shape == (0,)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_the_scores_of_an_average_precision_are_a_matrix(rank: int) -> None:
+    shape = (None,) * rank
+    with pytest.raises(ConversionError, match="scores must have rank 2"):
+        export(operator("APMeter", ["X", "L"], ["AP"]), {"X": ("float32", shape), "L": ("int32", shape)})
