@@ -33,7 +33,7 @@ class Model:
     Attributes:
         predict_net: the net to run.
         init: the init net: constant parameters and other operators. ``init_net`` and ``params`` are views of it.
-        source: the path that the model was read from; empty for a model built in memory.
+        source: the path or URL, without credentials, that the model was read from; empty for a model built in memory.
     """
 
     predict_net: NetDef

@@ -153,12 +153,12 @@ class _Entry:
 
 def local_name(name: str) -> str:
     """The relative local path of a relative remote one; parts that the file system may refuse are shortened."""
-    return "/".join(_local_part(part) for part in name.split("/")) or "content"
+    return "/".join(_local_part(part) for part in name.split("/"))
 
 
 def _local_part(part: str) -> str:
     encoded = part.encode("utf-8", "surrogateescape")
-    if len(encoded) <= _LONGEST_NAME and part not in {".", ".."} and not {"\0", "\\", ":"} & {*part}:
+    if len(encoded) <= _LONGEST_NAME and part not in {"", ".", ".."} and not {"\0", "\\", ":"} & {*part}:
         return part
     suffix = "".join(Path(part).suffixes[-1:])
     kept = suffix if len(suffix) < 20 and suffix.isascii() and suffix[1:].isalnum() else ""

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from support.storage.web_server import Site, serving
@@ -97,6 +98,15 @@ def test_names_that_file_systems_refuse(site: Site) -> None:
         site.files[f"m/{name}"] = name.encode()
         assert RemotePath(f"{site.url}/m/{name}").read_bytes() == name.encode()
     assert RemotePath(f"{site.url}/m/{'x' * 300}.onnx").local().suffix == ".onnx"
+
+
+@pytest.mark.parametrize("name", ["%2e%2e%2foutside", "%2foutside", "%2e%2e", "a%5c..%5cb", "%2e"])
+def test_no_name_leaves_the_cache(site: Site, tmp_path: Path, name: str) -> None:
+    site.files[f"m/{unquote(name)}"] = b"inside"
+    path = RemotePath(f"{site.url}/m/{name}").local()
+    assert path.read_bytes() == b"inside"
+    assert path.resolve().is_relative_to((tmp_path / "cache" / "storage").resolve())
+    assert not list(tmp_path.glob("outside"))
 
 
 def test_the_cache_is_private(site: Site) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import RemotePath, StorageError, StorageNotFoundError, locate, published, walk
 
 pytest.importorskip("fsspec")
@@ -81,6 +83,16 @@ def test_a_failure_publishes_nothing(folder: RemotePath) -> None:
     with pytest.raises(ZeroDivisionError):
         write()
     assert target.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(("url", "package"), [("s3://bucket/x", "s3fs"), ("hf://user/x", "huggingface_hub")])
+def test_a_package_that_is_not_installed(url: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    hint = rf"{url}: URLs of .* require the package {package}: pip install 'caffe2-bridge\[remote\]'"
+    with pytest.raises(BridgeError, match=hint):
+        locate(url).exists()
+    with pytest.raises(BridgeError, match=hint), published(locate(url)):
+        pass  # not reached
 
 
 def test_a_local_target_is_itself(tmp_path: Path) -> None:
