@@ -12,7 +12,8 @@ from caffe2_backend.cli.output.arrays import read_arrays
 from caffe2_backend.cli.output.console import progress
 from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge import Model, load
-from caffe2_bridge.storage import AnyPath
+from caffe2_bridge.files.saver import replace_file
+from caffe2_bridge.storage import AnyPath, published
 
 _SLOWEST = 5
 
@@ -52,7 +53,8 @@ def profile(
         made = generate(Forms(loaded, inputs, given), given, ValidationOptions(described=inputs, random_weights=True))
         net = made.forms.model if isinstance(made.forms.model, Model) else loaded
         measured = profile_model(net, made.cases[0].inputs, device=device, runs=runs)
-    target.write_text(measured.to_json() + "\n", encoding="utf-8")
+    with published(target) as path:
+        replace_file(path, f"{measured.to_json()}\n".encode())
     slowest = sorted(measured.operators, key=lambda operator: -min(operator.seconds))[:_SLOWEST]
     for operator in slowest:
         milliseconds = 1000 * sorted(operator.seconds)[len(operator.seconds) // 2]

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -18,6 +18,7 @@ from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.storage import AnyPath
+from caffe2_bridge.storage.temporaries import remove_abandoned, temporary_folder
 from caffe2_bridge.wire import read as wire
 
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
@@ -42,18 +43,18 @@ class View:
     """An open database.
 
     LevelDB locks and compacts a database that it opens, even for reading. So this opens a temporary folder with links
-    to the tables, which never change, and copies of the other files, which are small. It is removed with this object.
+    to the tables, which never change, and copies of the other files, which are small. It is removed with this object,
+    and those of processes that were killed when another database is opened.
     """
 
     def __init__(self, plyvel: ModuleType, folder: Path) -> None:
-        view = tempfile.mkdtemp(prefix="caffe2-bridge-leveldb-")
-        try:
-            _link_current_database(folder, Path(view))
-            self._database = plyvel.DB(view, create_if_missing=False)
-        except BaseException:
-            shutil.rmtree(view, ignore_errors=True)
-            raise
-        weakref.finalize(self, _close, self._database, view)
+        views = Path(tempfile.gettempdir(), f"caffe2-bridge-leveldb-{os.getuid() if hasattr(os, 'getuid') else 'user'}")
+        remove_abandoned(views)
+        with ExitStack() as stack:
+            view = stack.enter_context(temporary_folder(views, 0o700))
+            _link_current_database(folder, view)
+            self._database = plyvel.DB(str(view), create_if_missing=False)
+            weakref.finalize(self, _close, self._database, stack.pop_all())
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._database.iterator(include_value=False)
@@ -67,9 +68,9 @@ class View:
         return self._database.raw_iterator()
 
 
-def _close(database: Any, view: str) -> None:
+def _close(database: Any, view: ExitStack) -> None:
     database.close()
-    shutil.rmtree(view, ignore_errors=True)
+    view.close()
 
 
 def _link_current_database(folder: Path, view: Path) -> None:

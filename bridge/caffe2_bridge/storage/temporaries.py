@@ -54,9 +54,12 @@ def temporary_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def temporary_folder(target: Path) -> Iterator[Path]:
-    """An empty folder next to its target. It is removed at the end, with what is in it."""
-    path, descriptor = _locked_folder(target)
+def temporary_folder(target: Path, mode: int = 0o777) -> Iterator[Path]:
+    """An empty folder next to its target. It is removed at the end, with what is in it.
+
+    ``mode``: its permissions, less those that the process gives to no file.
+    """
+    path, descriptor = _locked_folder(target, mode)
     try:
         yield path
     finally:
@@ -65,10 +68,10 @@ def temporary_folder(target: Path) -> Iterator[Path]:
             os.close(descriptor)
 
 
-def _locked_folder(target: Path) -> tuple[Path, int | None]:
+def _locked_folder(target: Path, mode: int) -> tuple[Path, int | None]:
     while True:
         path = target.with_name(temporary_name(target.name))
-        path.mkdir()
+        path.mkdir(mode)
         if _fcntl is None:
             return path, None
         with suppress(FileNotFoundError):  # another process took it for an abandoned one before it was locked

@@ -24,6 +24,7 @@ SINGLE_FILE_LIMIT: Final = 2_000_000_000
 # Tensors of more bytes are written to the separate file.
 _EXTERNAL_TENSOR: Final = 256
 _LENGTH_DELIMITED: Final = 2
+_NAMES: Final = 9  # of the separate file, in folders
 # The bytes of a tensor that is read on its own when a model becomes a protobuf.
 _LARGE: Final = 1 << 20
 
@@ -44,8 +45,8 @@ def save_onnx(
         path: the file to write, or its URL (:mod:`caffe2_bridge.storage`). An existing one is replaced when the
             new one is complete.
         external_data_above: if the weights have more bytes than this, they are written to ``<path>.data`` (ONNX
-            external data), or to ``<path>.2.data`` where the model that is replaced has its own in the former, which
-            is removed then.
+            external data), or to ``<path>.2.data`` (``.3.data`` ...) where the model that is replaced has its own in
+            the former, which is removed then.
         external_data: if given, tensors with more bytes than this are written there, whatever the weights have in all.
 
     Returns:
@@ -152,7 +153,7 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]
         remove_abandoned(target)
         with folder_locked(target.parent), temporary_folder(target) as folder:
             taken = _data_names(target)
-            data = next(path for path in _data_paths(target) if path.name not in taken)
+            data = _next_data_path(target, taken)
             require_replaceable(data)
             ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
             sync(folder / target.name, folder / data.name)
@@ -163,15 +164,28 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]
             except OSError:
                 data.unlink(missing_ok=True)
                 raise
-            for old in _data_paths(target):
+            for old in _data_paths(target, _NAMES):
                 if old != data:
                     old.unlink(missing_ok=True)
     return [target, data]
 
 
-def _data_paths(target: P) -> list[P]:
+def _next_data_path(target: Path, taken: frozenset[str]) -> Path:
+    """The file after the last one that the existing model reads.
+
+    A reader that opened the model, and opens its weights several saves later, finds them removed, not those of another
+    model: the names take turns.
+    """
+    paths = _data_paths(target, _NAMES)
+    last = max((number for number, path in enumerate(paths) if path.name in taken), default=-1)
+    turns = [paths[(last + step) % len(paths)] for step in range(1, len(paths) + 1)]
+    return next((path for path in turns if path.name not in taken), turns[0])
+
+
+def _data_paths(target: P, count: int = 2) -> list[P]:
     """The names that the file with the weights may have."""
-    return [target.with_name(f"{target.name}{suffix}") for suffix in (".data", ".2.data")]
+    suffixes = ["", *(f".{number}" for number in range(2, count + 1))]
+    return [target.with_name(f"{target.name}{suffix}.data") for suffix in suffixes]
 
 
 def _data_names(target: AnyPath) -> frozenset[str]:

@@ -135,7 +135,7 @@ def _is_foldable(node: ir.Node, opset: int) -> bool:
         and all(
             value.dtype is not None and value.shape is not None and value.shape.is_static() for value in node.outputs
         )
-        and all(_size(value) <= current_limits().constant_bytes for value in node.outputs)
+        and not _grows(node)
     )
 
 
@@ -144,10 +144,11 @@ def _attributes(op_type: str, opset: int) -> frozenset[str]:
     return frozenset(onnx.defs.get_schema(op_type, opset).attributes)
 
 
-def _size(value: ir.Value) -> float:
-    assert value.shape is not None
-    assert value.dtype is not None
-    return math.prod(value.shape.numpy()) * value.dtype.itemsize
+def _grows(node: ir.Node) -> bool:
+    """Whether a result is very large, and larger than all operands: weights may be as large as they are."""
+    given = sum(value.const_value.size for value in node.inputs if value is not None and value.const_value is not None)
+    allowed = max(given, current_limits().constant_bytes // 8)
+    return any(math.prod(value.shape.numpy()) > allowed for value in node.outputs if value.shape is not None)
 
 
 def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:

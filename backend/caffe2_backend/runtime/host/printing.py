@@ -10,6 +10,7 @@ import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import Array, HostObject
+from caffe2_bridge.wire.regular_file import require_replaceable
 
 family = HostFamily("printing")
 logger = logging.getLogger(__name__)
@@ -40,14 +41,24 @@ def print_tensor(op: HostOp) -> None:
         return
     text = _describe(op, name, op.array(0), op.args.integer("limit", default=0) or _LIMIT)
     if op.args.flag("to_file", default=False):
-        path = Path(op.frame.root_folder, f"{name}.log")
+        path = _log_file(op, name)
         try:
+            require_replaceable(path)
             with path.open("a" if turn else "w", encoding="utf-8") as file:
                 file.write(text + "\n")
         except OSError as error:
             raise op.error(f"the file {path} cannot be written: {error.strerror}") from None
     else:
         logger.info("%s", text)
+
+
+def _log_file(op: HostOp, name: str) -> Path:
+    """The file of a blob in the root folder. Raises RunError for a name that leaves the folder."""
+    root = Path(op.frame.root_folder)
+    path = root / f"{name.lstrip('/')}.log"  # as in Caffe2, which joins both with a slash
+    if "\0" in name or not path.resolve().is_relative_to(root.resolve()):
+        raise op.error(f"the file of blob {name!r} must be in the root folder")
+    return path
 
 
 def _describe(op: HostOp, name: str, array: Array, limit: int) -> str:
