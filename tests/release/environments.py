@@ -77,11 +77,14 @@ def lowest_requirements() -> list[str]:
 
 
 def test_with_lowest(folder: Path, arguments: Sequence[str]) -> int:
-    """Run pytest with the lowest versions of all dependencies: its exit code. An environment that exists is used."""
+    """Run pytest with the lowest versions of all dependencies: its exit code. An environment that exists is used.
+
+    The project is installed, editable: tests start processes of their own that import it.
+    """
     python = folder / "bin" / "python"
     wanted, stamp = "\n".join(lowest_requirements()), folder / "installed"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != wanted:
-        _environment(sys.executable, folder, [*lowest_requirements(), *_TOOLS])
+        _environment(sys.executable, folder, [*lowest_requirements(), *_TOOLS, "--editable", str(ROOT)])
         stamp.write_text(wanted, encoding="utf-8")
     command = [str(python), "-m", "pytest", *arguments]
     return subprocess.run(command, cwd=ROOT, check=False).returncode  # noqa: S603 - the environment made here
