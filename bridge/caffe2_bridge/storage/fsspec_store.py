@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import secrets
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -115,7 +115,7 @@ class FsspecStore(Store):
             with _errors(url):
                 files.put_file(str(file), path)
                 return
-        temporary = f"{path}.{secrets.token_hex(4)}.tmp"
+        temporary = _open(url.temporary())[1]
         with _errors(url):
             try:
                 files.put_file(str(file), temporary)
@@ -180,8 +180,8 @@ def _errors(url: Url) -> Iterator[None]:
     except _FINAL as error:
         raise StorageError(f"the request failed: {_text(error)}", str(url)) from None
     except Exception as error:  # noqa: BLE001 - each of fsspec's file systems raises the errors of its own library
-        if "credentials" in type(error).__name__.lower():
-            raise StorageDeniedError(f"the store has no credentials: {_text(error)}", str(url)) from None
+        if re.search("credential|authentication", type(error).__name__, re.IGNORECASE):
+            raise StorageDeniedError(f"the store has no valid credentials: {_text(error)}", str(url)) from None
         raise TransientError(f"the request failed: {_text(error)}", str(url)) from None
 
 

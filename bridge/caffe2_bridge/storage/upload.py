@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -63,8 +61,7 @@ def _create(store: Store, files: Sequence[Upload]) -> None:
 
 
 def _exchange(store: Store, files: Sequence[Upload]) -> None:
-    suffix = f".{secrets.token_hex(4)}.tmp"
-    temporaries = [replace(url, path=f"{url.path}{suffix}") for _, url in files]
+    temporaries = [url.temporary() for _, url in files]
     try:
         for (file, _), temporary in zip(files, temporaries, strict=True):
             store.write(file, temporary)

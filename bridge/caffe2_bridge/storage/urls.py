@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -89,6 +90,11 @@ class Url:
         """The folder; the root is its own."""
         folder, slash, _ = self.path.rstrip("/").rpartition("/")
         return replace(self, path=folder + slash if self.scheme in HTTP else folder)
+
+    def temporary(self) -> Url:
+        """A new URL in the same folder, whose name is hidden from those who look for models."""
+        name = self.path.rpartition("/")[2]
+        return replace(self, path=f"{self.path[: len(self.path) - len(name)]}.{name}.{secrets.token_hex(4)}.tmp")
 
     def child(self, name: str) -> Url:
         """A file or folder inside of this folder: ``name`` is relative. Raises ValueError if it leaves the folder."""

@@ -13,6 +13,7 @@ from support.storage.cutting_proxy import Cuts, cutting_proxy
 from support.storage.s3_server import SETTINGS, s3_server
 
 import caffe2_bridge as c2
+from caffe2_bridge.model import Model
 from caffe2_bridge.storage import RemotePath, StorageError, locate, retries, walk
 from caffe2_bridge.storage.fsspec_store import FsspecStore
 
@@ -67,10 +68,26 @@ def test_a_save_that_fails_leaves_the_model(folder: RemotePath, monkeypatch: pyt
     monkeypatch.setattr(FsspecStore, "_write", failing)
     with pytest.raises(StorageError, match=r"the connection was cut \(tried 2 times\)"):
         c2.save(c2.load(ROOT / "models" / "char_rnn"), str(target))
-    assert {file.name: file.read_bytes() for file in target.iterdir()} == {
-        "init_net.pb": b"old",
-        "predict_net.pb": b"old",
-    }
+    old = {"init_net.pb": b"old", "predict_net.pb": b"old"}
+    assert {file.name: file.read_bytes() for file in target.iterdir()} == old
+
+
+def test_a_save_that_is_killed_leaves_the_model(folder: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = c2.load(ROOT / "models" / "char_rnn")
+    c2.save(model, str(folder))
+    before = {file.name: file.version() for file in folder.iterdir()}
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for name in ("copy", "remove"):  # what follows the uploads, and what cleans up
+        monkeypatch.setattr(FsspecStore, name, killed)
+    with pytest.raises(KeyboardInterrupt):
+        c2.save(Model.of(model.predict_net), str(folder))
+    left = {file.name: file.version() for file in folder.iterdir()}
+    assert len(left) == 4
+    assert left.items() >= before.items()
+    assert c2.load(str(folder)).params.keys() == model.params.keys()
 
 
 def test_large_objects_go_in_parts(folder: RemotePath, monkeypatch: pytest.MonkeyPatch) -> None:
