@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 from conformance.oracle import OracleError, OracleResult, OracleRun, run_oracle
 
 from caffe2_backend.importer import to_netdef
+from caffe2_backend.lowering.types import STORED_AS
 from caffe2_bridge.diagnostics import BridgeError
 from onnx_suite.cases import Case, difference
 
@@ -52,6 +54,9 @@ def _fed(value: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
         return np.array([str(v).encode().decode("latin-1") for v in array.reshape(-1)], object).reshape(array.shape)
+    stored = _stored_as(array.dtype)
+    if stored is not None:
+        return array.view(stored)
     if array.dtype.name in ("uint32", "uint64") or array.dtype.kind in "Vc":
         raise BridgeError(f"Caffe2 has no tensors of {array.dtype.name}")
     return array
@@ -78,14 +83,28 @@ def _judged(case: Case, results: Sequence[OracleResult]) -> str:
         for name, value in zip(names, expected, strict=True):
             if name not in result.outputs:
                 return f"output {name!r} is no tensor"
-            wrong = difference(value, _fetched(result.outputs[name]), case.rtol, case.atol)
+            wrong = difference(value, _fetched(result.outputs[name], value), case.rtol, case.atol)
             if wrong:
                 return f"output {name!r}: {wrong}"
     return ""
 
 
-def _fetched(value: Any) -> Any:
-    """An output; the oracle gives the bytes of strings as the characters of those numbers."""
+def _stored_as(dtype: Any) -> Any:
+    """The type of the bits in which the import stores a type that Caffe2 has no tensors of; None for other types."""
+    if dtype.kind in "OSU":
+        return None
+    stored = STORED_AS.get(ir.DataType.from_numpy(dtype))
+    return None if stored is None else stored.numpy()
+
+
+def _fetched(value: Any, expected: Any) -> Any:
+    """An output; the oracle gives the bytes of strings as the characters of those numbers.
+
+    Numbers that are stored as their bits are read as the type that is expected.
+    """
+    dtype = np.asarray(expected).dtype
+    if value.dtype == _stored_as(dtype):
+        return value.view(dtype)
     if value.dtype != object:
         return value
     return np.array([str(v).encode("latin-1").decode() for v in value.reshape(-1)], object).reshape(value.shape)

@@ -7,6 +7,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_backend.lowering.types import STORED_AS
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 from caffe2_frontend.interop.bodies import captured_values
 from caffe2_frontend.interop.embedded_onnx import CAPTURED, INPUT_TYPES, ONNX_DOMAIN, OPSETS, TYPES
@@ -62,15 +63,29 @@ def carried_constant(name: str, attr: ir.Attr, value: ir.Value) -> OperatorDef:
 
 
 def describe_net(
-    net: NetDef, graph: ir.Graph, opsets: dict[str, int], quantized: Mapping[str, Quantization] | None = None
+    net: NetDef,
+    graph: ir.Graph,
+    opsets: dict[str, int],
+    quantized: Mapping[str, Quantization] | None = None,
+    *,
+    stores_bits: bool = False,
 ) -> None:
-    """Write the types of a net's inputs, with the quantization of Int8 tensors, and the opset versions that it uses."""
-    infos = [_info(value, (quantized or {}).get(str(value.name))) for value in graph.inputs]
+    """Write the types of a net's inputs, with the quantization of Int8 tensors, and the opset versions that it uses.
+
+    ``stores_bits``: whether inputs of types that Caffe2 has no tensors of are described by the types of their bits.
+    """
+    inputs = [_as_bits(value) if stores_bits else value for value in graph.inputs]
+    infos = [_info(value, (quantized or {}).get(str(value.name))) for value in inputs]
     if infos:
         net.arg.append(Argument(name=INPUT_TYPES, strings=infos))
     if opsets:
         versions = [f"{domain or ONNX_DOMAIN}:{version}".encode() for domain, version in opsets.items()]
         net.arg.append(Argument(name=OPSETS, strings=versions))
+
+
+def _as_bits(value: ir.Value) -> ir.Value:
+    dtype = STORED_AS.get(value.type.dtype) if isinstance(value.type, ir.TensorType) else None
+    return value if dtype is None else ir.Value(name=value.name, type=ir.TensorType(dtype), shape=value.shape)
 
 
 def _info(value: ir.Value, how: Quantization | None) -> bytes:

@@ -14,7 +14,7 @@ from caffe2_backend.lowering.emitter import Emitted
 from caffe2_backend.lowering.family import Converter
 from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.lowering.op import CARRY_HINT, Op, Outputs, TooNarrowError
-from caffe2_backend.lowering.types import CAFFE2_TYPES
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
@@ -150,7 +150,7 @@ class Lowering:
                 self.report(
                     "no-values", f"initializer {name!r} has no values", place, "save the model with its weights"
                 )
-            elif tensor.dtype in CAFFE2_TYPES:
+            elif tensor.dtype in CAFFE2_TYPES or (tensor.dtype in STORED_AS and not self.carries_nodes):
                 self.parameters[name] = _parameter(name, tensor)
             elif self.carries_nodes:
                 net.op.append(_constant(value))
@@ -197,12 +197,14 @@ def constant_parameter(name: str, array: Array) -> Parameter:
 
 def _parameter(name: str, tensor: ir.TensorProtocol) -> Parameter:
     text = tensor.dtype == ir.DataType.STRING
-    dtype = np.dtype(object) if text else tensor.dtype.numpy()
+    own = np.dtype(object) if text else tensor.dtype.numpy()
+    dtype = STORED_AS[tensor.dtype].numpy() if tensor.dtype in STORED_AS else own
     shape = tuple(tensor.shape.numpy())
     # Not copied: large weights are mapped from the model's file.
     return Parameter(
-        name, dtype, shape, lambda: _strings(tensor) if text else np.asarray(tensor.numpy(), dtype).reshape(shape)
-    )
+        name, dtype, shape,
+        lambda: _strings(tensor) if text else np.asarray(tensor.numpy(), own).view(dtype).reshape(shape),
+    )  # fmt: skip
 
 
 def _strings(tensor: ir.TensorProtocol) -> Array:

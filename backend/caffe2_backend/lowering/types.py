@@ -19,5 +19,14 @@ NUMBERS: Final = (FLOAT, DOUBLE, INT32, INT64)
 NARROW: Final = (ir.DataType.INT8, UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 # Types whose every value float holds exactly.
 HELD_BY_FLOAT: Final = (FLOAT, FLOAT16, BOOL, *NARROW)
+# Types that Caffe2 has no tensors of, and the types of their bits, in which the strict target stores them.
+STORED_AS: Final = {
+    **dict.fromkeys((
+        ir.DataType.FLOAT8E4M3FN, ir.DataType.FLOAT8E4M3FNUZ, ir.DataType.FLOAT8E5M2, ir.DataType.FLOAT8E5M2FNUZ,
+        ir.DataType.FLOAT4E2M1, ir.DataType.UINT4, ir.DataType.UINT2,
+    ), UINT8),
+    **dict.fromkeys((ir.DataType.INT4, ir.DataType.INT2), ir.DataType.INT8),
+    ir.DataType.BFLOAT16: ir.DataType.UINT16,
+}  # fmt: skip
 # Types that few operators of Caffe2 compute with, and the type that holds their values exactly.
 WIDER: Final = {FLOAT16: FLOAT, **dict.fromkeys(NARROW, INT32)}

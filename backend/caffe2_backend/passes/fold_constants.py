@@ -43,12 +43,26 @@ class FoldConstants(InPlacePass[Import]):
             logger.debug("constants not folded: operators may be carried")
             return
         model = state.model
+        _keep_saturation(model)
         _fold(model)
         while _foldable(model):
             before = _size(model)
             _fold(model)
             if _size(model) == before:
                 break
+
+
+def _keep_saturation(model: ir.Model) -> None:
+    """Replace each CastLike that does not saturate by a Cast: the folder would drop the attribute."""
+    for node in list(_nodes(model)):
+        like = node.inputs[1] if node.op_type == "CastLike" and is_standard(node) else None
+        if like is None or like.dtype is None or node.attributes.get_int("saturate", 1) != 0:
+            continue
+        attributes = [ir.AttrInt64("saturate", 0), ir.AttrInt64("to", int(like.dtype))]
+        made = ir.Node("", "Cast", [node.inputs[0]], attributes)
+        made.outputs[0].dtype, made.outputs[0].shape = like.dtype, node.outputs[0].shape
+        assert node.graph is not None
+        ir.convenience.replace_nodes_and_values(node.graph, node, [node], [made], node.outputs, made.outputs)
 
 
 def _foldable(model: ir.Model) -> int:

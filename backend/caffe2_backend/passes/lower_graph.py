@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
+import onnx_ir as ir
+
 from caffe2_backend.lowering.carry import describe_net
 from caffe2_backend.lowering.lower import Lowering, value_names
+from caffe2_backend.lowering.types import STORED_AS
 from caffe2_backend.ops import converters
 from caffe2_backend.restore.operators import DOMAIN, reserved_names
 from caffe2_backend.state import Import
-from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -38,10 +41,24 @@ class LowerGraph(FunctionalPass[Import]):
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
         net.external_output.extend(str(value.name) for value in graph.outputs)
         opsets = {domain: version for domain, version in model.opset_imports.items() if domain != DOMAIN}
-        describe_net(net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized)
+        describe_net(
+            net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized,
+            stores_bits=not lowering.carries_nodes,
+        )  # fmt: skip
+        _note_stored_bits(graph, lowering, place)
         parameters = {name: _as_int8(value, state.quantized.get(name)) for name, value in lowering.parameters.items()}
         found = (*state.findings, *lowering.diagnostics)
         return replace(state, net=net, parameters=parameters, findings=found)
+
+
+def _note_stored_bits(graph: ir.Graph, lowering: Lowering, place: Location) -> None:
+    """Report inputs and outputs that are bits of numbers of a type that Caffe2 has no tensors of."""
+    for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
+        dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
+        if dtype in STORED_AS and not lowering.carries_nodes:
+            stored = STORED_AS[dtype].name.lower()
+            reason = f"{value.name!r} is {dtype.name.lower()}, whose bits are a tensor of {stored}"
+            lowering.report("note", reason, place, severity=Severity.NOTE)
 
 
 def _as_int8(parameter: Parameter, how: Quantization | None) -> Parameter:

@@ -9,10 +9,11 @@ import onnx_ir as ir
 
 from caffe2_backend.emit.conversion import as_float, cast_back, computable
 from caffe2_backend.emit.doubles import OF_DOUBLE, halves
+from caffe2_backend.emit.narrow_types import numbers_of, stored
 from caffe2_backend.emit.shapes import shape_of
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import CAFFE2_TYPES, STRING
+from caffe2_backend.lowering.op import CARRY_HINT, Op
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, STRING
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
 
@@ -217,9 +218,12 @@ def is_inf(op: Op) -> Value:
 @family.converts("Cast", "CastLike")
 def cast(op: Op) -> Value:
     """``Cast(X; to) -> Y``, ``CastLike(X, like) -> Y``: Cast; of float16 HalfToFloat and FloatToHalf."""
-    op.args.ignore("saturate", "round_mode", "to")
+    op.args.ignore("round_mode", "to")
+    saturates = op.args.flag("saturate", default=True)
     x, target = op.input(0), op.output_dtype(0)
     source = op.dtype(x)
+    if source in STORED_AS or target in STORED_AS:
+        return _cast_of_stored(op, x, target, saturates=saturates)
     for dtype in (source, target):
         if dtype not in CAFFE2_TYPES or dtype == STRING:
             op.unsupported(f"Caffe2 has no Cast from or to {dtype.name.lower()}", code="dtype")
@@ -232,6 +236,22 @@ def cast(op: Op) -> Value:
             return halves(op, x)
         return op.narrow(x.cast(FLOAT), FLOAT16)
     return x.cast(target)
+
+
+def _cast_of_stored(op: Op, x: Value, target: ir.DataType, *, saturates: bool) -> Value:
+    """Cast from or to a type that is stored as its bits."""
+    if op.lowering.carries_nodes or DOUBLE in (x.dtype, target) or STRING in (x.dtype, target):
+        names = f"{x.dtype.name.lower()} to {target.name.lower()}"
+        op.unsupported(f"Caffe2 has no Cast from {names}", CARRY_HINT, "dtype")
+    if x.dtype == target:
+        return op.emit("Copy", x)
+    if x.dtype in STORED_AS:
+        x = numbers_of(op, x)
+    elif x.dtype == FLOAT16:
+        x = op.widen(x)
+    if target in STORED_AS:
+        return stored(op, x, target, saturates=saturates)
+    return op.narrow(x.cast(FLOAT), FLOAT16) if target == FLOAT16 else x.cast(target)
 
 
 _CONSTANTS: Final = (

@@ -12,12 +12,13 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_backend.emit.narrow_types import numbers_of, stored
 from caffe2_backend.emit.selection import gather, slice_axis
 from caffe2_backend.emit.shapes import arange, dims_of
 from caffe2_backend.emit.window import kernel_shape, read_window
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import NARROW
+from caffe2_backend.lowering.types import NARROW, STORED_AS
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.ops.nn.convolution import convolve
 from caffe2_backend.ops.nn.linear import matrix_product
@@ -41,12 +42,16 @@ def quantize_linear(op: Op) -> Value:
     A scale is one number, or one for each slice of ``axis`` or for each block of ``block_size`` slices.
     """
     axis, block = op.args.integer("axis", default=1), op.args.integer("block_size", default=0)
-    op.args.ignore("saturate", "precision", "output_dtype")
+    op.args.ignore("precision", "output_dtype")
+    saturates = op.args.flag("saturate", default=True)
     x, scale, zero = op.require(op.input(0), FLOAT), op.require(op.input(1), FLOAT), op.optional(2)
     scaled = x / _along_axis(op, scale, axis, block)
     if _number(op, zero) is None and zero is not None:
-        zero = _along_axis(op, zero.cast(FLOAT), axis, block)
-    return _saturate(op, scaled, zero, op.output_dtype())
+        zero = _along_axis(op, _as_number(op, zero).cast(FLOAT), axis, block)
+    dtype = op.output_dtype()
+    if dtype in STORED_AS and not dtype.is_integer():  # whose zero point is 0
+        return stored(op, scaled, dtype, saturates=saturates)
+    return _saturate(op, scaled, zero, dtype)
 
 
 @family.converts("DequantizeLinear")
@@ -67,6 +72,8 @@ def dequantize_linear(op: Op) -> Value:
 
 def _as_number(op: Op, value: Value) -> Value:
     """An operand of integers as float, which holds the narrow ones and their differences exactly, else as int32."""
+    if op.dtype(value) in STORED_AS and not op.lowering.carries_nodes:
+        return numbers_of(op, value).cast(FLOAT)
     if op.dtype(value) not in (*NARROW, INT32):
         op.unsupported(f"Caffe2 has no tensors of {value.dtype.name.lower()}", code="dtype")
     return value if value.dtype == INT32 else value.cast(FLOAT)
@@ -84,17 +91,27 @@ def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> V
     The sum with 1.5 * 2^23 is rounded to an integer, the even one of two, where the float is below 2^22: floats are
     limited before, and the number is subtracted again.
     """
+    if dtype in STORED_AS:
+        made = _limited(op, value, zero, dtype, STORED_AS[dtype])
+        return op.blob(made.name, dtype, value.shape)
     if dtype not in NARROW:
         op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
-    low, high = float(np.iinfo(dtype.numpy()).min), float(np.iinfo(dtype.numpy()).max)
+    return _limited(op, value, zero, dtype, dtype)
+
+
+def _limited(op: Op, value: Value, zero: Value | None, dtype: ir.DataType, target: ir.DataType) -> Value:
+    """Floats rounded, moved and limited to the range of integers, which are output as another type."""
+    signed = dtype.is_signed()
+    low = -float(1 << (dtype.bitwidth - 1)) if signed else 0.0
+    high = low + float((1 << dtype.bitwidth) - 1)
     number = _number(op, zero)
     if number is not None:
         limited = op.emit("Clip", value, min=low - number, max=high - number)
-        return (limited + _TO_INTEGER - (_TO_INTEGER - number)).cast(dtype)
+        return (limited + _TO_INTEGER - (_TO_INTEGER - number)).cast(target)
     assert zero is not None
     limited = op.emit("Clip", value, min=-_BEYOND_NARROW, max=_BEYOND_NARROW)
     shifted = limited + _TO_INTEGER - _TO_INTEGER + zero.cast(FLOAT)
-    return op.emit("Clip", shifted, min=low, max=high).cast(dtype)
+    return op.emit("Clip", shifted, min=low, max=high).cast(target)
 
 
 def _along_axis(op: Op, values: Value, axis: int, block: int) -> Value:
