@@ -74,9 +74,10 @@ def chain(length: int) -> tuple[NetDef, NetDef]:
         which = i // 8 % CHAIN_WEIGHTS
         operands = {
             "Keep": ("Relu", ["y"], "z"),
-            "FC": ("FC", ["y", f"w{which}", f"b{which}"], "y"),
+            "FC": ("FC", ["y", f"w{which}", f"b{which}"], "f"),
+            "Relu": ("Relu", ["f"], "y"),
             "Sigmoid": ("Sigmoid", ["y"], "y"),
-            "Relu": ("Relu", ["y"], "y"),
+            "Squash": ("Sigmoid", ["f"], "y"),
             "Add": ("Add", ["y", "z"], "y"),
             "Mul": ("Mul", ["y", "z"], "y"),
         }
@@ -88,7 +89,7 @@ def chain(length: int) -> tuple[NetDef, NetDef]:
 def endless() -> Iterator[str]:
     """The pattern of a chain; the Sigmoids keep its values in range."""
     while True:
-        yield from ("Keep", "FC", "Relu", "Add", "Sigmoid", "Mul", "FC", "Sigmoid")
+        yield from ("Keep", "FC", "Relu", "Add", "Sigmoid", "Mul", "FC", "Squash")
 
 
 def layers(count: int, width: int) -> tuple[NetDef, NetDef]:
@@ -100,9 +101,10 @@ def layers(count: int, width: int) -> tuple[NetDef, NetDef]:
         fill(init, f"w{i}", generator.standard_normal((width, width), np.float32) * np.sqrt(2 / width))
         fill(init, f"b{i}", np.zeros(width))
         net.external_input.extend([f"w{i}", f"b{i}"])
-        net.op.add(type="FC", input=["y" if i else "x", f"w{i}", f"b{i}"], output=["y"])
-        if i < count - 1:
-            net.op.add(type="Relu", input=["y"], output=["y"])
+        last = i == count - 1
+        net.op.add(type="FC", input=["r" if i else "x", f"w{i}", f"b{i}"], output=["y" if last else "f"])
+        if not last:
+            net.op.add(type="Relu", input=["f"], output=["r"])
     return net, init
 
 
