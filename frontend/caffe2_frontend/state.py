@@ -88,10 +88,9 @@ class Export:
             raise RuntimeError("the net has not been lowered yet")
         return self.model.graph
 
-    @property
-    def numbered(self) -> Iterator[tuple[int, OpView]]:
-        """The operators of ``predict``, each with its index in the caller's net."""
-        ops = NetView(self.predict).ops
+    def numbered(self, net: NetView) -> Iterator[tuple[int, OpView]]:
+        """The operators of ``net``, a view of ``predict``, each with its index in the caller's net."""
+        ops = net.ops
         return zip(self.indices or range(len(ops)), ops, strict=True)
 
     def fingerprint(self) -> Hashable:

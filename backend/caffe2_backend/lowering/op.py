@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import ClassVar, Final
 
 import onnx_ir as ir
@@ -13,6 +12,7 @@ from caffe2_backend.lowering.context import LoweringContext
 from caffe2_backend.lowering.emitter import Emitter
 from caffe2_backend.lowering.types import UNDEFINED, WIDER
 from caffe2_backend.lowering.value import Array, Value
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError

@@ -16,6 +16,8 @@ def nets_run_by(op: OpView) -> list[tuple[str, NetDef]]:
     Of a gradient operator those of its forward operator; of an operator that is not one of Caffe2's operators with
     bodies every net in an argument; none where an argument cannot be read.
     """
+    if not op.proto.arg:
+        return []
     control = control_of(op)
     if control is None:
         return [(arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n")]

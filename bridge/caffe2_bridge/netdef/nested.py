@@ -19,5 +19,6 @@ def operators_in(net: NetDef) -> Iterator[OperatorDef]:
     """Yield the operators of a net, each followed by those of the nets in its arguments, at any depth."""
     for op in net.op:
         yield op
-        for inner in nets_in(op):
-            yield from operators_in(inner)
+        if op.arg:
+            for inner in nets_in(op):
+                yield from operators_in(inner)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, overload
 
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto

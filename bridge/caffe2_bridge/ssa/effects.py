@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from caffe2_bridge.control import ControlOperator, Role, Runs, Scope, control_of
+from caffe2_bridge.control import ControlOperator, Role, Runs, Scope, control_of, is_control
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -36,7 +37,7 @@ class OpEffects:
     soft: Sequence[str] = ()
     through: Sequence[str] = ()
     control: ControlOperator | None = None
-    bodies: Mapping[str, NetEffects] = field(default_factory=dict)
+    bodies: Mapping[str, NetEffects] = field(default_factory=lambda: _NO_BODIES)
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -62,6 +63,9 @@ class OpEffects:
     def touched(self) -> dict[str, None]:
         """All blobs of the workspace that it finds or changes."""
         return union(self.found, self.writes)
+
+
+_NO_BODIES: Final[Mapping[str, NetEffects]] = {}
 
 
 @dataclass(slots=True)
@@ -105,7 +109,7 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
     """The effects of a net; diagnostics of arguments of operators with bodies are added to ``findings``."""
     result = NetEffects(net)
     for index, proto in enumerate(net.op):
-        control = control_of(OpView(proto, index))
+        control = control_of(OpView(proto, index)) if is_control(proto) else None
         if control is None:
             op = _plain(proto)
         else:
@@ -122,6 +126,13 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
 
 def _add(result: NetEffects, op: OpEffects) -> None:
     must, may = result.must, result.may
+    if op.control is None and not (op.updates or op.mutates):  # the most frequent
+        for name in op.reads:
+            if name not in must:
+                (result.soft if name in may else result.exposed).setdefault(name)
+        may.update(dict.fromkeys(op.writes))
+        must.update(op.writes)
+        return
     for names, known in (
         (op.reads, result.exposed),
         (op.mutates, result.exposed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from caffe2_bridge.control import control_of
+from caffe2_bridge.control import control_of, is_control
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -39,7 +39,7 @@ def object_outputs(op: OperatorDef) -> tuple[str, ...]:
         return tuple(op.output[:1])
     if op.type in _MUTATORS:
         return tuple(mutated(op.type, op.input, op.output))
-    control = control_of(OpView(op, 0))
+    control = control_of(OpView(op, 0)) if is_control(op) else None
     return () if control is None else control.objects
 
 
@@ -50,6 +50,8 @@ def makes_object(op: OperatorDef) -> bool:
 
 def final_objects(net: NetDef) -> frozenset[str]:
     """The blobs of a net, without those of its bodies, whose last value is an object."""
+    if not any(op.type in _MAKERS or op.type in _MUTATORS or is_control(op) for op in net.op):
+        return frozenset()
     found: dict[str, bool] = {}
     for op in net.op:
         objects = object_outputs(op)

@@ -28,7 +28,6 @@ from base64 import b64decode, b64encode
 from binascii import b2a_base64
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -36,6 +35,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.control import is_control
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.names import require_text_in_net

@@ -18,13 +18,21 @@ def check_shared_operands(net: NetDef, indices: Collection[int]) -> list[Diagnos
     Only the operators of ``net`` whose indices are given are checked.
     """
     chosen = frozenset(indices)
-    place = Location(net.name or "net")
+    name = net.name or "net"
     return [
         finding
         for index, op in numbered(NetView(net))
-        if index in chosen
-        for finding in _of_operator(op, Location(place.net, index, op.type, op.name))
+        if index in chosen and _is_of_interest(op)
+        for finding in _of_operator(op, Location(name, index, op.type, op.name))
     ]
+
+
+def _is_of_interest(op: OpView) -> bool:
+    """Whether an operator lists a blob twice, or must, or may have bodies."""
+    if op.proto.arg or not frozenset(op.outputs).isdisjoint(op.inputs):
+        return True
+    schema = operator_schema(op.type)
+    return schema is not None and bool(schema.enforced_in_place)
 
 
 def _of_operator(op: OpView, here: Location) -> Iterator[Diagnostic]:

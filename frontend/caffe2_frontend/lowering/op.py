@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import Args, OpView

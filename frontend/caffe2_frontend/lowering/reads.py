@@ -15,11 +15,16 @@ from caffe2_bridge.ssa.effects import effects_of
 
 def count_reads(net: NetDef) -> Counter[str]:
     """Count how often each blob is read in a net and its sub-nets: as an input, or by name in an argument."""
-    return Counter(name for op in operators_in(net) for name in _reads(op))
+    names: list[str] = []
+    for op in operators_in(net):
+        names += op.input
+        if op.arg:
+            names += _named(op)
+    return Counter(names)
 
 
-def _reads(op: OperatorDef) -> Iterator[str]:
-    yield from op.input
+def _named(op: OperatorDef) -> Iterator[str]:
+    """Yield the blobs that an operator reads by name in an argument."""
     operator = control_class(op)
     own = frozenset[str]() if operator is None else operator.own_arguments
     for arg in op.arg:
@@ -30,13 +35,15 @@ def _reads(op: OperatorDef) -> Iterator[str]:
 
 def count_forward_reads(net: NetDef) -> Counter[str]:
     """Count how often operators that are not part of a gradient read each blob in a net and its sub-nets."""
-    found: Counter[str] = Counter()
-    for op in net.op:
-        if not op.is_gradient_op:
-            found.update(op.input)
-            for inner in nets_in(op):
-                found += count_forward_reads(inner)
-    return found
+    names: list[str] = []
+    waiting = [net]
+    while waiting:
+        for op in waiting.pop().op:
+            if not op.is_gradient_op:
+                names += op.input
+                if op.arg:
+                    waiting += nets_in(op)
+    return Counter(names)
 
 
 def kept_reads(net: NetDef) -> Mapping[str, frozenset[str]]:

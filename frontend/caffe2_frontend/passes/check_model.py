@@ -46,7 +46,7 @@ class CheckModel(InPlacePass[Export]):
             reason = f"ONNX's shape inference rejects the model: {str(error).strip()}"
             found = Diagnostic("invalid-operands", reason, Location(str(model.graph.name)))
             raise ConversionError([*state.findings, found]) from None
-        known = {info.name: info for info in (*inferred.graph.output, *inferred.graph.value_info)}
+        known = {info.name: info for info in inferred.graph.output}
         for value in model.graph.outputs:
             _complete(value, known.get(str(value.name)))
         unknown = [_unknown_rank(value, model) for value in model.graph.outputs if _lacks_rank(value)]

@@ -73,21 +73,29 @@ class DescribeInputs(FunctionalPass[Export]):
             if name in inferred.assumed:
                 findings.append(_assumed_rank(name, Location(net.name), info, inferred.assumed[name]))
             inputs[name] = replace(info, shape=_named(name, info.shape))
-        findings += _wrong_arguments(state)
+        findings += _wrong_arguments(state, net)
         return replace(state, inputs=inputs, findings=(*state.findings, *findings))
 
 
-def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
+def _wrong_arguments(state: Export, net: NetView) -> Iterator[Diagnostic]:
     """Report arguments that describe operands and are invalid; a converter might require ranks before it reads them."""
-    for place, op in state.numbered:
-        expected = None if op.proto.domain else expectations().get(op.type)
-        if expected is None:
+    table = expectations()
+    sound: set[tuple[str, int]] = set()  # operators without arguments, by type and number of operands
+    for place, op in state.numbered(net):
+        expected = table.get(op.type)
+        if expected is None or op.proto.domain:
+            continue
+        kind = (op.type, len(op.inputs))
+        if kind in sound and not op.proto.arg:
             continue
         try:
             for index in range(len(op.inputs)):
                 expected(op, index)
         except ArgumentError as error:
             yield Diagnostic("invalid-argument", str(error), Location(state.predict.name, place, op.type, op.name))
+        else:
+            if not op.proto.arg:
+                sound.add(kind)
 
 
 def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) -> InferredShapes:

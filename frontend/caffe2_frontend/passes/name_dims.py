@@ -116,16 +116,19 @@ def _usual_names(
 def _rename(graph: ir.Graph, nodes: Iterable[ir.Node], name_of: Callable[[str], int | str]) -> None:
     """Replace the names in the shapes of all values. Equal new shapes are shared."""
     renamed: dict[tuple[int | ir.SymbolicDim, ...], ir.Shape | None] = {}
+    seen: dict[int, tuple[ir.Shape, ir.Shape | None]] = {}  # by id; many values share a shape
     for value in _values(graph, nodes):
         shape = value.shape
         if shape is None:
             continue
-        dims = shape.dims
-        if dims not in renamed:
-            renamed[dims] = _renamed(shape, name_of)
-        new = renamed[dims]
-        if new is not None:
-            value.shape = new
+        pair = seen.get(id(shape))
+        if pair is None:
+            dims = shape.dims
+            if dims not in renamed:
+                renamed[dims] = _renamed(shape, name_of)
+            pair = seen[id(shape)] = (shape, renamed[dims])
+        if pair[1] is not None:
+            value.shape = pair[1]
 
 
 def _renamed(shape: ir.Shape, name_of: Callable[[str], int | str]) -> ir.Shape | None:
