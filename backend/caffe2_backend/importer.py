@@ -10,6 +10,7 @@ from caffe2_backend.admission import OnnxModel, load_ir
 from caffe2_backend.options import Foreign, ImportOptions, Placement
 from caffe2_backend.pipeline import IMPORT
 from caffe2_backend.state import Import
+from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
@@ -66,7 +67,8 @@ class ImportedModel:
 
 def import_model(onnx_model: OnnxModel, options: ImportOptions) -> ImportedModel:
     """:func:`to_netdef` with its options as one object, and a count of restored operators."""
-    state = run_passes(IMPORT, Import(load_ir(onnx_model, options.base_dir), options))
+    with CollectorPaused():
+        state = run_passes(IMPORT, Import(load_ir(onnx_model, options.base_dir), options))
     assert state.net is not None  # LowerGraph makes it
     log_diagnostics(state.findings)
     source = str(locate(onnx_model)) if isinstance(onnx_model, str | os.PathLike) else ""

@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import Message
 
+from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
@@ -79,9 +80,10 @@ def to_onnx(
         inputs=inputs or {}, outputs=outputs, opset=opset, recurrent=recurrent, recompute=recompute,
         stateful=stateful, reroll=reroll, int8=int8, fp16=fp16, fp16_io=fp16_io, training=training,
     )  # fmt: skip
-    model = convert(predict_net, init_net, options)
-    _require_size(model)
-    return model_proto(model)
+    with CollectorPaused():
+        model = convert(predict_net, init_net, options)
+        _require_size(model)
+        return model_proto(model)
 
 
 def _require_size(model: ir.Model) -> None:
@@ -98,7 +100,8 @@ def convert(
     predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
 ) -> ir.Model:
     """Convert a net like :func:`to_onnx`, without reading the weights: :func:`save_onnx` copies them one by one."""
-    export = complete(analyze(predict_net, init_net, options))
+    with CollectorPaused():
+        export = complete(analyze(predict_net, init_net, options))
     log_diagnostics(export.findings)
     assert export.model is not None  # an error would have been raised
     return export.model

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Final
 
 import onnx_ir as ir
 from google.protobuf.message import Message
 
+from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.diagnostics.internal import faults_reported
 from caffe2_bridge.model import Model
 from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
@@ -111,9 +110,9 @@ def analyze(
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    with faults_reported():
-        state = prepare(predict_net, init_net, options)
-    with _collector_paused():
+    with CollectorPaused():
+        with faults_reported():
+            state = prepare(predict_net, init_net, options)
         return run_passes(ANALYSIS, state)
 
 
@@ -138,19 +137,7 @@ def finish(export: Export, *, origins: bool = True) -> ir.Model:
 
 def complete(export: Export, *, origins: bool = True) -> Export:
     """:func:`finish`, with the whole state as the result: its findings include those of the second half."""
-    with _collector_paused():
+    with CollectorPaused():
         if origins:
             return run_passes(COMPLETION, export, held=_ANALYZED)
         return run_passes(_EXECUTION, export, held=_ANALYZED | RecordOrigins.ensures)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Pause Python's cycle collector: it would traverse the growing graph repeatedly, and none of it is garbage yet."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -18,6 +18,7 @@ from caffe2_bridge.files.replace import sync
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
 from caffe2_bridge.wire.regular_file import open_regular, require_replaceable
+from caffe2_frontend.interop.serialize import to_proto
 
 # Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.
 SINGLE_FILE_LIMIT: Final = 2_000_000_000
@@ -80,7 +81,7 @@ def model_proto(model: ir.Model) -> onnx.ModelProto:
     try:
         for value in large:
             value.const_value = ir.tensor(np.zeros(0, np.uint8), name=value.name)
-        proto = ir.to_proto(model)
+        proto = to_proto(model)
     finally:
         for value in large:
             value.const_value = tensors[str(value.name)]
@@ -214,7 +215,7 @@ def _write_model(model: ir.Model, file: BinaryIO) -> None:
     weights = list(graph.initializers.values())
     graph.initializers.clear()
     try:
-        shell = ir.to_proto(model)
+        shell = to_proto(model)
     finally:
         for value in weights:
             graph.register_initializer(value)

@@ -8,6 +8,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from caffe2_frontend.interop.serialize import to_proto
+
 # Initializers up to this size stay: shapes, axes and the like, whose contents inference and version converters read.
 SMALL_TENSOR_BYTES: Final = 1024
 
@@ -28,7 +30,7 @@ def without_weights(model: ir.Model) -> onnx.ModelProto:
         graph.initializers.pop(str(value.name))
         graph.inputs.append(value)
     try:
-        return ir.to_proto(model)
+        return to_proto(model)
     finally:
         for value in large:
             graph.inputs.remove(value)
