@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
 
 import onnx_ir as ir
 
@@ -14,9 +12,6 @@ from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.lowering.dim_facts import DimFacts
-
-# Values are tracked as inputs of nodes outside the graph, of this size each: replacing an input copies the tuple.
-_CHUNK: Final = 64
 
 
 @dataclass(slots=True)
@@ -74,26 +69,22 @@ class Traces:
         """The last operator that lists each blob as an output."""
         return {blob: trace for trace in self.ops for blob in trace.op.output}
 
-    @contextmanager
-    def followed(self) -> Iterator[None]:
-        """Track replacements: values that are replaced in the graph within the block are replaced in the traces too.
-
-        The values become inputs of temporary nodes, so that ``replace_all_uses_with`` updates them.
-        """
+    def replace(self, replaced: Mapping[ir.Value, ir.Value]) -> None:
+        """Follow values that were replaced in the graph; what replaced a value may have been replaced later."""
+        if not replaced:
+            return
+        changed = {value: _last(value, replaced) for value in replaced}
         bound = [self.blobs, self.given, *(trace.before for trace in self.ops if trace.before)]
-        values = [*dict.fromkeys(value for blobs in bound for value in blobs.values() if value is not None)]
-        nodes = [ir.Node("", "Trace", values[i : i + _CHUNK], num_outputs=0) for i in range(0, len(values), _CHUNK)]
-        try:
-            yield
-        finally:
-            current = [value for node in nodes for value in node.inputs]
-            for node in nodes:
-                node.resize_inputs(0)
-            changed = {old: new for old, new in zip(values, current, strict=True) if old is not new}
-            for blobs in bound if changed else ():
-                blobs.update({blob: changed[value] for blob, value in blobs.items() if value in changed})
-            for trace in self.ops if changed else ():
-                if trace.measured:
-                    trace.measured = {changed.get(value) or value for value in trace.measured}
-                if trace.consulted:
-                    trace.consulted = {changed.get(value) or value: held for value, held in trace.consulted.items()}
+        for blobs in bound:
+            blobs.update({blob: changed[value] for blob, value in blobs.items() if value in changed})
+        for trace in self.ops:
+            if trace.measured:
+                trace.measured = {changed.get(value) or value for value in trace.measured}
+            if trace.consulted:
+                trace.consulted = {changed.get(value) or value: held for value, held in trace.consulted.items()}
+
+
+def _last(value: ir.Value, replaced: Mapping[ir.Value, ir.Value]) -> ir.Value:
+    while value in replaced:
+        value = replaced[value]
+    return value

@@ -11,10 +11,10 @@ from typing import Final
 
 import onnx
 import onnx_ir as ir
-from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.unused import remove_unused
 from caffe2_frontend.opsets import along_axes, arithmetic, branches, images, indices, shapes
 from caffe2_frontend.opsets.arithmetic import WIDER
 from caffe2_frontend.opsets.rewriter import InexpressibleError, Rewriter
@@ -45,7 +45,7 @@ def downgrade(model: ir.Model, target: int) -> None:
     for name in values:
         names.claim(name or "")
     _Downgrade(model.graph, target, names).graph(model.graph)
-    RemoveUnusedNodesPass()(model)  # what became attributes
+    remove_unused(model)  # what became attributes
     model.opset_imports[""] = target
 
 

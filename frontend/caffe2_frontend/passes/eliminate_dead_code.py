@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from onnx_ir.passes import common
-
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.unused import remove_unused
 from caffe2_frontend.state import Export
 
 
@@ -19,4 +18,4 @@ class EliminateDeadCode(InPlacePass[Export]):
     def __call__(self, state: Export) -> None:
         """Prune the model."""
         if state.model is not None:
-            common.RemoveUnusedNodesPass()(state.model)
+            remove_unused(state.model)

@@ -6,9 +6,9 @@ import logging
 from typing import ClassVar
 
 import onnx_ir as ir
-from onnx_ir.passes import common
 
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.common_nodes import eliminate_common_nodes
 from caffe2_frontend.interop.embedded_onnx import is_foreign
 from caffe2_frontend.state import Export
 
@@ -26,29 +26,31 @@ class EliminateRedundancy(InPlacePass[Export]):
         model = state.model
         if model is None:
             return
-        with state.traces.followed():
-            for graph in list(model.graphs()):
-                _remove_identities(graph, keeps_names=graph is model.graph)
-            if is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
-                logger.debug("common subexpressions kept: the net carries ONNX operators")
-            else:
-                common.CommonSubexpressionEliminationPass()(model)
+        replaced: dict[ir.Value, ir.Value] = {}
+        for graph in list(model.graphs()):
+            replaced |= _remove_identities(graph, keeps_names=graph is model.graph)
+        if is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
+            logger.debug("common subexpressions kept: the net carries ONNX operators")
+        else:
+            replaced |= eliminate_common_nodes(model.graph)
+        state.traces.replace(replaced)
 
 
-def _remove_identities(graph: ir.Graph, *, keeps_names: bool) -> None:
-    """Let the readers of an Identity read its operand.
+def _remove_identities(graph: ir.Graph, *, keeps_names: bool) -> dict[ir.Value, ir.Value]:
+    """Let the readers of an Identity read its operand. Return the values that were replaced, each with its operand.
 
     An output of the graph stays, under its name if ``keeps_names``; where a node of the same graph makes the operand,
     and it is not an output too, that node makes the output itself. (onnx_ir's own pass does this to operands of outer
     graphs as well, which takes them away from there.)
     """
-    own = {value for node in graph for value in node.outputs}
-    for node in list(graph):
-        if node.op_type != "Identity" or node.domain != "" or node.inputs[0] is None:
-            continue
+    replaced: dict[ir.Value, ir.Value] = {}
+    for node in [node for node in graph if node.op_type == "Identity" and not node.domain]:
         source, target = node.inputs[0], node.outputs[0]
+        if source is None:
+            continue
         if target.is_graph_output():
-            if source not in own or source.is_graph_output():
+            maker = source.producer()
+            if maker is None or maker.graph is not graph or source.is_graph_output():
                 continue
             name = target.name
             source.type, source.shape = source.type or target.type, source.shape or target.shape
@@ -59,3 +61,5 @@ def _remove_identities(graph: ir.Graph, *, keeps_names: bool) -> None:
         else:
             ir.convenience.replace_all_uses_with(target, source)
             graph.remove(node, safe=True)
+        replaced[target] = source
+    return replaced

@@ -1,0 +1,80 @@
+"""Eliminate common subexpressions of an ONNX graph, as ``onnx_ir`` does, in less time.
+
+Unlike its pass, this one returns what it replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Final
+
+import onnx_ir as ir
+
+# Tensors with more elements are weights: they are not compared.
+_MOST_ELEMENTS: Final = 10
+_RANDOM: Final = frozenset({
+    "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+})  # fmt: skip
+_LISTS: Final = frozenset({ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS})
+_BODIES: Final = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
+
+
+def eliminate_common_nodes(graph: ir.Graph) -> dict[ir.Value, ir.Value]:
+    """Remove the nodes of a graph that compute what an earlier one computes. Bodies are not changed.
+
+    Returns the values that were replaced, each with the value in its place.
+    """
+    first: dict[Hashable, ir.Node] = {}
+    replaced: dict[ir.Value, ir.Value] = {}
+    for node in graph:
+        attributes = compared_attributes(node) if node.attributes else ()
+        if attributes is None or (node.op_type in _RANDOM and not node.domain):
+            continue
+        outputs = node.outputs
+        key = (node.op_type, node.domain, node.overload, len(outputs), node.inputs, attributes)
+        same = first.setdefault(key, node)
+        if same is not node:
+            others = same.outputs
+            replaced.update(zip(outputs, others, strict=True))
+            _replace_outputs(graph, node, dict(zip(outputs, others, strict=True)))
+            ir.convenience.replace_all_uses_with(outputs, others)
+            graph.remove(node, safe=True)
+    return replaced
+
+
+def compared_attributes(node: ir.Node) -> Hashable | None:
+    """The attributes of a node; None where nodes with equal ones need not be equal, or are not compared."""
+    found: dict[str, Any] = {}
+    for name, attribute in node.attributes.items():
+        value = attribute.value
+        if attribute.type in _BODIES:
+            return None
+        if attribute.type in _LISTS:
+            value = tuple(value)
+        elif attribute.type == ir.AttributeType.TENSOR:
+            if value.size > _MOST_ELEMENTS:
+                return None
+            array = value.numpy()
+            value = (array.shape, str(array.dtype), array.tobytes())
+        found[name] = value
+    return tuple(sorted(found.items()))
+
+
+def _replace_outputs(graph: ir.Graph, node: ir.Node, others: Mapping[ir.Value, ir.Value]) -> None:
+    """Let the graph output what replaces outputs of a node, under their names.
+
+    A value that is an input or an output already is passed through an Identity.
+    """
+    if not any(value.is_graph_output() for value in others):
+        return
+    for index, output in enumerate(graph.outputs):
+        other = others.get(output)
+        if other is None:
+            continue
+        if other.is_graph_output() or other.is_graph_input():
+            result = ir.Value(name=output.name, type=output.type, shape=output.shape)
+            graph.insert_before(node, ir.node("Identity", inputs=[other], outputs=[result]))
+            graph.outputs[index] = result
+        else:
+            other.name = output.name
+            graph.outputs[index] = other
