@@ -19,11 +19,13 @@ class Conversion:
     """How an operator type is converted.
 
     ``expects`` infers, from an operator and the index of one of its operands, what is known of that operand; it
-    describes inputs of the net that the caller does not describe.
+    describes inputs of the net that the caller does not describe. ``uniform``: the nodes of an operator follow from its
+    type, its arguments and what is known of its operands (:mod:`.stamp`).
     """
 
     convert: Converter
     expects: Expectation | None = None
+    uniform: bool = False
 
     def __str__(self) -> str:
         return self.convert.__qualname__
@@ -33,16 +35,20 @@ class Family(registry.Family[Conversion]):
     """A named set of converters, one file each."""
 
     def converts(
-        self, *op_types: str, expects: Expectation | Mapping[int, TensorInfo] | None = None
+        self,
+        *op_types: str,
+        expects: Expectation | Mapping[int, TensorInfo] | None = None,
+        uniform: bool = False,
     ) -> Callable[[Converter], Converter]:
         """Register a converter for operator types.
 
-        ``expects`` describes operands by index, or by a function of the operator and the index.
+        ``expects`` describes operands by index, or by a function of the operator and the index; ``uniform`` says that
+        operators of these types that differ in names alone are converted alike.
         """
         expectation = _by_index(expects) if isinstance(expects, Mapping) else expects
 
         def register(function: Converter) -> Converter:
-            self.add(Conversion(function, expectation), *op_types)
+            self.add(Conversion(function, expectation, uniform), *op_types)
             return function
 
         return register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -16,9 +16,10 @@ from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_bridge.ssa import numbered
+from caffe2_bridge.verification import is_verifying
 from caffe2_frontend.interop.input_hint import input_hint
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
-from caffe2_frontend.interop.origin import blobs_of, is_plain
+from caffe2_frontend.interop.origin import blobs_of, is_plain, node_metadata
 from caffe2_frontend.interop.types import TensorInfo, example_dtype
 from caffe2_frontend.lowering.arguments import unread_arguments
 from caffe2_frontend.lowering.context import KeptRows
@@ -27,8 +28,9 @@ from caffe2_frontend.lowering.family import Converter, Expectation
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.lowering.scope import Scope
+from caffe2_frontend.lowering.stamp import Stamp, Stamps
 from caffe2_frontend.lowering.trace import Label, Trace
-from caffe2_frontend.lowering.unsupported_ops import unsupported_reason
+from caffe2_frontend.lowering.unsupported_ops import unknown_hint, unknown_reason
 from caffe2_frontend.options import Recurrent
 
 
@@ -62,6 +64,8 @@ class Lowering:
         loop_stacks: the stacks of workspaces on which nothing pushes but one Do in the body of a loop of the net.
         reused_stacks: the stacks of workspaces on which some Do finds the blobs that an earlier one left.
         kept_rows: by stack of workspaces that a loop stacks, the values of each blob.
+        uniform: the operator types whose nodes are repeated (:mod:`.stamp`).
+        stamps: the nodes of operators of these types.
     """
 
     converters: Mapping[str, Converter]
@@ -87,6 +91,8 @@ class Lowering:
     loop_stacks: frozenset[str] = frozenset()
     reused_stacks: frozenset[str] = frozenset()
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
+    uniform: Container[str] = frozenset()
+    stamps: Stamps = field(default_factory=Stamps)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property
@@ -106,6 +112,14 @@ class Lowering:
 
     def op(self, view: OpView, scope: Scope, here: Location) -> None:
         """Lower one operator. If it cannot be converted, report why and poison its outputs."""
+        key, operands = self.stamps.key(view, scope) if view.type in self.uniform else (None, [])
+        stamp = None if is_verifying() else self.stamps.find(key)  # else it is compared with the operator's nodes
+        if stamp is not None:
+            self._repeat(stamp, operands, view, scope, here)
+        else:
+            self._op(view, scope, here, key, operands)
+
+    def _op(self, view: OpView, scope: Scope, here: Location, key: Hashable, operands: list[Value]) -> None:
         sound = self._check_counts(view, here) and self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
             self._poison_results(view, scope)
@@ -114,7 +128,7 @@ class Lowering:
             self._report_unknown_inside(view, here)
             return
         try:
-            self._convert(view, scope, here)
+            self._convert(view, scope, here, key, operands)
         except RefusedBodyError:
             self._report_unknown_inside(view, here)
         except UnsupportedError as error:
@@ -172,7 +186,7 @@ class Lowering:
             scope.poison(name)
 
     def _report_unknown(self, view: OpView, here: Location) -> None:
-        self.report("unknown-operator", _unknown(view.type), here, _unknown_hint(view.type))
+        self.report("unknown-operator", unknown_reason(view.type), here, unknown_hint(view.type))
 
     def _report_unknown_inside(self, view: OpView, here: Location) -> None:
         """Report the operators without a conversion in bodies that were not lowered, so that one run reports all."""
@@ -187,13 +201,26 @@ class Lowering:
     def _converter(self, view: OpView) -> Converter | None:
         return convert_onnx_node if view.proto.domain else self.converters.get(view.type)
 
-    def _convert(self, view: OpView, scope: Scope, here: Location) -> None:
+    def _repeat(self, stamp: Stamp, operands: list[Value], view: OpView, scope: Scope, here: Location) -> None:
+        """Lower an operator that differs from an earlier one in names alone."""
+        place = str(here)
+        written = view.outputs
+        outputs = self.stamps.repeat(stamp, operands, scope, written[0], node_metadata(view.type, place))
+        for name, value in zip(written, outputs, strict=False):
+            if name:
+                scope.bind(name, value)
+        self.labels[place] = Label(_label(view), next((value for value in outputs if value), None))
+        self.traces.append(Trace(view.proto, here))
+        self.covered[view.type] += 1
+
+    def _convert(self, view: OpView, scope: Scope, here: Location, key: Hashable, operands: list[Value]) -> None:
         converter = self._converter(view)
         if converter is None:
-            raise UnsupportedError(_unknown(view.type), _unknown_hint(view.type), "unknown-operator")
+            raise UnsupportedError(unknown_reason(view.type), unknown_hint(view.type), "unknown-operator")
         op = Op(view, scope, here, self)
         is_traced = scope.outermost and not view.proto.domain  # embedded ONNX operators are restored without a trace
         before = self._begin_trace(view, scope) if is_traced else None
+        start, known = len(scope.nodes), len(self.findings)
         outputs = _as_tuple(converter(op))
         self._check_arguments(view, here)
         if len(outputs) < len(view.outputs):
@@ -202,6 +229,10 @@ class Lowering:
         for name, value in zip(view.outputs, outputs, strict=False):
             if name:
                 scope.bind(name, value)
+        if key is not None:
+            repeatable = len(self.findings) == known and not (self.consulted or self.measured)
+            nodes = scope.nodes[start:]
+            self.stamps.record(key, self.stamps.describe(operands, nodes, outputs) if repeatable else None)
         self.labels[op.location_text] = Label(_label(view), next((value for value in outputs if value), None))
         if is_traced:
             self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
@@ -255,20 +286,6 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
     if len(set(names)) == len(names):
         return []
     return [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
-
-
-def _unknown(op_type: str) -> str:
-    reason = unsupported_reason(op_type)
-    return f"operator {op_type!r} has no conversion" + (f": {reason}" if reason else "")
-
-
-def _unknown_hint(op_type: str) -> str:
-    if op_type == "Load":
-        return (
-            "put the database into the folder of the net, or give its folder: --databases DIR, "
-            "or load(path, databases=DIR)"
-        )
-    return "choose outputs that do not need it: --output NAME, or outputs=[NAME]"
 
 
 def _input_hint(name: str, expected: TensorInfo) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
@@ -12,7 +13,7 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.names import Names
 
 # Equal constants up to this size are shared.
-_SHARED_CONSTANT_BYTES = 1024
+SHARED_CONSTANT_BYTES: Final = 1024
 
 
 class Constants:
@@ -28,7 +29,7 @@ class Constants:
         array = np.asarray(array)
         if array.dtype.kind in "OSU":
             return self.add_tensor(string_tensor(array), base)
-        small = array.nbytes <= _SHARED_CONSTANT_BYTES
+        small = array.nbytes <= SHARED_CONSTANT_BYTES
         key = (array.dtype.str, array.shape, array.tobytes()) if small else None
         if key is not None and key in self._shared:
             return self._shared[key]

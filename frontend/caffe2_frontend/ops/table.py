@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Final, Generic, TypeVar
@@ -47,6 +47,7 @@ def _conversion(op_type: str) -> Conversion:
 
 
 _EXPECTATIONS: Final = _Table[Expectation](lambda conversion: conversion.expects)
+_UNIFORM: Final = _Table[bool](lambda conversion: conversion.uniform or None)
 
 
 @cache
@@ -59,3 +60,8 @@ def converters(int8: Int8 = "exact") -> Mapping[str, Converter]:
 def expectations() -> Mapping[str, Expectation]:
     """For operator types, what is known of a blob that they read."""
     return _EXPECTATIONS
+
+
+def uniform_operators() -> Container[str]:
+    """The operator types whose operators are converted alike where they differ in names alone."""
+    return _UNIFORM

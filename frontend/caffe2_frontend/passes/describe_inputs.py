@@ -82,11 +82,11 @@ def _wrong_arguments(state: Export, net: NetView) -> Iterator[Diagnostic]:
     table = expectations()
     sound: set[tuple[str, int]] = set()  # operators without arguments, by type and number of operands
     for place, op in state.numbered(net):
-        expected = table.get(op.type)
-        if expected is None or op.proto.domain:
-            continue
         kind = (op.type, len(op.inputs))
-        if kind in sound and not op.proto.arg:
+        if op.proto.domain or (kind in sound and not op.proto.arg):
+            continue
+        expected = table.get(op.type)
+        if expected is None:
             continue
         try:
             for index in range(len(op.inputs)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from shlex import quote
@@ -29,7 +28,7 @@ from caffe2_frontend.lowering.reads import (
 )
 from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
 from caffe2_frontend.lowering.trace import Trace, Traces
-from caffe2_frontend.ops import converters, expectations
+from caffe2_frontend.ops import converters, expectations, uniform_operators
 from caffe2_frontend.state import Export, ir_version
 
 
@@ -51,7 +50,9 @@ class LowerNet(FunctionalPass[Export]):
             if name not in state.inputs:
                 scope.blobs[name] = _parameter(parameter, constants)
         blobs = tuple(blob for _, blob in state.outputs)
-        read = count_reads(state.predict) + Counter(blobs)
+        read, forward_reads = count_reads(state.predict), count_forward_reads(state.predict)
+        read.update(blobs)
+        forward_reads.update(blobs)
         ranks_known = all(value.shape is not None for value in inputs)
         table = converters(state.options.int8)
         lowering = Lowering(
@@ -60,18 +61,19 @@ class LowerNet(FunctionalPass[Export]):
             read,
             workspace_reads(state.predict),
             kept_reads(state.predict),
-            count_forward_reads(state.predict) + Counter(blobs),
+            forward_reads,
             blobs,
             ranks_known,
             state.implied_outputs,
             expectations(),
             loop_stacks=loop_stacks(state.predict),
             reused_stacks=reused_stacks(state.predict),
+            uniform=uniform_operators(),
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
-        lowering.ops(state.numbered, scope, Location(net.name))
+        lowering.ops(state.numbered(net), scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs, dims=lowering.dims, labels=lowering.labels)
         findings = _in_net_order([*state.findings, *_choose_outputs(lowering), *_omitted_outputs(lowering)], net.name)
         omitted = {blob for blobs in lowering.omitted.values() for blob in blobs}

@@ -28,7 +28,7 @@ def _input(op: Op) -> Value:
     return x
 
 
-@family.converts("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", expects=_X)
+@family.converts("Relu", "Sigmoid", "Tanh", "Softplus", "Softsign", expects=_X, uniform=True)
 def same_name(op: Op) -> Value:
     """Relu | Sigmoid | Tanh | Softplus | Softsign(X) -> Y.
 
@@ -47,7 +47,7 @@ _ATTRIBUTES: Final = {
 }
 
 
-@family.converts(*_ATTRIBUTES, expects=_X)
+@family.converts(*_ATTRIBUTES, expects=_X, uniform=True)
 def attributes_from_arguments(op: Op) -> Value:
     """Elu(X; alpha=1.0) | HardSigmoid(X; alpha=0.2, beta=0.5) | LeakyRelu(X; alpha=0.01) -> Y.
 

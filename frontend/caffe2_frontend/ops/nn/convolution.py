@@ -50,7 +50,7 @@ def _ranks(weight: int, bias: int, *before: int) -> Expectation:
     return expected
 
 
-@family.converts("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", expects=_ranks(1, 0))
+@family.converts("Conv", "Conv1D", "Conv2D", "Conv3D", "ConvRelu", expects=_ranks(1, 0), uniform=True)
 def convolution(op: Op) -> Value:
     """Conv | Conv1D | Conv2D | Conv3D | ConvRelu(X, W[, b]; <window>, group=1, order="NCHW") -> Y.
 

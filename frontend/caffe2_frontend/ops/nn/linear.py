@@ -34,7 +34,7 @@ def _fc_operand(op: OpView, index: int) -> TensorInfo:
     return of_rank(max(op.args.integer("axis_w", default=1), 0) + 1 if index == 1 else 1)
 
 
-@family.converts("FC", "FCTransposed", expects=_fc_operand)
+@family.converts("FC", "FCTransposed", expects=_fc_operand, uniform=True)
 @takes(REALS, 0, 1, 2)
 def fully_connected(op: Op) -> Value:
     """FC | FCTransposed(X, W, b; axis=1, axis_w=1) -> Y.
@@ -57,7 +57,7 @@ def fully_connected(op: Op) -> Value:
     return op.emit("Add", y, b)
 
 
-@family.converts("MatMul")
+@family.converts("MatMul", uniform=True)
 @takes(REALS, 0, 1)
 def matmul(op: Op) -> Value:
     """MatMul(A, B[, shape_like]; axis_a=1, axis_b=1, trans_a=0, trans_b=0) -> C.
@@ -77,7 +77,7 @@ def matmul(op: Op) -> Value:
     return reshape(op, y, sizes(op, op.input(2))) if op.has_input(2) else y
 
 
-@family.converts("BatchMatMul")
+@family.converts("BatchMatMul", uniform=True)
 @takes(REALS, 0, 1)
 def batch_matmul(op: Op) -> Value:
     """BatchMatMul(A, B; trans_a=0, trans_b=0, broadcast=0) -> C.

@@ -39,7 +39,7 @@ def _image(op: OpView, _: int) -> TensorInfo:
     return TensorInfo(ir.DataType.FLOAT, None if rank is None else (None,) * rank)
 
 
-@family.converts("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", expects=_image)
+@family.converts("MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D", expects=_image, uniform=True)
 def max_pool(op: Op) -> Value:
     """MaxPool | MaxPool1D | MaxPool2D | MaxPool3D(X; <window>, order="NCHW") -> Y."""
     op.args.ignore("count_include_pad")
@@ -53,7 +53,7 @@ def max_pool(op: Op) -> Value:
     return move_last(op, y, when=window.channels_last)
 
 
-@family.converts("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", expects=_image)
+@family.converts("AveragePool", "AveragePool1D", "AveragePool2D", "AveragePool3D", expects=_image, uniform=True)
 def average_pool(op: Op) -> Value:
     """AveragePool | AveragePool1D | AveragePool2D | AveragePool3D(X; <window>, count_include_pad=0, order="NCHW") -> Y.
 

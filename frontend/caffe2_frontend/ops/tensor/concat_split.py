@@ -38,7 +38,7 @@ def _add_axis(op: Op) -> bool:
     return op.args.flag("add_axis", default=False) and "axis" in op.args
 
 
-@family.converts("Concat", "DepthConcat")
+@family.converts("Concat", "DepthConcat", uniform=True)
 def concat(op: Op) -> tuple[Value, Value | None]:
     """Concat | DepthConcat(X0, X1, ...; axis=1, order="NCHW", add_axis=0) -> Y, split_info.
 

@@ -34,14 +34,14 @@ _COMPARED: Final = (*NUMBERS, *_BOOL)
 _BOOLS: Final = {0: TensorInfo(ir.DataType.BOOL), 1: TensorInfo(ir.DataType.BOOL)}
 
 
-@family.converts("Add", "Sub", "Mul", "Div")
+@family.converts("Add", "Sub", "Mul", "Div", uniform=True)
 def arithmetic(op: Op) -> Value:
     """Add | Sub | Mul | Div(A, B; <legacy>) -> C."""
     op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
     return op.emit(op.type, *_operands(op, NUMBERS))
 
 
-@family.converts("EQ", "GT", "GE", "LT", "LE")
+@family.converts("EQ", "GT", "GE", "LT", "LE", uniform=True)
 def comparison(op: Op) -> Value:
     """EQ | GT | GE | LT | LE(A, B; <legacy>) -> C.
 
@@ -53,7 +53,7 @@ def comparison(op: Op) -> Value:
     return op.emit(_ONNX_NAME[op.type], a, b)
 
 
-@family.converts("And", "Or", "Xor", expects=_BOOLS)
+@family.converts("And", "Or", "Xor", expects=_BOOLS, uniform=True)
 def logical(op: Op) -> Value:
     """And | Or | Xor(A, B; <legacy>) -> C."""
     return op.emit(op.type, *_operands(op, _BOOL))

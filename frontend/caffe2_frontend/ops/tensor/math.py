@@ -31,7 +31,7 @@ _FLOAT: Final = {0: TensorInfo(ir.DataType.FLOAT)}
     "Abs", "Acos", "Asin", "Atan", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Reciprocal", "Sin", "Sinh",
     "Tan", expects=_FLOAT,
 )  # fmt: skip
-@family.converts("Sqrt")
+@family.converts("Sqrt", uniform=True)
 def same_name_reals(op: Op) -> Value:
     """Abs | Acos | Asin | Atan | Ceil | Cos | Cosh | Erf | Exp | Floor | Log(X) -> Y.
 
@@ -40,13 +40,13 @@ def same_name_reals(op: Op) -> Value:
     return op.emit(op.type, _real(op))
 
 
-@family.converts("Negative", "Sign")
+@family.converts("Negative", "Sign", uniform=True)
 def same_name_numbers(op: Op) -> Value:
     """Negative | Sign(X) -> Y."""
     return op.emit("Neg" if op.type == "Negative" else op.type, _number(op))
 
 
-@family.converts("Sqr", expects=_FLOAT)
+@family.converts("Sqr", expects=_FLOAT, uniform=True)
 def squared(op: Op) -> Value:
     """Sqr(X) -> Y."""
     return square(op, _real(op))

@@ -29,7 +29,7 @@ _VECTOR = TensorInfo(ir.DataType.INT64, (None,))
 _INTEGER = TensorInfo(ir.DataType.INT32, (1,))
 
 
-@family.converts("Reshape", expects={1: _VECTOR})
+@family.converts("Reshape", expects={1: _VECTOR}, uniform=True)
 def reshape_to(op: Op) -> tuple[Value, Value | None]:
     """Reshape(X[, shape]; shape) -> Y, old_shape.
 
@@ -118,7 +118,7 @@ def _shape_origin(shape: Value) -> Value | None:
     return None if origin is None or origin.shape is None else origin
 
 
-@family.converts("Squeeze", "ExpandDims")
+@family.converts("Squeeze", "ExpandDims", uniform=True)
 def squeeze_or_expand(op: Op) -> Value:
     """Squeeze | ExpandDims(X; dims) -> Y.
 
@@ -134,7 +134,7 @@ def squeeze_or_expand(op: Op) -> Value:
     return unsqueeze(op, x, dims) if op.type == "ExpandDims" else squeeze(op, x, dims)
 
 
-@family.converts("Transpose")
+@family.converts("Transpose", uniform=True)
 def transpose(op: Op) -> Value:
     """Transpose(X; axes=[]) -> Y. Without ``axes`` they are reversed."""
     x = op.input(0)
@@ -144,7 +144,7 @@ def transpose(op: Op) -> Value:
     return op.emit("Transpose", x, perm=axes)
 
 
-@family.converts("Flatten")
+@family.converts("Flatten", uniform=True)
 def flatten_to_matrix(op: Op) -> Value:
     """Flatten(X; axis=1) -> Y."""
     x, axis = op.input(0), op.args.integer("axis", default=1)
@@ -153,7 +153,7 @@ def flatten_to_matrix(op: Op) -> Value:
     return flatten(op, x, axis)
 
 
-@family.converts("FlattenToVec")
+@family.converts("FlattenToVec", uniform=True)
 def flatten_to_vector(op: Op) -> Value:
     """FlattenToVec(X) -> Y."""
     x = op.input(0)
@@ -203,7 +203,7 @@ def resize_like(op: Op) -> Value:
     return reshape_like(op, x, like)
 
 
-@family.converts("Shape")
+@family.converts("Shape", uniform=True)
 def shape_of(op: Op) -> Value:
     """Shape(X; axes=[]) -> shape. With ``axes`` only these dims, in the given order."""
     x, axes = op.input(0), list(op.args.integers("axes", default=()))
@@ -213,7 +213,7 @@ def shape_of(op: Op) -> Value:
     return op.emit("Gather", shape, op.const(axes, np.int64)) if axes else shape
 
 
-@family.converts("Size")
+@family.converts("Size", uniform=True)
 def size_of(op: Op) -> Value:
     """Size(X) -> size."""
     return op.emit("Size", op.input(0))

@@ -1,0 +1,175 @@
+"""Stamps: the nodes of a uniform operator, recorded when it is first converted and repeated for the operators like it.
+
+An operator is uniform if what its converter emits follows from its type, its arguments, and what is known of its
+operands: their element types and dims, which of them are one value, which are constants, and the type of the node that
+makes each. Large nets repeat the same few of these. What a converter reads beyond that is not recorded as a stamp: the
+contents of a constant, the operands of another node, a diagnostic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import onnx_ir as ir
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.interop.common_nodes import compared_attributes
+from caffe2_frontend.lowering.scope import SHARED_CONSTANT_BYTES, Scope
+
+Value: TypeAlias = ir.Value
+# A value of a stamp: an operand or a result of one of its nodes by number (operands first), or one value each time.
+Ref: TypeAlias = int | Value | None
+
+# Values of these types may be quantized, which converters see and the key does not hold.
+_BODIES: Final = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
+_MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The type and the shape of an output of a node, which all repetitions share, and its kind."""
+
+    type: ir.TypeProtocol | None
+    shape: ir.Shape | None
+    kind: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """One node of a stamp."""
+
+    op_type: str
+    attributes: tuple[ir.Attr, ...] = field(compare=False)
+    contents: Hashable
+    inputs: tuple[Ref, ...]
+    results: tuple[_Result, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """The nodes of an operator, and its outputs."""
+
+    nodes: tuple[_Node, ...]
+    outputs: tuple[Ref, ...]
+
+
+_UNKNOWN: Final = Stamp((), ())
+
+
+class StampError(Exception):
+    """Two operators with one key have other nodes: a fault of this project."""
+
+
+class Stamps:
+    """The stamps of one lowering, by what they depend on."""
+
+    def __init__(self) -> None:
+        self._stamps: dict[Hashable, Stamp | None] = {}
+        self._kinds: dict[Value, int | None] = {}
+        self._numbers: dict[Hashable, int] = {}
+
+    def key(self, view: OpView, scope: Scope) -> tuple[Hashable, list[Value]]:
+        """What the nodes of an operator of a uniform type depend on, and its operands.
+
+        The key is None where that is not known, and where operators of the key are converted one by one.
+        """
+        names, written, proto = view.inputs, view.outputs, view.proto
+        operands = [value for value in map(scope.blobs.get, names) if value is not None]
+        if len(operands) < len(names) or len(set(written)) < len(written) or proto.domain or not scope.outermost:
+            return None, []
+        known = self._kinds
+        kinds = tuple([known[value] if value in known else self._kind(value) for value in operands])
+        if None in kinds:
+            return None, []
+        same = () if len(set(names)) == len(names) else tuple(map(names.index, names))
+        arguments = tuple(arg.SerializeToString(deterministic=True) for arg in proto.arg) if proto.arg else ()
+        key = (view.type, kinds, len(written), same, arguments)
+        return (None if self._stamps.get(key, _UNKNOWN) is None else key), operands
+
+    def find(self, key: Hashable) -> Stamp | None:
+        """The stamp of a key; None if there is none."""
+        return self._stamps.get(key)
+
+    def record(self, key: Hashable, stamp: Stamp | None) -> None:
+        """Record the stamp of a key; None where operators of this key are converted one by one.
+
+        Raises StampError where an operator of the key was converted to other nodes before: its type is not uniform.
+        """
+        known = self._stamps.setdefault(key, stamp)
+        if known is not None and known != stamp:
+            raise StampError(f"operators of the key {key!r} are converted to {known} and to {stamp}")
+
+    def describe(
+        self, operands: Sequence[Value], nodes: Sequence[ir.Node], outputs: Sequence[Value | None]
+    ) -> Stamp | None:
+        """The stamp of some nodes; None if they read a value that other operators do not have."""
+        made = [*operands, *(value for node in nodes for value in node.outputs)]
+        numbers = {value: number for number, value in reversed([*enumerate(made)])}
+        read = [value for node in nodes for value in node.inputs]
+        if not all(value is None or value in numbers or _is_common(value) for value in (*read, *outputs)):
+            return None
+        if any(attribute.type in _BODIES for node in nodes for attribute in node.attributes.values()):
+            return None
+
+        def refs(values: Iterable[Value | None]) -> tuple[Ref, ...]:
+            return tuple(None if value is None else numbers.get(value, value) for value in values)
+
+        recorded = [
+            _Node(
+                node.op_type,
+                tuple(node.attributes.values()),
+                compared_attributes(node),
+                refs(node.inputs),
+                tuple(_Result(value.type, value.shape, self._kind(value)) for value in node.outputs),
+            )
+            for node in nodes
+        ]
+        return Stamp(tuple(recorded), refs(outputs))
+
+    def _kind(self, value: Value) -> int | None:
+        """The number of what is known of a value; None where converters may know more than stamps depend on.
+
+        They follow computed sizes back to the nodes that make them.
+        """
+        if value in self._kinds:
+            return self._kinds[value]
+        kind, node = value.type, value.producer()
+        number = None
+        may_be_size = isinstance(kind, ir.TensorType) and kind.dtype == ir.DataType.INT64 and node is not None
+        if isinstance(kind, ir.TensorType) and kind.dtype not in _MAY_BE_INT8 and not may_be_size:
+            dims = None if value.shape is None else value.shape.dims
+            maker = "" if node is None else node.op_type
+            key = (int(kind.dtype), dims, value.const_value is not None, maker)
+            number = self._numbers.setdefault(key, len(self._numbers))
+        self._kinds[value] = number
+        return number
+
+    def repeat(
+        self, stamp: Stamp, operands: Sequence[Value], scope: Scope, owner: str, metadata: dict[str, str]
+    ) -> list[Value | None]:
+        """Emit the nodes of a stamp into a scope, and return the outputs of the operator."""
+        values = [*operands]
+        for node in stamp.nodes:
+            made = ir.Node(
+                "",
+                node.op_type,
+                [values[ref] if type(ref) is int else ref for ref in node.inputs],
+                node.attributes,
+                num_outputs=len(node.results),
+                metadata_props=metadata.copy(),
+            )
+            for value, result in zip(made.outputs, node.results, strict=True):
+                value.type, value.shape = result.type, result.shape
+                self._kinds[value] = result.kind
+                values.append(value)
+            scope.append(made, owner)
+        return [values[ref] if type(ref) is int else ref for ref in stamp.outputs]
+
+
+def _is_common(value: Value) -> bool:
+    """Whether a value that is not an operand is the same for all operators: a small constant, or an input."""
+    if value.const_value is not None:
+        return value.const_value.nbytes <= SHARED_CONSTANT_BYTES
+    return value.producer() is None
