@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Sequence
-from typing import Final
+from typing import Final, cast
 
 import onnx
 import onnx_ir as ir
@@ -19,8 +19,10 @@ _SHARED_KINDS: Final = frozenset({
 })  # fmt: skip
 
 
-def to_proto(model: ir.Model) -> onnx.ModelProto:
+def to_proto(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
     """The model as a protobuf, with its weights. Quantization annotations of intermediate values are left out.
+
+    Without ``metadata`` nodes have none: ONNX's own code does not read it.
 
     Raises onnx_ir.serde.SerdeError where the model holds what a protobuf cannot.
     """
@@ -39,7 +41,7 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
     shell.device_configurations = model.device_configurations
     proto = ir.to_proto(shell)
     try:
-        _Writer().write(proto.graph, model.graph)
+        _Writer(metadata=metadata).write(proto.graph, model.graph)
     except (TypeError, ValueError) as error:  # a name that is None, or not text
         raise ir.serde.SerdeError(f"graph {model.graph.name!r} cannot be written as a protobuf: {error}") from error
     return proto
@@ -48,7 +50,8 @@ def to_proto(model: ir.Model) -> onnx.ModelProto:
 class _Writer:
     """Writes the graphs of one model, and remembers what they repeat."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, metadata: bool) -> None:
+        self._metadata = metadata
         self._attributes: dict[Hashable, onnx.AttributeProto] = {}
         self._types: dict[tuple[int, int], onnx.TypeProto | None] = {}
         self._equal_types: dict[Hashable, onnx.TypeProto] = {}
@@ -60,12 +63,12 @@ class _Writer:
             graph.inputs,
             graph.outputs,
             nodes=(),
-            initializers=graph.initializers.values(),
+            initializers=tuple(graph.initializers.values()),
             doc_string=graph.doc_string,
             name=graph.name,
             metadata_props=graph.metadata_props,
         )
-        ir.serde.serialize_graph_into(proto, frame)
+        ir.serde.serialize_graph_into(proto, cast("ir.Graph", frame))  # which takes views, but is not typed so
         add_node, add_info = proto.node.add, proto.value_info.add
         for node in graph:
             outputs = node.outputs
@@ -91,7 +94,7 @@ class _Writer:
             proto.overload = node.overload
         if node.doc_string:
             proto.doc_string = node.doc_string
-        if node.metadata_props:
+        if self._metadata and node.metadata_props:
             entries, add = node.metadata_props, proto.metadata_props.add
             for key in sorted(entries):
                 add(key=key, value=entries[key])

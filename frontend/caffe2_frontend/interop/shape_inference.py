@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -29,13 +29,14 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
 
     Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
     """
-    unsafe = [(index, node.op_type) for index, node in enumerate(_nodes(model)) if _is_unsafe(node)]
+    given = list(_nodes(model))
+    unsafe = [(index, node.op_type) for index, node in enumerate(given) if _is_unsafe(node)]
     if unsafe:
         model = onnx.ModelProto.FromString(model.SerializeToString())
         for node in _nodes(model):
             if _is_unsafe(node):
                 node.op_type = _UNSAFE[node.op_type]
-    in_doubt = data_prop and _may_have_long_vectors(model)
+    in_doubt = data_prop and _may_have_long_vectors(model, given)
     inferred = _inferred(model, strict_mode=strict_mode, data_prop=data_prop and not in_doubt)
     if in_doubt and not _has_long_vectors(inferred):
         inferred = _inferred(model, strict_mode=strict_mode, data_prop=True)
@@ -55,26 +56,34 @@ def _inferred(model: onnx.ModelProto, *, strict_mode: bool, data_prop: bool) -> 
         raise onnx.shape_inference.InferenceError(str(error)) from None
 
 
-def _may_have_long_vectors(model: onnx.ModelProto) -> bool:
+def _may_have_long_vectors(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> bool:
     """Whether shapes or integers in a model are large enough to make vectors for which data propagation takes long.
 
     ONNX's data propagation holds an object for each element of a vector, whatever the vector is used for.
     """
-    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(model))
+    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(model, nodes))
 
 
-def _sizes(model: onnx.ModelProto) -> Iterator[int]:
+def _sizes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> Iterator[int]:
     """The number of elements of each tensor that is described, or that integers may describe."""
-    for graph in _graphs(model):
+    seen: set[bytes] = set()  # the shapes of most values are equal to a few
+    for graph in _graphs(model, nodes):
         for info in (*graph.input, *graph.value_info, *graph.output):
-            yield _product(dim.dim_value for dim in info.type.tensor_type.shape.dim)
+            shape = info.type.tensor_type.shape
+            key = shape.SerializeToString()
+            if key not in seen:
+                seen.add(key)
+                yield _product(dim.dim_value for dim in shape.dim)
         for tensor in graph.initializer:
             yield from _sizes_of(tensor)
-    for node in _nodes(model):
+    for node in nodes:
         for attribute in node.attribute:
-            yield _product(attribute.ints)
-            yield attribute.i
-            if attribute.HasField("t"):
+            kind = attribute.type
+            if kind == onnx.AttributeProto.INTS:
+                yield _product(attribute.ints)
+            elif kind == onnx.AttributeProto.INT:
+                yield attribute.i
+            elif attribute.HasField("t"):
                 yield from _sizes_of(attribute.t)
 
 
@@ -90,7 +99,7 @@ def _product(dims: Iterable[int]) -> int:
 
 
 def _has_long_vectors(inferred: onnx.ModelProto) -> bool:
-    for graph in _graphs(inferred):
+    for graph in _graphs(inferred, list(_nodes(inferred))):
         for info in (*graph.input, *graph.value_info, *graph.output):
             dims = info.type.tensor_type.shape.dim
             if len(dims) == 1 and dims[0].dim_value > MAX_FOLLOWED_ELEMENTS:
@@ -98,9 +107,9 @@ def _has_long_vectors(inferred: onnx.ModelProto) -> bool:
     return False
 
 
-def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
+def _graphs(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> Iterator[onnx.GraphProto]:
     yield model.graph
-    for node in _nodes(model):
+    for node in nodes:
         for attribute in node.attribute:
             if attribute.HasField("g"):
                 yield attribute.g
@@ -108,7 +117,7 @@ def _graphs(model: onnx.ModelProto) -> Iterator[onnx.GraphProto]:
 
 
 def _is_unsafe(node: onnx.NodeProto) -> bool:
-    return is_standard(node) and node.op_type in _UNSAFE
+    return node.op_type in _UNSAFE and is_standard(node)
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
@@ -118,5 +127,6 @@ def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         node = waiting.pop()
         yield node
         for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                waiting += graph.node
+            if attribute.HasField("g") or attribute.graphs:
+                for graph in (attribute.g, *attribute.graphs):
+                    waiting += graph.node

@@ -14,8 +14,11 @@ from caffe2_frontend.interop.serialize import to_proto
 SMALL_TENSOR_BYTES: Final = 1024
 
 
-def without_weights(model: ir.Model) -> onnx.ModelProto:
-    """The model as a protobuf in which large initializers are replaced by graph inputs of their type and shape."""
+def without_weights(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
+    """The model as a protobuf in which large initializers are replaced by graph inputs of their type and shape.
+
+    Without ``metadata`` its nodes have none.
+    """
     graph = model.graph
     for value in graph.initializers.values():
         # As a protobuf it would lose its folder, and be read from the working directory.
@@ -30,7 +33,7 @@ def without_weights(model: ir.Model) -> onnx.ModelProto:
         graph.initializers.pop(str(value.name))
         graph.inputs.append(value)
     try:
-        return to_proto(model)
+        return to_proto(model, metadata=metadata)
     finally:
         for value in large:
             graph.inputs.remove(value)

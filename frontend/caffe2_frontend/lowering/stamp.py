@@ -155,7 +155,7 @@ class Stamps:
             made = ir.Node(
                 "",
                 node.op_type,
-                [values[ref] if type(ref) is int else ref for ref in node.inputs],
+                [values[ref] if isinstance(ref, int) else ref for ref in node.inputs],
                 node.attributes,
                 num_outputs=len(node.results),
                 metadata_props=metadata.copy(),
@@ -165,7 +165,7 @@ class Stamps:
                 self._kinds[value] = result.kind
                 values.append(value)
             scope.append(made, owner)
-        return [values[ref] if type(ref) is int else ref for ref in stamp.outputs]
+        return [values[ref] if isinstance(ref, int) else ref for ref in stamp.outputs]
 
 
 def _is_common(value: Value) -> bool:

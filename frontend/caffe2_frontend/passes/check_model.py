@@ -38,7 +38,7 @@ class CheckModel(InPlacePass[Export]):
         if model is None or is_foreign(state.predict):
             logger.debug("model not checked: the net carries ONNX operators")
             return
-        proto = without_weights(model)
+        proto = without_weights(model, metadata=False)
         try:
             inferred = infer_shapes(proto, strict_mode=True, data_prop=True)
         except onnx.shape_inference.InferenceError as error:
