@@ -143,9 +143,9 @@ def _outputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str
 
 
 def _operands(proto: OperatorDef, op: OpEffects, found: OpVersions) -> None:
-    if op.updates or any(version is not None and version.name != name for name, version in found.before.items()):
+    if op.updates or any(version and version.group.name != name for name, version in found.before.items()):
         _assign(proto.input, _inputs(proto.input, op, found))
-    if any(version.name != name for name, version in found.after.items()):
+    if any(version.group.name != name for name, version in found.after.items()):
         _assign(proto.output, _outputs(proto.output, op, found))
 
 

@@ -136,6 +136,8 @@ class NetVersions:
             group.name = group.name or names.fresh(group.base)
 
     def _op(self, op: OpEffects) -> OpVersions:
+        if op.control is None and not (op.updates or op.mutates):
+            return self._plain(op)
         before = self._before(op)
         after = {name: self._new(name) for name in op.writes}
         after.update({name: self._update(name, before[name]) for name in op.updates})
@@ -145,6 +147,23 @@ class NetVersions:
             if not (found.defined and name in op.passes):
                 after[name] = found
         self.last.update(after)
+        return OpVersions(before, after)
+
+    def _plain(self, op: OpEffects) -> OpVersions:
+        """The versions around an operator that only reads some blobs and only writes others, as most do."""
+        last = self.last
+        before: dict[str, Version | None] = {}
+        for name in op.reads:
+            if name in before:
+                continue
+            version = last.get(name) or self._find(name, sure=True)
+            before[name] = version
+            if version is not None:
+                version.readers += 1
+                if not version.defined:
+                    before[name] = last[name] = replace(version, defined=True)  # or this operator fails
+        after = {name: self._new(name) for name in op.writes}
+        last.update(after)
         return OpVersions(before, after)
 
     def _before(self, op: OpEffects) -> dict[str, Version | None]:
