@@ -300,7 +300,7 @@ def blobs_of(op: OperatorDef) -> tuple[list[str], list[str]]:
     Raises ConversionError where a body cannot be read.
     """
     if is_plain(op):
-        return [*union(op.input)], [*union(op.output)]
+        return list(filter(None, dict.fromkeys(op.input))), list(filter(None, dict.fromkeys(op.output)))
     found = effects_of(NetDef(op=[op]), op.type).ops[0]
     return [*union(op.input, found.used)], [*union(op.output, found.changed)]
 

@@ -210,7 +210,7 @@ class Lowering:
             if name:
                 scope.bind(name, value)
         self.labels[place] = Label(_label(view), next((value for value in outputs if value), None))
-        self.traces.append(Trace(view.proto, here))
+        self.traces.append(Trace(view.proto, place))
         self.covered[view.type] += 1
 
     def _convert(self, view: OpView, scope: Scope, here: Location, key: Hashable, operands: list[Value]) -> None:
@@ -235,7 +235,9 @@ class Lowering:
             self.stamps.record(key, self.stamps.describe(operands, nodes, outputs) if repeatable else None)
         self.labels[op.location_text] = Label(_label(view), next((value for value in outputs if value), None))
         if is_traced:
-            self.traces.append(Trace(view.proto, here, before, self.consulted or None, self.measured or None))
+            self.traces.append(
+                Trace(view.proto, op.location_text, before, self.consulted or None, self.measured or None)
+            )
 
     def _check_arguments(self, view: OpView, here: Location) -> None:
         """Raise UnsupportedError for unread arguments that Caffe2 reads; report a note for those that it ignores."""

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import onnx_ir as ir
 
-from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.lowering.dim_facts import DimFacts
@@ -20,14 +19,14 @@ class Trace:
 
     Attributes:
         op: the operator.
-        location: its location.
+        location: its location, as text.
         before: the values of blobs before the operator, if it may change them.
         consulted: the values on whose contents the conversion depends, with the contents unless they are constants.
         measured: the values whose nodes the conversion inspected.
     """
 
     op: OperatorDef
-    location: Location
+    location: str
     before: dict[str, ir.Value | None] | None = None
     consulted: dict[ir.Value, Array | None] | None = None
     measured: set[ir.Value] | None = None

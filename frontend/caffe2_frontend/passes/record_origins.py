@@ -30,7 +30,6 @@ from caffe2_frontend.interop.origin import (
     digest_of,
     part_of,
 )
-from caffe2_frontend.interop.types import Quantization
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.lowering.trace import Trace
 from caffe2_frontend.state import Export
@@ -66,8 +65,8 @@ class RecordOrigins(InPlacePass[Export]):
         if state.options.fp16:
             return  # the operators have other values than the nodes
         recorder = _Recorder(state)
-        for trace in state.traces.ops:
-            recorder.record(trace)
+        for trace, (reads, writes) in zip(state.traces.ops, recorder.operands, strict=True):
+            recorder.record(trace, reads, writes)
 
 
 class _Recorder:
@@ -90,11 +89,14 @@ class _Recorder:
         }
         self.blobs = self._now(self.bound)
         self.given = self._now(state.traces.given)
-        self.writers = {blob: trace for trace in state.traces.ops for blob in blobs_of(trace.op)[1]}
+        self.operands = [blobs_of(trace.op) for trace in state.traces.ops]
+        traces = zip(state.traces.ops, self.operands, strict=True)
+        self.writers = {blob: trace for trace, (_, writes) in traces for blob in writes}
         self.owned: set[ir.Value] = set()
         self.digests: dict[ir.Value, str] = {}
-        self.types: dict[tuple[ir.DataType, int, Quantization | None], ValueType] = {}
-        self.shapes: list[ir.Shape | None] = []
+        self.types: dict[tuple[int, int], ValueType] = {}  # by the ids of type and shape, which many values share
+        self.alive: list[object] = []  # keeps types and shapes alive, so that their ids stay unique
+        self.equal: dict[tuple[ir.DataType, tuple[int | str | None, ...] | None], ValueType] = {}
         self.users: Counter[str] | None = None
 
     def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
@@ -102,9 +104,8 @@ class _Recorder:
         values = self.values
         return {blob: values.get(value.name or "") for blob, value in blobs.items() if value is not None}
 
-    def record(self, trace: Trace) -> None:
+    def record(self, trace: Trace, reads: Sequence[str], writes: Sequence[str]) -> None:
         """Write the origin of one operator, if its nodes determine it."""
-        reads, writes = blobs_of(trace.op)
         before = self.blobs if trace.before is None else self._now(trace.before)
         values = [before.get(blob) for blob in reads]
         outputs: list[ir.Value | None] = []
@@ -151,19 +152,21 @@ class _Recorder:
                 root.metadata_props[ORIGIN_KEY] = f"{digest} {text}"
 
     def type_of(self, value: ir.Value) -> ValueType:
-        """The type of a value as the converters knew it. Many values share a shape object, which is read once."""
-        value = self.known.get(value.name or "", value)
+        """The type of a value as the converters knew it."""
+        if self.known:
+            value = self.known.get(value.name or "", value)
         kind, shape = value.type, value.shape
+        key = (id(kind), id(shape))
+        found = self.types.get(key)
+        if found is not None:
+            return found
         if not isinstance(kind, ir.TensorType):
             raise OpenRegionError
-        dtype = kind.dtype
-        how = find_quantization(value) if dtype in _MAY_BE_INT8 else None
-        key = (dtype, id(shape), how)
-        found = self.types.get(key)
-        if found is None:
-            dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
-            found = self.types[key] = ValueType(dtype, dims, how)
-            self.shapes.append(shape)  # keeps the shape alive, so that its id stays unique
+        dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
+        if kind.dtype in _MAY_BE_INT8:  # values of one type may be quantized in other ways
+            return ValueType(kind.dtype, dims, find_quantization(value))
+        self.alive += (kind, shape)
+        found = self.types[key] = self.equal.setdefault((kind.dtype, dims), ValueType(kind.dtype, dims))
         return found
 
     def _makers(self, trace: Trace, reads: _Reads) -> Iterable[OperatorDef]:
@@ -191,7 +194,7 @@ class _Reads:
         self.trace = trace
         self.blobs = blobs
         self.values = values
-        self.location = str(trace.location)
+        self.location = trace.location
         self.operands: list[Operand] = []
         self.numbers: dict[ir.Value, int] = {}
         self.passed: frozenset[int] = frozenset()
