@@ -16,6 +16,7 @@ from caffe2_backend.opsets import legacy, meaning
 from caffe2_backend.opsets.old_node import OldNode, OldNodeError, Ranks, RanksNeededError
 from caffe2_backend.opsets.rules import Rules
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.shape_inference import infer_shapes
@@ -58,7 +59,7 @@ def upgrade(model: ir.Model, version: int, hint: str) -> tuple[ir.Model, int]:
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    return (n for n in ir.traversal.RecursiveGraphIterator(model.graph) if is_standard(n))
+    return (n for n in all_nodes(model.graph) if is_standard(n))
 
 
 class _Upgrade:

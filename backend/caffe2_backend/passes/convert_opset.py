@@ -17,7 +17,7 @@ from caffe2_backend.passes.upgrade_scan import rewritten, undisguise
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass, InPlacePass
-from caffe2_frontend.interop.bodies import captured_values
+from caffe2_frontend.interop.bodies import all_nodes, captured_values
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
@@ -159,7 +159,7 @@ def _rounding(node: ir.Node) -> str:
 
 
 def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    return iter(ir.traversal.RecursiveGraphIterator(graph))
+    return all_nodes(graph)
 
 
 def _has_changed(node: ir.Node, version: int) -> bool:

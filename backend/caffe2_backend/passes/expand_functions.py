@@ -15,6 +15,7 @@ from caffe2_backend.definitions import definition_of, has_definition
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import with_weights, without_weights
 
@@ -63,7 +64,7 @@ def _inferred(model: ir.Model) -> ir.Model:
 
 
 def _defined_by_others(graph: ir.Graph, version: int) -> Iterator[ir.Node]:
-    for node in ir.traversal.RecursiveGraphIterator(graph):
+    for node in all_nodes(graph):
         if has_definition(node):
             yield node
         elif node.domain in _DOMAINS and node.op_type not in converters():

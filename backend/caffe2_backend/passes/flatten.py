@@ -13,6 +13,7 @@ from onnx_ir.passes import common
 from caffe2_backend.restore.operators import reserved_names
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.shape_inference import infer_shapes
 from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
@@ -68,7 +69,7 @@ class InferShapes(InPlacePass[Import]):
 def infer(model: ir.Model) -> None:
     """Infer the types and shapes of the values of a model, in place."""
     _describe_results(model)
-    proto = without_weights(model)
+    proto = without_weights(model, metadata=False)
     _show_constants(proto.graph, {tensor.name: tensor for tensor in proto.graph.initializer})
     try:
         inferred = infer_shapes(proto, data_prop=True)
@@ -76,16 +77,17 @@ def infer(model: ir.Model) -> None:
         logger.debug("shapes not inferred", exc_info=True)
         return
     known = dict(_described(inferred.graph))
+    kinds = _Kinds()
     for graph in model.graphs():
         for value in (value for node in graph for value in node.outputs):
             info = known.get(value.name or "")
             if info is not None:
-                _complete(value, info.type)
+                _complete(value, *kinds.read(info.type))
 
 
 def _describe_results(model: ir.Model) -> None:
     """Complete the shapes of the results of Loops, which ONNX's inference leaves open, from the states' shapes."""
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.op_type == "Loop" and is_standard(node):
             for result, formal in zip(node.outputs, node.attributes["body"].as_graph().inputs[2:], strict=False):
                 result.shape = completed(result.shape, formal.shape)
@@ -104,7 +106,7 @@ def _show_constants(graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorP
 def type_formals(model: ir.Model) -> bool:
     """Complete the types of bodies' inputs from the operands of their nodes. Return whether a type was completed."""
     found = False
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.op_type in _BODIES and is_standard(node):
             formals = node.attributes["body"].as_graph().inputs
             for formal, (kind, shape) in zip(formals, _BODIES[node.op_type](node), strict=False):
@@ -151,13 +153,27 @@ def _described(graph: onnx.GraphProto) -> Iterator[tuple[str, onnx.ValueInfoProt
                 yield from _described(body)
 
 
-def _complete(value: ir.Value, kind: onnx.TypeProto) -> None:
-    if not kind.WhichOneof("value"):
-        return
+class _Kinds:
+    """Reads the types of values, of which most are equal to a few. Equal shapes are shared."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Known] = {}
+
+    def read(self, kind: onnx.TypeProto) -> _Known:
+        """A type, and its shape without generated names of dims."""
+        key = kind.SerializeToString()
+        known = self._known.get(key)
+        if known is None:
+            made = ir.serde.deserialize_type_proto_for_type(kind) if kind.WhichOneof("value") else None
+            shape = None if made is None else ir.serde.deserialize_type_proto_for_shape(kind)
+            known = self._known[key] = (made, drop_generated_dim_names(shape))
+        return known
+
+
+def _complete(value: ir.Value, kind: ir.TypeProtocol | None, shape: ir.Shape | None) -> None:
     if value.type is None:
-        value.type = ir.serde.deserialize_type_proto_for_type(kind)
-    shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(kind))
-    if value.shape is None or not value.shape.is_static():
+        value.type = kind
+    if kind is not None and (value.shape is None or not value.shape.is_static()):
         value.shape = completed(shape, value.shape)
 
 

@@ -14,6 +14,7 @@ import onnx_ir as ir
 from caffe2_backend.passes.flatten import infer, type_formals
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 
 logger = logging.getLogger(__name__)
@@ -119,21 +120,20 @@ def _size(model: ir.Model) -> int:
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    return iter(ir.traversal.RecursiveGraphIterator(model.graph))
+    return all_nodes(model.graph)
 
 
 def _fold(model: ir.Model) -> None:
-    from onnxscript.optimizer import fold_constants
+    from caffe2_backend.passes.folder import Folder
 
     with _quiet():
         try:
-            fold_constants(
-                model,
-                onnx_shape_inference=True,
+            Folder(
+                shape_inference=True,
                 input_size_limit=_LARGEST,
                 output_size_limit=_LARGEST,
                 should_fold=_should_fold,
-            )
+            )(model)
         except RuntimeError:  # of an invalid node: its converter reports what is wrong
             logger.debug("constant folding stopped", exc_info=True)
 

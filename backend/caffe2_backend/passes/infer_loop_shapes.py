@@ -12,6 +12,7 @@ from caffe2_backend.passes.flatten import completed, infer, type_formals
 from caffe2_backend.restore.operators import DOMAIN
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 
 _OWN_FORMALS: Final = 2  # the iteration number and the condition of a Loop's body
@@ -38,7 +39,7 @@ class InferLoopShapes(InPlacePass[Import]):
 
 def infer_loop_shapes(model: ir.Model) -> None:
     """Infer the shapes of the states of a model's loops, in place."""
-    nodes = list(ir.traversal.RecursiveGraphIterator(model.graph))
+    nodes = list(all_nodes(model.graph))
     scans = model.opset_imports.get("", _SCAN_WITHOUT_BATCH) >= _SCAN_WITHOUT_BATCH
     kinds = ("Loop", "Scan") if scans else ("Loop",)
     loops = [node for node in nodes if node.op_type in kinds and is_standard(node)]

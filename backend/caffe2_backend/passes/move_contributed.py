@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-import onnx_ir as ir
-
 from caffe2_backend.definitions.family import MICROSOFT
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 
 _MISPLACED: Final = frozenset({"SimplifiedLayerNormalization"})
 
@@ -27,7 +26,7 @@ class MoveContributed(InPlacePass[Import]):
         """Change the domains of the model's nodes."""
         if state.options.carries_nodes:
             return
-        for node in ir.traversal.RecursiveGraphIterator(state.model.graph):
+        for node in all_nodes(state.model.graph):
             if not node.domain and node.op_type in _MISPLACED:
                 node.domain = MICROSOFT
                 state.model.graph.opset_imports.setdefault(MICROSOFT, 1)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import onnx_ir as ir
-
 from caffe2_backend.passes.flatten import infer, make_names_unique
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 
 
@@ -27,7 +26,7 @@ class ReinferShapes(InPlacePass[Import]):
         """Infer the shapes of the model's values again."""
         make_names_unique(state.model)  # inference finds values by name
         kept = {value for value in state.model.graph.outputs if not value.uses()}
-        for node in ir.traversal.RecursiveGraphIterator(state.model.graph):
+        for node in all_nodes(state.model.graph):
             if node.op_type in ("Loop", "Scan") and is_standard(node):
                 kept.update(node.attributes["body"].as_graph().outputs)
         values = [

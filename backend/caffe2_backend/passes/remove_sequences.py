@@ -14,6 +14,7 @@ from caffe2_backend.passes.sequence_tensors import Contents, Emitter, Items, Row
 from caffe2_backend.state import Import
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 
@@ -37,7 +38,7 @@ class RemoveSequences(InPlacePass[Import]):
     def __call__(self, state: Import) -> None:
         """Replace the sequences of the model."""
         model = state.model
-        if not any(node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(model.graph)):
+        if not any(node.op_type in _MAKERS for node in all_nodes(model.graph)):
             return
         if state.options.carries_nodes:
             logger.debug("sequences kept: operators may be carried")
@@ -62,7 +63,7 @@ def _forget_shapes(model: ir.Model) -> None:
 def _rank_loops(model: ir.Model) -> bool:
     """Set the ranks of the outputs of loops from those of the body's outputs, which ONNX's inference does not do."""
     found = False
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if node.op_type == "Loop" and not node.domain:
             results = node.attributes["body"].as_graph().outputs[1 : len(node.inputs) - 1]
             for output, result in zip(node.outputs, results, strict=False):
@@ -91,7 +92,7 @@ class _Remover:
         self._graph(self._main)
         self._drop_unread()
         self._require_all_dropped()
-        kept = sum(node.op_type in _MAKERS for node in ir.traversal.RecursiveGraphIterator(self._main))
+        kept = sum(node.op_type in _MAKERS for node in all_nodes(self._main))
         if kept:
             logger.debug("%d operators on sequences cannot be expressed by tensors", kept)
 

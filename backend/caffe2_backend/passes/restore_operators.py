@@ -12,7 +12,7 @@ from caffe2_backend.restore.match import Match, counted, find_operators
 from caffe2_backend.restore.operators import DOMAIN, restored_node
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import bodies, captured_values
+from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values
 from caffe2_frontend.interop.origin import blobs_of
 from caffe2_frontend.interop.types import Quantization
 
@@ -114,7 +114,7 @@ class _Restoring:
                 continue
             read = [value for value in (*node.inputs, *captured_values(node)) if value is not None]
             for body in bodies(node):
-                for inner in ir.traversal.RecursiveGraphIterator(body):
+                for inner in all_nodes(body):
                     for index in range(len(inner.inputs)):
                         inner.replace_input_with(index, None)
             self.graph.remove(node, safe=True)

@@ -8,6 +8,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.lowering.lower import value_names
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 
@@ -23,7 +24,7 @@ def rewritten(model: ir.Model) -> ir.Model:
     """
     model = model.clone()
     names = Names(value_names(model))
-    for node in list(ir.traversal.RecursiveGraphIterator(model.graph)):
+    for node in list(all_nodes(model.graph)):
         if _is(node, "Scan"):
             _rewrite(node, names)
     _rename(model, "Scan", _DISGUISE)
@@ -36,7 +37,7 @@ def undisguise(model: ir.Model) -> None:
 
 
 def _rename(model: ir.Model, old: str, new: str) -> None:
-    for node in ir.traversal.RecursiveGraphIterator(model.graph):
+    for node in all_nodes(model.graph):
         if _is(node, old) and "body" in node.attributes:
             node.op_type = new
 

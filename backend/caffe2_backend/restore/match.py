@@ -25,7 +25,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_backend.restore.operators import own_names, renamed_operators
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_frontend.interop.bodies import bodies, captured_values
+from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values
 from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.origin import (
     ORIGIN_KEY,
@@ -255,7 +255,7 @@ def _is_read_inside(match: Match) -> bool:
     own = {*match.nodes}
     for node in match.nodes:
         for body in bodies(node):
-            own.update(ir.traversal.RecursiveGraphIterator(body))
+            own.update(all_nodes(body))
     return any(value.is_graph_output() or any(use.node not in own for use in value.uses()) for value in inner)
 
 

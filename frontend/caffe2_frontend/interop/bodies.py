@@ -17,6 +17,15 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attr.as_graphs()
 
 
+def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
+    """The nodes of a graph, each followed by those of its bodies, at any depth; faster than ``onnx_ir``'s iterator."""
+    for node in graph:
+        yield node
+        if node.attributes:
+            for body in bodies(node):
+                yield from all_nodes(body)
+
+
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
     """The values of enclosing graphs that the bodies of a node read or output, in order, with repetitions."""
     for graph in bodies(node):

@@ -13,11 +13,12 @@ from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.node_inference import ShapeMismatchError
 from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
 from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.dim_facts import DimFacts
-from caffe2_frontend.lowering.inference import ShapeMismatchError, infer_outputs
+from caffe2_frontend.lowering.inference import infer_outputs
 from caffe2_frontend.lowering.scope import Scope
 
 Value = ir.Value

@@ -170,6 +170,7 @@ class Stamps:
 
 def _is_common(value: Value) -> bool:
     """Whether a value that is not an operand is the same for all operators: a small constant, or an input."""
-    if value.const_value is not None:
-        return value.const_value.nbytes <= SHARED_CONSTANT_BYTES
+    tensor = value.const_value
+    if tensor is not None:
+        return tensor.dtype != ir.DataType.STRING and tensor.nbytes <= SHARED_CONSTANT_BYTES
     return value.producer() is None
