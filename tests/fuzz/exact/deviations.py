@@ -61,6 +61,17 @@ _OPTIMIZERS: Final = frozenset(
      "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale",
      "WeightedSum", "ScatterWeightedSum", "LambdaRankNdcg"}
 )  # fmt: skip
+_ROWWISE: Final = frozenset(
+    {
+        "FloatToRowwiseQuantized8Bits",
+        *(
+            f"{kind}ToFused{bits}Bit{how}"
+            for kind in ("Float", "HalfFloat", "Half")
+            for bits in (2, 4, 8)
+            for how in ("RowwiseQuantized", "FakeRowwiseQuantized", "RowwiseQuantizedHalfScaleBias")
+        ),
+    }
+)
 DEVIATIONS: Final = (
     Deviation(
         "a NaN among what is compared: Caffe2's result depends on the order of the elements",
@@ -183,15 +194,7 @@ DEVIATIONS: Final = (
     ),
     Deviation(
         "the stored minimum of a row: the sign of a zero, and what it is of no elements",
-        frozenset(
-            {
-                "FloatToRowwiseQuantized8Bits",
-                "FloatToFused8BitRowwiseQuantized",
-                "HalfFloatToFused8BitRowwiseQuantized",
-                "FloatToFused8BitRowwiseQuantizedHalfScaleBias",
-                "HalfFloatToFused8BitRowwiseQuantizedHalfScaleBias",
-            }
-        ),
+        _ROWWISE,
         lambda drawn, expected, actual: (
             averages_nothing(drawn, expected, actual) or has_both_zeros(drawn, expected, actual)
         ),
@@ -205,13 +208,7 @@ DEVIATIONS: Final = (
                 "Int8Add",
                 "Int8Sum",
                 "Int8SumRelu",
-                "FloatToRowwiseQuantized8Bits",
-                *(
-                    f"{kind}ToFused{bits}Bit{how}"
-                    for kind in ("Float", "HalfFloat")
-                    for bits in (2, 4, 8)
-                    for how in ("RowwiseQuantized", "FakeRowwiseQuantized", "RowwiseQuantizedHalfScaleBias")
-                ),
+                *_ROWWISE,
             }
         ),
         has_special_floats,

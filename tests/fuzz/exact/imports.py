@@ -19,6 +19,7 @@ from onnx import numpy_helper
 from caffe2_backend import to_netdef
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.interop.origin import ORIGIN_KEY, PART_KEY
+from fuzz.exact.deviations import deviation
 from fuzz.exact.drawn import Drawn
 from fuzz.exact.judge import escaped, export, first_line, is_fault, reasons
 from fuzz.exact.verdict import Outcome, Verdict
@@ -57,21 +58,27 @@ class ImportJudge:
     def _compare(self, drawn: Drawn, model: onnx.ModelProto, expected: Mapping[str, Array]) -> Verdict:
         try:
             found = to_netdef(model)
+            init_net = found.init_net  # refused where a net of fills cannot hold the weights
         except BridgeError as error:
             return Verdict(Outcome.CRASHED if is_fault(error) else Outcome.REFUSED, reasons(error), drawn)
         except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
             return Verdict(Outcome.CRASHED, escaped(), drawn)
         outputs = list(found.predict_net.external_output)
-        run = OracleRun(found.predict_net, drawn.inputs, found.init_net, outputs, dict(drawn.quantized))
+        run = OracleRun(found.predict_net, drawn.inputs, init_net, outputs, dict(drawn.quantized))
         try:
             real = self._oracle.run(run)
         except OracleDiedError as error:
             return Verdict(Outcome.DIED, str(error), drawn)
         if real.error:
             return Verdict(Outcome.FAILS, first_line(real.error), drawn)
-        actual = dict(zip(expected, real.outputs.values(), strict=True))
-        wrong = mismatches(expected, actual)
-        return Verdict(Outcome.DIFFERENT if wrong else Outcome.EQUAL, "\n".join(wrong), drawn)
+        return _compared(drawn, expected, dict(zip(expected, real.outputs.values(), strict=True)))
+
+
+def _compared(drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> Verdict:
+    wrong = mismatches(expected, actual)
+    if wrong and (reason := deviation(drawn, expected, actual)):
+        return Verdict(Outcome.DEVIATES, reason, drawn)
+    return Verdict(Outcome.DIFFERENT if wrong else Outcome.EQUAL, "\n".join(wrong), drawn)
 
 
 def mutate(model: onnx.ModelProto, random: np.random.Generator) -> list[str]:
