@@ -143,12 +143,12 @@ def margin_ranking_gradient(op: Op) -> tuple[Value, Value]:
 def cosine_embedding_gradient(op: Op) -> Value:
     """CosineEmbeddingCriterionGradient(S, Y, dY; margin=0.0) -> dS.
 
-    ``-dY`` where the label Y is 1; elsewhere dY if S is not below ``margin``.
+    ``-dY`` where the label Y is 1; elsewhere dY if S is at least ``margin``.
     """
     x, label, dy = op.inputs
     require_same_shape(op, op.inputs)
-    is_below = binary(op, "Less", x, op.args.number("margin", default=0.0))
-    dissimilar = op.emit("Where", is_below, op.const(0.0, dy), dy)
+    is_near = binary(op, "GreaterOrEqual", x, op.args.number("margin", default=0.0))
+    dissimilar = op.emit("Where", is_near, dy, op.const(0.0, dy))
     return op.emit("Where", binary(op, "Equal", label, 1), op.emit("Neg", dy), dissimilar)
 
 

@@ -36,3 +36,13 @@ def test_labels_among_classes_of_run_time() -> None:
 def test_two_classes() -> None:
     with pytest.raises(ConversionError, match="dim 1 of the gradient must be 2"):
         export(operator("MakeTwoClassGradient", ["dY"], ["dX"]), {"dY": ("float32", (2, 3))})
+
+
+@pytest.mark.parametrize(("margin", "passed"), [(0.5, [0, 1, 1]), (float("nan"), [0, 0, 0])])
+def test_similarities_that_are_at_least_the_margin_pass_gradients(margin: float, passed: list[int]) -> None:
+    model = export(
+        operator("CosineEmbeddingCriterionGradient", ["S", "Y", "dY"], ["dS"], margin=margin),
+        {"S": ("float32", (3,)), "Y": ("int32", (3,)), "dY": ("float32", (3,))},
+    )
+    feeds = {"S": np.array([0.25, 0.5, 0.75], np.float32), "Y": np.zeros(3, np.int32), "dY": np.ones(3, np.float32)}
+    np.testing.assert_array_equal(run(model, feeds)[0], passed)
