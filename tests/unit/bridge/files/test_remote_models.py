@@ -11,6 +11,7 @@ from support.paths import ROOT
 from support.storage.web_server import Site, serving
 
 import caffe2_bridge as c2
+from caffe2_bridge.builder import Net
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import FORMATS
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -24,6 +25,17 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     files = {f"zoo/{file.name}": file.read_bytes() for file in CHAR_RNN.iterdir() if file.suffix == ".pb"}
     with serving(Site(files)) as found:
         yield found
+
+
+def small_model() -> c2.Model:
+    net = Net("small")
+    net.add_external_input("x", "w", "b")
+    net.op("FC", ["x", "w", "b"], "y")
+    net.add_external_output("y")
+    init = Net("small_init")
+    init.op("GivenTensorFill", [], ["w"], shape=[3, 4], values=np.linspace(-1, 1, 12).astype(np.float32).tolist())
+    init.op("ConstantFill", [], ["b"], shape=[3], value=0.5)
+    return c2.Model.of(net.proto, init.proto)
 
 
 def same(first: c2.Model, second: c2.Model) -> bool:
@@ -63,7 +75,7 @@ def test_every_format(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     if layout in {"lmdb", "leveldb"}:
         pytest.importorskip("lmdb" if layout == "lmdb" else "plyvel")
     monkeypatch.setenv("CAFFE2_BRIDGE_CACHE", str(tmp_path))
-    url, model = f"memory://formats/{layout}", c2.load(CHAR_RNN)
+    url, model = f"memory://formats/{layout}", small_model()
     for _ in range(2):  # the second replaces the first
         c2.save(model, url, layout)
         assert same(c2.load(url), model)
