@@ -45,6 +45,8 @@ def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
         return _flat_indices_at_run_time(op, sizes, indices, non_negative(op, indices, data, axis), axis)
     strides = [math.prod(known_size(size) or 0 for size in sizes[i + 1 :]) for i in range(len(sizes))]
     op.bounded(*shape)
+    if max(strides, default=0) > np.iinfo(np.int64).max:
+        op.unsupported("the data must have fewer elements than int64 counts", code="invalid-operands")
     base = np.zeros(shape, np.int64)
     for i, stride in enumerate(strides):
         if i != axis:

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.bounds import current_limits
+from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.state import Export
@@ -167,7 +168,12 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
 
             evaluator = ReferenceEvaluator(proto, opsets={"": opset})
             feed = {name: tensor.numpy() for name, tensor in inputs.items()}
-            results = list(evaluator.run(None, feed))
+            try:
+                results = list(evaluator.run(None, feed))
+            except Exception as error:  # noqa: BLE001 - NumPy's functions raise whatever they do on operands that do not fit
+                reason = f"{node.op_type} of constants cannot be computed: {error}"
+                found = Diagnostic("invalid-operands", reason, Location(node.name or "graph"))
+                raise ConversionError([found]) from None
             return ir.tensor(np.ascontiguousarray(results[index]))
 
         return compute

@@ -86,6 +86,9 @@ def _read_onnx(path: Path) -> int:
             break
         except (FileNotFoundError, onnx.checker.ValidationError):  # its weights were replaced between the two reads
             continue
+        except RuntimeError as error:  # the same, while ONNX's own code looks at them
+            if "No such file" not in str(error):
+                raise
     else:
         raise BrokenModelError("its weights are missing")
     found = {int(model.graph.name.removeprefix("variant"))}

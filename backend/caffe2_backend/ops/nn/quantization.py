@@ -28,6 +28,8 @@ family = Family("quantization")
 
 # The sum of this many products of two 8-bit numbers less their zero points, each at most 255^2, is below 2^24.
 _MOST_PRODUCTS: Final = 2**24 // 255**2
+# How many such sums a product is made of.
+_MOST_SLICES: Final = 1000
 
 # Floats of this size are integers; a sum with it is rounded. (1.5 * 2^23)
 _TO_INTEGER: Final = 12582912.0
@@ -159,6 +161,8 @@ def _integer_product(op: Op, a: Value, b: Value, a_zero: Value | None, b_zero: V
     if inner <= _MOST_PRODUCTS:
         return matrix_product(op, left, right, ranks).cast(INT32)
     total: Value | None = None
+    if inner > _MOST_SLICES * _MOST_PRODUCTS:
+        op.unsupported(f"sums of {inner:,} products are too long to be exact in slices", code="invalid-operands")
     for start in range(0, inner, _MOST_PRODUCTS):
         end = min(start + _MOST_PRODUCTS, inner)
         x = slice_axis(op, left, ranks[0] - 1, start, end)

@@ -15,6 +15,7 @@ from caffe2_bridge.diagnostics import RunError
 # The evaluator has no error of its own: what NumPy raises in the middle of an operator comes through.
 _FAILURES: Final = (
     RuntimeError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, AssertionError, NameError,
+    OSError, MemoryError,
 )  # fmt: skip
 
 
