@@ -23,7 +23,9 @@ MODULES: Final = (
     "caffe2_backend", "caffe2_backend.workspace", "caffe2_backend.predictor_exporter",
 )  # fmt: skip
 # Classes whose instances only this project makes: their attributes are public, their constructors are not.
-_RESULTS: Final = {"Export", "Report", "ValidationReport"}
+_RESULTS: Final = {"Report", "ValidationReport"}
+# What passes from one function to another, and the attributes of it that are public.
+_OPAQUE: Final = {"Export": ("findings", "model")}
 
 Api = Mapping[str, Sequence[str]]
 
@@ -75,6 +77,10 @@ def _of_module(module: ModuleType) -> Iterator[tuple[str, list[str]]]:
 def _of_class(name: str, found: type) -> Iterator[tuple[str, list[str]]]:
     if issubclass(found, enum.Enum):
         yield name, [f"*{member.name}" for member in found]
+        return
+    if found.__name__ in _OPAQUE:
+        yield name, []
+        yield from ((f"{name}.{attribute}", []) for attribute in _OPAQUE[found.__name__])
         return
     if found.__name__ in _RESULTS:
         yield name, []
