@@ -39,10 +39,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0", resources={"memory": 4e9}
-    ) as made:
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "10m"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address=":0", resources={"memory": 4e9}
+        ) as made,
+    ):
         yield made
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 from caffe2_backend.fleet.engines.base import Engine
@@ -12,6 +13,8 @@ from caffe2_bridge.diagnostics import RunError
 _CONNECT_SECONDS: Final = "30s"
 _WORKER_SECONDS: Final = 120.0
 _USED: Final = 0.9  # of the memory that is available
+# A killed worker of a busy machine takes long to start again; by default Dask gives it up after 15 seconds.
+_RESTART: Final = {"distributed.deploy.lost-worker-timeout": "10m"}
 _DEATHS: Final = 1  # lost workers that are forgiven: after the second one a model runs alone
 
 
@@ -50,12 +53,13 @@ def _local_cluster(distributed: Any, jobs: int) -> Engine:
     import dask
 
     share = int(available_bytes() * _USED) // jobs
+    restart = dask.config.set(_RESTART)  # until the cluster is closed
     with dask.config.set({"distributed.scheduler.allowed-failures": _DEATHS}):
         cluster = distributed.LocalCluster(
             n_workers=jobs, threads_per_worker=1, memory_limit=0, resources={"memory": share},
             host="127.0.0.1", dashboard_address=":0",
         )  # fmt: skip
-    return _engine(distributed.Client(cluster, set_as_default=False), cluster)
+    return _engine(distributed.Client(cluster, set_as_default=False), cluster, restart)
 
 
 def _slurm_cluster(distributed: Any, jobs: int) -> Engine:
@@ -72,12 +76,15 @@ def _slurm_cluster(distributed: Any, jobs: int) -> Engine:
     return _engine(distributed.Client(cluster, set_as_default=False), cluster)
 
 
-def _engine(client: Any, cluster: Any = None) -> Engine:
+def _engine(client: Any, cluster: Any = None, settings: AbstractContextManager[Any] | None = None) -> Engine:
+    """The engine of a client, with what is closed after it: a cluster, and settings of Dask."""
     from caffe2_backend.fleet.engines.dask import DaskEngine
 
     def close() -> None:
         client.close()
         if cluster is not None:
             cluster.close()
+        if settings is not None:
+            settings.__exit__(None, None, None)
 
     return DaskEngine(client, close)
