@@ -25,6 +25,7 @@ from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.program.origin import Origin
+from caffe2_backend.runtime.program.program import Program
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.stepping.bodies import WALKED, BodyRunner
 from caffe2_bridge.control import ControlOperator, control_of
@@ -64,6 +65,7 @@ class TensorStage:
 
     def __init__(self, program: Runnable, ops: Iterable[OpView], *, constant: bool) -> None:
         self.program = program
+        self._plain = program if isinstance(program, Program) and not program.interface.state else None
         self._constant = constant
         self._statistics = [_STATISTIC.format(op.inputs[1]) for op in ops if op.type == _COUNTED and len(op.inputs) > 1]
 
@@ -93,6 +95,12 @@ class TensorStage:
 
     def _run(self, frame: Frame, burst: Burst) -> None:
         program, held = self.program, frame.held
+        if self._plain is not None:
+            with frame.lock:
+                again = self._plain.repeated(frame.view)
+            if again is not None:
+                frame.commit(self._plain.run_again(again), constant=self._constant)
+                return
         with frame.lock:
             given = program.collect(frame.view)
             if held and program.updates_in_place:

@@ -7,7 +7,6 @@ import operator
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -16,19 +15,21 @@ import numpy as np
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.devices.device_names import CPU
+from caffe2_backend.runtime.program.array_runs import ArrayRuns
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.large_inputs import LargeInputs
 from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.origin import Origin
+from caffe2_backend.runtime.program.repeated_runs import RepeatedRuns
 from caffe2_backend.runtime.program.resident import ResidentStates, large_states
 from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
 from caffe2_backend.runtime.program.variant import LastKind, Variant
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
-from caffe2_backend.runtime.values import DeviceTensor, Int8Tensor, Tensor, Value
+from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
@@ -89,9 +90,12 @@ class Program:
         self._resident = False
         self._constants: dict[str, Value] | None = None  # None until the first run chooses them
         self._free: tuple[str, ...] = ()
+        self._needed: tuple[str, ...] = ()  # those that the net reads in any case
         self._variants: dict[Signature, Variant] = {}
         self._complete_variants: dict[Signature, Variant] = {}
         self._last: LastKind | None = None
+        self._array_runs: ArrayRuns | None = None
+        self._repeated: RepeatedRuns | None = None
         self._known_sizes: dict[str, tuple[int, ...]] = {}
         self._unavailable: set[str] = set()
         self._runs = 0
@@ -110,11 +114,9 @@ class Program:
         chosen = self._constants
         if chosen and not all(map(operator.is_, map(blobs.get, chosen), chosen.values())):
             self._demote_constants([name for name, value in chosen.items() if blobs.get(name) is not value])
-        if self._constants is not None and not self._may_need:
-            values = list(map(blobs.get, self._free))
-            if _NO_VALUES.isdisjoint(map(type, values)):  # the most frequent case, in which the time spent here matters
-                inputs = self._constants.copy()
-                inputs.update(zip(self._free, values, strict=True))  # type: ignore[arg-type]  # values
+        if self._constants is not None:
+            inputs = self._collect_values(blobs, self._constants)
+            if inputs is not None:
                 return inputs
         given: dict[str, Value] = dict(self._constants or ())
         for name in self.interface.needs if not given else self._free:
@@ -130,6 +132,22 @@ class Program:
                 if found is not None and not isinstance(found, bytes):
                     given[name] = found
         return given
+
+    def _collect_values(self, blobs: Blobs, constants: dict[str, Value]) -> dict[str, Value] | None:
+        """The blobs where all have values: the most frequent case, in which the time spent here matters. Else None."""
+        values = list(map(blobs.get, self._needed))
+        if not _NO_VALUES.isdisjoint(map(type, values)):
+            return None
+        inputs = constants.copy()
+        inputs.update(zip(self._needed, values, strict=True))  # type: ignore[arg-type]  # values
+        if self._may_need:
+            for name in self.interface.may_need:
+                value = blobs.get(name)
+                if isinstance(value, DeferredBlob):
+                    return None
+                if value is not None and type(value) is not bytes:
+                    inputs[name] = value
+        return inputs
 
     @property
     def updates_in_place(self) -> bool:
@@ -159,11 +177,27 @@ class Program:
         """
         variant = self._variant_for(given, constants)
         values, given = variant.step(given, burst, held)
+        if not self._compiler.sized:
+            self._repeated = RepeatedRuns.of(variant, tuple(self._constants or ()), self._free, given)
+        return self._results(variant, values, given)
+
+    def repeated(self, blobs: Blobs) -> RepeatedRuns | None:
+        """The last run on the blobs as they are now, for :meth:`run_again`; None if they are of another kind."""
+        last = self._repeated
+        return None if last is None else last.on(blobs)
+
+    def run_again(self, again: RepeatedRuns) -> Results:
+        """As :meth:`run`, once. Raises RunError if the run failed."""
+        values = again.variant.run_feed(again.feed)
+        if self._repeated is not None:
+            self._repeated = again
+        return self._results(again.variant, values, again.given)
+
+    def _results(self, variant: Variant, values: Mapping[str, Tensor], given: Mapping[str, Value]) -> Results:
         if not variant.deferred:
             return Results(values, {}, self.interface.scopes)
         self._runs += 1
-        late = LateBlobs(partial(self._compute, given=given, run=self._runs), partial(self._ask, run=self._runs))
-        deferred = dict.fromkeys(variant.deferred, DeferredBlob(late))
+        deferred = dict.fromkeys(variant.deferred, DeferredBlob(LateBlobs(self._compute, self._ask, given, self._runs)))
         return Results(values, deferred, self.interface.scopes)
 
     def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
@@ -180,7 +214,15 @@ class Program:
             return None
         signature, given = found
         variant = self._variants.get(signature)
-        return None if variant is None or not variant.arrays else variant.run(given)
+        if variant is None or not variant.arrays:
+            return None
+        self._array_runs = ArrayRuns.of(variant, given)
+        return variant.run(given)
+
+    def run_same(self, inputs: Mapping[str, Any]) -> dict[str, Array] | None:
+        """As :meth:`run_arrays`, for exactly the inputs of the net, of the kind of the last run; None for others."""
+        runs = self._array_runs
+        return None if runs is None else runs.run(inputs)
 
     def want(self, *names: str) -> None:
         """Let every run from now on return these blobs."""
@@ -190,6 +232,7 @@ class Program:
                 self._required = (*self._required, *(name for name in self.interface.writes if name in new))
                 self._optional = tuple(other for other in self._optional if other not in new)
                 self._variants.clear()
+                self._array_runs = self._repeated = None
 
     def _ask(self, name: str, run: int) -> bool:
         """Note that a blob is asked for after a run, and return whether it was after an earlier one."""
@@ -253,6 +296,7 @@ class Program:
     def _set_constants(self, constants: dict[str, Value]) -> None:
         read = (*self.interface.needs, *self.interface.may_need)
         self._free = tuple(name for name in read if name not in constants)
+        self._needed = tuple(name for name in self._free if name not in self._may_need)
         self._constants = constants
 
     # Variants
@@ -277,6 +321,7 @@ class Program:
         return variant
 
     def _forget_variants(self) -> None:
+        self._array_runs = self._repeated = None
         self._variants.clear()
         self._complete_variants.clear()
 

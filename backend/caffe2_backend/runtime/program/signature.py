@@ -50,7 +50,7 @@ def extent_of(shape: tuple[int, ...], first: int | None) -> Any:
 
 
 def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Signature, dict[str, Value]] | None:
-    """The signature without sizes of inputs that are all plain arrays, and those inputs; None if one is anything else.
+    """The signature without sizes of inputs that are all plain arrays or missing, and those inputs; else None.
 
     A fast path: equal to :func:`signature_of` for such inputs.
     """
@@ -58,6 +58,9 @@ def array_signature(names: Sequence[str], inputs: Mapping[str, Any]) -> tuple[Si
     parts: list[Any] = []
     for name in names:
         value = inputs.get(name)
+        if value is None:
+            parts.append(None)
+            continue
         if type(value) is not np.ndarray:
             return None
         given[name] = value

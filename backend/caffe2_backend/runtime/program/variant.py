@@ -57,8 +57,10 @@ class Variant:
         """
         if self.resident is not None:
             return self._run_resident(given, held, burst), given
+        if self.rotating is None:
+            return self.run(given, held), given
         try:
-            step = None if self.rotating is None else self.rotating.run(given, burst)
+            step = self.rotating.run(given, burst)
         except RunError as error:
             raise renamed(error, self.names) from error.__cause__
         if step is None:
@@ -80,6 +82,14 @@ class Variant:
             return self._run_resident(given, held)
         try:
             return self._run(given, self.session)
+        except RunError as error:
+            raise renamed(error, self.names) from error.__cause__
+
+    def run_feed(self, feed: dict[str, Any]) -> dict[str, Tensor]:
+        """Run once on arrays by input of the model, where all inputs and outputs are arrays. Raises RunError."""
+        assert self.session is not None
+        try:
+            return dict(zip(self.outputs, self.session.run_list(feed, self.graph_outputs), strict=True))
         except RunError as error:
             raise renamed(error, self.names) from error.__cause__
 
@@ -131,7 +141,7 @@ class LastKind:
 
     variant: Variant
     signature: Signature
-    _states: RotatingStates | ResidentStates
+    _states: RotatingStates | ResidentStates | None
     _fed: tuple[tuple[str, np.dtype[Any], int | None, Any], ...]  # the name, element type, first known axis and extent
     _objects: tuple[tuple[str, Value | None], ...]  # inputs that are objects, or do not exist
 
@@ -146,12 +156,12 @@ class LastKind:
     ) -> LastKind | None:
         """The kind of the inputs of a variant; ``names`` are those that ``signature`` describes.
 
-        None if the variant has no states that it would recognize, or an input is neither an array nor an object.
+        None if the states may have other names, or an input is neither an array nor an object.
         """
         states = variant.rotating or variant.resident
-        if states is None or variant.graph_inputs is not None:
+        if states is not None and variant.graph_inputs is not None:
             return None
-        values = {name: given.get(name) for name in names if name not in states.states}
+        values = {name: given.get(name) for name in names if states is None or name not in states.states}
         fed = tuple(
             (name, value.dtype, sized.get(name), extent_of(value.shape, sized.get(name)))
             for name, value in values.items()
@@ -162,14 +172,14 @@ class LastKind:
 
     def fits(self, given: Mapping[str, Value]) -> bool:
         """Whether inputs are certainly of this kind."""
-        if not self._states.holds(given):
+        if self._states is not None and not self._states.holds(given):
             return False
         for name, dtype, first, extent in self._fed:
-            value = given[name]
-            if (
-                type(value) is not np.ndarray
-                or (value.dtype is not dtype and value.dtype != dtype)
-                or (value.shape if first == 0 else extent_of(value.shape, first)) != extent
-            ):
+            value = given.get(name)
+            if type(value) is not np.ndarray or (value.dtype is not dtype and value.dtype != dtype):
                 return False
-        return all(given.get(name) is value for name, value in self._objects)
+            if (
+                value.ndim if first is None else value.shape if first == 0 else extent_of(value.shape, first)
+            ) != extent:
+                return False
+        return not self._objects or all(given.get(name) is value for name, value in self._objects)

@@ -1,0 +1,101 @@
+"""Runs on inputs of the kind of the last run, which take a short way, and on others, which do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conformance.recording import operator
+
+from caffe2_backend import ConversionError, Predictor, RunError, Workspace
+from caffe2_bridge import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+
+W = np.arange(6, dtype=np.float32).reshape(2, 3)
+X = np.ones((1, 3), np.float32)
+OPS = [operator("FC", ["x", "w", "b"], ["h"]), operator("Relu", ["h"], ["y"])]
+FILLS = [
+    operator("GivenTensorFill", [], ["w"], shape=[2, 3], values=W.ravel().tolist()),
+    operator("GivenTensorFill", [], ["b"], shape=[2], values=[-10.0, 1.0]),
+]
+
+
+def expected(x: np.ndarray[tuple[int, ...], np.dtype[np.float32]], w: object = W) -> object:
+    return np.maximum(x @ np.asarray(w).T + [-10, 1], 0)
+
+
+def workspace() -> tuple[Workspace, str]:
+    made = Workspace()
+    made.run_net_once(NetDef(name="init", op=FILLS))
+    made.feed("x", X)
+    net = NetDef(name="net", op=OPS, external_input=["x", "w", "b"], external_output=["y"])
+    return made, made.create_net(net)
+
+
+def test_a_workspace_follows_its_blobs() -> None:
+    space, net = workspace()
+    for x in (X, X, 2 * X, np.concatenate([X, -X]), 3 * X, X.astype(np.float32)):
+        space.feed("x", x)
+        for _ in range(2):
+            space.run_net(net)
+            np.testing.assert_allclose(space.fetch("y"), expected(x))
+    assert space.conversions() == 1
+
+
+def test_blobs_that_a_run_does_not_return_are_computed_from_its_own_inputs() -> None:
+    space, net = workspace()
+    space.run_net(net)
+    space.run_net(net)
+    space.feed("x", 5 * X)
+    np.testing.assert_allclose(space.fetch("h"), X @ W.T + [-10, 1])
+    space.run_net(net)
+    np.testing.assert_allclose(space.fetch("h"), 5 * X @ W.T + [-10, 1])
+
+
+def test_a_constant_that_changes_becomes_an_input() -> None:
+    space, net = workspace()
+    space.run_net(net)
+    space.run_net(net)
+    space.feed("w", -W)
+    for _ in range(2):
+        space.run_net(net)
+        np.testing.assert_allclose(space.fetch("y"), expected(X, -W))
+
+
+def test_inputs_of_another_kind_are_converted_anew() -> None:
+    space, net = workspace()
+    space.run_net(net)
+    space.feed("x", np.ones((2, 3), np.float64))
+    with pytest.raises(ConversionError, match="inconsistent type"):
+        space.run_net(net)
+    space.feed("x", X)
+    space.run_net(net)
+    np.testing.assert_allclose(space.fetch("y"), expected(X))
+
+
+def test_errors_of_repeated_runs_are_those_of_first_ones() -> None:
+    space, net = workspace()
+    space.run_net(net)
+    space.feed("x", np.ones((1, 4), np.float32))
+    messages = []
+    for _ in range(2):
+        with pytest.raises(RunError) as caught:
+            space.run_net(net)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_a_predictor_follows_its_inputs() -> None:
+    net = NetDef(name="n", op=OPS, external_input=["x", "w", "b"], external_output=["y"])
+    predictor = Predictor(Model.of(net, NetDef(name="init", op=FILLS)))
+    kept = []
+    for x in (X, X, 2 * X, np.concatenate([X, -X]), np.asfortranarray(np.concatenate([X, X]))):
+        kept.append((x, predictor.run({"x": x})))
+        kept.append((x, predictor.run({"x": x})))
+    for x, results in kept:
+        np.testing.assert_allclose(results["y"], expected(x))
+    np.testing.assert_allclose(predictor.run({"x": X, "w": -W})["y"], expected(X, -W))
+    np.testing.assert_allclose(predictor.run({"x": X, "other": X})["y"], expected(X))
+    with pytest.raises(RunError, match="x"):
+        predictor.run({"x": np.ones((1, 4), np.float32)})
+    with pytest.raises(RunError, match="x"):
+        predictor.run({})
