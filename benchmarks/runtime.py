@@ -13,6 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 HERE: Final = Path(__file__).resolve().parent
 CHAR_RNN: Final = HERE.parent / "models" / "char_rnn"
+STATES: Final = {"hidden_init": "LSTM/hidden_state_last", "cell_init": "LSTM/cell_state_last"}
 CALLS: Final = 1_000
 RUNS_OF_CHANGING_T: Final = 10_000
 LONGEST: Final = 40
@@ -46,7 +48,8 @@ def main() -> int:
         folder = Path(name)
         _write_inputs(folder)
         commands: dict[str, list[str | Path]] = {
-            kind: ours("runtime.py", f"--{kind}", folder) for kind in ("bare", "predictor", "workspace")
+            kind: ours("runtime.py", f"--{kind}", folder)
+            for kind in ("bare", "predictor", "workspace", "bare_loop", "run_many")
         }
         python = find_oracle()
         if python is not None:
@@ -56,7 +59,8 @@ def main() -> int:
         for contender, figures in seconds.items():
             spread = Spread.of([figure / CALLS * 1e6 for figure in figures])
             text = f"{contender:<10} {spread.median:8.1f} us a call ({spread.low:.1f} to {spread.high:.1f})"
-            text += f"   {ratio(figures, seconds['bare']):5.2f} x bare"
+            text += f"   {ratio(figures, seconds['bare_loop' if contender == 'run_many' else 'bare']):5.2f} x bare"
+            text += "_loop" if contender == "run_many" else ""
             if "caffe2" in seconds:
                 text += f"   real Caffe2 takes {ratio(seconds['caffe2'], figures):5.2f} x as long"
             print(text)
@@ -143,6 +147,42 @@ def predictor(folder: str) -> None:
     _serve(folder, "predictor", lambda: runner.run(feed), runner.run(feed), answers)
 
 
+def bare_loop(folder: str) -> None:
+    """A session whose last states are the next step's initial ones."""
+    answers = _worker.own_stdout()
+    import onnxruntime as ort
+
+    from caffe2_frontend import to_onnx
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = ort.InferenceSession(
+        to_onnx(load(CHAR_RNN)).SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    feed = _feed(folder)
+    names = [value.name for value in session.get_outputs()]
+    hidden, cell = (names.index(output) for output in STATES.values())
+
+    def once() -> Any:
+        results = session.run(None, feed)
+        feed["hidden_init"], feed["cell_init"] = results[hidden], results[cell]
+        return results
+
+    _serve(folder, "bare_loop", once, dict(zip(names, once(), strict=True)), answers)
+
+
+def run_many(folder: str) -> None:
+    """The same steps through a Predictor's run_many."""
+    answers = _worker.own_stdout()
+    from caffe2_backend.runtime import Predictor, SessionOptions
+
+    feed = _feed(folder)
+    step = {name: array for name, array in feed.items() if name not in STATES}
+    steps = chain([feed], repeat(step))
+    stream = Predictor(load(CHAR_RNN), options=SessionOptions(threads=1)).run_many(steps, STATES)
+    _serve(folder, "run_many", lambda: next(stream), next(stream), answers)
+
+
 def workspace(folder: str) -> None:
     """The same through a Workspace: RunNet alone, as in real Caffe2."""
     answers = _worker.own_stdout()
@@ -214,6 +254,8 @@ WORKERS: Final[dict[str, Callable[[str], None]]] = {
     "--bare": bare,
     "--predictor": predictor,
     "--workspace": workspace,
+    "--bare_loop": bare_loop,
+    "--run_many": run_many,
     "--cut": cut,
     "--whole": whole,
     "--memory": memory,

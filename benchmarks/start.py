@@ -3,7 +3,7 @@
 usage: python benchmarks/start.py [--repeats N]
 
 Each contender is a fresh process; they take turns. Printed are seconds of processor time, which other work on the
-machine does not change much, the peak of resident memory, and the ratio of the times to both peers.
+machine does not change much, and their ratio to both peers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from _measure import HERE, MEGA, Spread, ratio
+from _measure import HERE, Spread, ratio
 
 CHAR_RNN: Final = HERE.parent / "models" / "char_rnn"
 COMMAND_LINE: Final = "import sys; from caffe2_backend.cli.commands import main; main(sys.argv[1:])"
@@ -39,30 +39,28 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, default=9, help="rounds of turns; default %(default)s")
     repeats = parser.parse_args().repeats
     seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    peaks = dict.fromkeys(CONTENDERS, 0)
     for round_number in range(repeats + 1):  # the first reads files from the disk
         for name, arguments in CONTENDERS.items():
-            taken, peaks[name] = start([sys.executable, "-c", *arguments])
+            taken = start([sys.executable, "-c", *arguments])
             if round_number:
                 seconds[name].append(taken)
     for name, figures in seconds.items():
         spread = Spread.of(figures)
         print(f"{name:<22} {spread.median:6.3f} s ({spread.low:.3f} to {spread.high:.3f})", end=" ")
-        print(f"{peaks[name] / MEGA:6.0f} MB", end=" ")
         print(f"{ratio(figures, seconds[BARE]):7.1f} x {BARE}", end=" ")
         print(f"{ratio(figures, seconds[LIBRARIES]):6.2f} x {LIBRARIES}")
     return 0
 
 
-def start(command: Sequence[str | Path]) -> tuple[float, int]:
-    """Seconds of processor time and the peak of resident memory, in bytes, of one process."""
+def start(command: Sequence[str | Path]) -> float:
+    """Seconds of processor time of one process."""
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(command, stdout=printed)
         _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(map(str, command))} ended with status {process.returncode}")
-    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+    return usage.ru_utime + usage.ru_stime
 
 
 if __name__ == "__main__":

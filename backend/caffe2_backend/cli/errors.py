@@ -17,7 +17,6 @@ from caffe2_backend.cli.output.echo import echo
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location, OptionError
 from caffe2_bridge.diagnostics.internal import internal_error
 from caffe2_bridge.diagnostics.log import LOGGER
-from caffe2_bridge.storage import StorageError
 
 FAILED: Final = 1
 COULD_NOT_RUN: Final = 2  # commands that compare exit with 1 for a disagreement
@@ -64,7 +63,7 @@ _OF_PATHS: Final[dict[type[OSError], str]] = {
 
 def _sentence(error: BridgeError | OSError) -> str:
     """The error as a sentence; those of the operating system name the path first, and no number."""
-    if not isinstance(error, OSError) or isinstance(error, StorageError) or error.filename is None:
+    if isinstance(error, BridgeError) or error.filename is None:  # errors of storage are both
         return str(error)
     path = Path(os.fsdecode(error.filename))
     if isinstance(error, FileNotFoundError) and not path.parent.is_dir():

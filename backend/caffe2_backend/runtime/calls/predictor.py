@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -24,7 +24,7 @@ from caffe2_backend.runtime.sessions.onnxruntime_library import real_device
 from caffe2_backend.runtime.sessions.session import Session, require_outputs
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
-from caffe2_bridge.diagnostics import RunError
+from caffe2_bridge.diagnostics import OptionError, RunError
 from caffe2_bridge.files import load
 from caffe2_bridge.model import Model
 from caffe2_bridge.readers import cut_readers
@@ -100,11 +100,51 @@ class Predictor:
             RunError: an input is missing, or the run fails.
         """
         results = self._runner.run(inputs)
-        if not on_device:
-            for name, value in results.items():
-                if isinstance(value, DeviceTensor):
-                    results[name] = value.numpy()
-        return results
+        return results if on_device else _fetched(results)
+
+    def run_many(
+        self, steps: Iterable[Mapping[str, Any]], states: Mapping[str, str], *, on_device: bool = False
+    ) -> Iterator[dict[str, Result]]:
+        """Run the model step by step: the outputs of each step, when they are asked for.
+
+        States stay where the model runs, in memory of the session's, so that a step takes less time than :meth:`run`.
+
+        Args:
+            steps: the inputs of each step, as for :meth:`run`. The first has the initial states; a later one that has
+                a state replaces what the step before it left.
+            states: by input, the output that it is in the next step: ``{"hidden_init": "hidden_last"}``. Arrays of
+                these outputs must not be changed.
+            on_device: see :meth:`run`.
+
+        Raises:
+            OptionError: a state is not an input of the model, or not fed by one of its outputs.
+            ConversionError, RunError: see :meth:`run`.
+        """
+        _require_states(states, self.inputs, self.outputs)
+        run = self._runner.stepping(states)
+
+        def results() -> Iterator[dict[str, Result]]:
+            carried: dict[str, Any] = {}
+            for inputs in steps:
+                found = run({**carried, **inputs})
+                carried = {name: found[output] for name, output in states.items()}
+                yield dict(found) if on_device else _fetched(found)
+
+        return results()
+
+
+def _fetched(results: Mapping[str, Result]) -> dict[str, Result]:
+    """The results on the host."""
+    return {name: value.numpy() if isinstance(value, DeviceTensor) else value for name, value in results.items()}
+
+
+def _require_states(states: Mapping[str, str], inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    """Raise OptionError if a state is not one of the inputs, or not fed by one of the outputs."""
+    for name, output in states.items():
+        if name not in inputs:
+            raise OptionError(f"state {name!r} is not an input of the model: its inputs are {', '.join(inputs)}")
+        if output not in outputs:
+            raise OptionError(f"the model does not output {output!r}, which feeds state {name!r}: name it in outputs=")
 
 
 class _NetRunner:
@@ -140,6 +180,23 @@ class _NetRunner:
             if found is not None:
                 return found
         return program.run_outputs(self._given(program, inputs))
+
+    def stepping(self, states: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+        """What runs steps, of which ``states`` has the outputs by the inputs that they are in the next step."""
+        if not (states and isinstance(self._program, Program) and self._program.device == CPU):
+            return self.run
+        model = self._model
+        program = Program(model.predict_net, CPU, self._options, init=model.init, state=False, feeds=states)
+
+        def run(inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+            again = program.step_again(inputs)
+            if again is not None:
+                return again
+            if not program.interface.made.isdisjoint(inputs):
+                return self.run(inputs)
+            return program.run(self._given(program, inputs)).values
+
+        return run
 
     def _given(self, program: Runnable, inputs: Mapping[str, Any]) -> dict[str, Value]:
         missing = [name for name in program.interface.needs if inputs.get(name) is None]
@@ -192,6 +249,10 @@ class _OnnxRunner:
         if outputs is not None:
             require_outputs(outputs, self.outputs)
             self.outputs = tuple(dict.fromkeys(outputs))
+
+    def stepping(self, _: Mapping[str, str]) -> Callable[[Mapping[str, Any]], Mapping[str, Any]]:
+        """What runs steps: states on a device stay there."""
+        return self.run
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array | DeviceTensor]:
         missing = [name for name in self._session.inputs if name not in inputs]

@@ -47,7 +47,10 @@ class Compiler:
             conversion needs their sizes, which is found out on the first failure.
     """
 
-    def __init__(self, net: NetDef, init: InitNet, interface: NetInterface, origin: Origin | None = None) -> None:
+    def __init__(
+        self, net: NetDef, init: InitNet, interface: NetInterface, origin: Origin | None = None, *, steps: bool = False
+    ) -> None:
+        """``steps``: the net makes many steps with inputs of the same sizes, as a training net does."""
         self._net = net
         self._origin = origin or Origin(Location(NetView(net).name))
         self._init = init
@@ -57,7 +60,7 @@ class Compiler:
         self._every = dict.fromkeys((*interface.needs, *interface.may_need), 0)
         self._pools = _pools_backward(net)
         self._needs_sizes = False
-        self.sized: Mapping[str, int] = self._every if interface.state else {}
+        self.sized: Mapping[str, int] = self._every if interface.state or steps else {}
 
     def forget_sizes(self, names: Collection[str]) -> bool:
         """Take inputs whose sizes change as inputs of any size; False if the conversion needs all sizes.

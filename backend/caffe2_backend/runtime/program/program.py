@@ -62,6 +62,7 @@ class Program:
         init: parameters that are constants from the start; they are not looked up among the blobs.
         state: whether every run returns the blobs that the net reads and overwrites, which the next run needs.
         origin: of the net, if it is a part or a body of another one, for the locations in errors.
+        feeds: for a net that makes many steps, the outputs by the inputs that they are in the next step.
     """
 
     def __init__(
@@ -74,13 +75,15 @@ class Program:
         init: InitNet | None = None,
         state: bool = True,
         origin: Origin | None = None,
+        feeds: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         given_init = init or InitNet()
         self.interface = NetInterface.of(net, given_init, keep=keep, state=state)
         self.name = NetView(net).name
         self.device = device
         self._options = options
-        self._compiler = Compiler(net, given_init, self.interface, origin)
+        self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
+        self._pairs = {**{name: name for name in self.interface.state}, **feeds}
         self._large = LargeInputs(net)
         self._required = self.interface.required
         self._optional = self.interface.optional
@@ -199,6 +202,17 @@ class Program:
         self._runs += 1
         deferred = dict.fromkeys(variant.deferred, DeferredBlob(LateBlobs(self._compute, self._ask, given, self._runs)))
         return Results(values, deferred, self.interface.scopes)
+
+    def step_again(self, given: Mapping[str, Any]) -> Mapping[str, Tensor] | None:
+        """Run a step that starts with the states which the last one left; None, and nothing has run, if it does not.
+
+        ``given`` has exactly the inputs of the net. Raises RunError if the run fails.
+        """
+        last = self._last
+        if last is None or last.variant.rotating is None or len(given) != len(self._needed) or not last.fits(given):
+            return None
+        step = last.variant.step(given, ONCE)
+        return step[0]
 
     def run_outputs(self, given: Mapping[str, Value]) -> dict[str, Tensor]:
         """Run once; only the blobs that the run returns itself."""
@@ -404,7 +418,7 @@ class Program:
             return None
         inputs = dict(zip(session.inputs, variant.inputs, strict=True))
         names = {blob: name for name, blob in inputs.items()}
-        states = {names[blob]: pairs[blob] for blob in self.interface.state if blob in names and blob in pairs}
+        states = {names[blob]: pairs[out] for blob, out in self._pairs.items() if blob in names and out in pairs}
         if not states:
             return None
         blobs = {output: name for name, output in pairs.items()}
