@@ -43,7 +43,9 @@ def small_cnn() -> onnx.ModelProto:
     return model
 
 
-def calibrated(model: onnx.ModelProto, folder: Path, activations: str, weights: str) -> onnx.ModelProto:
+def calibrated(
+    model: onnx.ModelProto, folder: Path, activations: str, weights: str, *, per_channel: bool = False
+) -> onnx.ModelProto:
     """A model as onnxruntime quantizes it, with QuantizeLinear and DequantizeLinear; types are its names of them."""
     from onnxruntime import quantization
 
@@ -61,5 +63,6 @@ def calibrated(model: onnx.ModelProto, folder: Path, activations: str, weights: 
     quantization.quantize_static(
         folder / "float.onnx", folder / "quantized.onnx", Reader(), quant_format=quantization.QuantFormat.QDQ,
         activation_type=quantization.QuantType[activations], weight_type=quantization.QuantType[weights],
+        per_channel=per_channel,
     )  # fmt: skip
     return onnx.load(folder / "quantized.onnx")  # noqa: TID251 - a file that the test made

@@ -82,9 +82,10 @@ def _as_number(op: Op, value: Value) -> Value:
 
 
 def _number(op: Op, zero: Value | None) -> float | None:
-    """A zero point that is one known number; 0 where it is not given."""
+    """A zero point that is one known number, or the same one for each slice; 0 where it is not given."""
     known = np.zeros(1) if zero is None else op.known(zero)
-    return float(known.item()) if known is not None and known.size == 1 else None
+    is_one = known is not None and known.size and (known == known.reshape(-1)[0]).all()
+    return float(known.reshape(-1)[0]) if known is not None and is_one else None
 
 
 def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> Value:

@@ -59,6 +59,16 @@ def test_without_the_option_floats_are_computed(quantized: onnx.ModelProto) -> N
     assert len(model.predict_net.op) <= 3 * len(quantized.graph.node)
 
 
+@pytest.mark.parametrize("int8", [False, True])
+def test_weights_with_a_scale_for_each_channel_stay_floats(int8: bool, tmp_path: Path) -> None:
+    model = calibrated(small_cnn(), tmp_path, "QUInt8", "QInt8", per_channel=True)
+    net = to_netdef(model, int8=int8)
+    assert "Int8Conv" not in types(net)
+    assert len(net.predict_net.op) <= 3 * len(model.graph.node)
+    found = Predictor(net).run({"x": images()})["y"]
+    np.testing.assert_allclose(found, expected(model), rtol=0, atol=step(model) * 1.01)
+
+
 def test_here(quantized: onnx.ModelProto) -> None:
     found = Predictor(to_netdef(quantized, int8=True)).run({"x": images()})["y"]
     np.testing.assert_allclose(found, expected(quantized), rtol=0, atol=step(quantized) * 1.01)
