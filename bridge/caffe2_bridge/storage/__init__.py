@@ -1,7 +1,7 @@
 """Files by URL: object stores, web servers and members of zip archives, wherever a path is taken.
 
 :func:`locate` turns a path or a URL into a :class:`pathlib.Path` or a :class:`RemotePath`, which has the methods of a
-path; ``os.fspath`` of it is a local copy of the current version, which is downloaded once (:mod:`.cache`).
+path; ``os.fspath`` of it is a local copy of the current version, which is downloaded once (:mod:`.cache.fetch`).
 :func:`published` gives the local path to write, and uploads what was written there.
 """
 

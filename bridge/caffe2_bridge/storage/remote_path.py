@@ -13,7 +13,7 @@ from functools import total_ordering
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
-from caffe2_bridge.storage.cache import Held, fetch, local_folder
+from caffe2_bridge.storage.cache.fetch import Held, fetch, local_folder
 from caffe2_bridge.storage.errors import (
     StorageChangedError,
     StorageDeniedError,
@@ -22,7 +22,7 @@ from caffe2_bridge.storage.errors import (
 )
 from caffe2_bridge.storage.staging import link, staged
 from caffe2_bridge.storage.store import Store
-from caffe2_bridge.storage.stores import store_of
+from caffe2_bridge.storage.stores.select import store_of
 from caffe2_bridge.storage.upload import upload
 from caffe2_bridge.storage.urls import HTTP, Url, parse
 

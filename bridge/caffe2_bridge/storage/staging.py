@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from caffe2_bridge.storage.settings import private_folder
+from caffe2_bridge.storage.cache.settings import private_folder
 from caffe2_bridge.storage.temporaries import remove_abandoned, temporary_folder
 
 

@@ -15,8 +15,9 @@ import pytest
 from support.storage.web_server import Site, serving
 
 from caffe2_bridge.diagnostics import OptionError
-from caffe2_bridge.storage import RemotePath, locks
-from caffe2_bridge.storage.settings import cache_folder, cache_limit
+from caffe2_bridge.storage import RemotePath
+from caffe2_bridge.storage.cache import locks
+from caffe2_bridge.storage.cache.settings import cache_folder, cache_limit
 
 FILES = {f"m/{name}": name.encode() * 1000 for name in "abcd"}
 

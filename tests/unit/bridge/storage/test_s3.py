@@ -15,7 +15,7 @@ from support.storage.s3_server import SETTINGS, s3_server
 import caffe2_bridge as c2
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import RemotePath, StorageError, locate, retries, walk
-from caffe2_bridge.storage.fsspec_store import FsspecStore
+from caffe2_bridge.storage.stores.fsspec_store import FsspecStore
 
 pytest.importorskip("s3fs")
 pytest.importorskip("moto")

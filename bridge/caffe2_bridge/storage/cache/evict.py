@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from caffe2_bridge.storage.locks import try_acquire
-from caffe2_bridge.storage.settings import cache_folder, cache_limit
+from caffe2_bridge.storage.cache.locks import try_acquire
+from caffe2_bridge.storage.cache.settings import cache_folder, cache_limit
 
 _ABANDONED: Final = ".part"
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from caffe2_bridge.storage.download import download
+from caffe2_bridge.storage.cache.download import download
+from caffe2_bridge.storage.cache.evict import make_room
+from caffe2_bridge.storage.cache.locks import Lock, acquire
+from caffe2_bridge.storage.cache.settings import cache_folder, private_folder
 from caffe2_bridge.storage.errors import StorageError, StorageFolderError
-from caffe2_bridge.storage.evict import make_room
-from caffe2_bridge.storage.locks import Lock, acquire
-from caffe2_bridge.storage.settings import cache_folder, private_folder
 from caffe2_bridge.storage.store import Status, Store
 from caffe2_bridge.storage.urls import Url
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 from caffe2_bridge.storage.errors import NotListableError, StorageChangedError, StorageDeniedError, StorageNotFoundError
-from caffe2_bridge.storage.http_requests import http_errors, requested
 from caffe2_bridge.storage.retries import TransientError, repeated
 from caffe2_bridge.storage.store import Entry, Status, Store
+from caffe2_bridge.storage.stores.http_requests import http_errors, requested
 from caffe2_bridge.storage.urls import Url
 
 _PARTIAL: Final = 206

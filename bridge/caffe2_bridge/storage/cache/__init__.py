@@ -1,0 +1,1 @@
+"""The local cache of remote files: downloads, locks, eviction, settings."""

@@ -1,0 +1,1 @@
+"""The stores that URLs name: fsspec, web servers, zip archives."""
