@@ -13,7 +13,7 @@ from caffe2_backend.options import DEFAULTS, ImportOptions
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.interop.model_fingerprint import model_fingerprint
+from caffe2_frontend.interop.metadata.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import Quantization
 
 # The opset that the converters read. Models of an earlier one are converted to it, later ones are read unchanged.

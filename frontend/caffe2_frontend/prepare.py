@@ -19,8 +19,13 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
 from caffe2_bridge.ssa.outputs import declared_outputs, net_outputs, omitted_outputs
-from caffe2_frontend.interop.embedded_onnx import is_foreign, read_input_quantization, read_input_types, read_opsets
 from caffe2_frontend.interop.input_hint import input_example, input_hint
+from caffe2_frontend.interop.metadata.embedded_onnx import (
+    is_foreign,
+    read_input_quantization,
+    read_input_types,
+    read_opsets,
+)
 from caffe2_frontend.interop.types import Quantization, TensorInfo, type_info
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.missing_parameters import missing_parameters

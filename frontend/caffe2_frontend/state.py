@@ -15,7 +15,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.interop.model_fingerprint import model_fingerprint
+from caffe2_frontend.interop.metadata.model_fingerprint import model_fingerprint
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.trace import Traces
 from caffe2_frontend.options import DEFAULTS, ExportOptions

@@ -11,7 +11,7 @@ from caffe2_backend.admission.external_data import ExternalDataError, extent_of_
 from caffe2_backend.admission.scopes import too_deep
 from caffe2_bridge.bounds import MAX_BODIES
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
-from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES, in_memory
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES, in_memory
 
 _Graph = ir.Graph | ir.Function
 

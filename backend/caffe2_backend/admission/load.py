@@ -25,7 +25,7 @@ from caffe2_bridge.diagnostics import Location as NetLocation
 from caffe2_bridge.files.detect import mistaken_for_model
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
 from caffe2_bridge.wire.regular_file import open_regular
-from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 
 OnnxProto = onnx.ModelProto | bytes | str | os.PathLike[str]
 OnnxModel = OnnxProto | ir.Model

@@ -14,7 +14,7 @@ from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import Scope
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.interop.map_types import holds_map, nested_types
+from caffe2_frontend.interop.inference.map_types import holds_map, nested_types
 
 
 class _NotDenseError(Exception):

@@ -7,7 +7,7 @@ import json
 
 from caffe2_backend.fleet.result import VERDICTS, ModelResult
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 
 class Records:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from caffe2_backend.fleet.arrow import import_arrow
 from caffe2_backend.fleet.result import ModelResult
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 NAME: Final = "results.parquet"
 

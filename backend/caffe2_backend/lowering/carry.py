@@ -10,8 +10,8 @@ import onnx_ir as ir
 from caffe2_backend.lowering.types import STORED_AS
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
 from caffe2_frontend.interop.bodies import captured_values
-from caffe2_frontend.interop.embedded_onnx import CAPTURED, INPUT_TYPES, ONNX_DOMAIN, OPSETS, TYPES
-from caffe2_frontend.interop.origin import QUANTIZATION_KEY
+from caffe2_frontend.interop.metadata.embedded_onnx import CAPTURED, INPUT_TYPES, ONNX_DOMAIN, OPSETS, TYPES
+from caffe2_frontend.interop.metadata.origin import QUANTIZATION_KEY
 from caffe2_frontend.interop.types import Quantization
 
 _FIELDS: Final = {

@@ -10,8 +10,8 @@ import onnx_ir as ir
 from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.diagnostics.internal import internal_error
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import SMALL_TENSOR_BYTES
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 _IR_VERSION: Final = 10
 

@@ -18,9 +18,9 @@ from caffe2_backend.opsets.rules import Rules
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.files.strip_weights import without_weights
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import without_weights
 
 _RULES: Final = Rules(legacy.rules, meaning.rules)
 _FIRST_MODERN: Final = 7  # the first opset of ONNX's converter

@@ -19,7 +19,7 @@ from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass, InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, captured_values
 from caffe2_frontend.interop.domains import is_standard
-from caffe2_frontend.interop.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.files.strip_weights import with_weights, without_weights
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.interop.bodies import all_nodes
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.files.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.domains import is_standard
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 logger = logging.getLogger(__name__)
 

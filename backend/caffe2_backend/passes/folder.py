@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
-from caffe2_frontend.interop.node_inference import infer_node
+from caffe2_frontend.interop.inference.node_inference import infer_node
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from caffe2_backend.restore.operators import DOMAIN, restored_node
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values
-from caffe2_frontend.interop.origin import blobs_of
+from caffe2_frontend.interop.metadata.origin import blobs_of
 from caffe2_frontend.interop.types import Quantization
 
 logger = logging.getLogger(__name__)

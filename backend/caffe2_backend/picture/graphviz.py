@@ -13,7 +13,7 @@ from caffe2_backend.picture.sketch import Colouring, Sketch
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 _SECONDS: Final = 300
 

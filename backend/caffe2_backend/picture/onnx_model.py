@@ -12,8 +12,8 @@ from caffe2_backend.picture.edges import DrawnNet, DrawnOperator, Flow
 from caffe2_backend.picture.sketch import Sketch, extent, shortened
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.origin import location_of
-from caffe2_frontend.interop.shape_inference import infer_shapes
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.metadata.origin import location_of
 
 _SHOWN: Final = (
     "kernel_shape",

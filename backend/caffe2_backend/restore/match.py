@@ -1,7 +1,7 @@
 """Recognition of Caffe2 operators in exported ONNX models, if their nodes are unchanged since the export.
 
 The export writes an operator's definition and a digest into the metadata of a node (its home), in the format of
-``caffe2_frontend.interop.origin``. An operator is recognized only if
+``caffe2_frontend.interop.metadata.origin``. An operator is recognized only if
 
 * the nodes that compute its outputs have that digest, which covers the definition too;
 * its operands are of the types for which it was converted: the declared types of the graph's inputs and initializers,
@@ -26,8 +26,10 @@ from google.protobuf.message import DecodeError
 from caffe2_backend.restore.operators import own_names, renamed_operators
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values
-from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
-from caffe2_frontend.interop.origin import (
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError, Region, contents
+from caffe2_frontend.interop.metadata.origin import (
     ORIGIN_KEY,
     PART_KEY,
     Operand,
@@ -39,8 +41,6 @@ from caffe2_frontend.interop.origin import (
     part_of,
     read_origin,
 )
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.types import Quantization
 
 Dims: TypeAlias = tuple[int | str | None, ...]

@@ -12,7 +12,7 @@ from caffe2_bridge.control import is_control
 from caffe2_bridge.graph_edit.value_numbering import Slots, rename_slots
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of
-from caffe2_frontend.interop.origin import blobs_of
+from caffe2_frontend.interop.metadata.origin import blobs_of
 
 DOMAIN: Final = "caffe2.restored"
 _DEFINITIONS: Final = "definitions"

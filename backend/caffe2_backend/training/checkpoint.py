@@ -14,7 +14,7 @@ from caffe2_backend.npz import read_npz
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 FILE: Final = "checkpoint.npz"
 _STATE: Final = "state/"

@@ -16,7 +16,7 @@ from caffe2_backend.training.trainer import require_same_state
 from caffe2_bridge.diagnostics import NetFormatError, OptionError, RunError
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import save_onnx
-from caffe2_frontend.interop.training import read_training_metadata
+from caffe2_frontend.interop.metadata.training import read_training_metadata
 
 
 class OnnxTrainer:

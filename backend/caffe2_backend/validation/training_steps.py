@@ -24,7 +24,7 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.training import training_net, training_outputs
-from caffe2_frontend.interop.training import read_training_metadata
+from caffe2_frontend.interop.metadata.training import read_training_metadata
 
 _SUFFIX: Final = "_updated"
 _LISTED: Final = 4

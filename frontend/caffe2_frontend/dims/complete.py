@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from caffe2_frontend.dims.sizes import sizes
 from caffe2_frontend.interop.bodies import bodies
-from caffe2_frontend.interop.node_inference import ShapeMismatchError
-from caffe2_frontend.interop.strip_weights import drop_generated_dim_names
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
+from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.lowering.inference import infer_outputs

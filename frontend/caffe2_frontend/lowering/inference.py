@@ -7,7 +7,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.interop.bodies import bodies
-from caffe2_frontend.interop.node_inference import ShapeMismatchError, infer_node
+from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError, infer_node
 
 # The most frequent operators are inferred here: ONNX's inference costs a round trip through protobuf.
 _SAME_AS_INPUT: Final = frozenset(

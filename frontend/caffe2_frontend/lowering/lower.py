@@ -18,8 +18,8 @@ from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_bridge.ssa import numbered
 from caffe2_bridge.verification import is_verifying
 from caffe2_frontend.interop.input_hint import input_hint
+from caffe2_frontend.interop.metadata.origin import blobs_of, is_plain, node_metadata
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
-from caffe2_frontend.interop.origin import blobs_of, is_plain, node_metadata
 from caffe2_frontend.interop.types import TensorInfo, example_dtype
 from caffe2_frontend.lowering.arguments import unread_arguments
 from caffe2_frontend.lowering.context import KeptRows

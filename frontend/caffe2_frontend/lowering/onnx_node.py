@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
-from caffe2_frontend.interop.embedded_onnx import (
+from caffe2_frontend.interop.metadata.embedded_onnx import (
     CAPTURED,
     ONNX_DOMAIN,
     TYPES,
@@ -16,7 +16,7 @@ from caffe2_frontend.interop.embedded_onnx import (
     read_input_types,
     read_type,
 )
-from caffe2_frontend.interop.origin import node_metadata
+from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.lowering.op import Op, Value
 
 

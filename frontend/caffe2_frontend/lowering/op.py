@@ -13,9 +13,9 @@ from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.interop.node_inference import ShapeMismatchError
+from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError
+from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
-from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.inference import infer_outputs

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.interop.common_nodes import compared_attributes
+from caffe2_frontend.interop.cleanup.common_nodes import compared_attributes
 from caffe2_frontend.lowering.scope import SHARED_CONSTANT_BYTES, Scope
 
 Value: TypeAlias = ir.Value

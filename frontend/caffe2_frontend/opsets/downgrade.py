@@ -13,8 +13,8 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.interop.unused import remove_unused
 from caffe2_frontend.opsets import along_axes, arithmetic, branches, images, indices, shapes
 from caffe2_frontend.opsets.arithmetic import WIDER
 from caffe2_frontend.opsets.rewriter import InexpressibleError, Rewriter

@@ -10,12 +10,12 @@ import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.inference.varying_ranks import declare_stand_ins, has_varying_rank
 from caffe2_frontend.interop.input_hint import input_example
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, without_weights
+from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.interop.types import INT32, INT64
-from caffe2_frontend.interop.varying_ranks import declare_stand_ins, has_varying_rank
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_frontend.interop.float16 import to_float16
-from caffe2_frontend.interop.float32_nodes import LARGEST, SMALLEST
+from caffe2_frontend.interop.half.float16 import to_float16
+from caffe2_frontend.interop.half.float32_nodes import LARGEST, SMALLEST
 from caffe2_frontend.state import Export
 
 _LISTED: Final = 5

@@ -12,8 +12,8 @@ from onnx.helper import find_min_ir_version_for  # noqa: TID251 - a table of ver
 
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_frontend.interop.strip_weights import without_weights
-from caffe2_frontend.interop.varying_ranks import declare_stand_ins, mark_varying_ranks
+from caffe2_frontend.interop.files.strip_weights import without_weights
+from caffe2_frontend.interop.inference.varying_ranks import declare_stand_ins, mark_varying_ranks
 from caffe2_frontend.opsets import InexpressibleError, downgrade
 from caffe2_frontend.state import Export
 

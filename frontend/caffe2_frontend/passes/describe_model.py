@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_frontend.interop.origin import NET_KEY
+from caffe2_frontend.interop.metadata.origin import NET_KEY
 from caffe2_frontend.state import Export
 
 PRODUCER: Final = "caffe2-bridge"

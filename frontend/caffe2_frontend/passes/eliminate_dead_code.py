@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.unused import remove_unused
+from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.state import Export
 
 

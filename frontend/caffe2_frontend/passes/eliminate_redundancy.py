@@ -8,8 +8,8 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.common_nodes import eliminate_common_nodes
-from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.interop.cleanup.common_nodes import eliminate_common_nodes
+from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.interop.origin import node_metadata
 from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.lower import Lowering
 from caffe2_frontend.lowering.reads import (

@@ -12,7 +12,7 @@ from caffe2_frontend.dims.classes import DimClasses
 from caffe2_frontend.dims.complete import WITH_BODIES, complete_shapes
 from caffe2_frontend.dims.rules import equalities, roles
 from caffe2_frontend.interop.bodies import bodies
-from caffe2_frontend.interop.embedded_onnx import is_foreign
+from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.state import Export
 

@@ -10,8 +10,8 @@ import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.metadata.origin import LOCATION_KEY
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.interop.origin import LOCATION_KEY
 from caffe2_frontend.lowering.trace import Label
 from caffe2_frontend.state import Export
 

@@ -17,8 +17,8 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
 from caffe2_frontend.emit.int8_values import find_quantization
 from caffe2_frontend.interop.bodies import bodies
-from caffe2_frontend.interop.fingerprint import OpenRegionError, Region, contents
-from caffe2_frontend.interop.origin import (
+from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError, Region, contents
+from caffe2_frontend.interop.metadata.origin import (
     LOCATION_KEY,
     ORIGIN_KEY,
     PART_KEY,

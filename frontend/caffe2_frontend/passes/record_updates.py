@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.training import LOSSES_KEY, UPDATES_KEY
+from caffe2_frontend.interop.metadata.training import LOSSES_KEY, UPDATES_KEY
 from caffe2_frontend.state import Export
 
 

@@ -15,7 +15,7 @@ from support.training import Program, classifier_data, linear_classifier, read_p
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import ExportOptions, check, convert, save_onnx, to_onnx
-from caffe2_frontend.interop.training import read_training_metadata
+from caffe2_frontend.interop.metadata.training import read_training_metadata
 
 LINEAR: dict[str, Any] = {"data": ("float32", ["N", 4]), "label": ("int32", ["N"])}
 

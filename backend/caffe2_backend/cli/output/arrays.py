@@ -19,7 +19,7 @@ def read_arrays(path: AnyPath) -> dict[str, Any]:
 
 def write_arrays(path: AnyPath, arrays: Mapping[str, Any]) -> None:
     """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text."""
-    from caffe2_frontend.interop.onnx_files import replacing
+    from caffe2_frontend.interop.files.onnx_files import replacing
 
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():

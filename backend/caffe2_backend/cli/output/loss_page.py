@@ -11,7 +11,7 @@ from typing import Final
 from caffe2_backend.training.checkpoint import Checkpoint
 from caffe2_backend.validation.render.template import fill
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 _TEMPLATE: Final = Path(__file__).with_name("loss.html")
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 720, 260, 70, 26

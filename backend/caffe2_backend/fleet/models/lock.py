@@ -13,7 +13,7 @@ from typing import Any, Final
 from caffe2_backend.fleet.models.discovery import files_of
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_bridge.storage import AnyPath, locate
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 NAME: Final = "fleet.lock"
 _SCHEMA: Final = 1

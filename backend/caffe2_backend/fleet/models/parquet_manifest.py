@@ -9,7 +9,7 @@ from typing import Any
 from caffe2_backend.fleet.arrow import import_arrow
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 
 def read(path: AnyPath) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from caffe2_backend.fleet.models.discovery import text_of
 from caffe2_backend.fleet.task import ModelTask
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.storage import AnyPath, is_url
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 _HEAD: Final = """\

@@ -23,7 +23,7 @@ from caffe2_backend.validation.render.template import fill
 from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 SCHEMA: Final = 3
 _TEMPLATE: Final = Path(__file__).with_name("index.html")

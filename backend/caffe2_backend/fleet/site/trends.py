@@ -15,7 +15,7 @@ from caffe2_backend.fleet.trends import Trends, compare_runs
 from caffe2_backend.validation.render.template import fill
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.storage import AnyPath, is_url
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 NAME: Final = "trends.html"
 _TEMPLATE: Final = Path(__file__).with_name("plain.html")

@@ -15,7 +15,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.runtime.placement.kernels import missing_kernel
-from caffe2_frontend.interop.origin import LOCATION_KEY, NET_KEY
+from caffe2_frontend.interop.metadata.origin import LOCATION_KEY, NET_KEY
 
 _SECOND: Final = (
     "CumSum", "Expand", "OneHot", "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",

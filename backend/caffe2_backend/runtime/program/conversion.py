@@ -121,7 +121,7 @@ def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Sess
 
 def _is_small(model: ir.Model) -> bool:
     """Whether a ModelProto can hold the model."""
-    from caffe2_frontend.interop.onnx_files import SINGLE_FILE_LIMIT
+    from caffe2_frontend.interop.files.onnx_files import SINGLE_FILE_LIMIT
 
     return _weight_bytes(model) < SINGLE_FILE_LIMIT
 

@@ -10,7 +10,7 @@ import onnx
 from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
-from caffe2_frontend.interop.shape_inference import infer_shapes
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 Dim: TypeAlias = int | str
 Shape: TypeAlias = Sequence[Dim]

@@ -16,7 +16,7 @@ from caffe2_backend.validation.runtimes import Loaded, Runtime
 from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.domains import is_standard
-from caffe2_frontend.interop.origin import OP_KEY, location_of
+from caffe2_frontend.interop.metadata.origin import OP_KEY, location_of
 
 # Sizes, axes and the like, which some operators require as constants.
 _MAX_CONSTANT: Final = 64

@@ -13,7 +13,7 @@ from caffe2_backend.validation.render.plots import depth_plot, histogram, plot, 
 from caffe2_backend.validation.render.template import fill
 from caffe2_backend.validation.report import BlobResult, Divergence, OptimizationFault, ValidationReport
 from caffe2_bridge.storage import Location, locate
-from caffe2_frontend.interop.onnx_files import replacing
+from caffe2_frontend.interop.files.onnx_files import replacing
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html")
 _MARKS: Final = {"agree": "agree", "disagree": "disagree", "could not run": "could"}

@@ -24,7 +24,7 @@ from caffe2_bridge import Model
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, NetDef
 from caffe2_frontend import to_onnx
-from caffe2_frontend.interop.origin import ORIGIN_KEY, PART_KEY
+from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, PART_KEY
 
 Array = np.ndarray[Any, Any]
 FLOATS: Final = np.random.default_rng(7).standard_normal((5, 6)).astype(np.float32)

@@ -16,8 +16,8 @@ from support.cells import fills
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
-from caffe2_frontend.interop import onnx_files
-from caffe2_frontend.interop.onnx_files import model_proto, replacing, save_onnx
+from caffe2_frontend.interop.files import onnx_files
+from caffe2_frontend.interop.files.onnx_files import model_proto, replacing, save_onnx
 
 WEIGHTS = {"w": np.arange(3000, dtype=np.float32).reshape(50, 60), "b": np.linspace(0, 1, 50, dtype=np.float32)}
 

@@ -12,7 +12,7 @@ from support.paths import MODELS
 
 import caffe2_bridge as c2
 from caffe2_frontend import convert
-from caffe2_frontend.interop.serialize import to_proto
+from caffe2_frontend.interop.files.serialize import to_proto
 
 _FOLDERS = sorted(path for path in MODELS.iterdir() if path.is_dir())
 

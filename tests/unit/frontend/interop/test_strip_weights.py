@@ -12,7 +12,7 @@ from support.cells import fills
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import convert
-from caffe2_frontend.interop.strip_weights import drop_generated_dim_names, with_weights, without_weights
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, with_weights, without_weights
 
 
 def model() -> ir.Model:

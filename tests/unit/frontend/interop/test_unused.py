@@ -10,8 +10,8 @@ import onnx_ir as ir
 import pytest
 from onnx_ir.passes import common
 
-from caffe2_frontend.interop.common_nodes import eliminate_common_nodes
-from caffe2_frontend.interop.unused import remove_unused
+from caffe2_frontend.interop.cleanup.common_nodes import eliminate_common_nodes
+from caffe2_frontend.interop.cleanup.unused import remove_unused
 
 HEAD: Final = '<ir_version: 9, opset_import: ["" : 20]>\n'
 GRAPHS: Final = {

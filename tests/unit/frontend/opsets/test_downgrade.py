@@ -13,7 +13,7 @@ import pytest
 
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.netdef.parameters import Array
-from caffe2_frontend.interop.shape_inference import infer_shapes
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 from caffe2_frontend.opsets import InexpressibleError, downgrade
 
 RANDOM: Final = np.random.default_rng(7)

@@ -19,7 +19,7 @@ from caffe2_backend.runtime.program.update_cones import updates
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_frontend.interop.shape_inference import infer_shapes
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 MOMENTUM = """

@@ -8,7 +8,7 @@ import pytest
 
 from caffe2_backend.runtime.program.row_scatters import scatter_rows
 from caffe2_backend.runtime.sessions.session import Session
-from caffe2_frontend.interop.shape_inference import infer_shapes
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 BODY = """
     c = Unsqueeze(i, one)

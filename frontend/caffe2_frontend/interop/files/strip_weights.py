@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from caffe2_frontend.interop.serialize import to_proto
+from caffe2_frontend.interop.files.serialize import to_proto
 
 # Initializers up to this size stay: shapes, axes and the like, whose contents inference and version converters read.
 SMALL_TENSOR_BYTES: Final = 1024

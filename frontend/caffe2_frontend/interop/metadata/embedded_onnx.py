@@ -26,7 +26,7 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, decode_text
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
-from caffe2_frontend.interop.origin import QUANTIZATION_KEY
+from caffe2_frontend.interop.metadata.origin import QUANTIZATION_KEY
 from caffe2_frontend.interop.types import Quantization
 
 ONNX_DOMAIN: Final = "ai.onnx"

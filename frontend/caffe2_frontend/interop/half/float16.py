@@ -20,10 +20,10 @@ import onnx_ir as ir
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.bodies import proto_nodes
-from caffe2_frontend.interop.float16_casts import move_casts
-from caffe2_frontend.interop.float32_nodes import LARGEST, SMALLEST, beyond_range, float32_nodes
-from caffe2_frontend.interop.shape_inference import infer_shapes
-from caffe2_frontend.interop.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.files.strip_weights import with_weights, without_weights
+from caffe2_frontend.interop.half.float16_casts import move_casts
+from caffe2_frontend.interop.half.float32_nodes import LARGEST, SMALLEST, beyond_range, float32_nodes
+from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import onnx
 
 from caffe2_bridge.bounds import MAX_FOLLOWED_ELEMENTS
 from caffe2_frontend.interop.domains import is_standard
-from caffe2_frontend.interop.map_types import forget_maps
+from caffe2_frontend.interop.inference.map_types import forget_maps
 
 # Operators whose inference reads the type of an operand without asking whether it has one, and one each that is
 # inferred alike.

@@ -18,7 +18,7 @@ from caffe2_bridge.files.replace import sync
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
 from caffe2_bridge.wire.regular_file import open_regular, require_replaceable
-from caffe2_frontend.interop.serialize import to_proto
+from caffe2_frontend.interop.files.serialize import to_proto
 
 # Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.
 SINGLE_FILE_LIMIT: Final = 2_000_000_000

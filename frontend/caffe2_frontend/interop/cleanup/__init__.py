@@ -1,0 +1,1 @@
+"""Removal of nodes that are unused or computed twice."""

@@ -1,0 +1,1 @@
+"""ONNX models as protobufs and files, with and without their weights."""

@@ -1,0 +1,1 @@
+"""Inference of types and shapes, guarded against what ends the process."""

@@ -1,0 +1,1 @@
+"""What models record of the nets that they come from, and fingerprints."""
