@@ -11,7 +11,7 @@ from support.paths import CHAR_RNN, ROOT
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import SessionOptions
-from caffe2_backend.runtime.program import resident as in_place_states
+from caffe2_backend.runtime.program.states import resident as in_place_states
 from caffe2_bridge import load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

@@ -9,7 +9,7 @@ import pytest
 from support.training import read_program, replay
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program import resident
+from caffe2_backend.runtime.program.states import resident
 
 PROGRAMS = Path(__file__).parent / "training"
 

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program import program, resident, rotating
+from caffe2_backend.runtime.program import program
+from caffe2_backend.runtime.program.states import resident, rotating
 from caffe2_bridge.gradients import SparseGradient, add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

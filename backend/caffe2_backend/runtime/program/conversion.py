@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from caffe2_backend.runtime.devices.device_names import CPU
-from caffe2_backend.runtime.program.graph_edits import drop_unit_factors, static_shape
-from caffe2_backend.runtime.program.joined_updates import join_updates
-from caffe2_backend.runtime.program.resident import ResidentStates, resident_session
-from caffe2_backend.runtime.program.rotating import Stepper
 from caffe2_backend.runtime.program.shared_sessions import SharedSessions
+from caffe2_backend.runtime.program.states.graph_edits import drop_unit_factors, static_shape
+from caffe2_backend.runtime.program.states.joined_updates import join_updates
+from caffe2_backend.runtime.program.states.resident import ResidentStates, resident_session
+from caffe2_backend.runtime.program.states.rotating import Stepper
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic

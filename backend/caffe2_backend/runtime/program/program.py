@@ -23,9 +23,9 @@ from caffe2_backend.runtime.program.large_inputs import LargeInputs
 from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.repeated_runs import RepeatedRuns
-from caffe2_backend.runtime.program.resident import ResidentStates, large_states
-from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
+from caffe2_backend.runtime.program.states.resident import ResidentStates, large_states
+from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.program.variant import LastKind, Variant
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions

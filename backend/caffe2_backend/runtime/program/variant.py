@@ -10,9 +10,9 @@ import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.program.error_names import renamed
-from caffe2_backend.runtime.program.resident import ResidentStates
-from caffe2_backend.runtime.program.rotating import RotatingStates
 from caffe2_backend.runtime.program.signature import Signature, extent_of
+from caffe2_backend.runtime.program.states.resident import ResidentStates
+from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import DeviceTensor, HostObject, Int8Tensor, Tensor, Value, to_host
 from caffe2_bridge.diagnostics import RunError

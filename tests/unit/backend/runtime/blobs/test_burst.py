@@ -12,7 +12,7 @@ from conformance.recording import operator
 from caffe2_backend import Workspace
 from caffe2_backend.runtime.blobs import burst
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
-from caffe2_backend.runtime.program import resident
+from caffe2_backend.runtime.program.states import resident
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

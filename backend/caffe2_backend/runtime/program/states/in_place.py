@@ -30,7 +30,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.graph_edits import are_alike, int64_vector, remove_unread, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import are_alike, int64_vector, remove_unread, static_shape
 from caffe2_frontend.interop.bodies import bodies, captured_values
 from caffe2_frontend.interop.domains import is_standard
 

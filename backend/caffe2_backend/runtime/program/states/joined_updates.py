@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.graph_edits import Shape, int64_vector, static_shape
-from caffe2_backend.runtime.program.update_cones import Update, updates
+from caffe2_backend.runtime.program.states.graph_edits import Shape, int64_vector, static_shape
+from caffe2_backend.runtime.program.states.update_cones import Update, updates
 
 # As many elements of a gradient are copied in the time that a node takes to start.
 _COPIED: Final = 1024

@@ -15,7 +15,7 @@ from typing import Final
 import onnx_ir as ir
 from onnx_ir.convenience import replace_nodes_and_values
 
-from caffe2_backend.runtime.program.graph_edits import int64_vector, remove_unread, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import int64_vector, remove_unread, static_shape
 from caffe2_frontend.interop.domains import is_standard
 
 # onnxruntime takes another thread for every 100,000 elements beyond the first 100,000 (ThreadPool::TryParallelFor, with

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-from caffe2_backend.runtime.program.graph_edits import Shape, are_alike, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import Shape, are_alike, static_shape
 from caffe2_frontend.interop.domains import is_standard
 
 _ELEMENTWISE: Final = frozenset({

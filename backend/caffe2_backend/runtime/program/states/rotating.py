@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
-from caffe2_backend.runtime.program.feeds import Feeds
-from caffe2_backend.runtime.program.joined_updates import Buffer
+from caffe2_backend.runtime.program.states.feeds import Feeds
+from caffe2_backend.runtime.program.states.joined_updates import Buffer
 from caffe2_backend.runtime.sessions.session import Binding, Session
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError

@@ -20,10 +20,10 @@ import onnx_ir as ir
 
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.devices.device_names import CPU
-from caffe2_backend.runtime.program.feeds import Feeds
-from caffe2_backend.runtime.program.handed_out import SMALL_OUTPUT, HandedOut, OutputBuffers
-from caffe2_backend.runtime.program.in_place import order_readers, scattered, updated_in_place
-from caffe2_backend.runtime.program.row_scatters import scatter_rows
+from caffe2_backend.runtime.program.states.feeds import Feeds
+from caffe2_backend.runtime.program.states.handed_out import SMALL_OUTPUT, HandedOut, OutputBuffers
+from caffe2_backend.runtime.program.states.in_place import order_readers, scattered, updated_in_place
+from caffe2_backend.runtime.program.states.row_scatters import scatter_rows
 from caffe2_backend.runtime.sessions.session import Binding, Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor

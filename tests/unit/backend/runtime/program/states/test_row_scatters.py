@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from caffe2_backend.runtime.program.row_scatters import scatter_rows
+from caffe2_backend.runtime.program.states.row_scatters import scatter_rows
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 

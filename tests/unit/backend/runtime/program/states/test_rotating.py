@@ -10,8 +10,8 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program import feeds
-from caffe2_backend.runtime.program.rotating import RotatingStates
+from caffe2_backend.runtime.program.states import feeds
+from caffe2_backend.runtime.program.states.rotating import RotatingStates
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

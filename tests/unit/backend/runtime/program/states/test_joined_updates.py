@@ -13,9 +13,9 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.program import rotating
-from caffe2_backend.runtime.program.joined_updates import Joined, join_updates
-from caffe2_backend.runtime.program.update_cones import updates
+from caffe2_backend.runtime.program.states import rotating
+from caffe2_backend.runtime.program.states.joined_updates import Joined, join_updates
+from caffe2_backend.runtime.program.states.update_cones import updates
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

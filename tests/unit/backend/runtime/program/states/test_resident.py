@@ -13,7 +13,7 @@ from conformance.recording import operator
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import DeviceTensor, SessionOptions
 from caffe2_backend.runtime.blobs import burst
-from caffe2_backend.runtime.program.resident import resident_session
+from caffe2_backend.runtime.program.states.resident import resident_session
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, NetDef
 
 ROWS = 4096

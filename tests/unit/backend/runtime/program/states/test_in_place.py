@@ -7,7 +7,7 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from caffe2_backend.runtime.program.in_place import order_readers, scattered, updated_in_place
+from caffe2_backend.runtime.program.states.in_place import order_readers, scattered, updated_in_place
 
 TABLE = "float[9,2] p, int64[3,1] i, int64[3] j, float[3,2] u"
 STATE = {"p": "q"}

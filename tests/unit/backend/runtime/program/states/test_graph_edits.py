@@ -5,7 +5,12 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from caffe2_backend.runtime.program.graph_edits import drop_unit_factors, int64_vector, remove_unread, static_shape
+from caffe2_backend.runtime.program.states.graph_edits import (
+    drop_unit_factors,
+    int64_vector,
+    remove_unread,
+    static_shape,
+)
 
 CONSTANTS = "<float one = {1}, float two = {2}, float[1] row = {1}>"
 
