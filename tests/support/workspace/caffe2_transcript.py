@@ -9,6 +9,7 @@ A call is the name of a function and its arguments; a result is its value or the
 
 import base64
 import json
+import struct
 import sys
 from types import SimpleNamespace
 from typing import Any, Dict, List
@@ -69,13 +70,27 @@ def replay(workspace: Any, calls: List[Any]) -> List[Dict[str, Any]]:
 STANDARD = (RuntimeError, TypeError, ValueError, AssertionError)
 
 
+def minidb_records(data: bytes) -> bytes:
+    """The records of a minidb, the chunks of each blob by their number: Caffe2's threads write them in any order."""
+    records, start = [], 0
+    while start < len(data):
+        key, value = struct.unpack_from("<ii", data, start)
+        end = start + 8 + key + value
+        records.append((data[start + 8 : start + 8 + key], data[start:end]))
+        start = end
+    blobs = [key.partition(b"#%")[0] for key, _ in records]
+    return b"".join(
+        record for _, record in sorted(records, key=lambda each: (blobs.index(each[0].partition(b"#%")[0]), each[0]))
+    )
+
+
 def call(  # noqa: PLR0911 - one for each kind of call
     workspace: Any, objects: SimpleNamespace, name: str, args: List[Any]
 ) -> Any:
     """Make one call; those of a predictor are made of the one in ``objects``."""
-    if name == "read_bytes":
+    if name == "read_minidb":
         with open(args[0], "rb") as file:
-            return file.read()
+            return minidb_records(file.read())
     if name == "Predictor":
         objects.predictor = workspace.Predictor(*args)
         return None

@@ -242,7 +242,7 @@ def test_files_are_those_of_caffe2(tmp_path: Path) -> None:
         op = save([*names, "counter"], db=path, absolute_path=1, **args)
         read = load([*names, "counter"], db=path, absolute_path=1)
         transcripts.append([
-            *made, ("RunOperatorOnce", op), ("read_bytes", path), ("ResetWorkspace",), ("RunOperatorOnce", read),
+            *made, ("RunOperatorOnce", op), ("read_minidb", path), ("ResetWorkspace",), ("RunOperatorOnce", read),
             *(("FetchBlob", name) for name in [*ARRAYS, "text"]), ("SerializeBlob", "q"), ("SerializeBlob", "counter"),
         ])  # fmt: skip
     compare(transcripts, tmp_path)
