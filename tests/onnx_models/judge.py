@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from conformance.oracle import OracleError, OracleRun, find_oracle, run_oracle
 from onnx_suite.cases import difference
+from onnx_suite.strict import as_bits, as_numbers
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.admission import load_proto
@@ -63,6 +64,8 @@ def judge(path: Path, name: str) -> Outcome:
             refused = dict(Counter(finding.location.op_type for finding in error.findings))
             columns[column] = f"refused: {_first_line(error)}"
             continue
+        if foreign == "error":
+            feed = {name: as_bits(value) for name, value in feed.items()}
         columns[column] = _here(net, feed, names, expected)
         if foreign == "error" and find_oracle() is not None:
             columns["caffe2"] = _in_caffe2(net, feed, names, expected)
@@ -102,7 +105,8 @@ def _compared(names: Sequence[str], expected: Sequence[Any], outputs: Mapping[st
     for name, value in zip(names, expected, strict=True):
         if name not in outputs:
             return f"differs: output {name!r} is missing"
-        wrong = difference(value, np.asarray(outputs[name]), _RELATIVE, _tolerance(value))
+        actual = as_numbers(np.asarray(outputs[name]), value)
+        wrong = difference(value, actual, _RELATIVE, _tolerance(value))
         if wrong:
             return f"differs: {name!r}: {wrong}"
     return EQUAL

@@ -12,14 +12,15 @@ from onnx import parser
 from onnx_models.__main__ import main
 
 SUM = "g (float[N,3] x) => (float[N,3] y) { y = Add (x, x) }"
-CARRIED = "g (uint32[N,3] x) => (uint32[N,3] y) { y = Add (x, x) }"
+CARRIED = "g (float[N,5,5] x) => (float[N] y) { y = Det (x) }"
+UNSIGNED = "g (uint32[N,3] x) => (uint32[N,3] y) { y = Add (x, x) }"
 TEXT = "g (string[N] x) => (string[N] y) { y = Identity (x) }"
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "deep").mkdir()
-    for name, text in (("sum", SUM), ("deep/carried", CARRIED), ("text", TEXT)):
+    for name, text in (("sum", SUM), ("deep/carried", CARRIED), ("text", TEXT), ("unsigned", UNSIGNED)):
         model = parser.parse_model(f'<ir_version: 10, opset_import: ["": 17]> {text}')
         (tmp_path / f"{name}.onnx").write_bytes(model.SerializeToString())
     (tmp_path / "broken.onnx").write_bytes(b"not a model")
@@ -31,6 +32,7 @@ def test_outcomes(folder: Path) -> None:
     assert result.exit_code == 0
     columns = {outcome["name"]: outcome["columns"] for outcome in json.loads(result.output)}
     assert columns["sum.onnx"]["carried"] == columns["sum.onnx"]["strict"] == "equal"
+    assert columns["unsigned.onnx"]["carried"] == columns["unsigned.onnx"]["strict"] == "equal"
     assert columns["deep/carried.onnx"]["carried"] == "equal"
     assert columns["deep/carried.onnx"]["strict"].startswith("refused: ")
     assert columns["text.onnx"]["strict"].startswith("not run: input 'x' has no numbers")
@@ -42,7 +44,7 @@ def test_table(folder: Path) -> None:
     lines = result.output.splitlines()
     assert lines[0].split() == ["model", "nodes", "carried", "strict", "caffe2"]
     assert lines[1].split()[:4] == ["deep/carried.onnx", "1", "equal", "refused"]
-    assert "refused: Add 1" in lines
+    assert "refused: Det 1" in lines
 
 
 def test_no_models(tmp_path: Path) -> None:

@@ -54,12 +54,9 @@ def _fed(value: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
         return np.array([str(v).encode().decode("latin-1") for v in array.reshape(-1)], object).reshape(array.shape)
-    stored = _stored_as(array.dtype)
-    if stored is not None:
-        return array.view(stored)
-    if array.dtype.name in ("uint32", "uint64") or array.dtype.kind in "Vc":
+    if _stored_as(array.dtype) is None and array.dtype.kind in "Vc":
         raise BridgeError(f"Caffe2 has no tensors of {array.dtype.name}")
-    return array
+    return as_bits(array)
 
 
 def answers(batch: Sequence[Sequence[OracleRun]]) -> list[list[OracleResult]]:
@@ -89,6 +86,18 @@ def _judged(case: Case, results: Sequence[OracleResult]) -> str:
     return ""
 
 
+def as_bits(array: Any) -> Any:
+    """An input as the import stores it: the bits of numbers of a type that Caffe2 has no tensors of."""
+    stored = _stored_as(array.dtype)
+    return array if stored is None else array.view(stored)
+
+
+def as_numbers(value: Any, expected: Any) -> Any:
+    """An output whose elements are the bits of numbers of the type that is expected, as those numbers."""
+    dtype = np.asarray(expected).dtype
+    return value.view(dtype) if value.dtype == _stored_as(dtype) else value
+
+
 def _stored_as(dtype: Any) -> Any:
     """The type of the bits in which the import stores a type that Caffe2 has no tensors of; None for other types."""
     if dtype.kind in "OSU":
@@ -102,9 +111,6 @@ def _fetched(value: Any, expected: Any) -> Any:
 
     Numbers that are stored as their bits are read as the type that is expected.
     """
-    dtype = np.asarray(expected).dtype
-    if value.dtype == _stored_as(dtype):
-        return value.view(dtype)
     if value.dtype != object:
-        return value
+        return as_numbers(value, expected)
     return np.array([str(v).encode("latin-1").decode() for v in value.reshape(-1)], object).reshape(value.shape)

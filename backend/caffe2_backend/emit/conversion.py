@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_backend.emit.unsigned import bits_of, flipped
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import NARROW, NUMBERS, STRING
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.types import BOOL, FLOAT, INT32
+
+_UINT64: Final = ir.DataType.UINT64
 
 
 def computable(op: Op, value: Value, accepted: Sequence[ir.DataType] = NUMBERS) -> Value:
@@ -28,9 +32,24 @@ def cast_back(op: Op, result: Value, operand: Value) -> Value:
     return result.cast(dtype) if dtype in NARROW else result
 
 
+def wrapping(op: Op, value: Value) -> Value:
+    """An operand of computations that are the same for signed integers and unsigned ones of the same bits."""
+    return bits_of(op, value) if op.dtype(value) == _UINT64 else computable(op, value)
+
+
+def ordered(op: Op, value: Value) -> Value:
+    """An operand of comparisons, in a type that Caffe2 compares and in the order of the numbers."""
+    return flipped(bits_of(op, value)) if op.dtype(value) == _UINT64 else computable(op, value)
+
+
+def of_ordered(op: Op, result: Value, operand: Value) -> Value:
+    """The elements chosen among operands that :func:`ordered` converted, in the element type of the operand."""
+    return flipped(result) if op.dtype(operand) == _UINT64 else cast_back(op, result, operand)
+
+
 def selectable(op: Op, value: Value) -> Value:
     """An operand that is moved and not computed with, in a type that Caffe2's Where takes."""
-    return value if op.dtype(value) in (BOOL, STRING) else computable(op, value)
+    return value if op.dtype(value) in (BOOL, STRING) else computable(op, bits_of(op, value))
 
 
 def as_float(op: Op, value: Value) -> Value:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from caffe2_backend.emit.shapes import Size, size_list
+from caffe2_backend.emit.unsigned import bits_of
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import NARROW
+from caffe2_backend.lowering.types import NARROW, UNSIGNED
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
 
@@ -21,6 +22,9 @@ def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float
     if dtype == DOUBLE:
         held = value.reshape([1]) if isinstance(value, Value) else op.const([value], DOUBLE)
         return full(op, sizes, FLOAT, 0).cast(DOUBLE) + held
+    if dtype in UNSIGNED:
+        inner = bits_of(op, value) if isinstance(value, Value) else _signed(int(value), dtype.bitwidth)
+        return full(op, sizes, UNSIGNED[dtype], inner)
     if dtype in NARROW:
         inner = value.cast(INT32) if isinstance(value, Value) else value
         return full(op, sizes, INT32, inner).cast(dtype)
@@ -32,6 +36,11 @@ def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float
     if not isinstance(value, Value):
         return filled
     return filled | value.reshape([1]) if dtype == BOOL else filled + value.reshape([1])
+
+
+def _signed(number: int, width: int) -> int:
+    """The signed integer of the same bits."""
+    return number - (1 << width) if number >= 1 << (width - 1) else number
 
 
 def zeros_like(op: Op, value: Value, dtype: ir.DataType) -> Value:

@@ -10,13 +10,18 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.lowering.types import CAFFE2_TYPES, WIDER
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, UNSIGNED, WIDER
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.operator_base import UnsupportedError
 from caffe2_frontend.interop.types import BOOL, FLOAT, FLOAT16, INT32, INT64
 
+# What the user can do about an operator that Caffe2 does not have in this form.
+CARRY_HINT: Final = (
+    "carry it as an ONNX operator, which only this project's runtime runs: --foreign carry, or foreign='carry'"
+)
 # The element types of the outputs where they are not that of the first input.
 _OUTPUT_TYPES: Final[dict[str, tuple[ir.DataType | None, ...]]] = {
     **dict.fromkeys(("EQ", "GE", "GT", "LE", "LT"), (BOOL,)),
@@ -28,6 +33,11 @@ _OUTPUT_TYPES: Final[dict[str, tuple[ir.DataType | None, ...]]] = {
     "Reshape": (None, INT64),
     "TopK": (None, INT64),
 }
+# Operators that move elements and compute nothing with them: those that take types which are stored as their bits.
+_MOVES: Final = frozenset({
+    "BooleanMask", "Concat", "ConstantFill", "Copy", "Expand", "ExpandDims", "Flatten", "Gather", "MergeDim", "Reshape",
+    "ResizeLike", "ScatterAssign", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose", "Where",
+})  # fmt: skip
 # Operators whose output has the shape of the input.
 _KEEP_SHAPE: Final = frozenset({
     "Abs", "Cast", "Copy", "Floor", "FloatToHalf", "HalfToFloat", "Log", "Negative", "Not", "Sqr", "Sqrt",
@@ -87,8 +97,10 @@ class Emitter:
     def emit(self, op_type: str, *inputs: Value, outputs: int = 1, **args: Any) -> Value | tuple[Value, ...]:
         """Emit a Caffe2 operator and return its output, or its outputs where ``outputs`` is not 1.
 
-        Arguments that are None are left out; an element type is written as Caffe2's number of it.
+        Arguments that are None are left out; an element type is written as Caffe2's number of it. Refuses the node
+        where an operand or an element type is one that Caffe2 lacks, unless the operator only moves elements.
         """
+        _check_types(op_type, inputs, args)
         dtypes = _output_types(op_type, inputs, args)
         names = [value.name for value in inputs]
         made = tuple(self.fresh(op_type) for _ in range(outputs))
@@ -118,11 +130,30 @@ class Emitter:
 
     def widen(self, value: Value) -> Value:
         """A value in the wider type of its element type."""
-        return self.emit("HalfToFloat", value) if value.dtype == FLOAT16 else value.cast(WIDER[value.dtype])
+        if value.dtype == FLOAT16:
+            return self.emit("HalfToFloat", value)
+        if value.dtype in UNSIGNED:
+            word = self.blob(value.name, UNSIGNED[value.dtype], value.shape).cast(INT64)
+            number = word + (word < 0).cast(INT64) * (1 << value.dtype.bitwidth)
+            number.shape = value.shape
+            return number
+        return value.cast(WIDER[value.dtype])
 
     def narrow(self, value: Value, dtype: ir.DataType) -> Value:
         """A value that was widened, in its own element type again."""
-        return self.emit("FloatToHalf", value) if dtype == FLOAT16 else value.cast(dtype)
+        if dtype == FLOAT16:
+            return self.emit("FloatToHalf", value)
+        if dtype in UNSIGNED:  # the cast wraps around
+            return self.blob(value.cast(UNSIGNED[dtype]).name, dtype, value.shape)
+        return value.cast(dtype)
+
+
+def _check_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -> None:
+    """Refuse to compute with bits that stand for numbers of another type, or to make tensors of such a type."""
+    operands = () if op_type in _MOVES else (value.dtype for value in inputs)
+    for dtype in (*operands, *args.values()):
+        if isinstance(dtype, ir.DataType) and dtype in STORED_AS:
+            raise UnsupportedError(f"Caffe2 has no tensors of {dtype.name.lower()}", CARRY_HINT, "dtype")
 
 
 def _output_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -> tuple[ir.DataType, ...]:

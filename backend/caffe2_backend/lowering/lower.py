@@ -10,10 +10,10 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
-from caffe2_backend.lowering.emitter import Emitted
+from caffe2_backend.lowering.emitter import CARRY_HINT, Emitted
 from caffe2_backend.lowering.family import Converter
 from caffe2_backend.lowering.malformed import failure_of
-from caffe2_backend.lowering.op import CARRY_HINT, Op, Outputs, TooNarrowError
+from caffe2_backend.lowering.op import Op, Outputs, TooNarrowError
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_backend.restore.operators import is_restored, restored_operators

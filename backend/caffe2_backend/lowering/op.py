@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import onnx_ir as ir
 
 from caffe2_backend.lowering.attributes import Attributes
 from caffe2_backend.lowering.context import LoweringContext
-from caffe2_backend.lowering.emitter import Emitter
+from caffe2_backend.lowering.emitter import CARRY_HINT, Emitter
 from caffe2_backend.lowering.types import UNDEFINED, WIDER
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_bridge.cached import cached_property
@@ -19,11 +19,6 @@ from caffe2_frontend.interop.operator_base import OperatorBase, RefusedBodyError
 from caffe2_frontend.interop.types import INT64
 
 Outputs = Value | tuple[Value | None, ...]
-
-# What the user can do about an operator that Caffe2 does not have in this form.
-CARRY_HINT: Final = (
-    "carry it as an ONNX operator, which only this project's runtime runs: --foreign carry, or foreign='carry'"
-)
 
 
 class TooNarrowError(Exception):

@@ -19,6 +19,8 @@ NUMBERS: Final = (FLOAT, DOUBLE, INT32, INT64)
 NARROW: Final = (ir.DataType.INT8, UINT8, ir.DataType.INT16, ir.DataType.UINT16)
 # Types whose every value float holds exactly.
 HELD_BY_FLOAT: Final = (FLOAT, FLOAT16, BOOL, *NARROW)
+# Unsigned integers that Caffe2 has no tensors of, and the signed ones of the same bits.
+UNSIGNED: Final = {ir.DataType.UINT32: INT32, ir.DataType.UINT64: INT64}
 # Types that Caffe2 has no tensors of, and the types of their bits, in which the strict target stores them.
 STORED_AS: Final = {
     **dict.fromkeys((
@@ -27,6 +29,7 @@ STORED_AS: Final = {
     ), UINT8),
     **dict.fromkeys((ir.DataType.INT4, ir.DataType.INT2), ir.DataType.INT8),
     ir.DataType.BFLOAT16: ir.DataType.UINT16,
+    **UNSIGNED,
 }  # fmt: skip
 # Types that few operators of Caffe2 compute with, and the type that holds their values exactly.
-WIDER: Final = {FLOAT16: FLOAT, **dict.fromkeys(NARROW, INT32)}
+WIDER: Final = {FLOAT16: FLOAT, **dict.fromkeys(NARROW, INT32), ir.DataType.UINT32: INT64}

@@ -11,9 +11,11 @@ from caffe2_backend.emit.conversion import as_float, cast_back, computable
 from caffe2_backend.emit.doubles import OF_DOUBLE, halves
 from caffe2_backend.emit.narrow_types import numbers_of, stored
 from caffe2_backend.emit.shapes import shape_of
+from caffe2_backend.emit.unsigned import bits_of, bits_of_number, number_of
+from caffe2_backend.lowering.emitter import CARRY_HINT
 from caffe2_backend.lowering.family import Family
-from caffe2_backend.lowering.op import CARRY_HINT, Op
-from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, STRING
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, STRING, UNSIGNED
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, FLOAT16, INT32, INT64
 
@@ -240,18 +242,33 @@ def cast(op: Op) -> Value:
 
 def _cast_of_stored(op: Op, x: Value, target: ir.DataType, *, saturates: bool) -> Value:
     """Cast from or to a type that is stored as its bits."""
-    if op.lowering.carries_nodes or DOUBLE in (x.dtype, target) or STRING in (x.dtype, target):
+    both = (x.dtype, target)
+    is_narrow = any(dtype in STORED_AS and dtype not in UNSIGNED for dtype in both)
+    if op.lowering.carries_nodes or (DOUBLE in both and is_narrow) or STRING in both:
         names = f"{x.dtype.name.lower()} to {target.name.lower()}"
         op.unsupported(f"Caffe2 has no Cast from {names}", CARRY_HINT, "dtype")
     if x.dtype == target:
         return op.emit("Copy", x)
-    if x.dtype in STORED_AS:
-        x = numbers_of(op, x)
-    elif x.dtype == FLOAT16:
+    if x.dtype == ir.DataType.UINT64:
+        x = _of_long(op, bits_of(op, x), target)
+    elif x.dtype in (FLOAT16, ir.DataType.UINT32):
         x = op.widen(x)
+    elif x.dtype in STORED_AS:
+        x = numbers_of(op, x)
+    if target == ir.DataType.UINT64:
+        return bits_of_number(op, x)
+    if target == ir.DataType.UINT32:
+        return op.narrow(x.cast(INT64), target)
     if target in STORED_AS:
         return stored(op, x, target, saturates=saturates)
     return op.narrow(x.cast(FLOAT), FLOAT16) if target == FLOAT16 else x.cast(target)
+
+
+def _of_long(op: Op, bits: Value, target: ir.DataType) -> Value:
+    """Unsigned integers of 64 bits as what is cast to another type: integers wrap around, whatever their sign."""
+    if target.is_integer() or target == BOOL:
+        return bits
+    return number_of(op, bits, DOUBLE if target == DOUBLE else FLOAT)
 
 
 _CONSTANTS: Final = (
@@ -269,6 +286,8 @@ def constant(op: Op) -> Value:
     value = op.args.raw(name).value
     array = value.numpy() if name == "value" else np.asarray(value)
     dtype = op.output_dtype(0)
+    if dtype in STORED_AS and not op.lowering.carries_nodes:
+        return op.const(array.view(STORED_AS[dtype].numpy()), STORED_AS[dtype])
     if dtype not in CAFFE2_TYPES:
         op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
     if dtype == STRING:

@@ -18,7 +18,7 @@ from caffe2_backend.emit.shapes import arange, dims_of
 from caffe2_backend.emit.window import kernel_shape, read_window
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import NARROW, STORED_AS
+from caffe2_backend.lowering.types import NARROW, STORED_AS, UNSIGNED
 from caffe2_backend.lowering.value import Value
 from caffe2_backend.ops.nn.convolution import convolve
 from caffe2_backend.ops.nn.linear import matrix_product
@@ -74,7 +74,7 @@ def dequantize_linear(op: Op) -> Value:
 
 def _as_number(op: Op, value: Value) -> Value:
     """An operand of integers as float, which holds the narrow ones and their differences exactly, else as int32."""
-    if op.dtype(value) in STORED_AS and not op.lowering.carries_nodes:
+    if op.dtype(value) in STORED_AS and value.dtype not in UNSIGNED and not op.lowering.carries_nodes:
         return numbers_of(op, value).cast(FLOAT)
     if op.dtype(value) not in (*NARROW, INT32):
         op.unsupported(f"Caffe2 has no tensors of {value.dtype.name.lower()}", code="dtype")
@@ -94,7 +94,7 @@ def _saturate(op: Op, value: Value, zero: Value | None, dtype: ir.DataType) -> V
     The sum with 1.5 * 2^23 is rounded to an integer, the even one of two, where the float is below 2^22: floats are
     limited before, and the number is subtracted again.
     """
-    if dtype in STORED_AS:
+    if dtype in STORED_AS and dtype not in UNSIGNED:
         made = _limited(op, value, zero, dtype, STORED_AS[dtype])
         return op.blob(made.name, dtype, value.shape)
     if dtype not in NARROW:

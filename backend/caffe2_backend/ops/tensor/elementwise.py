@@ -8,8 +8,9 @@ from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_backend.emit import unsigned
 from caffe2_backend.emit.broadcast import broadcast, elementwise_max, elementwise_min
-from caffe2_backend.emit.conversion import cast_back, computable, selectable
+from caffe2_backend.emit.conversion import cast_back, computable, of_ordered, ordered, selectable, wrapping
 from caffe2_backend.emit.strings import equal_strings
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
@@ -20,13 +21,17 @@ from caffe2_frontend.interop.types import BOOL, DOUBLE, FLOAT, INT32, INT64
 
 family = Family("elementwise")
 
+_UINT64: Final = ir.DataType.UINT64
+_LARGEST_EXPONENT: Final = 62  # of powers of integers: larger exponents count as this one or the next
 _COMPARISONS: Final = {"Less": "LT", "LessOrEqual": "LE", "Greater": "GT", "GreaterOrEqual": "GE"}
 
 
 @family.converts("Add", "Sub", "Mul", "Div")
 def arithmetic(op: Op) -> Value:
     """``Add(A, B) -> C``, ``Sub``, ``Mul``, ``Div``: the operator of that name; narrow integers in int32."""
-    a, b = computable(op, op.input(0)), computable(op, op.input(1))
+    a, b = wrapping(op, op.input(0)), wrapping(op, op.input(1))
+    if op.type == "Div" and op.dtype(op.input(0)) == _UINT64:
+        return unsigned.quotient(a, b)
     return cast_back(op, op.emit(op.type, a, b), op.input(0))
 
 
@@ -36,7 +41,10 @@ def power(op: Op) -> Value:
 
     Integers to a float power are that too where the power is an integer; else the power of floats, truncated.
     """
-    x, y = computable(op, op.input(0)), computable(op, op.input(1))
+    x, y = computable(op, op.input(0)), wrapping(op, op.input(1))
+    if op.dtype(op.input(1)) == _UINT64:
+        integer = x.dtype in (INT32, INT64)
+        y = unsigned.limited(y, _LARGEST_EXPONENT) if integer else unsigned.number_of(op, y, FLOAT)
     if x.dtype in (INT32, INT64) and y.dtype in (INT32, INT64):
         return cast_back(op, _integer_power(x, y), op.input(0))
     if x.dtype in (INT32, INT64) and y.dtype == FLOAT:
@@ -67,7 +75,7 @@ def _integer_power(base: Value, exponent: Value) -> Value:
     and exceeds 64 bits for all others. To a negative exponent 1 and -1 give 1 or -1, other bases give 0.
     """
     is_odd = exponent % 2
-    limited = exponent.select(is_odd + 62, exponent <= 63)
+    limited = exponent.select(is_odd + _LARGEST_EXPONENT, exponent <= 63)
     is_negative = exponent < 0
     left = is_odd.select(limited, is_negative)
     result, square = base.like(1), base
@@ -83,7 +91,9 @@ def _integer_power(base: Value, exponent: Value) -> Value:
 def mod(op: Op) -> Value:
     """``Mod(A, B; fmod=0) -> C``: the remainder with the sign of A (``fmod``), or that of B."""
     truncated = op.args.flag("fmod", default=False)
-    a, b = computable(op, op.input(0)), computable(op, op.input(1))
+    a, b = wrapping(op, op.input(0)), wrapping(op, op.input(1))
+    if op.dtype(op.input(0)) == _UINT64:
+        return a - unsigned.quotient(a, b) * b
     if a.dtype in (FLOAT, DOUBLE):
         rank = max(op.rank(a), op.rank(b))
         a, b = broadcast(op, [a, b])
@@ -107,7 +117,7 @@ def logical(op: Op) -> Value:
 @family.converts(*_COMPARISONS)
 def compare(op: Op) -> Value:
     """``Less(A, B) -> C``, ``LessOrEqual``, ``Greater``, ``GreaterOrEqual``: LT, LE, GT, GE."""
-    return op.emit(_COMPARISONS[op.type], computable(op, op.input(0)), computable(op, op.input(1)))
+    return op.emit(_COMPARISONS[op.type], ordered(op, op.input(0)), ordered(op, op.input(1)))
 
 
 @family.converts("Equal")
@@ -120,14 +130,14 @@ def equal(op: Op) -> Value:
         return equal_strings(op, op.input(0), op.input(1))
     if op.dtype(op.input(0)) == BOOL:
         return op.input(0).equals(op.input(1))
-    a, b = computable(op, op.input(0)), computable(op, op.input(1))
+    a, b = wrapping(op, op.input(0)), wrapping(op, op.input(1))
     return a.equals(b)
 
 
 @family.converts("Sum")
 def sum_(op: Op) -> Value:
     """``Sum(*data) -> sum``: Sum of operands of one shape, else Add."""
-    values = [computable(op, value) for value in op.inputs]
+    values = [wrapping(op, value) for value in op.inputs]
     if len(values) == 1:
         return cast_back(op, values[0], op.input(0))
     shapes = {op.static_shape(value) for value in op.inputs}
@@ -147,11 +157,12 @@ def mean(op: Op) -> Value:
 @family.converts("Max", "Min")
 def extreme(op: Op) -> Value:
     """``Max(*data) -> max``, ``Min(*data) -> min``: the same of floats of one shape, else Where."""
-    values = broadcast(op, [computable(op, value) for value in op.inputs])
+    values = [_with_shape(ordered(op, value), value) for value in op.inputs]
+    values = broadcast(op, values)
     if len(values) > 1 and values[0].dtype == FLOAT:
         return cast_back(op, op.emit(op.type, *values), op.input(0))
     choose = elementwise_max if op.type == "Max" else elementwise_min
-    return cast_back(op, reduce(lambda a, b: choose(op, a, b), values), op.input(0))
+    return of_ordered(op, reduce(lambda a, b: choose(op, a, b), values), op.input(0))
 
 
 @family.converts("ai.onnx.ml::Binarizer")
@@ -191,10 +202,10 @@ def clip(op: Op) -> Value:
     if op.dtype(x) == FLOAT and are_known:
         low, high = (None if array is None else _bound(op, array) for array in known)
         return op.emit("Clip", x, min=low, max=high)
-    y = computable(op, x)
+    y = _with_shape(ordered(op, x), x)
     for bound, op_type, choose in zip(bounds, ("Max", "Min"), (elementwise_max, elementwise_min), strict=True):
         if bound is not None:
-            limit = bound if op.dtype(bound) == y.dtype else computable(op, bound)
+            limit = bound if op.dtype(bound) == y.dtype else _with_shape(ordered(op, bound), bound)
             if op.rank(x) < op.rank(limit):
                 limit = op.emit("Squeeze", limit, dims=list(range(op.rank(limit))))
                 limit.shape = ir.Shape(())
@@ -202,7 +213,13 @@ def clip(op: Op) -> Value:
             is_float, shape = y.dtype == FLOAT, y.shape
             y = op.emit(op_type, *pair) if is_float else choose(op, *pair)
             y.shape = shape  # a bound is a scalar
-    return cast_back(op, y, x)
+    return of_ordered(op, y, x)
+
+
+def _with_shape(value: Value, operand: Value) -> Value:
+    """A value computed of an operand element by element, with its shape."""
+    value.shape = operand.shape
+    return value
 
 
 def _bound(op: Op, array: Array) -> float:

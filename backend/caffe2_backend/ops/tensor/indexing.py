@@ -6,6 +6,7 @@ from caffe2_backend.emit.conversion import computable
 from caffe2_backend.emit.indices import flat_indices, non_negative, row_indices
 from caffe2_backend.emit.selection import concat, gather, inverse, slice_axis, transpose
 from caffe2_backend.emit.shapes import arange, as_vector, dims_of, product, reshape
+from caffe2_backend.emit.unsigned import bits_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
@@ -55,7 +56,7 @@ def non_zero(op: Op) -> Value:
     data = op.input(0)
     dims = dims_of(op, data) or [op.const(1, INT64)]
     flat = data.reshape([-1])
-    mask = flat if op.dtype(data) == BOOL else flat.cast(BOOL)
+    mask = flat if op.dtype(data) == BOOL else bits_of(op, flat).cast(BOOL)
     found = op.emit("BooleanMask", flat, mask, outputs=2)[1]
     rows = []
     for axis, size in enumerate(dims):

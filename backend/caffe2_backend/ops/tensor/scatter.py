@@ -13,9 +13,10 @@ from caffe2_backend.emit.indices import flat_indices, non_negative, row_indices
 from caffe2_backend.emit.loops import while_loop
 from caffe2_backend.emit.selection import concat, gather, inverse, scatter_rows, transpose
 from caffe2_backend.emit.shapes import Size, arange, as_vector, dims_of, product, reshape, reshape_exactly, shape_of
+from caffe2_backend.emit.unsigned import bits_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import NUMBERS
+from caffe2_backend.lowering.types import NUMBERS, UNSIGNED
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.types import FLOAT, FLOAT16, INT32, INT64
 
@@ -55,6 +56,8 @@ def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequ
     if reduction not in ("none", *_REDUCTIONS):
         names = ", ".join(("none", *_REDUCTIONS))
         op.unsupported(f"reduction must be one of {names}, not {reduction!r}", code="invalid-argument")
+    if reduction in ("max", "min") and op.dtype(data) in UNSIGNED:
+        op.require(data, *NUMBERS)  # the bits have another order
     held = _writable(op, data)
     flat = reshape(op, op.emit("Copy", held), shape)
     updates = reshape(op, _writable(op, op.input(2)), updates_shape)
@@ -69,11 +72,12 @@ def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequ
     restored = (
         reshape(op, flat, dims_of(op, data)) if op.static_shape(data) else reshape_exactly(op, flat, shape_of(op, held))
     )
-    return restored if data.dtype in NUMBERS else restored.cast(data.dtype)
+    return restored if data.dtype in (*NUMBERS, *UNSIGNED) else restored.cast(data.dtype)
 
 
 def _writable(op: Op, value: Value) -> Value:
     """An operand in a type in which Caffe2 writes at indices; others than numbers are written as int32."""
+    value = bits_of(op, value)
     if op.dtype(value) in (FLOAT16, *NUMBERS):
         return computable(op, value)
     return value.cast(INT32)
@@ -128,4 +132,4 @@ def tensor_scatter(op: Op) -> Value:
     flat = reshape(op, op.emit("Copy", transpose(op, _writable(op, past), order)), shape)
     updates = reshape(op, transpose(op, _writable(op, update), order), [-1, width])
     present = transpose(op, reshape(op, scatter_rows(op, flat, shape, rows, updates), dims), inverse(order))
-    return present if past.dtype in NUMBERS else present.cast(past.dtype)
+    return present if past.dtype in (*NUMBERS, *UNSIGNED) else present.cast(past.dtype)

@@ -22,6 +22,7 @@ from caffe2_backend.emit.shapes import (
     shape_of,
     size_list,
 )
+from caffe2_backend.emit.unsigned import bits_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import NUMBERS
@@ -148,7 +149,7 @@ def size(op: Op) -> Value:
 @family.converts("Expand")
 def expand_(op: Op) -> Value:
     """``Expand(input, shape) -> output``: Expand, which reads a dim of 0 as 1; Slice then empties the axis."""
-    shape, data = op.input(1), op.require(op.input(0), *NUMBERS, BOOL)
+    shape, data = op.input(1), op.require(bits_of(op, op.input(0)), *NUMBERS, BOOL)
     known = op.known(shape)
     if known is not None:
         shape = op.const(known, INT64)
@@ -166,7 +167,7 @@ def expand_(op: Op) -> Value:
 @family.converts("Tile")
 def tile(op: Op) -> Value:
     """``Tile(input, repeats) -> output``: Tile for each axis."""
-    data, repeats = op.require(op.input(0), *NUMBERS, BOOL), op.input(1)
+    data, repeats = op.require(bits_of(op, op.input(0)), *NUMBERS, BOOL), op.input(1)
     known = op.known(repeats)
     y = data.cast(INT32) if data.dtype == BOOL else data
     if known is not None:
@@ -294,7 +295,7 @@ def trilu(op: Op) -> Value:
 def depth_to_space(op: Op) -> Value:
     """``DepthToSpace(input; blocksize, mode="DCR") -> output``: Reshape, Transpose, Reshape."""
     block, mode = op.args.integer("blocksize", default=1), op.args.text("mode", default="DCR")
-    data = op.require(op.input(0), *NUMBERS)
+    data = op.require(bits_of(op, op.input(0)), *NUMBERS)
     n, c, h, w = dims_of(op, data)
     inner = c.quotient(op.const([block**2], INT64))
     first: list[Size] = [n, block, block, inner, h, w] if mode == "DCR" else [n, inner, block, block, h, w]
@@ -307,7 +308,7 @@ def depth_to_space(op: Op) -> Value:
 def space_to_depth(op: Op) -> Value:
     """``SpaceToDepth(input; blocksize, mode="DCR") -> output``: Reshape, Transpose, Reshape."""
     block, mode = op.args.integer("blocksize", default=1), op.args.text("mode", default="DCR")
-    data = op.require(op.input(0), *NUMBERS)
+    data = op.require(bits_of(op, op.input(0)), *NUMBERS)
     n, c, h, w = dims_of(op, data)
     high, wide = (size_.quotient(op.const([block], INT64)) for size_ in (h, w))
     split_ = reshape(op, data, [n, c, high, block, wide, block])
