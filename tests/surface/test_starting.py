@@ -15,7 +15,7 @@ from support.paths import ROOT
 import caffe2_backend
 import caffe2_bridge
 import caffe2_frontend
-from caffe2_backend import cli
+from caffe2_backend.cli import subcommands
 from caffe2_backend.cli.commands import COMMANDS, main
 
 # What the command line needs before it knows the command. Nothing else may be loaded by --help.
@@ -84,7 +84,7 @@ def test_the_list_of_commands_has_each_command_with_its_summary(name: str) -> No
 
 def test_every_module_with_a_command_is_listed() -> None:
     found = set()
-    for module in pkgutil.iter_modules(cli.__path__, f"{cli.__name__}."):
+    for module in pkgutil.iter_modules(subcommands.__path__, f"{subcommands.__name__}."):
         name = module.name.rpartition(".")[2]
         if isinstance(getattr(importlib.import_module(module.name), name, None), click.Command):
             found.add(module.name)

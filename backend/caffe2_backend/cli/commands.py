@@ -13,29 +13,29 @@ from caffe2_bridge.bounds import limits_of_processes
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.diagnostics.internal import debug_mode
 
-_HERE: Final = "caffe2_backend.cli"
+_ROOT: Final = "caffe2_backend.cli.subcommands"
 COMMANDS: Final[Mapping[str, CommandEntry]] = {
     "batch": CommandEntry(
-        f"{_HERE}.batch", "Check, export and validate every model of SOURCE, each in a process of its own."
+        f"{_ROOT}.batch", "Check, export and validate every model of SOURCE, each in a process of its own."
     ),
-    "check": CommandEntry(f"{_HERE}.check", "Report everything in MODEL that does not convert to ONNX."),
-    "convert": CommandEntry(f"{_HERE}.convert", "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats."),
+    "check": CommandEntry(f"{_ROOT}.check", "Report everything in MODEL that does not convert to ONNX."),
+    "convert": CommandEntry(f"{_ROOT}.convert", "Write MODEL, a Caffe2 model, to OUT in another of Caffe2's formats."),
     "doctor": CommandEntry(
-        f"{_HERE}.doctor", "Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."
+        f"{_ROOT}.doctor", "Report versions, GPUs and real Caffe2, what is missing, and the line that installs it."
     ),
-    "export": CommandEntry(f"{_HERE}.export", "Convert MODEL to ONNX."),
-    "import": CommandEntry(f"{_HERE}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
-    "ops": CommandEntry(f"{_HERE}.ops", "List the Caffe2 operators that convert to ONNX, by family."),
-    "oracle": CommandEntry(f"{_HERE}.oracle", "Real Caffe2, to compare with."),
-    "profile": CommandEntry(f"{_HERE}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
-    "python": CommandEntry(f"{_HERE}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),
-    "run": CommandEntry(f"{_HERE}.run", "Run MODEL once on onnxruntime."),
+    "export": CommandEntry(f"{_ROOT}.export", "Convert MODEL to ONNX."),
+    "import": CommandEntry(f"{_ROOT}.import_", "Convert MODEL, an .onnx file, to a Caffe2 net and its init net."),
+    "ops": CommandEntry(f"{_ROOT}.ops", "List the Caffe2 operators that convert to ONNX, by family."),
+    "oracle": CommandEntry(f"{_ROOT}.oracle", "Real Caffe2, to compare with."),
+    "profile": CommandEntry(f"{_ROOT}.profile", "Measure how long each operator of MODEL takes on onnxruntime."),
+    "python": CommandEntry(f"{_ROOT}.python", "Run PROGRAM, a Python program that imports caffe2, on onnxruntime."),
+    "run": CommandEntry(f"{_ROOT}.run", "Run MODEL once on onnxruntime."),
     "show": CommandEntry(
-        f"{_HERE}.show", "Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."
+        f"{_ROOT}.show", "Summarize MODEL: inputs, outputs, operators, parameters and their sizes. Or draw it."
     ),
-    "train": CommandEntry(f"{_HERE}.train", "Train MODEL, a Caffe2 training net or its export, on onnxruntime."),
+    "train": CommandEntry(f"{_ROOT}.train", "Train MODEL, a Caffe2 training net or its export, on onnxruntime."),
     "validate": CommandEntry(
-        f"{_HERE}.validate", "Compare what runtimes compute for MODEL, and find where they disagree."
+        f"{_ROOT}.validate", "Compare what runtimes compute for MODEL, and find where they disagree."
     ),
 }
 

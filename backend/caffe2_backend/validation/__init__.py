@@ -6,11 +6,11 @@ Reading order: ``options``, ``api`` (the outline), ``selection`` (runtimes), ``f
 """
 
 from caffe2_backend.validation.api import run_validation, validate
-from caffe2_backend.validation.compare import Difference, Tolerance
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.report import BlobResult, Divergence, Failure, OptimizationFault, ValidationReport
 from caffe2_backend.validation.runtimes import RUNTIMES, Runtime, find_runtime
 from caffe2_backend.validation.sizes import Size
+from caffe2_backend.validation.values import Difference, Tolerance
 from caffe2_bridge.diagnostics import ConversionError, NetFormatError, OptionError, RunError
 
 __all__ = [

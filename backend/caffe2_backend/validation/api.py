@@ -8,22 +8,9 @@ from typing import Any, Final
 
 import onnx
 
-from caffe2_backend.validation.compare import TOLERANCES, Tolerance
-from caffe2_backend.validation.comparison import Comparison
-from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
-from caffe2_backend.validation.forms import Forms, ModelLike, read_model, with_outputs
-from caffe2_backend.validation.inputs.find_weights import find_weights
-from caffe2_backend.validation.inputs.generate import Generated, generate
-from caffe2_backend.validation.inputs.specs import Case
-from caffe2_backend.validation.options import DEFAULTS, Described, ValidationOptions
-from caffe2_backend.validation.progress import Progress, silent
-from caffe2_backend.validation.random_operators import draw_fills
-from caffe2_backend.validation.report import ValidationReport
-from caffe2_backend.validation.runtimes import AnyModel, Runtime
-from caffe2_backend.validation.selection import select_runtimes
-from caffe2_backend.validation.sides import make_sides, versions_of
-from caffe2_backend.validation.sizes import SIZES, Size
-from caffe2_backend.validation.training_steps import (
+from caffe2_backend.validation.comparison.cases import Comparison
+from caffe2_backend.validation.comparison.random_operators import draw_fills
+from caffe2_backend.validation.comparison.training_steps import (
     TrainingStep,
     given_batches,
     step_cases,
@@ -31,6 +18,19 @@ from caffe2_backend.validation.training_steps import (
     training_notes,
     training_step,
 )
+from caffe2_backend.validation.diagnose.diagnosis import diagnose_comparison
+from caffe2_backend.validation.forms import Forms, ModelLike, read_model, with_outputs
+from caffe2_backend.validation.inputs.find_weights import find_weights
+from caffe2_backend.validation.inputs.generate import Generated, generate
+from caffe2_backend.validation.inputs.specs import Case
+from caffe2_backend.validation.options import DEFAULTS, Described, ValidationOptions
+from caffe2_backend.validation.progress import Progress, silent
+from caffe2_backend.validation.report import ValidationReport
+from caffe2_backend.validation.runtimes import AnyModel, Runtime
+from caffe2_backend.validation.selection import select_runtimes
+from caffe2_backend.validation.sides import make_sides, versions_of
+from caffe2_backend.validation.sizes import SIZES, Size
+from caffe2_backend.validation.values import TOLERANCES, Tolerance
 from caffe2_backend.validation.versions import package_versions
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.diagnostics.log import muted

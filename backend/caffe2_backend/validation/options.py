@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, TypeAlias, get_args
 
 from caffe2_backend.runtime.devices.device_names import device_name
-from caffe2_backend.validation.compare import TOLERANCES, Tolerance, with_tolerance
 from caffe2_backend.validation.runtimes import Runtime
 from caffe2_backend.validation.sizes import SIZES, Size
+from caffe2_backend.validation.values import TOLERANCES, Tolerance, with_tolerance
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import Recurrent

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from caffe2_backend.validation.compare import Difference, Tolerance
+from caffe2_backend.validation.values import Difference, Tolerance
 
 SCHEMA: Final = 1
 AGREE, DISAGREE, FAILED = 0, 1, 2

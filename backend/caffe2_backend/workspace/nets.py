@@ -11,8 +11,8 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from caffe2_backend.runtime.calls.blob_workspace import Net
+from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.registry import HOST_OPERATORS
-from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.workspace.blob_access import CreateBlob
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.names import GetNetName

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
-from caffe2_backend.runtime.host.counters import HostCounter
+from caffe2_backend.runtime.host.objects.counters import HostCounter
 from caffe2_bridge.control.names import all_names
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef
 

@@ -6,24 +6,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from caffe2_backend.runtime.host import (
-    atomics,
     blob_names,
-    blobs_queue,
-    counters,
     datasets,
     failing,
     images,
-    indices,
     iteration,
-    maps,
+    objects,
     printing,
     python_operators,
-    rebatching_queue,
-    statistics,
     storage,
     text_reader,
-    timers,
-    windows,
 )
 from caffe2_backend.runtime.host.family import HostFunction
 from caffe2_bridge.control import Role, control_class, control_of
@@ -32,23 +24,15 @@ from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.registry import merge
 
 HOST_OPERATORS: Final[Mapping[str, HostFunction]] = merge((
-    atomics.family,
     blob_names.family,
-    blobs_queue.family,
-    counters.family,
     failing.family,
-    indices.family,
     iteration.family,
-    maps.family,
     printing.family,
     python_operators.family,
-    rebatching_queue.family,
-    statistics.family,
     text_reader.family,
-    timers.family,
-    windows.family,
     *datasets.FAMILIES,
     *images.FAMILIES,
+    *objects.FAMILIES,
     *storage.FAMILIES,
 ))  # fmt: skip
 

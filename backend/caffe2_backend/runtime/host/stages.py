@@ -13,13 +13,13 @@ from typing import Any, Final, Protocol
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.frame import Frame
 from caffe2_backend.runtime.host.family import Ahead, HostOp
+from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.registry import (
     HOST_OPERATORS,
     bodies_have_host_operators,
     has_host_operators,
     is_host_operator,
 )
-from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.waiting import is_concurrent
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
 from caffe2_backend.runtime.placement.make import Runnable, make_program

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
@@ -24,26 +23,20 @@ from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.origin import Origin
 from caffe2_backend.runtime.program.repeated_runs import RepeatedRuns
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
-from caffe2_backend.runtime.program.states.resident import ResidentStates, large_states
-from caffe2_backend.runtime.program.states.rotating import RotatingStates
+from caffe2_backend.runtime.program.states.resident import large_states
+from caffe2_backend.runtime.program.tensor_outputs import TensorOutputs
 from caffe2_backend.runtime.program.variant import LastKind, Variant
-from caffe2_backend.runtime.sessions.session import Session
+from caffe2_backend.runtime.program.variant_builder import VariantBuilder
 from caffe2_backend.runtime.sessions.session_options import DEFAULTS, SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, Tensor, Value
-from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, RunError
+from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 _NO_VALUES: Final = frozenset({type(None), DeferredBlob})
-# The bytes of inputs up to which a session stays for other programs when nothing uses it.
-_SMALL: Final = 1 << 20
-# Those up to which one thread runs a net: the weights of an LSTM of 100 units, for example.
-_TINY: Final = 1 << 18
 # How many blobs are computed one by one after runs, before all are at once.
 _FEW: Final = 2
-# Codes of errors that outputs cause which are not tensors.
-_NOT_TENSORS: Final = frozenset({"no-tensor", "object-output"})
 
 
 class Program:
@@ -81,9 +74,9 @@ class Program:
         self.interface = NetInterface.of(net, given_init, keep=keep, state=state)
         self.name = NetView(net).name
         self.device = device
-        self._options = options
         self._compiler = Compiler(net, given_init, self.interface, origin, steps=bool(feeds))
-        self._pairs = {**{name: name for name in self.interface.state}, **feeds}
+        pairs = {**{name: name for name in self.interface.state}, **feeds}
+        self._builder = VariantBuilder(self.interface, device, options, pairs)
         self._large = LargeInputs(net)
         self._required = self.interface.required
         self._optional = self.interface.optional
@@ -100,7 +93,7 @@ class Program:
         self._array_runs: ArrayRuns | None = None
         self._repeated: RepeatedRuns | None = None
         self._known_sizes: dict[str, tuple[int, ...]] = {}
-        self._unavailable: set[str] = set()
+        self._tensors = TensorOutputs()
         self._runs = 0
         self._asked: dict[str, int] = {}  # the blobs that were computed after a run, and the first of these runs
         self._lock = threading.RLock()
@@ -241,7 +234,7 @@ class Program:
     def want(self, *names: str) -> None:
         """Let every run from now on return these blobs."""
         with self._lock:
-            new = self._written.intersection(names).difference(self._required, self._unavailable)
+            new = self._written.intersection(names).difference(self._required, self._tensors.refused)
             if new:
                 self._required = (*self._required, *(name for name in self.interface.writes if name in new))
                 self._optional = tuple(other for other in self._optional if other not in new)
@@ -260,7 +253,7 @@ class Program:
         another run, too, are returned by the runs after it.
         """
         with self._lock:
-            if name in self._unavailable:
+            if name in self._tensors.refused:
                 raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor")
             asked_before = self._ask(name, run)
             if not asked_before and len(self._asked) > _FEW:
@@ -274,7 +267,7 @@ class Program:
                 variant = self._variant_for(given, {})
             except BridgeError as error:
                 self._required, self._optional, self._variants = before
-                self._unavailable.add(name)
+                self._tensors.refused.add(name)
                 raise RunError(f"blob {name!r} of net {self.name!r} has no value that is a tensor: {error}") from error
         return variant.run(given)
 
@@ -283,9 +276,9 @@ class Program:
         variant = self._complete_variants.get(self._signature(given))
         if variant is None:
             required = list(dict.fromkeys([*self._required, *(name for name in self.interface.state if name in given)]))
-            others = self._written.difference(required, self._unavailable)
+            others = self._written.difference(required, self._tensors.refused)
             lowered, _ = self._convert_available(given, required, [n for n in self.interface.writes if n in others])
-            variant = self._variant(self._session(lowered, given), lowered, (), given)
+            variant = self._builder.build(lowered, given)
             self._complete_variants[self._signature(given)] = variant
         return variant
 
@@ -369,16 +362,10 @@ class Program:
         if lowered.random and not self._complete:
             self._return_every_blob()  # a deferred computation would draw other numbers
             return self._add_variant(given)
-        resident = self._resident_session(lowered, given)
-        session = resident[0] if resident else self._session(lowered, given)
         returned = set(lowered.outputs)
         deferred = () if self._complete else tuple(name for name in self.interface.writes if name not in returned)
-        variant = self._variant(session, lowered, deferred, given)
-        if resident:
-            self._resident = True
-            variant = dataclasses.replace(variant, resident=resident[1])
-        elif variant.arrays and not self._options.providers:
-            variant = dataclasses.replace(variant, rotating=self._rotating(variant, lowered, self._options_for(given)))
+        variant = self._builder.build_with_states(lowered, given, deferred)
+        self._resident = self._resident or variant.resident is not None
         self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
         return variant
 
@@ -386,115 +373,16 @@ class Program:
         self._complete = True
         self._optional = tuple(name for name in self.interface.writes if name not in self._required)
 
-    def _session(self, lowered: Lowered, given: Mapping[str, Value]) -> Session | None:
-        """The session of a converted net; None if it computes nothing."""
-        if not lowered.outputs:
-            return None
-        small = self.device == CPU and _total_bytes(given) <= _SMALL
-        return lowered.session(self.device, self._options_for(given), keep=small)
-
-    def _options_for(self, given: Mapping[str, Value]) -> SessionOptions:
-        """The options of a session: a net of tiny inputs runs in one thread, unless threads were asked for.
-
-        Its operators take less time than to hand them to other threads, which would wait busily for the next ones.
-        """
-        options = self._options
-        if options.threads is not None or self.device != CPU or _total_bytes(given) > _TINY:
-            return options
-        return dataclasses.replace(options, threads=1)
-
-    def _resident_session(self, lowered: Lowered, given: Mapping[str, Value]) -> tuple[Session, ResidentStates] | None:
-        """A session that updates states in place; None if a copy takes no time, or not all values are tensors."""
-        plain = not lowered.quantized and all(_is_numeric(v) or isinstance(v, DeviceTensor) for v in given.values())
-        if not (plain and large_states(self.interface.tables, given)):
-            return None
-        return lowered.resident_session(self.device, self._options, self.interface.state)
-
-    def _rotating(self, variant: Variant, lowered: Lowered, options: SessionOptions) -> RotatingStates | None:
-        """Runs with states in buffers; None if the net has no states."""
-        pairs = dict(zip(variant.outputs, variant.graph_outputs, strict=True))
-        session = variant.session
-        if session is None:
-            return None
-        inputs = dict(zip(session.inputs, variant.inputs, strict=True))
-        names = {blob: name for name, blob in inputs.items()}
-        states = {names[blob]: pairs[out] for blob, out in self._pairs.items() if blob in names and out in pairs}
-        if not states:
-            return None
-        blobs = {output: name for name, output in pairs.items()}
-        return RotatingStates(session, states, blobs, inputs, lambda: lowered.stepper(session, options, states))
-
     def _convert_available(
-        self, given: Mapping[str, Value], required: list[str], optional: list[str]
+        self, given: Mapping[str, Value], required: Sequence[str], optional: Sequence[str]
     ) -> tuple[Lowered, list[str]]:
-        """Convert with those of the optional outputs that are tensors; the others are not tried again."""
-        available = optional
-        while True:
-            try:
-                return self._convert(given, [*required, *available]), available
-            except ConversionError as error:
-                if not available or not all(map(_is_of_output, error.errors)):
-                    raise  # an operator is refused
-                named = {name for name in available if any(repr(name) in item.reason for item in error.errors)}
-                refused = named or set(self._refused(given, required, available))
-                if not refused:
-                    raise
-            self._unavailable.update(refused)
-            available = [name for name in available if name not in refused]
-
-    def _refused(self, given: Mapping[str, Value], required: list[str], optional: list[str]) -> Iterator[str]:
-        """The optional outputs that are not tensors, each tried on its own."""
-        for name in optional:
-            try:
-                self._convert(given, [*required, name])
-            except ConversionError as error:
-                if not all(map(_is_of_output, error.errors)):
-                    raise
-                yield name
+        """Convert with those of the optional outputs that are tensors."""
+        return self._tensors.convert(lambda outputs: self._convert(given, outputs), required, optional)
 
     def _convert(self, given: Mapping[str, Value], outputs: list[str]) -> Lowered:
         return self._compiler.convert(given, self._free, self._constants or {}, outputs)
-
-    def _variant(
-        self, session: Session | None, lowered: Lowered, deferred: tuple[str, ...], given: Mapping[str, Value]
-    ) -> Variant:
-        graph_inputs = session.inputs if session is not None else ()
-        graph_outputs = list(session.outputs) if session is not None else []
-        inputs = tuple(lowered.names.get(name, name) for name in graph_inputs)
-        on_host = self.device == CPU and self._options.stand_in.get(CPU, CPU) == CPU
-        arrays = on_host and not lowered.quantized and all(_is_numeric(given[name]) for name in inputs)
-        return Variant(
-            session,
-            inputs,
-            lowered.outputs,
-            lowered.quantized,
-            deferred,
-            on_host,
-            arrays,
-            graph_outputs,
-            graph_inputs if graph_inputs != inputs else None,
-            lowered.names,
-        )
 
 
 def _shape(value: Value | None) -> tuple[int, ...] | None:
     plain = value.data if isinstance(value, Int8Tensor) else value
     return plain.shape if isinstance(plain, np.ndarray | DeviceTensor) else None
-
-
-def _total_bytes(given: Mapping[str, Value]) -> int:
-    return sum(map(_bytes, given.values()))
-
-
-def _bytes(value: Value) -> int:
-    plain = value.data if isinstance(value, Int8Tensor) else value
-    return plain.nbytes if isinstance(plain, np.ndarray) else 0
-
-
-def _is_of_output(error: Diagnostic) -> bool:
-    """Whether an output causes an error because it is not a tensor; else an operator does."""
-    return error.code in _NOT_TENSORS or (error.code == "undefined-output" and error.location.index is None)
-
-
-def _is_numeric(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.dtype != object

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from caffe2_backend.validation.comparison import Comparison
+from caffe2_backend.validation.comparison.cases import Comparison
 from caffe2_backend.validation.diagnose.divergences import find_divergences
 from caffe2_backend.validation.diagnose.optimizations import find_optimization
 from caffe2_backend.validation.report import Divergence, Failure, OptimizationFault

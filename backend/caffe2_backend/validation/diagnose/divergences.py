@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from caffe2_backend.validation.compare import TOLERANCES, Difference, Tolerance
 from caffe2_backend.validation.diagnose.node_origins import first_step
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.lockstep.reference_feeder import PointPair, ReferenceFeeder, points_of
@@ -20,6 +19,7 @@ from caffe2_backend.validation.lockstep.steps import Point, Points
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
+from caffe2_backend.validation.values import TOLERANCES, Difference, Tolerance
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath

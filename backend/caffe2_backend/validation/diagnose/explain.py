@@ -20,7 +20,6 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from caffe2_backend.validation.compare import Tolerance
 from caffe2_backend.validation.diagnose.align import (
     Alignment,
     align_by_contents,
@@ -37,6 +36,7 @@ from caffe2_backend.validation.lockstep.reference_feeder import PointPair, Refer
 from caffe2_backend.validation.lockstep.steps import Points
 from caffe2_backend.validation.report import Divergence
 from caffe2_backend.validation.sides import Side
+from caffe2_backend.validation.values import Tolerance
 from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Array

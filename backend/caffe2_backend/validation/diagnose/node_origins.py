@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.compare import Tolerance, first_row
 from caffe2_backend.validation.lockstep.reference_feeder import ONE_OPERATOR
 from caffe2_backend.validation.lockstep.steps import Point, Points
+from caffe2_backend.validation.values import Tolerance, first_row
 
 
 def is_inside(place: str, outer: str) -> bool:

@@ -48,7 +48,7 @@ class Trial:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         # Without optimizations, as fused nodes lose their names.
-        options = SessionOptions(threads=1, spinning=False, silent=True, optimization="none")
+        options = SessionOptions(threads=1, spinning=False, optimization="none")
         if len({node.name for node in model.graph.node}) < len(model.graph.node):
             model = _named(model)
         self._session = Session(model.SerializeToString(), "cpu", options=options)

@@ -75,7 +75,7 @@ class _Synthesis:
     def __init__(self, model: Model, assumptions: Assumptions) -> None:
         self._model, self._assumptions = model, assumptions
         self._random = np.random.default_rng(assumptions.seed)
-        self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False, silent=True), seed=0)
+        self._workspace = Workspace("cpu", options=SessionOptions(threads=1, spinning=False), seed=0)
         self._roles = find_roles(None, model)
         self._demands = Demands(list(_operators(model.predict_net)), self._shape)
         self._inputs: dict[str, Value] = {}

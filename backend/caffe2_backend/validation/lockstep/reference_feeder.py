@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.compare import Difference, Tolerance, compare
 from caffe2_backend.validation.lockstep.onnx_steps import keep_own_node, onnx_points
 from caffe2_backend.validation.lockstep.steps import Point, Points, by_turn, net_points, writer_counts
 from caffe2_backend.validation.runtimes import Value
 from caffe2_backend.validation.sides import Side
+from caffe2_backend.validation.values import Difference, Tolerance, compare
 from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView

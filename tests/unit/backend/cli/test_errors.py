@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
 
-from caffe2_backend.cli import show
 from caffe2_backend.cli.commands import main
+from caffe2_backend.cli.subcommands import show
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 HOSTILE = "\x1b[2J\x07\u202e"

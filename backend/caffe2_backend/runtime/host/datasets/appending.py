@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from caffe2_backend.runtime.host.atomics import HostMutex
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
+from caffe2_backend.runtime.host.objects.atomics import HostMutex
 from caffe2_backend.runtime.values import Array, HostObject
 
 family = HostFamily("appending to datasets")

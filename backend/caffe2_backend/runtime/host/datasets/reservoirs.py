@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.runtime.host.atomics import mutex_of
 from caffe2_backend.runtime.host.datasets.records import PackedRecords, Record
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.host.maps import HostMap
+from caffe2_backend.runtime.host.objects.atomics import mutex_of
+from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_backend.runtime.values import Array, HostObject, Value, to_host
 
 family = HostFamily("samples")

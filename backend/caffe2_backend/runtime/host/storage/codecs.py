@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.databases import Mode, create_database
-from caffe2_backend.runtime.host.atomics import HostMutex
-from caffe2_backend.runtime.host.counters import HostCounter
 from caffe2_backend.runtime.host.datasets.records import PackedRecords
 from caffe2_backend.runtime.host.datasets.tree import Tree, TreeCursor
-from caffe2_backend.runtime.host.indices import HostIndex
-from caffe2_backend.runtime.host.maps import HostMap
+from caffe2_backend.runtime.host.objects.atomics import HostMutex
+from caffe2_backend.runtime.host.objects.counters import HostCounter
+from caffe2_backend.runtime.host.objects.indices import HostIndex
+from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_backend.runtime.host.storage.key_codecs import (
     INDEX_TYPE,
     MAP_TYPES,

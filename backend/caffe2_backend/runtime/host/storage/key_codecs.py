@@ -9,8 +9,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from caffe2_backend.runtime.blobs.feeding import as_value
-from caffe2_backend.runtime.host.indices import HostIndex
-from caffe2_backend.runtime.host.maps import HostMap
+from caffe2_backend.runtime.host.objects.indices import HostIndex
+from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_backend.runtime.values import Array, HostObject, string_bytes
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files.blob_messages import decode_tensor

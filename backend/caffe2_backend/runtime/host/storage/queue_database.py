@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from caffe2_backend.databases import Cursor, Database, DatabaseError, Mode
-from caffe2_backend.runtime.host.blobs_queue import BlobsQueue
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
+from caffe2_backend.runtime.host.objects.blobs_queue import BlobsQueue
 from caffe2_backend.runtime.host.storage.readers import HostReader
 from caffe2_backend.runtime.values import Value
 

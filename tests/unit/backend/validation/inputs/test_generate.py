@@ -11,11 +11,11 @@ from conformance.recording import operator
 from support.cells import fills
 
 from caffe2_backend import validate
+from caffe2_backend.validation.comparison.random_operators import random_values
 from caffe2_backend.validation.forms import Forms
 from caffe2_backend.validation.inputs.generate import generate, missing_weights
 from caffe2_backend.validation.inputs.random_values import Scene, draw
 from caffe2_backend.validation.options import ValidationOptions
-from caffe2_backend.validation.random_operators import random_values
 from caffe2_backend.validation.roles import Role
 from caffe2_backend.validation.sizes import SIZES
 from caffe2_bridge import ConversionError, Model, RunError

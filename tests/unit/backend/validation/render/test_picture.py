@@ -7,9 +7,9 @@ from dataclasses import replace
 from conformance.recording import operator
 
 from caffe2_backend.picture import Kind, Sketch, sketch_model, to_dot
-from caffe2_backend.validation.compare import Difference
 from caffe2_backend.validation.render.picture import colouring
 from caffe2_backend.validation.report import BlobResult, Divergence, ValidationReport
+from caffe2_backend.validation.values import Difference
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS, StatRegistry
+from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS, StatRegistry
 
 family = HostFamily("statistics")
 

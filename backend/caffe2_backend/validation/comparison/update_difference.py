@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.values import Array
-from caffe2_backend.validation.compare import Difference, Tolerance, compare
+from caffe2_backend.validation.values import Difference, Tolerance, compare
 
 _RTOL: Final = 1e-2
 _ATOL: Final = 1e-3  # of the largest change

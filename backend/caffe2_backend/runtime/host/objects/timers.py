@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
+from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.values import HostObject
 
 family = HostFamily("timers")

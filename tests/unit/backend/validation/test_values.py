@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.compare import TOLERANCES, Tolerance, compare, first_row
 from caffe2_backend.validation.options import ValidationOptions
+from caffe2_backend.validation.values import TOLERANCES, Tolerance, compare, first_row
 from caffe2_bridge.diagnostics import OptionError
 
 A = np.linspace(-2, 2, 24, dtype=np.float32).reshape(4, 6)

@@ -10,7 +10,7 @@ from support.cells import fills
 from support.nets import net, op
 
 from caffe2_backend import validate
-from caffe2_backend.validation.random_operators import draw_fills, random_values
+from caffe2_backend.validation.comparison.random_operators import draw_fills, random_values
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 

@@ -10,8 +10,8 @@ import pytest
 from support.training import Program, classifier_data, linear_classifier, read_program
 
 from caffe2_backend.validation import ValidationReport, validate
+from caffe2_backend.validation.comparison.training_steps import training_step
 from caffe2_backend.validation.runtimes.onnx_runtime import OnnxRuntime
-from caffe2_backend.validation.training_steps import training_step
 from caffe2_bridge.diagnostics import OptionError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef

@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_backend.runtime.host.atomics import mutex_of
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
+from caffe2_backend.runtime.host.objects.atomics import mutex_of
 from caffe2_backend.runtime.values import Array, HostObject, to_host
 
 family = HostFamily("windows")

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from caffe2_backend.validation.compare import Difference, compare, same_kind
+from caffe2_backend.validation.comparison.random_operators import random_values
+from caffe2_backend.validation.comparison.structure import depths, every_value
+from caffe2_backend.validation.comparison.update_difference import update_difference
 from caffe2_backend.validation.inputs.specs import Case
 from caffe2_backend.validation.options import ValidationOptions
 from caffe2_backend.validation.progress import Progress, silent
-from caffe2_backend.validation.random_operators import random_values
 from caffe2_backend.validation.report import BlobResult, Failure, PairDifference
 from caffe2_backend.validation.runtimes import Loaded, Value
 from caffe2_backend.validation.sides import Side
-from caffe2_backend.validation.structure import depths, every_value
-from caffe2_backend.validation.update_difference import update_difference
+from caffe2_backend.validation.values import Difference, compare, same_kind
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 

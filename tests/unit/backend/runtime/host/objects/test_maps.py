@@ -9,7 +9,7 @@ import pytest
 from conformance.recording import operator
 
 from caffe2_backend import Workspace
-from caffe2_backend.runtime.host.maps import HostMap
+from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.host.stat_registry import GLOBAL_STATISTICS
+from caffe2_backend.runtime.host.objects.stat_registry import GLOBAL_STATISTICS
 from caffe2_backend.runtime.host.waiting import wait_for
 from caffe2_backend.runtime.values import Array, HostObject, Int8Tensor, Value, to_host
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from caffe2_backend.validation.compare import Tolerance, compare
-from caffe2_backend.validation.update_difference import update_difference
+from caffe2_backend.validation.comparison.update_difference import update_difference
+from caffe2_backend.validation.values import Tolerance, compare
 
 BEFORE = np.linspace(0.5, 1.5, 100, dtype=np.float32)
 CHANGE = np.linspace(1e-5, 2e-5, 100, dtype=np.float32)

@@ -14,9 +14,9 @@ from caffe2_backend.cli import options
 from caffe2_backend.cli.actions import CommandWithActions
 from caffe2_backend.cli.byte_size import parse_size
 from caffe2_backend.cli.errors import COULD_NOT_RUN, reports_errors
-from caffe2_backend.cli.fleet import discover, trends
 from caffe2_backend.cli.output.command_line import command_line
 from caffe2_backend.cli.output.echo import echo
+from caffe2_backend.cli.subcommands.fleet import discover, trends
 from caffe2_bridge.storage import AnyPath
 
 _LISTED: Final = 20  # skipped files; the summary has all
