@@ -35,7 +35,7 @@ class SessionOptions:
         disabled_optimizers: names of onnxruntime's graph optimizers, or of their rules, to disable.
         entries: of onnxruntime's session configuration, by its own keys.
         optimized: path to which onnxruntime writes the optimized model; empty for none.
-        silent: whether onnxruntime's errors are only raised, and not printed.
+        silent: whether onnxruntime's errors, which are raised, are not printed as well.
     """
 
     threads: int | None = None
@@ -52,7 +52,7 @@ class SessionOptions:
     disabled_optimizers: tuple[str, ...] = ()
     entries: Mapping[str, str] = field(default_factory=dict)
     optimized: str = ""
-    silent: bool = False
+    silent: bool = True
 
 
 DEFAULTS = SessionOptions()
