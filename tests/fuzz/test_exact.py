@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from conformance.oracle_server import OracleDiedError, OracleServer
-from conformance.recording import operator, read_spec
+from conformance.recording import ArgumentValue, operator, read_spec
 from support.paths import ROOT
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -31,7 +31,7 @@ SEED = 20
 BATCHES = 12
 
 
-def drawn(op_type: str, *arrays: np.ndarray[tuple[int, ...], np.dtype[np.generic]], **args: int) -> Drawn:
+def drawn(op_type: str, *arrays: np.ndarray[tuple[int, ...], np.dtype[np.generic]], **args: ArgumentValue) -> Drawn:
     inputs = {f"x{i}": array for i, array in enumerate(arrays)}
     return Drawn(op_type, NetDef(op=[operator(op_type, list(inputs), ["y"], **args)]), inputs)
 
@@ -97,6 +97,29 @@ def test_a_deviation_has_a_type_and_a_cause() -> None:
     assert deviation(nan, result, result)
     assert not deviation(finite, result, result)
     assert not deviation(other, result, result)
+
+
+@pytest.mark.parametrize(
+    ("case", "deviates"),
+    [
+        (drawn("CopyRowsToTensor", np.ones((2, 3), np.float32), np.array([0, 1]), np.ones(3, np.float32)), False),
+        (drawn("CopyRowsToTensor", np.ones((2, 3), np.float32), np.array([0, 2]), np.ones(3, np.float32)), True),
+        (drawn("CopyRowsToTensor", np.ones((2, 3), np.float32), np.array([-1]), np.ones(3, np.float32)), True),
+        (drawn("MultiClassAccuracy", np.ones((1, 2), np.float32), np.array([1], np.int32)), False),
+        (drawn("MultiClassAccuracy", np.ones((1, 2), np.float32), np.array([2], np.int32)), True),
+        (drawn("SparseFtrl", np.ones((2, 3)), np.ones(12), np.array([1]), np.ones((1, 3))), False),
+        (drawn("SparseFtrl", np.ones((2, 3)), np.ones(13), np.array([1]), np.ones((1, 3))), True),
+        (drawn("SparseFtrl", np.ones((2, 3)), np.ones(12), np.array([1]), np.ones((1, 2))), True),
+        (drawn("ByteWeightDequant", np.ones(6, np.uint8), shape=[2, 3]), False),
+        (drawn("ByteWeightDequant", np.ones(5, np.uint8), shape=[2, 3]), True),
+        (drawn("MatMul", np.ones((2, 3)), np.ones((3, 4)), np.ones((4, 2))), False),
+        (drawn("MatMul", np.ones((2, 3)), np.ones((3, 4)), np.ones((2, 3))), True),
+        (drawn("MatMul", np.ones((3, 2)), np.ones((4, 3)), np.ones(8), trans_a=1, trans_b=1), False),
+        (drawn("MatMul", np.ones((3, 2)), np.ones((4, 3)), np.ones(9), trans_a=1, trans_b=1), True),
+    ],
+)
+def test_a_model_may_fail_where_caffe2_does_not_compare_operands(case: Drawn, deviates: bool) -> None:
+    assert bool(deviation(case, {}, {})) == deviates
 
 
 def test_deviations_are_documented() -> None:

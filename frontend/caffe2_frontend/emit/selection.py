@@ -36,3 +36,12 @@ def dead_zone_sign(op: Op, x: Value, width: float) -> Value:
     """The sign of each element of ``x``; 0 where its absolute value is at most ``width``."""
     is_zero = binary(op, "LessOrEqual", op.emit("Abs", x), width)
     return op.emit("Where", is_zero, op.const(0, x), op.emit("Sign", x))
+
+
+def by_sign(op: Op, x: Value, y: Value, width: float) -> Value:
+    """``y`` where ``x`` is above ``width``, ``-y`` where it is below ``-width``, and else 0, also of a NaN.
+
+    Unlike a product of ``y`` and a sign, this is 0 also where ``y`` is not finite.
+    """
+    below, above = binary(op, "Less", x, -width), binary(op, "Greater", x, width)
+    return op.emit("Where", below, op.emit("Neg", y), op.emit("Where", above, y, op.const(0, y)))

@@ -24,7 +24,8 @@ from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
 _INTERNAL: Final = "internal-error"
-_NUDGES: Final = 3
+# Bytes of a float that an operator stores change with half of all nudges.
+_NUDGES: Final = 12
 # How often a case runs again: small masks of random elements are often the same.
 _WITNESSES: Final = 4
 _NUDGE: Final = 3e-7

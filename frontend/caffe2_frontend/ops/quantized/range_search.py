@@ -22,6 +22,15 @@ def as_half(op: Op, x: Value) -> Value:
     return cast(op, cast(op, x, ir.DataType.FLOAT16), ir.DataType.FLOAT)
 
 
+def inverse_of(op: Op, scale: Value) -> Value:
+    """Return ``1 / scale``; 0 for a scale of 0, so that all codes are 0.
+
+    Small scales become 0 as float16. Caffe2 then casts infinities to integers, which leaves 0.
+    """
+    inverse = op.emit("Reciprocal", scale)
+    return op.emit("Where", op.emit("IsInf", inverse), op.const(0.0, scale), inverse)
+
+
 def narrowed_range(op: Op, x: Value, minimum: Value, maximum: Value, largest_code: int) -> tuple[Value, Value]:
     """The best range that the search finds within [``minimum``, ``maximum``], both [..., 1].
 
@@ -65,7 +74,7 @@ def _loss(op: Op, x: Value, minimum: Value, maximum: Value, largest_code: int) -
     spread = sub(op, maximum, minimum)
     flat = op.emit("Equal", spread, op.const(0.0, x))
     scale = op.emit("Where", flat, op.const(1.0, x), as_half(op, div(op, spread, float(largest_code))))
-    codes = op.emit("Round", mul(op, sub(op, x, minimum), op.emit("Reciprocal", scale)))
+    codes = op.emit("Round", mul(op, sub(op, x, minimum), inverse_of(op, scale)))
     codes = op.emit("Clip", codes, op.const(0.0, x), op.const(float(largest_code), x))
     error = sub(op, x, add(op, mul(op, codes, scale), minimum))
     axis = op.const([op.rank(x) - 1], np.int64)

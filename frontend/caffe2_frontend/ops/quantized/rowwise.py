@@ -14,7 +14,7 @@ from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.quantized.fused_rows import FusedRows, decode, encode, look_up
-from caffe2_frontend.ops.quantized.range_search import as_half, narrowed_range
+from caffe2_frontend.ops.quantized.range_search import as_half, inverse_of, narrowed_range
 
 family = Family("rowwise")
 
@@ -99,7 +99,9 @@ def to_fused_rows(op: Op) -> Value:
         if conversion.code_bits == rows.bits:
             # A subnormal scale has no finite inverse.
             scale = op.emit("Where", op.emit("IsInf", op.emit("Reciprocal", scale)), one, scale)
-        inverse = op.emit("Reciprocal", scale)
+            inverse = op.emit("Reciprocal", scale)
+        else:
+            inverse = inverse_of(op, scale)
     codes = op.emit("Round", op.emit("Mul", op.emit("Sub", x, minimum), inverse))
     codes = op.emit("Clip", codes, op.const(0.0, x), op.const(float(largest_code), x))
     return encode(op, codes, scale, minimum, rows)

@@ -152,7 +152,8 @@ def _values(slots: _Slots) -> tuple[Value, ...]:
 
 def _start(op: Op, sizes: _Sizes) -> _Slots:
     """The slots before the first step: one empty prefix of probability 1."""
-    first = np.eye(1, op.bounded(sizes.slots), dtype=np.float32)
+    op.bounded(sizes.slots, sizes.slots)  # each step compares all pairs
+    first = np.eye(1, sizes.slots, dtype=np.float32)
     by_slot = vector(op, [sizes.batch, sizes.slots])
     one = op.emit("Expand", op.const(first), by_slot)
     score = op.emit("Expand", op.const(np.where(first, first, -np.inf)), by_slot)

@@ -154,7 +154,8 @@ def pad_empty_samples(op: Op) -> tuple[Value, ...]:
     """PadEmptySamples(lengths, *features) -> lengths, *features: an empty segment becomes one row of zeros."""
     original = op.input(0)
     lengths = vector_operand(op, 0)
-    padded = op.emit("Max", lengths, op.const([1], np.int64))
+    is_empty = op.emit("Equal", lengths, op.const([0], np.int64))
+    padded = op.emit("Where", is_empty, op.const([1], np.int64), lengths)
     fields = op.inputs[1:]
     for field in fields:
         require_min_rank(op, field, 1, "features")

@@ -73,7 +73,7 @@ def front_or_back(op: Op) -> Value:
     Likewise ReduceBackSum, ReduceBackMean and ReduceBackMax. The first or last ``num_reduce_dim`` dims are reduced;
     means of integers are rounded towards zero. With lengths one dim is reduced, and each result takes as many of its
     elements as its length says, but at least one; a mean is their sum over the length, even if that is 0. The maximum
-    of no elements is 0.
+    of no elements is 0. Maxima are float32, whatever the type of X.
     """
     x = op.input(0)
     require_dtype(op, x, REALS if op.type.endswith("Max") else NUMBERS, "the input")
@@ -90,7 +90,7 @@ def front_or_back(op: Op) -> Value:
         x = _mask_beyond_lengths(op, x, lengths, axes[0])
     kind = op.type.removeprefix("ReduceFront").removeprefix("ReduceBack")
     if kind == "Max":
-        return _unless_empty(op, reduce_axes(op, "ReduceMax", x, axes), x, axes, 0)
+        return cast(op, _unless_empty(op, reduce_axes(op, "ReduceMax", x, axes), x, axes, 0), ir.DataType.FLOAT)
     if kind == "Mean" and lengths is None and op.dtype(x).is_floating_point():
         return _unless_empty(op, reduce_axes(op, "ReduceMean", x, axes), x, axes, 0)
     if front and rank == count == 1 and lengths is None:

@@ -84,13 +84,17 @@ def flexible_top_k(op: Op) -> tuple[Value, Value]:
 
 @family.converts("ArgMax", "ArgMin")
 def arg_extreme(op: Op) -> Value:
-    """ArgMax | ArgMin(X; axis=-1, keepdims=1) -> indices."""
+    """ArgMax | ArgMin(X; axis=-1, keepdims=1) -> indices: 0 along an axis that is known to have no elements."""
     x = op.input(0)
     axis = op.args.integer("axis", default=-1)
     if axis < -1:
         op.unsupported(f"axis must be -1 or not negative, not {axis}", code="invalid-argument")
-    axis = op.axis(axis, op.rank(x))
-    return op.emit(op.type, x, axis=axis, keepdims=int(op.args.flag("keepdims", default=True)))
+    axis, keep = op.axis(axis, op.rank(x)), op.args.flag("keepdims", default=True)
+    if op.static_dim(x, axis) == 0:  # ONNX does not define it
+        kept = [1] if keep else []
+        dims = [*sizes(op, x, 0, axis), *kept, *sizes(op, x, axis + 1)]
+        return op.emit("Expand", op.const(0, np.int64), vector(op, dims))
+    return op.emit(op.type, x, axis=axis, keepdims=int(keep))
 
 
 @family.converts("Quantile")

@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, sub
+from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -126,7 +127,7 @@ def _cosine(schedule: Schedule) -> Value:
 
 def _constant_then_linear_warmup(schedule: Schedule) -> Value:
     """constantThenLinearWarmup: see warm_up; then 1."""
-    return warm_up(schedule, lambda _: schedule.const(1.0))
+    return warm_up(schedule)
 
 
 def _composite_cyclical(schedule: Schedule) -> Value:
@@ -208,8 +209,5 @@ def learning_rate(op: Op) -> Value:
     unless the function gives another.
     """
     base = op.args.number("base_lr")
-    iteration = op.input(0)
-    if op.rank(iteration):
-        flat = op.emit("Reshape", iteration, op.const([-1], np.int64))
-        iteration = op.emit("Gather", flat, op.const(0, np.int64))
-    return mul(op, _factor(Schedule(op, "", base, scalar(op, iteration)), op.args.text("policy")), base)
+    iteration = first_element(op, op.input(0))
+    return mul(op, _factor(Schedule(op, "", base, iteration), op.args.text("policy")), base)

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.first_element import first_element, with_first_element
 from caffe2_frontend.emit.shapes import cast, size, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -23,6 +24,7 @@ from caffe2_frontend.ops.training.optimizer_steps import (
     adam_corrections,
     ftrl_alpha,
     ftrl_arguments,
+    ftrl_pairs,
     ftrl_scale,
     ftrl_state,
     ftrl_step,
@@ -58,7 +60,7 @@ def adagrad(op: Op) -> tuple[Value, ...]:
     epsilon = op.args.number("epsilon", default=1e-5)
     decay = op.args.number("decay", default=1.0)
     weight_decay = op.args.number("weight_decay", default=0.0)
-    param, old, grad, lr = op.input(0), op.input(1), op.input(2), scalar(op, op.input(3))
+    param, old, grad, lr = op.input(0), op.input(1), op.input(2), first_element(op, op.input(3))
     grad = reshape_like(op, grad, param)
     if weight_decay:
         grad = add(op, mul(op, param, weight_decay), grad)
@@ -125,17 +127,10 @@ def decay_adagrad(op: Op) -> tuple[Value, ...]:
 def adadelta(op: Op) -> tuple[Value, ...]:
     """Adadelta(param, moment, moment_delta, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, moment_delta."""
     epsilon, decay = adadelta_arguments(op)
-    param, lr = op.input(0), scalar(op, op.input(4))
+    param, lr = op.input(0), first_element(op, op.input(4))
     moment, delta, grad = (reshape_like(op, op.input(i), param) for i in (1, 2, 3))
     new, moment, delta = adadelta_step(op, param, moment, delta, grad, lr, epsilon, decay)
     return new, reshape_like(op, moment, op.input(1)), reshape_like(op, delta, op.input(2))
-
-
-def _as_pairs(op: Op, state: Value, param: Value) -> Value:
-    """Return the state as [..., 2], a pair (n, z) for each element of the parameter."""
-    if op.rank(state) == op.rank(param) + 1:
-        return state
-    return op.emit("Reshape", state, op.emit("Concat", op.emit("Shape", param), op.const([2], np.int64), axis=0))
 
 
 @family.converts("Ftrl", expects=_operands())
@@ -144,7 +139,7 @@ def ftrl(op: Op) -> tuple[Value, Value]:
     alpha_inverse, arguments = ftrl_alpha(op, 3), ftrl_arguments(op)
     param, state = op.input(0), op.input(1)
     grad = reshape_like(op, op.input(2), param)
-    new, pairs = ftrl_step(op, param, grad, _as_pairs(op, state, param), alpha_inverse, arguments)
+    new, pairs = ftrl_step(op, param, grad, ftrl_pairs(op, state, param), alpha_inverse, arguments)
     return new, reshape_like(op, pairs, state)
 
 
@@ -158,7 +153,7 @@ def gftrl(op: Op) -> tuple[Value, Value]:
     alpha_inverse, (beta, lambda1, lambda2) = ftrl_alpha(op, 3), ftrl_arguments(op)
     grad, state = op.input(2), op.input(1)
     param = reshape_like(op, op.input(0), grad)
-    n, z = ftrl_state(op, param, grad, _as_pairs(op, state, grad), alpha_inverse)
+    n, z = ftrl_state(op, param, grad, ftrl_pairs(op, state, grad), alpha_inverse)
     norm = op.emit("ReduceL2", z, op.const([0], np.int64), keepdims=1)
     rows = size(op, grad, 0)
     if isinstance(rows, int):
@@ -180,7 +175,7 @@ def lars(op: Op) -> Value:
     if offset < 0 or lr_min < 0:
         op.unsupported(f"offset ({offset}) and lr_min ({lr_min}) must not be negative", code="invalid-argument")
     norm, grad_norm = (sqrt(op, total(op, square(op, op.input(i)))) for i in (0, 1))
-    decay, trust, lr_max = (scalar(op, op.input(i)) for i in (2, 3, 4))
+    decay, trust, lr_max = (first_element(op, op.input(i)) for i in (2, 3, 4))
     rate = div(op, trust, add(op, div(op, grad_norm, norm), decay, offset))
     rate = op.emit("Where", op.emit("Greater", norm, op.const(0.0, norm)), rate, op.const(1.0, norm))
     rate = op.emit("Max", op.emit("Min", rate, lr_max), op.const(lr_min, norm))
@@ -255,13 +250,18 @@ def wngrad(op: Op) -> tuple[Value, ...]:
     the Learning Rate in Gradient Descent", 2018.)
     """
     epsilon = op.args.number("epsilon", default=1e-5)
-    param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(3))
+    param, sequence, lr = op.input(0), op.input(1), first_element(op, op.input(3))
     grad = reshape_like(op, op.input(2), param)
-    divisor = add(op, sequence, epsilon)
+    divisor = add(op, first_element(op, sequence), epsilon)
     effective_lr = div(op, lr, divisor)
-    update = mul(op, grad, scalar(op, effective_lr))
-    new_sequence = add(op, sequence, div(op, total(op, square(op, grad)), divisor))
-    return add(op, param, update), new_sequence, effective_lr, reshape_like(op, update, op.input(2))
+    update = mul(op, grad, effective_lr)
+    new = add(op, first_element(op, sequence), div(op, total(op, square(op, grad)), divisor))
+    return (
+        add(op, param, update),
+        with_first_element(op, sequence, new),
+        with_first_element(op, sequence, effective_lr),
+        reshape_like(op, update, op.input(2)),
+    )
 
 
 @family.converts("WeightScale", expects=_operands(iteration=1))
@@ -277,7 +277,7 @@ def weight_scale(op: Op) -> Value:
     scale = op.args.number("scale", default=1.0)
     if stepsize == 0:
         op.unsupported("stepsize must not be 0", code="invalid-argument")
-    weights, iteration = op.input(0), add(op, scalar(op, op.input(1)), 1)
+    weights, iteration = op.input(0), add(op, first_element(op, op.input(1)), 1)
     at_step = op.emit("Equal", op.emit("Mod", iteration, op.const(stepsize, np.int64)), op.const(0, np.int64))
     due = op.emit("And", at_step, op.emit("Less", iteration, op.const(bound, np.int64)))
     return mul(op, weights, op.emit("Where", due, op.const(scale, weights), op.const(1.0, weights)))

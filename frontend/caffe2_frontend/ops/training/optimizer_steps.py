@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sqrt, square, sub
+from caffe2_frontend.emit.arithmetic import add, div, known_equal, mul, scalar, sqrt, square, sub
+from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT
 from caffe2_frontend.lowering.op import Op, Value
@@ -60,7 +61,7 @@ def adam_corrections(op: Op, iteration: Value, beta1: float, beta2: float) -> tu
         ``sqrt(1 - beta2 ** t) / (1 - beta1 ** t)`` and ``1 / (1 - beta1 ** t)`` as float scalars, and ``beta2 ** t`` as
         a double, where t is the iteration plus one. All are computed in double.
     """
-    step = cast(op, add(op, scalar(op, iteration), 1), ir.DataType.DOUBLE)
+    step = cast(op, add(op, first_element(op, iteration), 1), ir.DataType.DOUBLE)
     power1, power2 = (op.emit("Pow", op.const(beta, np.float64), step) for beta in (beta1, beta2))
     first = div(op, 1.0, sub(op, 1.0, power1))
     both = mul(op, sqrt(op, sub(op, 1.0, power2)), first)
@@ -104,7 +105,8 @@ def ftrl_alpha(op: Op, index: int) -> Value:
                 code="invalid-argument",
             )
         return op.emit("Reciprocal", scalar(op, op.input(index)))
-    return op.const(1.0 / op.args.number("alpha", default=0.005), np.float32)
+    with np.errstate(all="ignore"):  # alpha may be 0, or so small that its inverse is infinite
+        return op.const(np.float32(np.float64(1.0) / op.args.number("alpha", default=0.005)), np.float32)
 
 
 def ftrl_arguments(op: Op) -> tuple[float, float, float]:
@@ -114,6 +116,15 @@ def ftrl_arguments(op: Op) -> tuple[float, float, float]:
         op.args.number("lambda1", default=0.001),
         op.args.number("lambda2", default=0.001),
     )
+
+
+def ftrl_pairs(op: Op, state: Value, param: Value) -> Value:
+    """Return the state as [..., 2], a pair (n, z) for each element of the parameter, whatever dims it has."""
+    shape = ir.Shape([*op.shape(param), 2])
+    if known_equal(op.shape(state), shape):
+        return state
+    dims = op.emit("Concat", op.emit("Shape", param), op.const([2], np.int64), axis=0)
+    return op.emit("Reshape", state, dims, allowzero=1, shape=shape)
 
 
 def ftrl_state(op: Op, param: Value, grad: Value, state: Value, alpha_inverse: Value) -> tuple[Value, Value]:

@@ -124,7 +124,9 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
     else:
         # Period i starts at ``period * (t_mult ** i - 1) / (t_mult - 1)``: solve for the i of the iteration.
         scaled = add(op, mul(op, now, (growth - 1.0) / period), 1.0)
-        cycle = op.emit("Floor", div(op, op.emit("Log", scaled), math.log(growth)))
+        with np.errstate(all="ignore"):
+            log_growth = float(np.log(np.float64(growth)))  # a NaN or an infinity of a growth that is not positive
+        cycle = op.emit("Floor", div(op, op.emit("Log", scaled), log_growth))
         grown = op.emit("Pow", op.const(growth, np.float64), cycle)
         length = mul(op, grown, float(period))
         position = sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth)))
@@ -133,14 +135,16 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
     return mul(op, wave, schedule.power(shrink, schedule.as_float(cycle)))
 
 
-def warm_up(schedule: Schedule, after: Callable[[int], Value]) -> Value:
-    """Hold a constant factor, rise linearly to 1, then continue with ``after``.
+def warm_up(schedule: Schedule, after: Callable[[int], Value] | None = None) -> Value:
+    """Hold a constant factor, rise linearly to 1, and stay there, or continue with ``after``.
 
     ``after`` is called with the iteration at which it takes over.
     """
     start = schedule.number("start_warmup_multiplier", 0.1)
     constant_count = schedule.integer("constant_warmup_num_iter", _UNLIMITED)
     linear_count = schedule.integer("linear_warmup_num_iter", _UNLIMITED)
+    end = constant_count + linear_count
     rising = linear(schedule, schedule.since(constant_count), start, linear_count)
+    rising = schedule.where(schedule.before(end), rising, 1.0)
     warm = schedule.where(schedule.before(constant_count), start, rising)
-    return schedule.where(schedule.before(constant_count + linear_count), warm, after(constant_count + linear_count))
+    return warm if after is None else schedule.where(schedule.before(end), warm, after(end))

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for, update_rows
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
@@ -27,6 +28,7 @@ from caffe2_frontend.ops.training.optimizer_steps import (
     adam_corrections,
     ftrl_alpha,
     ftrl_arguments,
+    ftrl_pairs,
     ftrl_step,
     mean_square,
     momentum_arguments,
@@ -130,12 +132,14 @@ def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
     the step is rectified; before, it is the bias-corrected first moment. (L. Liu et al., "On the Variance of the
     Adaptive Learning Rate and Beyond", 2019.)
     """
-    limit = 2.0 / (1.0 - beta2) - 1.0
-    step = cast(op, add(op, scalar(op, op.input(6)), 1), ir.DataType.DOUBLE)
-    length = sub(op, limit, div(op, mul(op, step, power2, 2.0), sub(op, 1.0, power2)))
+    with np.errstate(all="ignore"):  # beta2 may be 1
+        limit = np.float64(2.0) / (1.0 - beta2) - 1.0
+        scale = 1.0 / ((limit - 4.0) * (limit - 2.0)) * limit
+        root = np.sqrt(scale)
+    step = cast(op, add(op, first_element(op, op.input(6)), 1), ir.DataType.DOUBLE)
+    length = sub(op, float(limit), div(op, mul(op, step, power2, 2.0), sub(op, 1.0, power2)))
     square_of_factor = div(op, mul(op, sub(op, length, 4.0), sub(op, length, 2.0)), length)
-    scale = 1.0 / ((limit - 4.0) * (limit - 2.0)) * limit
-    factor = mul(op, sqrt(op, square_of_factor), math.sqrt(scale) if scale >= 0 else math.nan)
+    factor = mul(op, sqrt(op, square_of_factor), float(root))
     return op.emit("GreaterOrEqual", length, op.const(5.0, length)), cast(op, factor, FLOAT)
 
 
@@ -164,7 +168,8 @@ def sparse_ftrl(op: Op) -> tuple[Value, ...]:
     def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[tuple[Value, ...], list[Value]]:
         return ftrl_step(inside, old[0], operands[0], old[1], alpha_inverse, arguments), []
 
-    return tuple(update_rows(op, indices, [param, state], [grads], [], step)[0])
+    (new, pairs), _ = update_rows(op, indices, [param, ftrl_pairs(op, state, param)], [grads], [], step)
+    return new, reshape_like(op, pairs, state)
 
 
 @family.converts("SparseMomentumSGDUpdate", expects=_operands(indices=4, lr=2))

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.shapes import cast, indices, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -67,7 +68,7 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
     debias = op.args.flag("zero_debias", default=True)
     epsilon, beta = op.args.number("epsilon", default=1e-6), op.args.number("beta", default=0.999)
     param, moment, rate, factor, curvatures, mean, mean_square, memory, grad = op.inputs[:_ITERATION]
-    iteration = scalar(op, op.input(_ITERATION))
+    iteration = first_element(op, op.input(_ITERATION))
     power = op.emit("Pow", op.const(beta, np.float32), cast(op, iteration, ir.DataType.FLOAT))
     averages = _Averages(op, beta, op.emit("Reciprocal", sub(op, 1.0, power)) if debias else None)
 

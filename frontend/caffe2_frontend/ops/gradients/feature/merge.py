@@ -66,14 +66,14 @@ def single_lists(op: Op) -> tuple[Value, ...]:
         op.emit("Where", present, lengths_vector(op, length), op.const(0, np.int64))
         for length, present in zip(lengths, presence, strict=True)
     ]
-    return _distribute(op, _stack(op, rows, 0), values)
+    return _distribute(op, _stack(op, rows, 0), values, len(rows))
 
 
 @family.converts("MergeMultiScalarFeatureTensorsGradient", expects=_operand)
 def multi_scalars(op: Op) -> tuple[Value, ...]:
     """MergeMultiScalarFeatureTensorsGradient(lengths0, ..., dvalues) -> dvalues0, ..."""
     (lengths,), values = _groups(op)
-    return _distribute(op, _stack(op, [lengths_vector(op, length) for length in lengths], 0), values)
+    return _distribute(op, _stack(op, [lengths_vector(op, length) for length in lengths], 0), values, len(lengths))
 
 
 @family.converts("MergeMultiListFeatureTensorsGradient", "MergeMultiMapFeatureTensorsGradient", expects=_operand)
@@ -88,7 +88,7 @@ def multi_lists(op: Op) -> tuple[Value, ...]:
     before = ends(op, lengths_vector(op, concat_flat(op, value_lengths)))
     before = op.emit("Concat", op.const([0], np.int64), before, axis=0)
     start, end = (op.emit("Gather", before, index, axis=0) for index in (starts(op, flat), ends(op, flat)))
-    return _distribute(op, reshape_like(op, op.emit("Sub", end, start), counts), values)
+    return _distribute(op, reshape_like(op, op.emit("Sub", end, start), counts), values, len(lengths))
 
 
 def _groups(op: Op) -> tuple[list[list[Value]], Value]:
@@ -112,13 +112,12 @@ def _stack(op: Op, vectors: Sequence[Value], axis: int) -> Value:
     return op.emit("Concat", *(unsqueeze(op, value, [axis]) for value in vectors), axis=axis)
 
 
-def _distribute(op: Op, lengths: Value, values: Value) -> tuple[Value, ...]:
+def _distribute(op: Op, lengths: Value, values: Value, features: int) -> tuple[Value, ...]:
     """The blocks of each feature, concatenated; ``lengths`` [features, examples] are those of the blocks."""
     by_example = op.emit("Transpose", lengths, perm=[1, 0])
     start = reshape_like(op, starts(op, as_vector(op, by_example)), by_example)
     rows = range_rows(op, as_vector(op, op.emit("Transpose", start, perm=[1, 0])), as_vector(op, lengths))
     gradients = op.emit("Gather", values, rows, axis=0)
-    features = op.output_count
     if features == 1:
         return (gradients,)
     counts = op.emit("ReduceSum", lengths, op.const([1], np.int64), keepdims=0)

@@ -16,7 +16,7 @@ from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scal
 from caffe2_frontend.emit.broadcast import require_same_shape, sum_to
 from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.selection import dead_zone_sign
+from caffe2_frontend.emit.selection import by_sign
 from caffe2_frontend.emit.shapes import broadcast_over_rows, flatten, size, size_vector, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -57,7 +57,7 @@ def l1_distance_gradient(op: Op) -> tuple[Value, Value]:
     The sign of a difference up to 1e-12 is 0.
     """
     x, y, dz = _operands(op)
-    dx = mul(op, dz, dead_zone_sign(op, sub(op, x, y), _DEAD_ZONE))
+    dx = by_sign(op, sub(op, x, y), dz, _DEAD_ZONE)
     return dx, op.emit("Neg", dx)
 
 

@@ -46,7 +46,6 @@ def _softsign(op: Op, x: Value) -> Value:
 
 # The derivative where the operands are (X, dY); of the reciprocal (Y, dY).
 _FIRST: Final[dict[str, Callable[[Op, Value], Value]]] = {
-    "AbsGradient": lambda op, x: op.emit("Sign", x),
     "AcosGradient": _acos,
     "AsinGradient": _asin,
     "AtanGradient": _atan,
@@ -69,12 +68,20 @@ _SECOND: Final[dict[str, Callable[[Op, Value], Value]]] = {
 
 @family.converts(*_FIRST, expects=_FLOATS)
 def from_first_operand(op: Op) -> Value:
-    """AbsGradient(X, dY) -> dX, and likewise for Acos, Asin, Atan, Cos, Erf, Log1p, Sin, Softsign and Tan.
+    """AcosGradient(X, dY) -> dX, and likewise for Asin, Atan, Cos, Erf, Log1p, Sin, Softsign and Tan.
 
-    ReciprocalGradient(Y, dY) -> dX takes the result. At 0 the derivative of Abs is 0.
+    ReciprocalGradient(Y, dY) -> dX takes the result.
     """
     x, dy = paired_operands(op, 0, 1, SINGLE)
     return mul(op, dy, _FIRST[op.type](op, x))
+
+
+@family.converts("AbsGradient", expects=_FLOATS)
+def abs_gradient(op: Op) -> Value:
+    """AbsGradient(X, dY) -> dX: dY where X is positive, 0 where it is 0, and else -dY."""
+    x, dy = paired_operands(op, 0, 1, SINGLE)
+    signed = op.emit("Where", binary(op, "Greater", x, 0.0), dy, op.emit("Neg", dy))
+    return op.emit("Where", binary(op, "Equal", x, 0.0), op.const(0.0, dy), signed)
 
 
 @family.converts(*_SECOND, expects=_FLOATS)

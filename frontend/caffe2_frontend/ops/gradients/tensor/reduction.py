@@ -10,6 +10,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, scalar, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, SINGLE, require_dtype, require_min_rank, takes
+from caffe2_frontend.emit.selection import by_sign
 from caffe2_frontend.emit.shapes import (
     Size,
     broadcast_over_channels,
@@ -29,6 +30,8 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("reduction_gradient")
 
 _FLOATS: Final = {index: TensorInfo(ir.DataType.FLOAT) for index in range(4)}
+# Elements up to this, and norms below it, count as 0.
+_EPSILON: Final = 1e-12
 
 
 def _count(op: Op, x: Value, axes: list[int]) -> Size:
@@ -59,7 +62,8 @@ def _spread(op: Op, y: Value, x: Value) -> Value:
 def over_axes(op: Op) -> Value:
     """ReduceSumGradient(dY, X, Y; axes=[]) -> dX, and likewise for ReduceMean, L1, L2, Max and Min.
 
-    The gradients of extremes go to every element that equals the result. The gradient of a norm of 0 is dY.
+    The gradients of extremes go to every element that equals the result. The gradient of an L2 norm below 1e-12 is dY,
+    and that of an L1 norm is 0 for elements up to 1e-12.
     """
     op.args.ignore("keepdims")
     dy, x = op.input(0), op.input(1)
@@ -73,11 +77,10 @@ def over_axes(op: Op) -> Value:
     if kind == "Mean":
         return _spread(op, _divided(op, dy, _count(op, x, axes)), x)
     if kind == "L1":
-        return mul(op, dy, op.emit("Sign", x))
+        return by_sign(op, x, dy, _EPSILON)
     y = _with_ones(op, op.input(2), x, axes)
     if kind == "L2":
-        direction = div(op, x, y)
-        return op.emit("Where", binary(op, "Equal", y, 0.0), dy, mul(op, dy, direction))
+        return op.emit("Where", binary(op, "Less", y, _EPSILON), dy, div(op, mul(op, dy, x), y))
     return mul(op, dy, cast(op, op.emit("Equal", x, y), op.dtype(dy)))
 
 

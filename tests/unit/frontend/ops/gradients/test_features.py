@@ -49,6 +49,12 @@ def test_refusals(names: list[str], dtype: str, message: str) -> None:
         export(operator("MergeMultiListFeatureTensorsGradient", names, ["d0"]), inputs)
 
 
+def test_an_output_without_a_feature_is_refused() -> None:
+    inputs: Specs = {"l0": ("int32", (3,)), "p0": ("bool", (3,)), "dY": ("float32", (None,))}
+    with pytest.raises(ConversionError, match="lists 2 outputs, but it has 1"):
+        export(operator("MergeSingleListFeatureTensorsGradient", list(inputs), ["d0", "d1"]), inputs)
+
+
 def test_cores_of_an_embedding_with_any_number_of_indices() -> None:
     inputs: Specs = {
         **{f"core{i}": ("float32", (3, 1, 2, 1)) for i in range(3)},

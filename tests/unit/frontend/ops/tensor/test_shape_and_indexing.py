@@ -78,3 +78,12 @@ def test_a_table_without_rows_is_returned(axis: int) -> None:
     model = export(operator("Gather", ["X", "I"], ["Y"], axis=axis), {"X": ("float32", shape), "I": ("int32", (2,))})
     (result,) = run(model, {"X": np.zeros(shape, np.float32), "I": np.array([0, 2], np.int32)})
     assert result.shape == shape
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+@pytest.mark.parametrize(("keepdims", "shape"), [(0, (2, 3)), (1, (2, 1, 3))])
+def test_the_index_of_the_extreme_of_no_elements_is_0(op_type: str, keepdims: int, shape: tuple[int, ...]) -> None:
+    inputs: Specs = {"X": ("float32", ("N", 0, "D"))}
+    model = export(operator(op_type, ["X"], ["Y"], axis=1, keepdims=keepdims), inputs)
+    (index,) = run(model, {"X": np.zeros((2, 0, 3), np.float32)})
+    np.testing.assert_array_equal(index, np.zeros(shape, np.int64))

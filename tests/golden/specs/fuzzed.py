@@ -1,0 +1,84 @@
+"""Cases that the differential fuzzer found: optimizers, gradients and quantized rows."""
+
+import numpy as np
+from conformance.recording import case, generator
+
+RANDOM = generator(21)
+
+
+def real(*shape: int) -> np.ndarray:
+    return RANDOM.standard_normal(shape, dtype="float32")
+
+
+def positive(*shape: int) -> np.ndarray:
+    return np.abs(real(*shape)) + np.float32(0.1)
+
+
+LR = np.array([0.1, 7.0], np.float32)  # of which Caffe2 reads the first element
+STEP = np.array([3, 5], np.int64)
+X, G, M1, M2 = real(2, 3), real(2, 3), positive(2, 3), positive(2, 3)
+IDS = np.array([1, 0, 1], np.int64)
+ROWS = real(3, 3)
+# Differences from 0, the last ones below what counts as 0; and gradients that are not finite.
+NORMS = np.array([[1.5, -2.0, 0.0, 1e-11, -1e-11, 1e-13, -1e-13, np.nan]], np.float32)
+STEEP = np.full((1, 8), np.inf, np.float32)
+# Rows whose scale is 0 as float16, and whose minimum as float16 is not an element.
+NARROW = np.array([[0.1, 0.1], [1.0, 1.0000001], [0.333, 0.333], [3.0, 3.0]], np.float32)
+
+CASES = [
+    case("Adagrad", {"w": X, "m": M1, "g": G, "lr": LR}, outputs=["w", "m"]),
+    case("Adadelta", {"w": X, "m": M1, "d": M2, "g": G, "lr": LR}, outputs=["w", "m", "d"]),
+    case("Lars", {"X": X, "dX": G, "wd": LR, "trust": LR, "max": LR}),
+    case("Wngrad", {"w": X, "b": LR, "g": G, "lr": LR}, outputs=["w", "b"]),
+    case("Adam", {"w": X, "m": M1, "v": M2, "g": G, "lr": LR[:1], "i": STEP}, outputs=["w", "m", "v"]),
+    case("WeightScale", {"w": X, "i": STEP}, outputs=["w"], args={"stepsize": 4, "scale": 0.5}),
+    case("LearningRate", {"i": STEP}, args={"policy": "exp", "base_lr": 2.0, "gamma": 0.5}),
+    case("LearningRate", {"i": STEP}, args={"policy": "cosine", "base_lr": 2.0, "t_mult": 0.0}),
+    case("LearningRate", {"i": STEP}, args={"policy": "cosine", "base_lr": 2.0, "t_mult": -2.0}),
+    *(
+        case("LearningRate", {"i": STEP}, args={"policy": policy, "base_lr": 0.5, "linear_warmup_num_iter": -(2**31)})
+        for policy in ("constantThenLinearWarmup", "compositeCyclical", "compositeCosine")
+    ),
+    *(
+        case(op_type, inputs, outputs=["w", "nz"], args={"alpha": alpha})
+        for op_type, inputs in (
+            ("Ftrl", {"w": X, "nz": positive(12), "g": G}),
+            ("SparseFtrl", {"w": X, "nz": positive(12), "i": IDS, "g": ROWS}),
+            ("SparseFtrl", {"w": X, "nz": positive(2, 6), "i": IDS, "g": ROWS}),
+        )
+        for alpha in (0.0, 0.5)
+    ),
+    case(
+        "SparseAdam",
+        {"w": X, "m": M1, "v": M2, "i": IDS, "g": ROWS, "lr": LR[:1], "t": STEP},
+        outputs=["w", "m", "v"],
+        args={"enableRAdam": 1, "beta2": 1.0},
+    ),
+    *(
+        case(
+            "ReduceL1Gradient",
+            {"dY": np.array([[dy]], np.float32), "X": NORMS, "Y": np.ones((1, 1), np.float32)},
+            outputs=["dX"],
+        )
+        for dy in (2.5, np.inf)
+    ),
+    *(
+        case(
+            "ReduceL2Gradient",
+            {"dY": np.array([[2.5]], np.float32), "X": real(1, 3), "Y": np.array([[norm]], np.float32)},
+            outputs=["dX"],
+        )
+        for norm in (1e-13, -1.0, 2.0)
+    ),
+    case("AbsGradient", {"X": NORMS, "dY": STEEP}),
+    case("AbsGradient", {"X": NORMS, "dY": np.ones_like(STEEP)}),
+    case("L1DistanceGradient", {"X": NORMS, "Y": np.zeros_like(NORMS), "dZ": STEEP[0, :1]}, outputs=["dX", "dY"]),
+    *(
+        case(f"FloatToFused{bits}BitFakeRowwiseQuantized", {"X": rows})
+        for bits in (2, 4)
+        for rows in (NARROW, NARROW[:, :1].copy())
+    ),
+    case("HalfToFused2BitFakeRowwiseQuantized", {"X": NARROW.astype(np.float16)}),
+    case("PadEmptySamples", {"L": np.array([-3, 0, 2], np.int32)}),
+    case("ReduceFrontMax", {"X": np.zeros((0, 3), np.float64)}),
+]
