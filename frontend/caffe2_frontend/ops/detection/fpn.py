@@ -55,12 +55,18 @@ def _collected(op: Op) -> Value:
     return op.emit("Gather", rois, best, axis=0)
 
 
-def _distributed(op: Op, rois: Value) -> tuple[list[Value], Value]:
+def _distributed(op: Op, rois: Value, others: int) -> tuple[list[Value], Value]:
     """The boxes of each level, and the index of each box of ``rois`` in the concatenation of the levels.
 
+    The levels are all outputs but ``others``.
     The level is ``floor(log2(sqrt(area) / roi_canonical_scale + 1e-6) + roi_canonical_level)``, clipped to the levels.
     """
     low, high = _levels(op, "roi", 2, 5)
+    if high - low + 1 != op.output_count - others:
+        op.unsupported(
+            f"levels {low} to {high} require {high - low + 1 + others} outputs, not {op.output_count}",
+            code="invalid-operands",
+        )
     scale = op.args.integer("roi_canonical_scale", default=224)
     canonical = op.args.integer("roi_canonical_level", default=4)
     pixel = 1.0 if op.args.flag("legacy_plus_one", default=True) else 0.0
@@ -98,7 +104,7 @@ def distribute(op: Op) -> tuple[Value, ...]:
         missing = op.emit("Sub", op.const([5], np.int64), op.emit("Shape", rois, start=1, end=2))
         pads = op.emit("Concat", op.const([0], np.int64), missing, op.const([0, 0], np.int64), axis=0)
         rois = op.emit("Pad", rois, pads, shape=[op.shape(rois)[0], 5])
-    levels, restore = _distributed(op, rois)
+    levels, restore = _distributed(op, rois, 1)
     return *levels, restore
 
 
@@ -109,7 +115,7 @@ def collect_and_distribute(op: Op) -> tuple[Value, ...]:
     The arguments are those of CollectRpnProposals and DistributeFpnProposals.
     """
     rois = _collected(op)
-    levels, restore = _distributed(op, rois)
+    levels, restore = _distributed(op, rois, 2)
     return rois, *levels, restore
 
 

@@ -17,6 +17,7 @@ family = Family("region")
 
 # Candidates for the number of additional regions along the longer side; the one of the best overlap is taken.
 _MORE_REGIONS = (1, 2, 3, 4, 5, 6)
+_MAX_SCALES = 1000
 
 
 @family.converts("RMACRegions", expects={0: TensorInfo(ir.DataType.FLOAT, (None,) * 4)})
@@ -29,6 +30,8 @@ def rmac_regions(op: Op) -> Value:
     x = op.input(0)
     require_rank(op, x, 4, "X")
     scales = op.args.integer("scales", default=3)
+    if scales > _MAX_SCALES:
+        op.unsupported(f"scales must be at most {_MAX_SCALES}, because each is nodes of its own, not {scales}")
     overlap = op.args.number("overlap", default=0.4)
     n, h, w = (size_vector(op, x, axis) for axis in (0, 2, 3))
     short, extra = op.emit("Min", h, w), _extra_regions(op, h, w, overlap)

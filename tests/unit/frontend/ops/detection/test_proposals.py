@@ -1,12 +1,13 @@
-"""GenerateProposals: the ranks of its operands."""
+"""Proposals and regions: the ranks of operands, and numbers of levels."""
 
 from __future__ import annotations
 
 import pytest
 from conformance.recording import operator
-from support.exports import export
+from support.exports import Specs, export
 
 from caffe2_bridge.diagnostics import ConversionError
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 RANKS = {"scores": 4, "bbox_deltas": 4, "im_info": 2, "anchors": 2}
 
@@ -19,3 +20,19 @@ def test_operands_of_other_ranks_are_refused(name: str) -> None:
             operator("GenerateProposals", list(RANKS), ["rois", "probs"]),
             {each: ("float32", (None,) * rank) for each, rank in ranks.items()},
         )
+
+
+@pytest.mark.parametrize(
+    ("op", "message"),
+    [
+        (
+            operator("DistributeFpnProposals", ["X"], ["a", "b", "order"], roi_max_level=2**31 - 1),
+            "levels 2 to 2147483647 require 2147483647 outputs, not 3",
+        ),
+        (operator("RMACRegions", ["I"], ["rois"], scales=2**31 - 1), "scales must be at most 1000"),
+    ],
+)
+def test_levels_that_no_net_has_are_refused_at_once(op: OperatorDef, message: str) -> None:
+    inputs: Specs = {"X": ("float32", (None, 5)), "I": ("float32", (None,) * 4)}
+    with pytest.raises(ConversionError, match=message):
+        export(op, {op.input[0]: inputs[op.input[0]]})
