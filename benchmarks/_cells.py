@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +24,7 @@ Array = np.ndarray[Any, Any]
 _PLAIN: Final = {4: (1, "D"), 6: (1, "H"), 18: (3, "H"), 24: (4, "H")}
 _ONE_STATE: Final = {"input": "TND", "seq_lengths": "N", "init_0": "1NH"}
 _TWO_STATES: Final = {**_ONE_STATE, "init_1": "1NH"}
+_FOUR_GATES: Final = ("TN D 4H", "T * N H 4H")
 _UNREAD: Final = re.compile(r"cell\w*_all$|context_(all|last)$")
 
 
@@ -39,28 +40,54 @@ class Size(NamedTuple):
         return " ".join(f"{name}={value}" for name, value in self._asdict().items())
 
 
+class Product(NamedTuple):
+    """A matrix product of a net: how often it runs, and the shapes of its operands."""
+
+    times: int
+    operands: tuple[tuple[int, ...], tuple[int, ...]]
+
+
 @dataclass(frozen=True)
 class Cell:
     """A recorded net.
 
     ``weights`` says what the sizes of its weights stand for, ``inputs`` gives each input's dims as letters; a name that
-    ends in ``lengths`` is int32 and gets T. ``module`` is the class in torch.nn that computes the same, "" if none.
+    ends in ``lengths`` is int32 and gets T. ``products`` are its matrix products, as rows, inner dim and columns, after
+    the number of matrices if both operands are batches, and after ``T *`` in every step. ``module`` is the class in
+    torch.nn that computes the same, "" if none.
     """
 
     folder: str
     inputs: Mapping[str, str]
+    products: Sequence[str]
     weights: Mapping[int, tuple[int, str]] = field(default_factory=lambda: _PLAIN)
     module: str = ""
 
+    def products_of(self, size: Size) -> list[Product]:
+        """The matrix products at one size."""
+        return [_product(text, size._asdict()) for text in self.products]
+
+
+def _product(text: str, letters: Mapping[str, int]) -> Product:
+    """Read a product, such as ``T * N H 4H``."""
+    times, _, extents = text.rpartition(" * ")
+    *batch, rows, inner, columns = (
+        math.prod(int(part) if part.isdigit() else letters[part] for part in re.findall(r"\d+|\D", extent))
+        for extent in extents.split()
+    )
+    return Product(letters[times] if times else 1, ((*batch, rows, inner), (*batch, inner, columns)))
+
 
 CELLS: Final = {
-    "LSTM": Cell("lstm", _TWO_STATES, module="LSTM"),
-    "LSTM_no_lengths": Cell("lstm_no_lengths", {k: v for k, v in _TWO_STATES.items() if v != "N"}, module="LSTM"),
-    "GRU": Cell("gru_linear_before_reset", _ONE_STATE, module="GRU"),
-    "GRU_reset_first": Cell("gru", _ONE_STATE),
-    "BasicRNN": Cell("basic_rnn_tanh", _ONE_STATE, module="RNN"),
-    "LayerNormLSTM": Cell("layer_norm_lstm", _TWO_STATES),
-    "MILSTM": Cell("milstm", _TWO_STATES),
+    "LSTM": Cell("lstm", _TWO_STATES, _FOUR_GATES, module="LSTM"),
+    "LSTM_no_lengths": Cell(
+        "lstm_no_lengths", {k: v for k, v in _TWO_STATES.items() if v != "N"}, _FOUR_GATES, module="LSTM"
+    ),
+    "GRU": Cell("gru_linear_before_reset", _ONE_STATE, ["TN D 3H", "T * N H 3H"], module="GRU"),
+    "GRU_reset_first": Cell("gru", _ONE_STATE, ["TN D 3H", "T * N H 2H", "T * N H H"]),
+    "BasicRNN": Cell("basic_rnn_tanh", _ONE_STATE, ["TN D H", "T * N H H"], module="RNN"),
+    "LayerNormLSTM": Cell("layer_norm_lstm", _TWO_STATES, _FOUR_GATES),
+    "MILSTM": Cell("milstm", _TWO_STATES, _FOUR_GATES),
     # The encoder has as many steps as the decoder, and as many features as the decoder's state.
     "Attention": Cell(
         "attention_regular",
@@ -73,6 +100,7 @@ CELLS: Final = {
             "c0": "1NH",
             "ctx0": "1NH",
         },
+        ["TN D 4H", "TN H H", "T * N 2H 4H", "T * N H H", "T * TN H 1", "T * N 1 T H"],
         {3: (1, "D"), 4: (1, "H"), 5: (1, "H"), 9: (2, "H"), 20: (4, "H")},
     ),
 }

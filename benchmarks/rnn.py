@@ -4,7 +4,8 @@ usage: scripts/bench rnn [--cells NAME,...] [--sizes T,N,D,H ...] [--all] [--thr
 
 All compute the same from the same weights and inputs, and their results are compared. Prints, for each cell and size,
 the median and the smallest time of every contender, and ratios: medians over the rounds of Caffe2's time by its time,
-and of its time by PyTorch's. Exits with 1 where a result is off.
+of its time by PyTorch's, and of the time of the net's matrix products alone by its time: the share of its limit that it
+reaches. Exits with 1 where a result is off.
 
 Every contender is a process of its own, since their thread pools disturb each other: a pool spins, in wait for more
 work, and takes a core from whoever comes next. Within a process pools spin as they do by default, as that is how users
@@ -26,8 +27,9 @@ from typing import Any, Final, get_args
 import _cuda_rnn
 import _worker
 import numpy as np
-from _cells import CELLS, Array, Cell, Size, sample, torch_weights
+from _cells import CELLS, Array, Size, sample, torch_weights
 from _measure import Spread, caffe2, ours, ratio, run, take_turns
+from _products import run_products
 
 from caffe2_bridge import ConversionError
 from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
@@ -37,6 +39,7 @@ MORE: Final = (FIRST, Size(20, 1, 64, 128), Size(500, 64, 128, 256))
 ON_GPU: Final = (FIRST, Size(500, 64, 128, 256))
 RTOL, ATOL = 1e-3, 1e-4
 MILLI: Final = 1000
+PRODUCTS: Final = "products alone"
 
 
 def main() -> int:
@@ -62,7 +65,7 @@ def main() -> int:
         for size in MORE if options.all else options.sizes:
             print(f"\n{name}  {size}  float32, {options.threads} threads, {options.repeats} rounds", flush=True)
             with tempfile.TemporaryDirectory() as folder:
-                equal &= compare(CELLS[name], size, Path(folder), options.threads, options.repeats)
+                equal &= compare(name, size, Path(folder), options.threads, options.repeats)
     return 0 if equal else 1
 
 
@@ -73,13 +76,17 @@ def _size(text: str) -> Size:
         raise argparse.ArgumentTypeError(f"{text!r} is not T,N,D,H") from None
 
 
-def compare(cell: Cell, size: Size, folder: Path, threads: int, repeats: int) -> bool:
+def compare(name: str, size: Size, folder: Path, threads: int, repeats: int) -> bool:
     """Measure all forms of one net and print the table; whether all results are equal."""
+    cell = CELLS[name]
     given = sample(cell, size)
     (folder / "net.pb").write_bytes(given.net.SerializeToString())
     _save(folder / "feed.npz", given.inputs)
     _save(folder / "all.npz", {**given.inputs, **given.weights})
-    commands = {"Caffe2": caffe2("run", folder / "net.pb", folder / "all.npz", folder / "Caffe2.npz")}
+    commands = {
+        "Caffe2": caffe2("run", folder / "net.pb", folder / "all.npz", folder / "Caffe2.npz"),
+        PRODUCTS: ours("rnn.py", "--products", name, ",".join(map(str, size)), str(threads)),
+    }
     operators = {}
     if cell.module and importlib.util.find_spec("torch"):
         _save(folder / "weights.npz", torch_weights(cell, given.weights))
@@ -107,20 +114,22 @@ def print_table(seconds: dict[str, list[float]], operators: dict[str, str], fold
     """Times, ratios and errors; whether all results are equal to Caffe2's."""
     expected = _outputs(folder, "Caffe2")
     equal = True
-    print("  contender          median ms     min     max   Caffe2/it   it/torch   largest error")
+    print("  contender          median ms     min     max   Caffe2/it   it/torch   products/it   largest error")
     for name, taken in seconds.items():
         spread = Spread.of(taken)
         faster = ratio(seconds["Caffe2"], taken)
         to_torch = f"{ratio(taken, seconds['torch']):10.2f}" if "torch" in seconds else " " * 10
+        reached = ratio(seconds[PRODUCTS], taken)
+        line = f"{spread.median * MILLI:9.2f} {spread.low * MILLI:7.2f} {spread.high * MILLI:7.2f}"
+        line += f"   {faster:9.2f} {to_torch}   {reached:11.2f}"
+        if name == PRODUCTS:
+            print(f"  {name:18} {line}", flush=True)
+            continue
         off = [float(np.abs(a - b).max()) for a, b in zip(_outputs(folder, name), expected, strict=True)]
         good = all(np.allclose(a, b, RTOL, ATOL) for a, b in zip(_outputs(folder, name), expected, strict=True))
         equal &= good
         label = f"{name} {operators[name]}" if name in operators else name
-        print(
-            f"  {label:18} {spread.median * MILLI:9.2f} {spread.low * MILLI:7.2f} {spread.high * MILLI:7.2f}"
-            f"   {faster:9.2f} {to_torch}   {max(off):.1e}{'' if good else '   OFF'}",
-            flush=True,
-        )
+        print(f"  {label:18} {line}   {max(off):.1e}{'' if good else '   OFF'}", flush=True)
     return equal
 
 
@@ -199,6 +208,7 @@ WORKERS: Final[dict[str, Callable[..., None]]] = {
     "--onnx": run_onnx,
     "--torch": run_torch,
     "--torch-export": export_torch,
+    "--products": run_products,
 }
 
 if __name__ == "__main__":
