@@ -16,7 +16,8 @@ import onnx_ir as ir
 from caffe2_frontend.emit.shapes import Size, size, squeeze, transpose_matrix
 from caffe2_frontend.emit.subgraphs import Body, branch
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.hoist import keep_place, made_inside
+from caffe2_frontend.recurrent.body_nodes import is_constant, replace_node
+from caffe2_frontend.recurrent.hoist import made_inside
 
 # Measured on AVX-512: the plain product is faster for other batches.
 _VECTOR: Final = 16
@@ -66,7 +67,7 @@ def _is_product(node: ir.Node, inside: set[Value]) -> bool:
     assert matrix is not None
     if x not in inside or matrix in inside or matrix.dtype != ir.DataType.FLOAT or matrix.shape is None:
         return False
-    if _is_constant(matrix):
+    if is_constant(matrix):
         return False
     sizes = [dim for dim in matrix.shape if isinstance(dim, int)]
     if len(matrix.shape) != 2 or len(sizes) != 2 or int(np.prod(sizes)) < _MIN_ELEMENTS:
@@ -77,14 +78,6 @@ def _is_product(node: ir.Node, inside: set[Value]) -> bool:
     return x.shape is not None and 2 <= len(x.shape) <= 3
 
 
-def _is_constant(value: Value) -> bool:
-    """Whether a value is a parameter that the net does not update, or computed from such parameters alone."""
-    node = value.producer()
-    if node is None:
-        return value.const_value is not None
-    return all(operand is None or _is_constant(operand) for operand in node.inputs)
-
-
 def _replace(op: Op, body: Body, node: ir.Node, suited: Value | None) -> None:
     x, matrix = node.inputs
     assert x is not None
@@ -92,18 +85,13 @@ def _replace(op: Op, body: Body, node: ir.Node, suited: Value | None) -> None:
     turned = node.op_type == "Gemm" and node.attributes.get_int("transB", 0) == 1
     left = matrix if turned else transpose_matrix(op, matrix)
     right = transpose_matrix(op, matrix) if turned else matrix
-    index = body.op.scope.nodes.index(node)
-    later = body.op.scope.nodes[index + 1 :]
-    del body.op.scope.nodes[index:]
-    result = _emit(
-        body.op, suited, lambda inside: _transposed(inside, x, left), lambda inside: inside.emit("MatMul", x, right)
+    replace_node(
+        body,
+        node,
+        lambda op: _emit(
+            op, suited, lambda inside: _transposed(inside, x, left), lambda inside: inside.emit("MatMul", x, right)
+        ),
     )
-    result.type, result.shape = node.outputs[0].type, node.outputs[0].shape
-    keep_place(body.op.scope.nodes[index:], node)
-    ir.convenience.replace_all_uses_with(node.outputs[0], result)
-    node.replace_input_with(0, None)
-    node.replace_input_with(1, None)
-    body.op.scope.nodes += later
 
 
 def _emit(op: Op, suited: Value | None, then: Callable[[Op], Value], otherwise: Callable[[Op], Value]) -> Value:

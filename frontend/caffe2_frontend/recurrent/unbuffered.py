@@ -11,11 +11,13 @@ from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.options import Recurrent
+from caffe2_frontend.recurrent.align_constants import align_constants
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
 from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
 from caffe2_frontend.recurrent.merge_products import join_products
+from caffe2_frontend.recurrent.narrow_products import transpose_narrow_products
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
 from caffe2_frontend.recurrent.step_workspaces import (
     Requests,
@@ -70,6 +72,10 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
     join_products(op, body)
     if wanted:  # a training net, whose weights are not constants
         transpose_products(op, body)
+    else:
+        transpose_narrow_products(op, body)
+        align_constants(op, body)
+        hoist_invariants(op, body)
     body, saving = take_known(body, len(stacked), saved)
     last, steps = _guarded(op, body, stacked, operands.steps, form)
     rows = dict(zip(stacked, steps, strict=False))
