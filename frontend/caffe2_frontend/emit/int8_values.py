@@ -91,9 +91,9 @@ def output_quantization(op: Op, *, dnnlowp: bool = False) -> Quantization:
             hint="set Y_scale and Y_zero_point",
         )
     how = stated_quantization(op, dnnlowp=dnnlowp)
-    if how.scale <= 0 or not 0 <= how.zero_point <= 255:
+    if not 0 < how.scale < np.inf or not 0 <= how.zero_point <= 255:
         op.unsupported(
-            f"Y_scale must be positive ({how.scale}) and Y_zero_point between 0 and 255 ({how.zero_point})",
+            f"Y_scale must be positive and finite ({how.scale}) and Y_zero_point between 0 and 255 ({how.zero_point})",
             code="invalid-argument",
         )
     return how

@@ -77,7 +77,7 @@ def resize_with_region(at: Rewriter) -> None:
 
 @rules.before(11, "Resize")
 def resize_by_scales(at: Rewriter) -> ir.Value:
-    """Pixels were read at their position divided by the scale, rounded down."""
+    """Pixels of a growing image were read at their position divided by the scale, rounded down."""
     how = at.text("coordinate_transformation_mode", "half_pixel")
     mode = at.text("mode", "nearest")
     if how != "asymmetric" or (mode == "nearest" and at.text("nearest_mode", "round_prefer_floor") != "floor"):
@@ -87,11 +87,12 @@ def resize_by_scales(at: Rewriter) -> ir.Value:
     if at.has_input(3):
         at.refuse("it resizes to sizes")
     x, scales = at.input(0), at.input(2)
+    known = at.constant(2)
+    if (known is None or known.min() < 1) and (at.target < 10 or mode == "nearest"):
+        # In opset 10, runtimes round positions up where an axis shrinks.
+        at.refuse("it may shrink the image")
     if at.target >= 10:
         return at.emit_old("Resize", x, scales, like=at.node.outputs[0], mode=mode)
-    known = at.constant(2)
-    if known is None or known.min() < 1:
-        at.refuse("it may shrink the image")
     if not at.dtype(x).is_floating_point():
         small = at.emit_old("Upsample", at.cast(x, FLOAT), scales, like=at.node.outputs[0], mode=mode)
         small.type = ir.TensorType(FLOAT)

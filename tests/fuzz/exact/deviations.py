@@ -14,6 +14,7 @@ from fuzz.exact.causes import (
     Arrays,
     always,
     averages_nothing,
+    cancels,
     differs_in_types_of_nothing,
     has_both_zeros,
     has_constant_rows,
@@ -31,6 +32,15 @@ from fuzz.exact.causes import (
     sums_leave_the_range,
 )
 from fuzz.exact.drawn import Drawn
+from fuzz.exact.images import (
+    has_a_part_of_a_block,
+    has_equal_scores,
+    has_flat_boxes,
+    has_other_columns,
+    has_regions_elsewhere,
+    has_windows_beyond,
+    reflects_twice,
+)
 from fuzz.exact.unchecked import (
     INDEXED,
     has_another_state,
@@ -79,6 +89,12 @@ _ROWWISE: Final = frozenset(
         ),
     }
 )
+_CONVOLUTIONS: Final = tuple(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D"))
+_CANCELLATION: Final = (
+    "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "
+    "square, which leaves rounding errors, or a NaN, which counts as 0"
+)
+_NO_FACTOR: Final = "a slope or a factor that is not finite meets a 0 that ONNX's operator does not multiply"
 DEVIATIONS: Final = (
     Deviation(
         "a NaN among what is compared: Caffe2's result depends on the order of the elements",
@@ -88,6 +104,7 @@ DEVIATIONS: Final = (
                 "MaxPool1D",
                 "MaxPool2D",
                 "MaxPool3D",
+                "ConvRelu",
                 "Max",
                 "Min",
                 "ReduceMax",
@@ -128,7 +145,7 @@ DEVIATIONS: Final = (
         is_not_finite,  # of which sums may be a NaN
     ),
     Deviation(
-        "a slope or a factor that is not finite meets a 0 that ONNX's operator does not multiply",
+        _NO_FACTOR,
         frozenset(
             {
                 "PRelu",
@@ -160,8 +177,7 @@ DEVIATIONS: Final = (
         overflows,
     ),
     Deviation(
-        "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "
-        "square, which leaves rounding errors, or a NaN, which counts as 0",
+        _CANCELLATION,
         frozenset(
             {
                 "LayerNorm",
@@ -176,6 +192,63 @@ DEVIATIONS: Final = (
         ),
         has_constant_rows,
     ),
+    Deviation(_CANCELLATION, frozenset({"Moments", "RowwiseMoments"}), cancels),
+    Deviation(
+        _NO_FACTOR,
+        frozenset({*_CONVOLUTIONS, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
+        lambda drawn, expected, actual: (
+            is_not_finite(drawn, expected, actual) and leaves_the_range(drawn, expected, actual)
+        ),
+    ),
+    Deviation(
+        "a window that starts beyond the image (Caffe's legacy pooling, with a stride over the kernel and without "
+        "pads), in which Caffe2 reads out of bounds",
+        frozenset(f"{kind}Pool{dims}" for kind in ("Max", "Average", "Lp") for dims in ("", "1D", "2D", "3D")),
+        has_windows_beyond,
+        may_fail=True,
+    ),
+    Deviation(
+        "as many pads of mode reflect as pixels, or more: Caffe2 reflects once at each end, then reads out of bounds",
+        frozenset({"PadImage"}),
+        reflects_twice,
+        may_fail=True,
+    ),
+    Deviation(
+        "a number of images that is no multiple of the pixels of a block, of which Caffe2 writes some over others",
+        frozenset({"BatchToSpace"}),
+        has_a_part_of_a_block,
+        may_fail=True,
+    ),
+    Deviation(
+        "a region of an image that does not exist, or one whose samples 32 bits do not count: Caffe2 reads out of "
+        "bounds",
+        frozenset({"RoIAlign", "RoIAlignRotated", "RoIPool", "RoIAlignGradient", "RoIAlignRotatedGradient"}),
+        has_regions_elsewhere,
+        may_fail=True,
+    ),
+    Deviation(
+        "proposals that do not have five columns, whose elements Caffe2 reads in rows of five",
+        frozenset({"CollectRpnProposals", "CollectAndDistributeFpnRpnProposals"}),
+        has_other_columns,
+        may_fail=True,
+    ),
+    Deviation(
+        "equal scores, or a NaN: which comes first depends on an unstable sort, and what is suppressed on the first",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
+        has_equal_scores,
+    ),
+    Deviation(
+        "rotated boxes without a positive width and height, of whose overlap Caffe2's rounding decides",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP"}),
+        has_flat_boxes,
+    ),
+    Deviation(
+        "no elements to normalize or to average, which onnxruntime's kernel refuses",
+        frozenset({"LayerNorm", "C10LayerNorm_DontUseThisOpYet", "LRN", "LRNGradient"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation("the mean of no elements, which ONNX does not define", frozenset({"BatchMoments"}), averages_nothing),
     Deviation(
         "operands of a gradient that contradict each other, and that Caffe2 does not compare",
         frozenset({"DivGradient", "ReduceFrontWeightedSumGradient", "SliceGradient"}),
@@ -272,6 +345,9 @@ DEVIATIONS: Final = (
     Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
 )
 # Deviations of operators of any type.
+LEAVES_THE_RANGE: Final = (
+    "finite operands whose sums or products leave the range of the type: where they do depends on the order"
+)
 GENERAL: Final[tuple[Deviation, ...]] = (
     Deviation(
         "the element type of no elements: Caffe2's kernels do not look at it, and return their own",
@@ -279,7 +355,7 @@ GENERAL: Final[tuple[Deviation, ...]] = (
         differs_in_types_of_nothing,
     ),
     Deviation(
-        "finite operands whose sums or products leave the range of the type: where they do depends on the order",
+        LEAVES_THE_RANGE,
         frozenset(),
         sums_leave_the_range,
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -18,8 +18,10 @@ from conformance.oracle_server import OracleDiedError, OracleServer
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_frontend import to_onnx
-from fuzz.exact.deviations import deviation
+from fuzz.exact.causes import leaves_the_range, small
+from fuzz.exact.deviations import LEAVES_THE_RANGE, deviation
 from fuzz.exact.drawn import Drawn
+from fuzz.exact.forward import are_of_other_sizes
 from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
@@ -111,13 +113,13 @@ class Judge:
                 return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
             if reason := deviation(drawn, {}, {}):
                 return Verdict(Outcome.DEVIATES, reason, drawn)
-            outcome = Outcome.CONTRADICTS if drawn.contradicts else Outcome.FAILS
+            outcome = Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.FAILS
             return self._undetermined(drawn) or Verdict(outcome, first_line(error), drawn)
         if real.error:
             return _computed(drawn, real)
         computed = dict(zip(loaded.outputs, values, strict=True))
         wrong = mismatches(real.outputs, computed)
-        return self._differs(drawn, real, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
+        return self._differs(drawn, real, loaded, computed, wrong) if wrong else Verdict(Outcome.EQUAL, "", drawn)
 
     def _crash(self, drawn: Drawn) -> Verdict | None:
         """The verdict on an exception that escapes the conversion, if one does."""
@@ -129,16 +131,24 @@ class Judge:
             return Verdict(Outcome.CRASHED, escaped(), drawn)
         return None
 
-    def _differs(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array], wrong: list[str]) -> Verdict:
+    def _differs(
+        self, drawn: Drawn, real: OracleResult, loaded: Loaded, computed: Mapping[str, Array], wrong: list[str]
+    ) -> Verdict:
         """Tell apart what is wrong from what real Caffe2 does not determine."""
         detail = "\n".join(wrong)
         if (undetermined := self._undetermined(drawn)) is not None:
             return undetermined
         if reason := deviation(drawn, real.outputs, computed):
             return Verdict(Outcome.DEVIATES, reason, drawn)
+        if leaves_the_range(drawn, real.outputs, computed) and self._agrees_on_small(drawn, loaded):
+            return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE, drawn)
         if self._is_ill_conditioned(drawn, real, computed):
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
-        return Verdict(Outcome.CONTRADICTS if drawn.contradicts else Outcome.DIFFERENT, detail, drawn)
+        return Verdict(Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.DIFFERENT, detail, drawn)
+
+    def _contradicts(self, drawn: Drawn) -> bool:
+        """Whether operands were drawn with sizes that do not go together, or have such sizes by a change of others."""
+        return drawn.contradicts or are_of_other_sizes(drawn, self._oracle.run_all)
 
     def _undetermined(self, drawn: Drawn) -> Verdict | None:
         """The verdict that real Caffe2's results depend on memory that it did not write, or on chance, if they do."""
@@ -158,6 +168,18 @@ class Judge:
             if other.error or _unlike(real.outputs, other.outputs):
                 return other
         return None
+
+    def _agrees_on_small(self, drawn: Drawn, loaded: Loaded) -> bool:
+        """Whether a case has large finite operands, and does not differ once they are small."""
+        inputs = {name: small(array) for name, array in drawn.inputs.items()}
+        if all(inputs[name] is array for name, array in drawn.inputs.items()):
+            return False
+        try:
+            real = self._oracle.run(run_of(drawn, inputs))
+            values = loaded.runnable.run(_fed(replace(drawn, inputs=inputs)))
+        except Exception:  # noqa: BLE001 - the process of real Caffe2 dies, or whatever onnxruntime raises
+            return False
+        return not real.error and not mismatches(real.outputs, dict(zip(loaded.outputs, values, strict=True)))
 
     def _is_ill_conditioned(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array]) -> bool:
         """Whether real Caffe2's results move about as far for inputs that are a rounding apart."""

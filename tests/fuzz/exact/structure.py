@@ -10,7 +10,7 @@ from conformance.recording import operator
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from fuzz.exact.drawn import Drawn
 
-_UNARY = ("Relu", "Sigmoid", "Tanh", "Copy", "Negative", "Abs", "Exp", "Sqr", "Softsign", "StopGradient")
+UNARY = ("Relu", "Sigmoid", "Tanh", "Copy", "Negative", "Abs", "Exp", "Sqr", "Softsign", "StopGradient")
 
 
 def change_operands(drawn: Drawn, random: np.random.Generator) -> Drawn:
@@ -68,7 +68,7 @@ def _rename_output(net: NetDef, old: str, new: str) -> None:
 def add_operator(drawn: Drawn, random: np.random.Generator) -> Drawn:
     """Put an elementwise operator behind an output, or in front of an input."""
     net = drawn.copy_net()
-    kind = str(random.choice(_UNARY))
+    kind = str(random.choice(UNARY))
     outputs = list(drawn.outputs)
     floats = [name for name, array in drawn.inputs.items() if array.dtype == np.float32 and name not in drawn.quantized]
     del net.external_output[:]

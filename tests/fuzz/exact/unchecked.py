@@ -15,9 +15,10 @@ from fuzz.exact.drawn import Drawn
 
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of all of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize checks them against
-# an upper bound that is one too high, and CopyRowsToTensor not at all.
+# an upper bound that is one too high, and BatchPermutation and CopyRowsToTensor do not check them at all.
 INDEXED: Final = {
     "BatchBucketize": (1, 0, 1),
+    "BatchPermutation": (1, 0, 0),
     "CopyRowsToTensor": (1, 0, 0),
     "MultiClassAccuracy": (1, 0, 1),
     "RowWiseSparseAdam": (3, 0, 0),

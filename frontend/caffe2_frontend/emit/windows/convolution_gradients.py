@@ -90,11 +90,18 @@ def product_with_transposed(op: Op, a: Value, b: Value) -> Value:
     """``a @ b'`` of matrices [M, L] and [K, L], or of one pair of matrices per group."""
     if op.rank(a) == 2:
         return op.emit("Gemm", a, b, transB=1)
-    y: Value = op.emit("MatMul", a, op.emit("Transpose", b, perm=[0, 2, 1]))
-    length = size(op, a, 2)
+    return batched_product(op, a, op.emit("Transpose", b, perm=[0, 2, 1]))
+
+
+def batched_product(op: Op, a: Value, b: Value) -> Value:
+    """``a @ b`` of pairs of matrices [..., M, L] and [..., L, K]; 0 over no elements.
+
+    onnxruntime leaves such products undefined.
+    """
+    y: Value = op.emit("MatMul", a, b)
+    length = size(op, a, -1)
     if isinstance(length, int) and length:
         return y
-    # onnxruntime's batched products over no elements are not 0 but undefined.
     empty = op.const(length == 0) if isinstance(length, int) else binary(op, "Equal", length, 0)
     return op.emit("Where", empty, op.const(0.0, y), y)
 

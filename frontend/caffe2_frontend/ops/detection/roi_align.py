@@ -129,14 +129,18 @@ def _positions(op: Op, side: Value, bins: int, count: Value) -> Value:
     within, of_bin = op.emit("Mod", index, count), op.emit("Div", index, count)
     bin_side = div(op, side, float(bins))
     part = div(op, mul(op, add(op, cast(op, within, FLOAT), 0.5), bin_side), cast(op, count, FLOAT))
-    return add(op, mul(op, cast(op, of_bin, FLOAT), bin_side), part, mul(op, side, -0.5))
+    return add(op, mul(op, side, -0.5), mul(op, cast(op, of_bin, FLOAT), bin_side), part)
 
 
 def _bilinear(op: Op, image: Value, y: Value, x: Value, limits: list[Value]) -> Value:
     """Interpolate an image [C, H * W] at ``y`` and ``x``, [rows, columns] each: [C, rows, columns].
 
-    Samples more than one pixel outside of the image are 0; those closer are moved to its border.
+    Samples more than one pixel outside of the image are 0 times its first pixel; those closer are moved to its border.
     """
     corners, inside = bilinear_corners(op, y, x, limits)
-    parts = [mul(op, op.emit("Gather", image, pixel, axis=1), down, along) for pixel, down, along in corners]
-    return mul(op, add(op, *parts), cast(op, inside, FLOAT))
+    counts, used = cast(op, inside, FLOAT), cast(op, inside, INT64)
+    parts = [
+        mul(op, op.emit("Gather", image, mul(op, pixel, used), axis=1), mul(op, mul(op, down, along), counts))
+        for pixel, down, along in corners
+    ]
+    return add(op, *parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -29,6 +29,7 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("image")
 
 _IMAGE: Final = TensorInfo(ir.DataType.FLOAT, (None,) * 4)
+_SMALLEST: Final = float(np.finfo(np.float32).tiny)
 
 
 @family.converts("ResizeNearest", expects={0: _IMAGE, 1: TensorInfo(ir.DataType.FLOAT, (2,))})
@@ -57,12 +58,19 @@ def upsample_bilinear(op: Op) -> Value:
     x = op.input(0)
     require_rank(op, x, 4, "the image")
     scales = _scales(op, ("height_scale", "width_scale"))
+    how: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": "align_corners"}
     known = op.known(scales)
-    scales_or_sizes: tuple[Value | None, Value | None] = (scales, None)
-    if known is None or (known % 1).any():
-        scaled = mul(op, cast(op, op.emit("Shape", x), ir.DataType.FLOAT), scales)
-        scales_or_sizes = (None, cast(op, scaled, ir.DataType.INT64))
-    return op.emit("Resize", x, None, *scales_or_sizes, mode="linear", coordinate_transformation_mode="align_corners")
+    if known is not None and not (known % 1).any():
+        by_scales: Value = op.emit("Resize", x, None, scales, **how)
+        return by_scales
+    scaled = cast(op, mul(op, cast(op, op.emit("Shape", x), ir.DataType.FLOAT), scales), ir.DataType.INT64)
+    if known is not None and known.min() >= 1:
+        to_sizes: Value = op.emit("Resize", x, None, None, scaled, **how)
+        return to_sizes
+    # No pixel may be left, which Resize does not take as a size unless there was none.
+    least = op.emit("Min", op.emit("Shape", x), op.const([0, 0, 1, 1], np.int64))
+    y = op.emit("Resize", x, None, None, op.emit("Max", scaled, least), **how)
+    return op.emit("Slice", y, op.const([0] * 4, np.int64), scaled, shape=[*op.shape(x)[:2], None, None])
 
 
 def _resize_nearest(op: Op, names: Sequence[str], *, last: bool = False) -> Value:
@@ -83,12 +91,17 @@ def _resize_nearest(op: Op, names: Sequence[str], *, last: bool = False) -> Valu
 def _scales(op: Op, names: Sequence[str], *, last: bool = False) -> Value:
     """Return the scale of each dim of the image, batch and channels included."""
     scales = [op.args.number(name, default=1.0) for name in names]
-    if min(scales) <= 0:
-        op.unsupported(f"{', '.join(names)} must be positive, not {scales}", code="invalid-argument")
+    if not all(0 < scale < np.inf for scale in scales):
+        op.unsupported(f"{', '.join(names)} must be positive and finite, not {scales}", code="invalid-argument")
     before, after = ([1.0], [1.0]) if last else ([1.0, 1.0], [])
     if not op.has_input(1):
         return op.const([*before, *scales, *after], np.float32)
-    parts = [op.const(before, np.float32), op.input(1), *([op.const(after, np.float32)] if after else [])]
+    given = op.input(1)
+    known = op.known(given)
+    if known is None or known.min(initial=np.inf) <= 0:
+        # A scale of 0 leaves no pixel, as the smallest number does, which Resize takes.
+        given = op.emit("Max", given, op.const(_SMALLEST, np.float32))
+    parts = [op.const(before, np.float32), given, *([op.const(after, np.float32)] if after else [])]
     return op.emit("Concat", *parts, axis=0, shape=[len(names) + 2])
 
 
@@ -124,9 +137,19 @@ def pad_image(op: Op) -> Value:
             x = _reflected(op, x, axis, dim, both)
         else:
             pads_of_axis[axis] = both
-    onnx_pads = op.const([both[end] for end in (0, 1) for both in pads_of_axis], np.int64)
     fill = op.const(value, x) if mode == "constant" and value else None
-    return op.emit("Pad", x, onnx_pads, fill, mode=None if mode == "constant" else mode)
+    if min(pads) >= 0:
+        return op.emit("Pad", x, _ends(op, pads_of_axis), fill, mode=None if mode == "constant" else mode)
+    # ONNX crops before it pads, and would repeat or reflect pixels of the cropped image.
+    added, cropped = ([(limit(head, 0), limit(tail, 0)) for head, tail in pads_of_axis] for limit in (max, min))
+    if any(map(any, added)):
+        x = op.emit("Pad", x, _ends(op, added), fill, mode=None if mode == "constant" else mode)
+    return op.emit("Pad", x, _ends(op, cropped))
+
+
+def _ends(op: Op, pads: Sequence[tuple[int, int]]) -> Value:
+    """The pads before and after each axis as ONNX's Pad takes them: all heads, then all tails."""
+    return op.const([both[end] for end in (0, 1) for both in pads], np.int64)
 
 
 def _reflected(op: Op, x: Value, axis: int, dim: int, pads: tuple[int, int]) -> Value:

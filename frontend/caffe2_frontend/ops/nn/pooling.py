@@ -14,6 +14,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_rank
+from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import sizes, vector
 from caffe2_frontend.emit.windows.window import (
     LegacyPad,
@@ -30,6 +31,8 @@ from caffe2_frontend.lowering.op import Op, Value
 
 family = Family("pooling")
 
+# The rank of images with three spatial dims.
+_MAX_POOLED_RANK = 5
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -45,7 +48,7 @@ def max_pool(op: Op) -> Value:
     op.args.ignore("count_include_pad")
     x, window = _prepared(op)
     if not window.kernel:
-        y = op.emit("GlobalMaxPool", x)
+        y = _pooled_whole(op, x, "GlobalMaxPool", "ReduceMax")
     elif window.may_start_outside:
         y = op.emit("MaxPool", caffe_pads(op, window, x, _LOWEST), **_unpadded(window))
     else:
@@ -63,7 +66,7 @@ def average_pool(op: Op) -> Value:
     count_pads = op.args.flag("count_include_pad", default=False)
     x, window = _prepared(op)
     if not window.kernel:
-        y = op.emit("GlobalAveragePool", x)
+        y = _pooled_whole(op, x, "GlobalAveragePool", "ReduceMean")
     elif window.may_start_outside or (count_pads and window.legacy is LegacyPad.CAFFE_LEGACY_POOLING):
         y = _mean_with_pads(op, window, x)
         if not count_pads:
@@ -110,6 +113,12 @@ def _prepared(op: Op) -> tuple[Value, Window]:
     if window.kernel:
         check_fits(op, window, x)
     return crop_gaps(op, window, x), window
+
+
+def _pooled_whole(op: Op, x: Value, pooling: str, reduction: str) -> Value:
+    """Pool the whole image [N, C, ...]; onnxruntime's poolings have no kernels for more than three spatial dims."""
+    rank = op.rank(x)
+    return op.emit(pooling, x) if rank <= _MAX_POOLED_RANK else reduce_axes(op, reduction, x, range(2, rank), keep=True)
 
 
 def _mean_with_pads(op: Op, window: Window, x: Value) -> Value:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
-from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, sub
+from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.int8_values import (
     BYTE,
@@ -97,7 +97,7 @@ def integer_softmax(op: Op) -> Value:
     """Emit Int8Softmax in integers.
 
     As in QNNPACK the exponentials are integers from a table, and their quotients by the sum are rounded integers of
-    1/256.
+    1/256. The sum of many equal exponentials exceeds 32 bits, and loses the bit beyond them.
     """
     x = require_bytes(op, op.input(0), "X")
     require_min_rank(op, x, 1, "X")
@@ -107,6 +107,9 @@ def integer_softmax(op: Op) -> Value:
     below = sub(op, rows, op.emit("ReduceMax", rows, op.const([1], np.int64), keepdims=1))
     exponentials = op.emit("Gather", _exponentials(op, x), add(op, below, 255), axis=0)
     total = op.emit("ReduceSum", exponentials, op.const([1], np.int64), keepdims=1)
+    channels = product(op, sizes(op, x, 1))
+    if not isinstance(channels, int) or channels * np.rint(_largest_exponential(channels)) >= 2**32:
+        total = binary(op, "Max", binary(op, "Mod", total, 2**32), 1)
     shares = div(op, add(op, mul(op, exponentials, 256), div(op, total, 2)), total)
     y = op.emit("Min", shares, op.const(255, np.int64))
     return mark_quantized(reshape_like(op, cast(op, y, BYTE), x), _UNIT)
@@ -117,10 +120,15 @@ def _exponentials(op: Op, x: Value) -> Value:
     powers = np.exp((np.arange(256) - 255) * np.float64(np.float32(quantization(op, x).scale)))
     channels = product(op, sizes(op, x, 1))
     if isinstance(channels, int):
-        return op.const(np.rint(min(_MAX_SUM / max(channels, 1), _MAX_EXPONENTIAL) * powers), np.int64)
+        return op.const(np.rint(_largest_exponential(channels) * powers), np.int64)
     count = cast(op, squeeze(op, vector(op, [channels]), [0]), ir.DataType.DOUBLE)
     largest = op.emit("Min", div(op, _MAX_SUM, count), op.const(_MAX_EXPONENTIAL, np.float64))
     return cast(op, op.emit("Round", mul(op, op.const(powers, np.float64), largest)), ir.DataType.INT64)
+
+
+def _largest_exponential(channels: int) -> float:
+    """The exponential of the maximum of a row of so many elements, before it is rounded to an integer."""
+    return min(_MAX_SUM / max(channels, 1), _MAX_EXPONENTIAL)
 
 
 @family.converts("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu", expects=_BYTES)

@@ -32,6 +32,8 @@ family = Family("image_gradient")
 
 _IMAGE: Final = TensorInfo(ir.DataType.FLOAT, (None,) * 4)
 _VOLUME: Final = TensorInfo(ir.DataType.FLOAT, (None,) * 5)
+# The largest number of copies of a pixel that is a pooling's kernel.
+_LARGEST_FACTOR: Final = 1 << 15
 _SCALES: Final = TensorInfo(ir.DataType.FLOAT, (2,))
 
 
@@ -83,7 +85,8 @@ def _nearest(op: Op, dy: Value, x: Value, names: Sequence[str]) -> Value:
     known = np.array(scales, np.float32) if given is None else op.known(given)
     if min(scales if known is None else known) <= 0:
         op.unsupported(f"{', '.join(names)} must be positive, not {scales}", code="invalid-argument")
-    if known is not None and not (known % 1).any() and _repeats(op, dy, x, known.tolist()):
+    whole = known is not None and not (known % 1).any() and max(known) <= _LARGEST_FACTOR
+    if known is not None and whole and _repeats(op, dy, x, known.tolist()):
         factors = [int(scale) for scale in known]
         if prod(factors) == 1:
             return dy

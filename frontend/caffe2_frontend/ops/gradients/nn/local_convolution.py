@@ -12,7 +12,12 @@ from caffe2_frontend.emit.operand_checks import SINGLE, require_equal, require_r
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import Size, product, reshape, size, sizes
 from caffe2_frontend.emit.windows.convolution_checks import check_local_weight
-from caffe2_frontend.emit.windows.convolution_gradients import image_gradient, product_with_transposed, window_columns
+from caffe2_frontend.emit.windows.convolution_gradients import (
+    batched_product,
+    image_gradient,
+    product_with_transposed,
+    window_columns,
+)
 from caffe2_frontend.emit.windows.window import Window, check_fits, image_rank, read_window
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -63,7 +68,7 @@ def locally_connected_gradient(op: Op) -> tuple[Value, ...]:
         results.append(_channels_last(op, reduce_axes(op, "ReduceSum", dy, [0])))
     if op.wants(len(results)):
         weights = op.emit("Transpose", reshape(op, w, [area, m, depth]), perm=[0, 2, 1])
-        results.append(move_last(op, _image(op, op.emit("MatMul", weights, rows), window, x, positions), when=last))
+        results.append(move_last(op, _image(op, batched_product(op, weights, rows), window, x, positions), when=last))
     return tuple(results[: op.output_count])
 
 

@@ -231,7 +231,7 @@ def roi_align_rotated_gradient(op: Op) -> Value:
 def _offsets(op: Op, side: Value, bins: int, how: Pooling) -> tuple[Value, Value]:
     """The samples' offsets from the center along sides [R, 1], and their shares of a bin's mean, [R, bins, samples]."""
     samples = _samples(op, side, bins, how)
-    offsets = add(op, samples.begin, samples.inside, mul(op, unsqueeze(op, samples.side, [2]), -0.5))
+    offsets = add(op, mul(op, unsqueeze(op, samples.side, [2]), -0.5), samples.begin, samples.inside)
     if samples.used is None:
         return offsets, op.const(np.full((1, 1, 1), 1.0 / float(how.samples)), side)
     return offsets, div(op, cast(op, samples.used, op.dtype(side)), samples.count)

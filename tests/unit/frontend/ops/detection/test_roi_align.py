@@ -1,9 +1,11 @@
-"""RoIAlignRotated keeps named dims."""
+"""RoIAlignRotated: named dims, and pixels that are not finite."""
 
 from __future__ import annotations
 
+import numpy as np
 from conformance.recording import operator
-from support.exports import Specs, dims, export
+from numpy.testing import assert_allclose
+from support.exports import Specs, dims, export, run
 
 REGIONS: Specs = {"X": ("float32", ("N", 3, "H", "W")), "rois": ("float32", ("K", 6))}
 
@@ -11,3 +13,13 @@ REGIONS: Specs = {"X": ("float32", ("N", 3, "H", "W")), "rois": ("float32", ("K"
 def test_named_dims_stay() -> None:
     op = operator("RoIAlignRotated", list(REGIONS), ["Y"], pooled_h=2, pooled_w=3)
     assert dims(export(op, REGIONS)) == ["K", 3, 2, 3]
+
+
+def test_samples_outside_are_multiples_of_the_first_pixel() -> None:
+    op = operator("RoIAlignRotated", list(REGIONS), ["Y"], pooled_h=1, pooled_w=1, sampling_ratio=1)
+    x = np.ones((1, 3, 2, 2), np.float32)
+    x[0, 1, 1, 1] = np.inf
+    x[0, 2, 0, 0] = np.inf
+    rois = np.array([[0, 50, 50, 2, 2, 0]], np.float32)
+    (y,) = run(export(op, REGIONS), {"X": x, "rois": rois})
+    assert_allclose(y.ravel(), [0, 0, np.nan])

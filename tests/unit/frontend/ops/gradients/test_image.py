@@ -50,6 +50,14 @@ def test_scales_known_at_run_time_alone() -> None:
     assert_allclose(dx.ravel(), [6, 9])
 
 
+def test_scales_that_are_no_kernel_of_a_pooling() -> None:
+    operands = {"dY": np.arange(1, 4, dtype=np.float32).reshape(1, 1, 3, 1), "X": np.zeros((1, 1, 2, 1), np.float32)}
+    specs: Specs = dict.fromkeys(operands, ("float32", (None,) * 4))
+    model = export(operator("ResizeNearestGradient", ["dY", "X"], ["dX"], height_scale=1e30), specs)
+    (dx,) = run(model, operands)
+    assert_allclose(dx.ravel(), [6, 0])
+
+
 def test_edges_of_one_pixel_get_all_pads() -> None:
     specs: Specs = {"dY": ("float32", ("N", 1, "H", 2))}
     model = export(operator("PadImageGradient", ["dY"], ["dX"], mode="edge", pads=[2, 0, 1, 1]), specs)

@@ -1,0 +1,99 @@
+"""Whether operands of gradients have the sizes that their forward operators give them: Caffe2 compares few of these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from conformance.corpus import Array
+from conformance.oracle import OracleResult, OracleRun
+
+from caffe2_bridge.control import all_operators
+from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from fuzz.exact.drawn import Drawn
+from fuzz.exact.structure import UNARY
+
+_Shape = tuple[int, ...]
+Runs = Callable[[Sequence[OracleRun]], Sequence[OracleResult | Exception]]
+
+
+@dataclass(frozen=True)
+class _Forward:
+    """How a gradient's operands follow from its forward operator.
+
+    Attributes:
+        inputs: the operands of the gradient that the forward operator reads.
+        results: the operands of the gradient that have the shape of an output of the forward operator, by its index.
+        arguments: further arguments of the forward operator.
+    """
+
+    inputs: tuple[int, ...]
+    results: Mapping[int, int]
+    arguments: Mapping[str, int] = field(default_factory=dict)
+
+
+_POOLS: Final = tuple(f"{kind}{dims}" for kind in ("MaxPool", "AveragePool") for dims in ("", "1D", "2D", "3D"))
+_PRODUCTS: Final = (
+    *(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D")),
+    "ConvTranspose",
+)  # fmt: skip
+_FORWARD: Final[Mapping[str, _Forward]] = {
+    **{f"{kind}Gradient": _Forward((0,), {1: 0, 2: 0}) for kind in (*_POOLS, "LpPool", "LRN")},
+    **{f"{kind}Gradient": _Forward((0, 1), {2: 0}, {"no_bias": 1}) for kind in _PRODUCTS},
+    **{f"{kind}Gradient": _Forward((0, 1), {2: 0}) for kind in ("RoIAlign", "RoIAlignRotated")},
+    **{f"{kind}Gradient": _Forward((1, 2), {0: 0}) for kind in ("UpsampleBilinear", "ResizeNearest")},
+    "ResizeNearest3DGradient": _Forward((1,), {0: 0}),
+    "IntegralImageGradient": _Forward((0,), {1: 0}),
+    "LayerNormGradient": _Forward((4,), {0: 0, 1: 0, 2: 1, 3: 2}, {"elementwise_affine": 0}),
+    "GroupNormGradient": _Forward((1, 2, 3), {0: 0, 4: 1, 5: 2}),
+    "InstanceNormGradient": _Forward((0, 1, 2), {3: 0, 4: 1, 5: 2}),
+}
+
+
+def are_of_other_sizes(drawn: Drawn, runs: Runs) -> bool:
+    """Whether an operand of a gradient does not have the shape that the forward operator gives it in real Caffe2.
+
+    The same holds if the forward operator refuses its operands. Gradients that read results of other operators are not
+    checked, but for elementwise ones.
+    """
+    checks = list(_checks(drawn))
+    results = runs([run for run, _ in checks])
+    return any(
+        isinstance(real, Exception)
+        or bool(real.error)
+        or any(real.outputs[name].shape != shape for name, shape in shapes.items())
+        for real, (_, shapes) in zip(results, checks, strict=True)
+    )
+
+
+def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, dict[str, _Shape]]]:
+    """For each gradient whose operands are inputs: a run of its forward operator, and the shapes that it must yield."""
+    known = _known(drawn)
+    for view in all_operators(NetView(drawn.net)):
+        how = _FORWARD.get(view.type)
+        if how is None or not set(view.inputs) <= set(known):
+            continue
+        inputs = [view.inputs[index] for index in how.inputs if index < len(view.inputs)]
+        shapes = {
+            f"forward/{index}": known[view.inputs[operand]].shape
+            for operand, index in how.results.items()
+            if operand < len(view.inputs)
+        }
+        outputs = [f"forward/{index}" for index in range(1 + max(how.results.values()))]
+        op = OperatorDef(type=view.type.removesuffix("Gradient"), input=inputs, output=outputs)
+        op.arg.extend(arg for arg in view.proto.arg if arg.name not in how.arguments)
+        for name, value in how.arguments.items():
+            op.arg.add(name=name, i=value)
+        fed = {name: known[name] for name in inputs}
+        yield OracleRun(NetDef(op=[op], external_input=inputs), fed, outputs=outputs), shapes
+
+
+def _known(drawn: Drawn) -> dict[str, Array]:
+    """Arrays of the shapes of the inputs, and of what elementwise operators make of them."""
+    known = dict(drawn.inputs)
+    for op in drawn.net.op:
+        if op.type in UNARY and op.input[0] in known:
+            known[op.output[0]] = known[op.input[0]]
+    return known

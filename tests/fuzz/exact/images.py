@@ -1,0 +1,93 @@
+"""What gives cases of operators on images cause to deviate: operands with which Caffe2 reads out of bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from conformance.corpus import Array
+
+from caffe2_bridge.control import all_operators
+from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.netdef.window import window_argument
+from fuzz.exact.causes import Arrays
+from fuzz.exact.drawn import Drawn
+
+_CAFFE_LEGACY_POOLING = 3
+
+
+def has_windows_beyond(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether Caffe's legacy pooling has a window that starts beyond the image: strides over kernels, without pads."""
+    for op, (x, *_rest) in _operators(drawn, "Pool", 1):
+        if op.args.integer("legacy_pad", default=0) != _CAFFE_LEGACY_POOLING or x.ndim < 3:
+            continue
+        sizes = x.shape[1:-1] if op.args.text("order", default="NCHW") == "NHWC" else x.shape[2:]
+        kernel, stride = (window_argument(op.args, name, 2) or [1] * len(sizes) for name in ("kernel", "stride"))
+        if any(-(-(size - k) // max(s, 1)) * s >= size for size, k, s in zip(sizes, kernel, stride, strict=False)):
+            return True
+    return False
+
+
+def has_a_part_of_a_block(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the number of images is no multiple of that of the pixels of a block."""
+    return any(
+        len(x) % max(op.args.integer("block_size", default=2), 1) ** 2
+        for op, (x, *_rest) in _operators(drawn, "BatchToSpace", 1)
+    )
+
+
+def reflects_twice(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether pads of mode reflect have as many pixels as the image, or more."""
+    for op, (x, *_rest) in _operators(drawn, "PadImage", 1):
+        if op.args.text("mode", default="") != "reflect" or x.ndim != 4:
+            continue
+        sizes = x.shape[1:3] if op.args.text("order", default="NCHW") == "NHWC" else x.shape[2:]
+        if any(pad >= size for pad, size in zip(window_argument(op.args, "pad", 4), sizes * 2, strict=False)):
+            return True
+    return False
+
+
+def has_regions_elsewhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a region is of an image that does not exist, or so large or far away that its samples are not counted."""
+    for _op, (x, rois, *_rest) in _operators(drawn, "RoI", 2):
+        if rois.ndim != 2 or not x.ndim or rois.dtype.kind != "f":
+            continue
+        if not (np.abs(rois[:, 1:]) < 1e6).all():
+            return True
+        if rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < len(x))).all():
+            return True
+    return False
+
+
+def has_other_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether proposals do not have five columns."""
+    return any(
+        array.ndim != 2 or array.shape[1] != 5
+        for op, arrays in _operators(drawn, "RpnProposals", 2)
+        for array in arrays[: len(op.inputs) // 2]
+    )
+
+
+def has_equal_scores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether two scores are equal, or one is a NaN."""
+    return any(
+        len(np.unique(scores)) < scores.size or bool(np.isnan(scores).any())
+        for name in ("GenerateProposals", "BoxWithNMSLimit")
+        for _op, (scores, *_rest) in _operators(drawn, name, 1)
+    )
+
+
+def has_flat_boxes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the width or height of a rotated anchor is not positive."""
+    return any(
+        anchors.ndim == 2 and anchors.shape[1] == 5 and not bool((anchors[:, 2:4] > 0).all())
+        for _op, (*_rest, anchors) in _operators(drawn, "GenerateProposals", 4)
+    )
+
+
+def _operators(drawn: Drawn, name: str, count: int) -> Iterator[tuple[OpView, list[Array]]]:
+    """The operators with ``name`` in their types, at any depth, of which at least ``count`` operands are inputs."""
+    for op in all_operators(NetView(drawn.net)):
+        arrays = [drawn.inputs[each] for each in op.inputs if each in drawn.inputs]
+        if name in op.type and len(op.inputs) >= count and all(each in drawn.inputs for each in op.inputs[:count]):
+            yield op, arrays

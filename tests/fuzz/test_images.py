@@ -1,0 +1,100 @@
+"""What makes cases of operators on images deviate, and gradients whose operands are of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from conformance.corpus import Array
+from conformance.oracle import OracleResult, OracleRun
+from conformance.recording import ArgumentValue, operator
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from fuzz.exact.causes import small
+from fuzz.exact.deviations import deviation
+from fuzz.exact.drawn import Drawn
+from fuzz.exact.forward import are_of_other_sizes
+
+
+def drawn(op_type: str, *arrays: Array, **args: ArgumentValue) -> Drawn:
+    inputs = {f"x{i}": array for i, array in enumerate(arrays)}
+    return Drawn(op_type, NetDef(op=[operator(op_type, list(inputs), ["y"], **args)]), inputs)
+
+
+def ones(*shape: int) -> Array:
+    return np.ones(shape, np.float32)
+
+
+ROI = np.array([[0, 1, 1, 2, 2, 0]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("deviating", "ordinary"),
+    [
+        (
+            drawn("MaxPool", ones(1, 1, 8, 15), kernel=2, stride=6, legacy_pad=3),
+            drawn("MaxPool", ones(1, 1, 8, 14), kernel=2, stride=6, legacy_pad=3),
+        ),
+        (drawn("BatchToSpace", ones(9, 1, 1, 1)), drawn("BatchToSpace", ones(8, 1, 1, 1))),
+        (
+            drawn("PadImage", ones(1, 1, 2, 1), mode="reflect", pads=[0, 0, 0, 1]),
+            drawn("PadImage", ones(1, 1, 2, 1), mode="reflect", pads=[1, 0, 1, 0]),
+        ),
+        (drawn("RoIAlignRotated", ones(1, 1, 3, 3), -ROI - 1), drawn("RoIAlignRotated", ones(1, 1, 3, 3), ROI)),
+        (drawn("CollectRpnProposals", ones(2, 7), ones(2)), drawn("CollectRpnProposals", ones(2, 5), ones(2))),
+        (
+            drawn("BatchPermutation", ones(2, 1), np.array([0, 2], np.int32)),
+            drawn("BatchPermutation", ones(2, 1), np.array([0, 1], np.int32)),
+        ),
+    ],
+)
+def test_operands_of_which_caffe2_reads_out_of_bounds(deviating: Drawn, ordinary: Drawn) -> None:
+    assert deviation(deviating, {}, {})
+    assert not deviation(ordinary, {}, {})
+
+
+def test_scores_and_boxes_that_leave_an_order_or_an_overlap_open() -> None:
+    def proposals(scores: list[float], width: float) -> Drawn:
+        array = np.array(scores, np.float32).reshape(1, 1, 1, 2)
+        anchors = np.array([[0, 0, width, 2, 0]], np.float32)
+        return drawn("GenerateProposals", array, ones(1, 5, 1, 2), ones(1, 3), anchors)
+
+    expected, actual = {"y": ones(2, 6)}, {"y": ones(1, 6)}
+    assert deviation(proposals([0, 0], 2), expected, actual)
+    assert deviation(proposals([0, 1], 0), expected, actual)
+    assert not deviation(proposals([0, 1], 2), expected, actual)
+
+
+def test_a_variance_may_differ_by_rounding_errors_of_squares() -> None:
+    case = drawn("Moments", 1000 + ones(2, 3))
+    assert deviation(case, {"y": ones(1)}, {"y": ones(1) - 0.5})
+    assert not deviation(case, {"y": ones(1)}, {"y": ones(1) + 20})
+
+
+def test_large_elements_become_small() -> None:
+    array = np.array([3e38, -1e30, np.inf, np.nan, 2], np.float32)
+    np.testing.assert_array_equal(small(array), np.array([1e3, -1e3, np.inf, np.nan, 2], np.float32))
+    few = ones(2)
+    assert small(few) is few
+
+
+def test_operands_of_gradients_have_the_sizes_of_the_forward_operator() -> None:
+    asked: list[OracleRun] = []
+
+    def runs(all_runs: Sequence[OracleRun]) -> list[OracleResult | Exception]:
+        asked.extend(all_runs)
+        return [OracleResult({"forward/0": ones(1, 1, 2, 2)}) for _ in all_runs]
+
+    fits = drawn("AveragePoolGradient", ones(1, 1, 4, 4), ones(1, 1, 2, 2), ones(1, 1, 2, 2), kernel=2, stride=2)
+    assert not are_of_other_sizes(fits, runs)
+    (asked_op,) = asked[0].net.op
+    assert (asked_op.type, list(asked_op.input), [arg.name for arg in asked_op.arg]) == (
+        "AveragePool",
+        ["x0"],
+        ["kernel", "stride"],
+    )
+    other = drawn("AveragePoolGradient", ones(1, 1, 4, 4), ones(1, 1, 1, 1), ones(1, 1, 1, 1), kernel=2, stride=2)
+    assert are_of_other_sizes(other, runs)
+    assert are_of_other_sizes(fits, lambda all_runs: [OracleResult(error="no") for _ in all_runs])
+    assert not are_of_other_sizes(drawn("Relu", ones(1)), runs)
