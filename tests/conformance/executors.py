@@ -10,6 +10,7 @@ import onnx
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
+from caffe2_backend.runtime.sessions.empty_sequences import needed_dims, require_sequences
 from conformance.corpus import Array, Case
 
 
@@ -31,13 +32,14 @@ class OnnxRuntime:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        data = model.SerializeToString()
+        self._needed = needed_dims(data)
+        self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
         self._names = [value.name for value in self._session.get_inputs()]
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """See Runnable."""
+        require_sequences(self._needed, inputs)
         return [np.asarray(value) for value in self._session.run(None, {name: inputs[name] for name in self._names})]
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.devices.device_names import CPU, device_index, device_kind, device_name
+from caffe2_backend.runtime.sessions.empty_sequences import Needed, needed_dims, require_sequences
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
 from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text
 from caffe2_backend.runtime.sessions.onnxruntime_library import (
@@ -80,6 +81,9 @@ class Session:
         # On the host, without the public method's checks for other devices, which take as long as a tiny model.
         plain = self._on_cpu and not options.providers
         self._run = self._session._sess.run if plain else self._session.run  # noqa: SLF001 - the method behind it
+        self._needed = needed_dims(model)
+        if self._needed:
+            self._run = partial(_run_checked, self._run, self._needed)
         self._graphs = options.cuda_graphs and device_kind(self._real) == "cuda"
         self._fixed: dict[Any, FixedBinding] = {}
         self._lock = threading.Lock()
@@ -151,6 +155,7 @@ class Session:
             # Strings cannot be bound: onnxruntime copies all values of this run to the host and back.
             values = zip(self._outputs, self.run_list(_on_host(feed), self._outputs), strict=True)
             return {name: v if v.dtype == object else self._copy(v) for name, v in values}
+        require_sequences(self._needed, feed)
         try:
             return self._run_fixed(feed) if self._graphs else self._run_bound(feed)
         except failures() as error:
@@ -198,6 +203,12 @@ def require_outputs(names: Sequence[str], available: Sequence[str]) -> None:
         raise OptionError(f"the ONNX model does not output {texts}: it outputs {', '.join(available)}")
 
 
+def _run_checked(run: Any, needed: Sequence[Needed], outputs: list[str], feed: dict[str, Array], how: Any) -> Any:
+    """Run a session on operands that do not end the process."""
+    require_sequences(needed, feed)
+    return run(outputs, feed, how)
+
+
 def _on_host(feed: Mapping[str, Array | DeviceTensor]) -> dict[str, Array]:
     return {name: v.numpy() if isinstance(v, DeviceTensor) else v for name, v in feed.items()}
 
@@ -207,6 +218,7 @@ class Binding:
 
     def __init__(self, session: Session) -> None:
         self._session = session._session  # noqa: SLF001 - the same module
+        self._needed = session._needed  # noqa: SLF001 - the same module
         self._binding = self._session.io_binding()
         self._kind, self._index = device_kind(session._real), device_index(session._real)  # noqa: SLF001 - as above
         self._device = session.device
@@ -220,6 +232,8 @@ class Binding:
 
     def bind_input(self, name: str, value: Array | DeviceTensor) -> None:
         """Bind an input to a value, which is not kept."""
+        if self._needed:
+            require_sequences(self._needed, {name: value})
         self._inputs.pop(name, None)
         if isinstance(value, DeviceTensor):
             self._binding.bind_ortvalue_input(name, value.ort)
@@ -229,6 +243,8 @@ class Binding:
     def bind_input_value(self, name: str, ort: Any) -> None:
         """Bind an input to one of onnxruntime's values, or leave it bound to that."""
         if self._inputs.get(name) is not ort:
+            if self._needed:
+                require_sequences(self._needed, {name: DeviceTensor(ort, self._device)})
             self._binding.bind_ortvalue_input(name, ort)
             self._inputs[name] = ort
 
