@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from multiprocessing import get_context
+from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +30,7 @@ from caffe2_backend.fleet.process.server import answer_anything
 
 OPTIONS: Final = ValidationOptions(runtimes=("workspace", "onnxruntime-cpu"))
 VARIES: Final = ("seconds", "times", "attempts", "versions")  # from run to run
-PARTS: Final = ("serial", "local", "killed", "scheduler", "unchanged")
+PARTS: Final = ("serial", "limit", "local", "killed", "scheduler", "unchanged")
 PORT: Final = 28786
 
 
@@ -59,7 +61,7 @@ class Trial:
         if not self.manifest.exists():
             make_models(folder / "models", args.models, args.seed)
         self.expected: dict[str, dict[str, Any]] = {}
-        self.serial_seconds = 0.0
+        self.serial_seconds = self.limit_seconds = 0.0
 
     def serial(self) -> None:
         """Every model in this process, one after another: what the others must give."""
@@ -75,6 +77,27 @@ class Trial:
         counts = Counter(result["verdict"] for result in self.expected.values())
         self.show("serial loop", self.serial_seconds, str(dict(counts)))
 
+    def limit(self) -> None:
+        """The serial loop over a share of the models in each of several processes at once: what the machine allows."""
+        target = self.folder / "limit"
+        shutil.rmtree(target, ignore_errors=True)
+        jobs = make_plan(fleet.read_manifest(self.manifest), target, OPTIONS, Limits(), "").jobs
+        context = get_context("spawn")
+        ready, begin = context.Semaphore(0), context.Event()
+        shares = [[job.request() for job in jobs[i :: self.args.jobs]] for i in range(self.args.jobs)]
+        processes = [context.Process(target=answer_all, args=(share, ready, begin)) for share in shares]
+        for process in processes:
+            process.start()
+        for _ in processes:
+            ready.acquire()
+        start = time.perf_counter()
+        begin.set()
+        for process in processes:
+            process.join()
+        self.limit_seconds = time.perf_counter() - start
+        times = f"{self.serial_seconds / self.limit_seconds:.2f} times the serial loop" if self.serial_seconds else ""
+        self.show(f"{len(processes)} serial loops at once", self.limit_seconds, times)
+
     def local(self) -> None:
         """Processes of this machine: one, whose overhead counts, and several, whose throughput does."""
         for jobs in (1, self.args.jobs):
@@ -83,7 +106,8 @@ class Trial:
                 each = (seconds - self.serial_seconds) / len(self.expected) * 1000
                 print(f"{'':30} overhead a model {each:.1f} ms")
             elif self.serial_seconds:
-                print(f"{'':30} {self.serial_seconds / seconds:.2f} times the serial loop")
+                reached = f", {self.limit_seconds / seconds:.0%} of the limit" if self.limit_seconds else ""
+                print(f"{'':30} {self.serial_seconds / seconds:.2f} times the serial loop{reached}")
 
     def killed(self) -> None:
         """A Dask cluster of this machine whose workers are killed; then what the coordinator's memory does."""
@@ -186,6 +210,14 @@ class Trial:
     def show(self, label: str, seconds: float, text: str) -> None:
         """Print a line."""
         print(f"{label:30} {seconds:8.2f} s  {text}", flush=True)
+
+
+def answer_all(requests: Sequence[dict[str, Any]], ready: Semaphore, begin: Event) -> None:
+    """Answer requests, from when all processes are ready."""
+    ready.release()
+    begin.wait()
+    for request in requests:
+        answer_anything(request)
 
 
 def comparable(result: fleet.ModelResult) -> dict[str, Any]:

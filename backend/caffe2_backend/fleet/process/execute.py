@@ -22,20 +22,29 @@ def execute(job: Job, pool: ProcessPool) -> ModelResult:
     of a model dies, the model runs once more alone, in a process that runs nothing else; if that dies, too, the result
     is ``crashed``. Raises StoppedError if the pool is stopped, and OSError if the files cannot be written.
     """
-    target = locate(job.target)
-    records = Records(target) if job.target else None
-    kept = records.find(job.task.name, job.key) if records is not None and job.key else None
-    if kept is not None:
-        return kept
-    result = _run(job, pool)
-    if records is not None:
+    return kept_result(job) or write_result(job, answer(job, pool))
+
+
+def kept_result(job: Job) -> ModelResult | None:
+    """The result that a record of the job's key holds, if there is one."""
+    return Records(locate(job.target)).find(job.task.name, job.key) if job.target and job.key else None
+
+
+def write_result(job: Job, result: ModelResult) -> ModelResult:
+    """Write the record of a job, after the page that a process which died did not write, and return the result.
+
+    Raises OSError if the files cannot be written.
+    """
+    if job.target:
+        target = locate(job.target)
         if result.verdict == "crashed":
             write_model_page(target, result)
-        records.write(result)
+        Records(target).write(result)
     return result
 
 
-def _run(job: Job, pool: ProcessPool) -> ModelResult:
+def answer(job: Job, pool: ProcessPool) -> ModelResult:
+    """Run a job, which writes all its files but the record. Raises StoppedError if the pool is stopped."""
     reasons: list[str] = []
     cause = ""
     while len(reasons) < _DEATHS:
