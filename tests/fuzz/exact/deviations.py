@@ -43,10 +43,12 @@ from fuzz.exact.images import (
 )
 from fuzz.exact.unchecked import (
     INDEXED,
+    fails,
     has_another_state,
     has_foreign_index,
     has_too_few_bytes,
     is_resized_to_another_size,
+    is_shorter_than_padding,
 )
 
 Applies = Callable[[Drawn, Arrays, Arrays], bool]
@@ -141,7 +143,7 @@ DEVIATIONS: Final = (
     ),
     Deviation(
         "a NaN among what is compared: Caffe2's result depends on the order of the elements",
-        frozenset({"MultiClassAccuracy", "SwapBestPath", "ViterbiPath"}),
+        frozenset({"HSoftmaxSearch", "MultiClassAccuracy", "SwapBestPath", "ViterbiPath"}),
         is_not_finite,  # of which sums may be a NaN
     ),
     Deviation(
@@ -309,6 +311,27 @@ DEVIATIONS: Final = (
         "write other memory",
         frozenset(INDEXED),
         has_foreign_index,
+        may_fail=True,
+    ),
+    Deviation(
+        "operands of sizes that contradict each other, which Caffe2 does not compare: the model reports an error",
+        frozenset(
+            {
+                "BatchGatherGradient",
+                "BooleanMaskGradient",
+                "HSoftmax",
+                "HSoftmaxGradient",
+                "HSoftmaxSearch",
+                "TTSparseLengthsSumGradient",
+            }
+        ),
+        fails,
+        may_fail=True,
+    ),
+    Deviation(
+        "a segment shorter than its paddings, before which Caffe2 reads other memory",
+        frozenset({"GatherPadding", "RemovePadding"}),
+        is_shorter_than_padding,
         may_fail=True,
     ),
     Deviation(

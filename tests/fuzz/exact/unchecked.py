@@ -13,15 +13,20 @@ from caffe2_bridge.netdef.views import NetView, OpView
 from fuzz.exact.causes import Arrays
 from fuzz.exact.drawn import Drawn
 
-# By operator type: the operand with the indices, the one that they are for, and along which axis. Of all of these only
+# By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize checks them against
-# an upper bound that is one too high, and BatchPermutation and CopyRowsToTensor do not check them at all.
+# an upper bound that is one too high; Accuracy, CopyRowsToTensor and FlexibleTopKGradient do not check them.
 INDEXED: Final = {
+    "Accuracy": (1, 0, 1),
     "BatchBucketize": (1, 0, 1),
     "BatchPermutation": (1, 0, 0),
     "CopyRowsToTensor": (1, 0, 0),
+    "EnsureClipped": (1, 0, 0),
+    "FlexibleTopKGradient": (3, 0, -1),
     "MultiClassAccuracy": (1, 0, 1),
+    "QuantDecode": (1, 0, 0),
     "RowWiseSparseAdam": (3, 0, 0),
+    "ScatterAssign": (1, 0, 0),
     "ScatterWeightedSum": (2, 0, 0),
     "SparseAdadelta": (3, 0, 0),
     "SparseAdam": (3, 0, 0),
@@ -43,12 +48,30 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an index is negative, or not below the size that it is for."""
     for op, operands in _operators(drawn, *INDEXED):
         index, table, axis = INDEXED[op.type]
-        indices, indexed = operands[index], operands[table]
-        if indices is None or indexed is None or not indices.size or indexed.ndim <= axis:
-            continue
-        if indices.min() < 0 or indices.max() >= indexed.shape[axis]:
+        indexed = operands[table]
+        every = operands[index:] if op.type == "QuantDecode" else operands[index : index + 1]
+        for indices in every:
+            if indices is None or indexed is None or not indices.size or indexed.ndim <= axis or not indexed.ndim:
+                continue
+            if indices.min() < 0 or indices.max() >= indexed.shape[axis]:
+                return True
+    return False
+
+
+def is_shorter_than_padding(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a segment of GatherPadding or RemovePadding has fewer rows than its paddings."""
+    for op, operands in _operators(drawn, "GatherPadding", "RemovePadding"):
+        before = op.args.integer("padding_width", default=1)
+        after = op.args.integer("end_padding_width", default=-1)
+        lengths = operands[1] if len(operands) > 1 else None
+        if lengths is not None and lengths.size and lengths.min() < before + (before if after < 0 else after):
             return True
     return False
+
+
+def fails(_: Drawn, expected: Arrays, __: Arrays) -> bool:
+    """Whether the model reports an error, so that there is nothing to compare."""
+    return not expected
 
 
 def has_another_state(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

@@ -12,7 +12,7 @@ from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log,
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, per_pixel, pixel_classes
 from caffe2_frontend.emit.layout import require_nchw
-from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
+from caffe2_frontend.emit.operand_checks import REALS, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_each_row
 from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size_vector, sizes, squeeze, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -187,6 +187,7 @@ def perplexity(op: Op) -> Value:
     Of a matrix, only the first N elements count, N being the number of its rows: Caffe2 expects a vector.
     """
     x = op.input(0)
+    require_min_rank(op, x, 1, "the operand")
     if op.rank(x) > 1:
         x = op.emit("Slice", reshape(op, x, [-1]), op.const([0], np.int64), size_vector(op, x, 0))
     return op.emit("Exp", op.emit("Neg", mean_of_all(op, op.emit("Log", x))))
