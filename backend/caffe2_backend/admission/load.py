@@ -15,6 +15,7 @@ from caffe2_backend.admission.external_data import Extent, ExternalDataError, is
 from caffe2_backend.admission.folders import AdmittedFile, Folder, map_values
 from caffe2_backend.admission.ir_models import admit_ir
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
+from caffe2_backend.admission.own_names import own_names
 from caffe2_backend.admission.payloads import check_payloads
 from caffe2_backend.admission.scopes import Scope, scopes_of
 from caffe2_backend.admission.signatures import check_signatures
@@ -74,7 +75,7 @@ def load_ir(model: OnnxModel, base_dir: Location | None = None) -> ir.Model:
             folder = extent.folder
         else:
             _inline(tensor, extent)
-    loaded = _deserialized(proto)
+    loaded = _deserialized(proto, is_given=proto is model)
     for value in loaded.graph.initializers.values():
         if isinstance(value.const_value, ir.ExternalTensor):
             value.const_value.base_dir = folder
@@ -141,10 +142,13 @@ def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) 
     return proto, scopes
 
 
-def _deserialized(proto: onnx.ModelProto) -> ir.Model:
-    """The model as onnx_ir reads it. Raises ConversionError for what onnx_ir does not accept."""
+def _deserialized(proto: onnx.ModelProto, *, is_given: bool) -> ir.Model:
+    """The model as onnx_ir reads it; changes to it do not reach a message that was given.
+
+    Raises ConversionError for what onnx_ir does not accept.
+    """
     try:
-        return ir.from_proto(proto)
+        loaded = ir.from_proto(proto)
     except Exception as error:  # noqa: BLE001 - onnx_ir raises whatever its constructors do
         cause: BaseException = error
         while cause.__cause__ is not None:
@@ -152,6 +156,9 @@ def _deserialized(proto: onnx.ModelProto) -> ir.Model:
         location = NetLocation(proto.graph.name or "graph")
         reason = f"the model cannot be read: {type(cause).__name__}: {cause}"[:_LONGEST]
         raise ConversionError([Diagnostic("malformed-model", reason, location)]) from None
+    if is_given:
+        own_names(loaded)
+    return loaded
 
 
 def _parsed(model: onnx.ModelProto | bytes | AnyPath) -> onnx.ModelProto:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from caffe2_backend.emit.masks import drop_axes, split_axes
@@ -15,6 +17,8 @@ Axes = list[int] | Value
 
 def reduce_axes(op: Op, op_type: str, value: Value, axes: Axes, *, keep: bool) -> Value:
     """A reduction of a value of the shape of input 0 over axes; without any axis a copy."""
+    if op_type == "ReduceMean" and value.dtype == DOUBLE:
+        return _mean_of_doubles(op, value, axes, keep=keep)
     if isinstance(axes, Value):
         rank = op.rank(op.input(0))
         split = split_axes(op, value, axes, rank)
@@ -24,6 +28,16 @@ def reduce_axes(op: Op, op_type: str, value: Value, axes: Axes, *, keep: bool) -
     if not axes:
         return op.emit("Copy", value)
     return _with_empty(op, op_type, op.emit(op_type, value, axes=axes, keepdims=int(keep)), axes)
+
+
+def _mean_of_doubles(op: Op, value: Value, axes: Axes, *, keep: bool) -> Value:
+    """Caffe2's ReduceMean is for floats only: the sum, divided by the number of elements in each."""
+    total = reduce_axes(op, "ReduceSum", value, axes, keep=keep)
+    sizes = [op.static_dim(op.input(0), axis) for axis in axes] if isinstance(axes, list) else [None]
+    known = [size for size in sizes if size is not None]
+    if len(known) == len(sizes):
+        return total / float(prod(known))
+    return total / (op.emit("Size", value).cast(DOUBLE) / op.emit("Size", total).cast(DOUBLE))
 
 
 def _with_empty(op: Op, op_type: str, made: Value, axes: list[int]) -> Value:

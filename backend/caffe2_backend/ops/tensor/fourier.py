@@ -151,12 +151,15 @@ def transform(op: Op, signal: Value, axis: int, rank: int, how: Transform) -> Va
 def stft(op: Op) -> Value:
     """``STFT(signal, frame_step, window=None, frame_length=None; onesided=1) -> output``: a transform of each frame.
 
-    The frames are [batch, frames, frame_length, 1 or 2].
+    The frames are [batch, frames, frame_length, 1 or 2]. A signal of rank 2 is real, as PyTorch exports it.
     """
     onesided = op.args.flag("onesided", default=True)
     x = op.require(op.input(0), FLOAT, DOUBLE)
-    if op.rank(x) != 3:
-        op.unsupported(f"the signal must have rank 3, not {op.rank(x)}", code="invalid-operands")
+    is_real = op.rank(x) == 2
+    if is_real:
+        x = op.emit("ExpandDims", x, dims=[2])
+    elif op.rank(x) != 3:
+        op.unsupported(f"the signal must have rank 2 or 3, not {op.rank(x)}", code="invalid-operands")
     window, frame_length = op.optional(2), op.optional(3)
     if frame_length is not None:
         length = element(op, frame_length, 0).cast(INT64)
@@ -164,12 +167,13 @@ def stft(op: Op) -> Value:
         length = dims_of(op, window)[0]
     else:
         op.unsupported("STFT needs a window or a frame_length", code="missing-input")
-    size = dims_of(op, x)[1]
+    size = dims_of(op, op.input(0))[1]
     step = element(op, op.input(1), 0).cast(INT64)
     count = (size - length) // step + 1
     indices = reshape(op, arange(op, count), [-1, 1]) * step + reshape(op, arange(op, length), [1, -1])
     frames = gather(op, x, 1, indices)
     if window is not None:
         frames = frames * op.require(window, x.dtype).reshape([-1, 1])
-    how = Transform(length, length, _is_complex(op, x, 2), inverse=False, onesided=onesided)
+    is_complex = not is_real and _is_complex(op, x, 2)
+    how = Transform(length, length, is_complex, inverse=False, onesided=onesided)
     return transform(op, frames, 2, 4, how)

@@ -99,6 +99,8 @@ def unsqueeze(op: Op) -> Value:
     count = op.static_dim(axes, 0) if op.rank(axes) else 1
     if known is None and count is None:
         op.needs_shape("the number of axes is unknown")
+    if known is not None and (known >= 0).all() and data.shape is None:
+        return op.emit("ExpandDims", data, dims=sorted(set(known.reshape(-1).tolist())))
     rank = op.rank(data) + (known.size if known is not None else count or 0)
     if known is not None:
         return op.emit("ExpandDims", data, dims=sorted(op.axis(int(axis), rank) for axis in known.reshape(-1)))

@@ -26,24 +26,29 @@ family = Family("slice_pad")
 _END: Final = np.iinfo(np.int64).max // 2
 
 
-def _known_axes(op: Op, index: int, default: int) -> list[int] | None:
+def _known_axes(op: Op, index: int, default: int | None) -> list[int] | None:
     """The axes that an optional operand names, the first ``default`` ones where it is missing.
 
-    None where they are computed at run time.
+    None where they, or how many they are, are computed at run time.
     """
     operand = op.optional(index)
     if operand is None:
-        return list(range(default))
+        return None if default is None else list(range(default))
     known = op.known(operand)
     rank = op.rank(op.input(0))
     return None if known is None else [op.axis(int(axis), rank) for axis in known.reshape(-1)]
 
 
 def _per_axis(op: Op, axes: list[int] | None, index: int, values: Value, defaults: Value) -> list[Value]:
-    """The elements of a list, int64 [1] each: one for each known axis, or one for every axis of the operand."""
+    """The elements of a list, int64 [1] each: one for each known axis, or one for every axis of the operand.
+
+    A list whose axes are not given is one of the first axes.
+    """
     count = op.rank(op.input(0)) if axes is None else len(axes)
     if axes is None:
-        values = scatter_over(op, defaults, count, non_negative_axes(op, op.input(index), count), values)
+        given = op.has_input(index)
+        named = non_negative_axes(op, op.input(index), count) if given else arange(op, dim_of(op, values, 0))
+        values = scatter_over(op, defaults, count, named, values)
     return [slice_axis(op, values, 0, i, i + 1) for i in range(count)]
 
 
@@ -55,7 +60,8 @@ def slice_(op: Op) -> Value:
     """
     data = op.input(0)
     starts, ends = op.known(op.input(1)), op.known(op.input(2))
-    axes = _known_axes(op, 3, op.static_dim(op.input(1), 0) or 0)
+    lengths = (op.static_dim(op.input(i), 0) for i in (1, 2, 4) if op.has_input(i))
+    axes = _known_axes(op, 3, next((length for length in lengths if length is not None), None))
     steps = op.known(op.input(4)) if op.has_input(4) else np.ones(len(axes or ()), np.int64)
     if axes is None or starts is None or ends is None or steps is None:
         return _slice_at_run_time(op, axes, None if steps is None else steps.tolist())
@@ -158,10 +164,25 @@ def pad(op: Op) -> Value:
             op.bounded(size + low + high)
             indices = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload] # one of three
             y = gather(op, y, axis, op.const(indices, INT64))
+        elif min(low, high) >= 0:
+            y = _pad_by(op, y, axis, low, high, _SOURCES[mode])
         else:
             y = _pad_from_axis(op, y, axis, op.const([low], INT64), op.const([high], INT64), _SOURCES[mode])
         dims[axis] = dims[axis] + op.const([low + high], INT64)
     return y
+
+
+def _pad_by(op: Op, value: Value, axis: int, low: int, high: int, source: Source) -> Value:
+    """An axis of unknown size between known numbers of its elements, whose indices are computed at run time."""
+    size = dim_of(op, value, axis)
+    parts = [value]
+    if low:
+        before = op.const(np.arange(-op.bounded(low), 0), INT64)
+        parts.insert(0, gather(op, value, axis, source(op, before, size)))
+    if high:
+        behind = op.const(np.arange(op.bounded(high)), INT64)
+        parts.append(gather(op, value, axis, source(op, behind + size, size)))
+    return concat(op, parts, axis)
 
 
 def _pad_constant(op: Op, value: Value, dims: Sequence[Size], axis: int, low: int, high: int) -> Value:

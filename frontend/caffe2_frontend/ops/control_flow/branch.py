@@ -12,6 +12,7 @@ import numpy as np
 from caffe2_bridge.control import If
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.emit import int8_values
+from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.subgraphs import emit_branches
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -48,12 +49,23 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
     for name, a, b in zip(changed, pairs[0][1], pairs[1][1], strict=True):
         require_same_type(op, name, a, b)
     chosen = emit_branches(op, condition, pairs) if changed else []
+    _complete_ranks(op, condition, chosen, [values for _, values in pairs])
     for name, value, a, b in zip(changed, chosen, pairs[0][1], pairs[1][1], strict=True):
         kind = int8_values.find_quantization(a)
         if kind is not None and kind == int8_values.find_quantization(b):
             int8_values.mark_quantized(value, kind)
         op.scope.bind(name, value)
     return bound_outputs(op)
+
+
+def _complete_ranks(op: Op, condition: Value, chosen: Sequence[Value], sides: Sequence[Sequence[Value]]) -> None:
+    """Give values of different ranks in both branches the shape in the branch that known dims decide for."""
+    if all(value.shape is not None for value in chosen):
+        return
+    decided = constant_integers(op, condition)
+    if decided is not None:
+        for value, taken in zip(chosen, sides[0 if decided.all() else 1], strict=True):
+            value.shape = taken.shape
 
 
 def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:

@@ -73,6 +73,27 @@ def test_exported(name: str, opset: int, *, condition: bool) -> None:
     assert all(info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT for info in exported.graph.output)
 
 
+DECIDED = """<ir_version: 8, opset_import: ["": 17]> g (float[N,4,T] x) => (float y) {
+    s = Shape(x) i = Constant<value = int64 {2}>() d = Gather(s, i) one = Constant<value = int64 {1}>()
+    c = Equal(d, one)
+    w = If(c) <
+        then_branch = a () => (float[N,M] p) { e = Constant<value = int64[2] {0, -1}>() p = Reshape(x, e) },
+        else_branch = b () => (float[N,4,T] q) { q = Identity(x) }
+    >
+    f = Constant<value = int64[1] {1}>() y = Unsqueeze(w, f)
+}"""
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_decided_by_a_dim(size: int) -> None:
+    """The rank of what follows is known once the size of the input is."""
+    model = parser.parse_model(DECIDED)
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    x = np.arange(8 * size, dtype=np.float32).reshape(2, 4, size)
+    found = Predictor(to_netdef(model)).run({"x": x})["y"]
+    np.testing.assert_array_equal(found, ReferenceEvaluator(model).run(None, {"x": x})[0])
+
+
 @pytest.mark.oracle
 def test_in_real_caffe2() -> None:
     cases = [(name, condition) for name in BODIES for condition in (True, False)]

@@ -55,8 +55,19 @@ def test_reductions_of_nothing(keep: int, random: RandomValues) -> None:
 def test_reductions_of_other_numbers(name: str, random: RandomValues) -> None:
     feeds = [{"x": random.numbers(2, 3, 2, name=name), "a": a} for a in LISTS]
     with comparison() as check:
-        for kind in ("ReduceSum", "ReduceMax", "ReduceMin", *(("ReduceProd",) if name != "double" else ())):
+        more = ("ReduceMean",) if name == "double" else ("ReduceProd",)
+        for kind in ("ReduceSum", "ReduceMax", "ReduceMin", *more):
             check(f"{name}[A,B,C] x, int64[K] a", f"{name} y", f"y = {kind}<keepdims = 0>(x, a)", feeds)
+
+
+def test_means_of_doubles(random: RandomValues) -> None:
+    feeds = [{"x": random.numbers(*shape, name="double")} for shape in ((2, 3, 4), (1, 3, 1))]
+    layer = "s = Constant<value = double[1] {1.5}>() y = LayerNormalization<axis = 1>(x, s)"
+    known = "a = Constant<value = int64[2] {0, -1}>() y = ReduceMean<keepdims = 0>(x, a)"
+    with comparison() as check:
+        check("double[A,3,B] x", "double y", "y = ReduceMean(x)", feeds)
+        check("double[A,3,B] x", "double y", known, feeds)
+        check("double[A,3,B] x", "double y", layer, feeds)
 
 
 def test_greatest_and_least_of_bools(random: RandomValues) -> None:
@@ -130,6 +141,27 @@ def test_slices(name: str, random: RandomValues) -> None:
 
 
 MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def test_slices_of_the_first_axes(random: RandomValues) -> None:
+    """How many axes they are is known when the net runs; without axes a list is one of the first."""
+    lists = [(axes(1), axes(3)), (axes(-3), axes(-1)), (axes(0, 1), axes(2, 2**62)), (axes(-1, -2), axes(9, -1))]
+    feeds = [{"x": random.numbers(4, 3), "s": start, "e": end} for start, end in lists]
+    steps = [feed | {"t": t} for feed, t in zip(feeds, (axes(2), axes(1), axes(1, 2), axes(1, 1)), strict=True)]
+    with comparison() as check:
+        check("float[A,B] x, int64[K] s, int64[L] e", "float y", "y = Slice(x, s, e)", feeds)
+        check("float[A,B] x, int64[K] s, int64[L] e, int64[M] t", "float y", "y = Slice(x, s, e, , t)", steps)
+        check("float[A,B] x, int64[K] s, int64[1] e", "float y", "y = Slice(x, s, e)", feeds[:2])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_known_pads_of_open_axes(mode: str, random: RandomValues) -> None:
+    feeds = [{"x": random.numbers(*shape)} for shape in ((2, 5, 4), (1, 4, 5))]
+    pads = ((0, 1, 0, 0, 2, 3), (0, 0, 2, 0, 0, 0), (0, 1, 2, 0, 1, -1))
+    with comparison() as check:
+        for each in pads[: 3 if mode != "wrap" else 2]:
+            body = f'p = Constant<value = int64[6] {{{", ".join(map(str, each))}}}>() y = Pad<mode = "{mode}">(x, p)'
+            check("float[A,B,C] x", "float y", body, feeds)
 
 
 @pytest.mark.parametrize("mode", MODES)
