@@ -184,7 +184,7 @@ class Program:
 
     def run_again(self, again: RepeatedRuns) -> Results:
         """As :meth:`run`, once. Raises RunError if the run failed."""
-        values = again.variant.run_feed(again.feed)
+        values = again.run()
         if self._repeated is not None:
             self._repeated = again
         return self._results(again.variant, values, again.given)

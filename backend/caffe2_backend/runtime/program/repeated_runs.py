@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.blobs.results import Blobs
+from caffe2_backend.runtime.program.bound_runs import BoundRuns
 from caffe2_backend.runtime.program.variant import Variant
-from caffe2_backend.runtime.values import Value
+from caffe2_backend.runtime.values import Tensor, Value
 
 
 class RepeatedRuns:
@@ -26,10 +27,20 @@ class RepeatedRuns:
         feed: the arrays by input of the variant's model.
     """
 
-    __slots__ = ("_fixed", "_names", "_values", "feed", "given", "variant")
+    __slots__ = ("_bound", "_fixed", "_names", "_values", "feed", "given", "variant")
 
-    def __init__(self, variant: Variant, names: Sequence[str], fixed: int, values: Sequence[Any]) -> None:
-        """``values`` are the blobs ``names``, None where one does not exist; the first ``fixed`` are constants."""
+    def __init__(
+        self,
+        variant: Variant,
+        names: Sequence[str],
+        fixed: int,
+        values: Sequence[Any],
+        bound: BoundRuns | None = None,
+    ) -> None:
+        """``values`` are the blobs ``names``, None where one does not exist; the first ``fixed`` are constants.
+
+        ``bound`` makes runs with bound inputs and outputs; None for new ones.
+        """
         self.variant = variant
         self._names = names
         self._fixed = fixed
@@ -39,6 +50,8 @@ class RepeatedRuns:
         }
         inputs = zip(variant.graph_inputs or variant.inputs, variant.inputs, strict=True)
         self.feed: dict[str, Any] = {name: self.given[blob] for name, blob in inputs}
+        assert variant.session is not None
+        self._bound = bound or BoundRuns(variant.session, list(self.feed), variant.graph_outputs)
 
     @classmethod
     def of(
@@ -58,7 +71,17 @@ class RepeatedRuns:
         for index, (value, before) in enumerate(zip(values, self._values, strict=True)):
             if value is not before and (index < self._fixed or not _is_alike(value, before)):
                 return None
-        return RepeatedRuns(self.variant, self._names, self._fixed, values)
+        return RepeatedRuns(self.variant, self._names, self._fixed, values, self._bound)
+
+    def run(self) -> dict[str, Tensor]:
+        """Run once: the outputs by blob. Raises RunError if the run fails."""
+        arrays = self.feed.values()
+        outputs = self._bound.run(arrays)
+        if outputs is not None:
+            return dict(zip(self.variant.outputs, outputs, strict=True))
+        found = self.variant.run_feed(self.feed)
+        self._bound.learn(arrays, found.values())
+        return found
 
 
 def _is_alike(value: object, before: object) -> bool:

@@ -99,3 +99,14 @@ def test_a_predictor_follows_its_inputs() -> None:
         predictor.run({"x": np.ones((1, 4), np.float32)})
     with pytest.raises(RunError, match="x"):
         predictor.run({})
+
+
+def test_an_array_of_a_blob_stays_as_it_was() -> None:
+    space, net = workspace()
+    held = []
+    for i in range(8):
+        space.feed("x", i * X)
+        space.run_net(net)
+        held.append(space.host_array("y"))
+    for i, y in enumerate(held):
+        np.testing.assert_allclose(y, expected(i * X))

@@ -1,0 +1,134 @@
+"""Runs that write to memory of earlier results: whatever a caller does with those, results are right."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from conformance.recording import operator
+
+from caffe2_backend.runtime.program.bound_runs import BoundRuns
+from caffe2_backend.runtime.sessions.session import Session
+from caffe2_bridge import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend import to_onnx
+
+Array = np.ndarray[Any, Any]
+
+W = np.arange(6, dtype=np.float32).reshape(2, 3)
+X = np.ones((1, 3), np.float32)
+OPS = [operator("FC", ["x", "w", "b"], ["h"]), operator("Relu", ["h"], ["y"])]
+FILLS = [
+    operator("GivenTensorFill", [], ["w"], shape=[2, 3], values=W.ravel().tolist()),
+    operator("GivenTensorFill", [], ["b"], shape=[2], values=[-10.0, 1.0]),
+]
+
+
+def expected(x: Array) -> Array:
+    result: Array = np.maximum(x @ W.T + [-10, 1], 0)
+    return result
+
+
+class Runs:
+    """Runs of a model, with bound outputs where there is memory for them."""
+
+    def __init__(self, model: Model, **inputs: Any) -> None:
+        specs = inputs or {"x": ("float32", ["N", 3])}
+        self.session = Session(to_onnx(model, inputs=specs).SerializeToString(), threads=1)
+        self.bound = BoundRuns(self.session, self.session.inputs, self.session.outputs)
+        self.count = 0  # of those with bound outputs
+
+    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        arrays = [inputs[name] for name in self.session.inputs]
+        found = self.bound.run(arrays)
+        if found is None:
+            found = self.session.run_list(inputs)
+            self.bound.learn(arrays, found)
+        else:
+            self.count += 1
+        return dict(zip(self.session.outputs, found, strict=True))
+
+
+def model() -> Model:
+    net = NetDef(name="net", op=OPS, external_input=["x", "w", "b"], external_output=["y"])
+    return Model.of(net, NetDef(name="init", op=FILLS))
+
+
+def test_results_that_somebody_holds_stay_as_they_were() -> None:
+    runs = Runs(model())
+    inputs = [np.full((2, 3), i, np.float32) for i in range(8)]
+    whole = [runs.run({"x": x})["y"] for x in inputs]
+    rows = [runs.run({"x": x})["y"][1] for x in inputs]
+    for x, y, row in zip(inputs, whole, rows, strict=True):
+        np.testing.assert_allclose(y, expected(x))
+        np.testing.assert_allclose(row, expected(x)[1])
+
+
+def test_results_may_be_changed() -> None:
+    runs = Runs(model())
+    for _ in range(5):
+        y = runs.run({"x": X})["y"]
+        np.testing.assert_allclose(y, expected(X))
+        y += 1
+
+
+def test_the_content_of_an_input_may_change() -> None:
+    runs = Runs(model())
+    feed = {"x": X.copy()}
+    for i in range(5):
+        feed["x"][...] = i
+        np.testing.assert_allclose(runs.run(feed)["y"], expected(i * X))
+
+
+def test_results_may_be_inputs() -> None:
+    net = NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"], external_output=["y"])
+    runs = Runs(Model.of(net))
+    y = X
+    for _ in range(8):
+        y = runs.run({"x": y})["y"]
+        np.testing.assert_allclose(y, X)
+
+
+def test_sizes_may_change_and_be_zero() -> None:
+    runs = Runs(model())
+    for rows in (1, 1, 1, 0, 0, 0, 2, 2, 1, 2, 1):
+        x = np.full((rows, 3), 4, np.float32)
+        np.testing.assert_allclose(runs.run({"x": x})["y"], expected(x))
+        np.testing.assert_allclose(runs.run({"x": np.asfortranarray(-x)})["y"], expected(-x))
+
+
+def test_threads_share_a_runs() -> None:
+    runs = Runs(model())
+
+    def run(number: int) -> bool:
+        x = np.full((1, 3), number, np.float32)
+        return all(np.array_equal(runs.run({"x": x})["y"], expected(x)) for _ in range(100))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
+
+
+def test_outputs_whose_sizes_depend_on_values() -> None:
+    ops = [operator("BooleanMask", ["x", "mask"], ["y"])]
+    net = NetDef(name="n", op=ops, external_input=["x", "mask"], external_output=["y"])
+    runs = Runs(Model.of(net), x=("float32", ["N"]), mask=("bool", ["N"]))
+    x = np.arange(4, dtype=np.float32)
+    for bits in (1, 1, 1, 3, 3, 15, 0, 0):
+        mask = np.array([bits >> i & 1 for i in range(4)], bool)
+        np.testing.assert_array_equal(runs.run({"x": x, "mask": mask})["y"], x[mask])
+    assert runs.count == 0
+
+
+def test_runs_of_equal_shapes_are_bound_from_the_third_on() -> None:
+    runs = Runs(model())
+    for x in (X, X, X, -X, 2 * X):
+        runs.run({"x": x})
+    assert runs.count == 3
+
+
+def test_alternating_shapes_are_not_bound() -> None:
+    runs = Runs(model())
+    for rows in (1, 2, 1, 2, 1, 2):
+        runs.run({"x": np.ones((rows, 3), np.float32)})
+    assert runs.count == 0
