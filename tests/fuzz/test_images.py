@@ -98,3 +98,12 @@ def test_operands_of_gradients_have_the_sizes_of_the_forward_operator() -> None:
     assert are_of_other_sizes(other, runs)
     assert are_of_other_sizes(fits, lambda all_runs: [OracleResult(error="no") for _ in all_runs])
     assert not are_of_other_sizes(drawn("Relu", ones(1)), runs)
+
+
+def test_operators_whose_results_are_overwritten_are_not_needed() -> None:
+    fills = [operator("ConstantFill", [], outputs, shape=[1]) for outputs in (["a", "b"], ["a"])]
+    relu = operator("Relu", ["a"], ["y"])
+    case = Drawn("net", NetDef(op=[*fills, relu], external_output=["y"]), {})
+    needed = case.needed()
+    assert list(needed.net.op) == [fills[1], relu]
+    assert needed.needed() is needed

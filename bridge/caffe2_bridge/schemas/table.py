@@ -49,9 +49,14 @@ class OperatorSchema:
         return self.arguments_read is not None and name not in self.arguments_read
 
     def accepts_in_place(self, read: int, written: int) -> bool:
-        """Whether an input and an output, by index, may be one blob."""
+        """Whether an input and an output, by index, may be one blob.
+
+        Of indices that were not probed, all are accepted where some of those that were probed may be.
+        """
         pair = (read, written)
-        return max(pair) >= PROBED or pair in self.allowed_in_place or pair in self.enforced_in_place
+        if max(pair) >= PROBED:
+            return bool(self.allowed_in_place or self.enforced_in_place)
+        return pair in self.allowed_in_place or pair in self.enforced_in_place
 
     def accepts_counts(self, inputs: int, outputs: int) -> bool:
         """Whether the schema accepts an operator with so many inputs and outputs."""

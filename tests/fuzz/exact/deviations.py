@@ -92,6 +92,7 @@ _ROWWISE: Final = frozenset(
     }
 )
 _CONVOLUTIONS: Final = tuple(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D"))
+_NORMS: Final = ("LayerNorm", "InstanceNorm", "GroupNorm", "SpatialBN", "AffineChannel", "RMSNorm")
 _CANCELLATION: Final = (
     "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "
     "square, which leaves rounding errors, or a NaN, which counts as 0"
@@ -107,6 +108,8 @@ DEVIATIONS: Final = (
                 "MaxPool2D",
                 "MaxPool3D",
                 "ConvRelu",
+                "CollectRpnProposals",
+                "CollectAndDistributeFpnRpnProposals",
                 "Max",
                 "Min",
                 "ReduceMax",
@@ -197,7 +200,7 @@ DEVIATIONS: Final = (
     Deviation(_CANCELLATION, frozenset({"Moments", "RowwiseMoments"}), cancels),
     Deviation(
         _NO_FACTOR,
-        frozenset({*_CONVOLUTIONS, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
+        frozenset({*_CONVOLUTIONS, *_NORMS, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
         lambda drawn, expected, actual: (
             is_not_finite(drawn, expected, actual) and leaves_the_range(drawn, expected, actual)
         ),
@@ -240,13 +243,18 @@ DEVIATIONS: Final = (
         has_equal_scores,
     ),
     Deviation(
+        "coordinates of boxes that are not finite, whose overlap is a NaN",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
+        is_not_finite,
+    ),
+    Deviation(
         "rotated boxes without a positive width and height, of whose overlap Caffe2's rounding decides",
         frozenset({"GenerateProposals", "GenerateProposalsCPP"}),
         has_flat_boxes,
     ),
     Deviation(
-        "no elements to normalize or to average, which onnxruntime's kernel refuses",
-        frozenset({"LayerNorm", "C10LayerNorm_DontUseThisOpYet", "LRN", "LRNGradient"}),
+        "no elements to normalize, to average or to split, which onnxruntime's kernel refuses",
+        frozenset({"Glu", "LayerNorm", "C10LayerNorm_DontUseThisOpYet", "LRN", "LRNGradient"}),
         averages_nothing,
         may_fail=True,
     ),

@@ -48,6 +48,22 @@ class Drawn:
         net.CopyFrom(self.net)
         return net
 
+    def needed(self) -> Drawn:
+        """The case without the operators whose results are overwritten or not read; itself if there are none."""
+        wanted, kept = set(self.outputs), []
+        for op in reversed(self.net.op):
+            if not wanted.isdisjoint(op.output):
+                kept.append(op)
+                if not any(arg.HasField("n") for arg in op.arg):
+                    wanted.difference_update(op.output)
+                wanted |= read_blobs(NetDef(op=[op]))
+        if len(kept) == len(self.net.op):
+            return self
+        net = self.copy_net()
+        del net.op[:]
+        net.op.extend(kept[::-1])
+        return replace(self, net=net)
+
     def declared(self) -> Drawn:
         """The case with its inputs and outputs declared, and without inputs that no operator reads."""
         net = self.copy_net()

@@ -57,4 +57,14 @@ CASES = [
         outputs=["dW", "dX"],
         args={"kernels": [1, 1], "no_bias": 1},
     ),
+    # The range of one axis as arguments of their own, and those of the others.
+    *(
+        case(
+            "Int8Slice",
+            {"X": np.arange(12, dtype=np.uint8).reshape(3, 4)},
+            args={"dim": 1, "start_idx": 0, "end_idx": -1, "Y_scale": 0.05, "Y_zero_point": 121, **more},
+            quantized={"X": (0.05, 121)},
+        )
+        for more in ({"ends": [-2]}, {"starts": [1, 2]}, {"starts": [1], "ends": [2, 1, 1]})
+    ),
 ]

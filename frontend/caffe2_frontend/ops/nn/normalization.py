@@ -140,6 +140,13 @@ def layer_norm(op: Op) -> tuple[Value, Value, Value]:
     affine = op.args.flag("elementwise_affine", default=False)
     if rank < 2:
         op.unsupported(f"X must have at least rank 2, not {rank}", code="invalid-operands")
+    shared = set(op.view.inputs) & set(op.view.outputs[1:])
+    if shared:  # C10LayerNorm_DontUseThisOpYet has no schema, and overwrites the input before it has read it
+        op.unsupported(
+            f"the moments must not be written over input {min(shared)!r}",
+            hint="give the output a name of its own",
+            code="in-place",
+        )
     scale, bias = (as_tail(op, op.input(i), x, axis) for i in (1, 2)) if affine else (op.const([1.0], x), None)
     if op.dtype(x) == ir.DataType.DOUBLE:
         # onnxruntime has no float64 kernel for LayerNormalization.

@@ -110,15 +110,18 @@ def move(op: Op) -> Outputs:
 def cut(op: Op) -> Outputs:
     """Int8Slice(data[, starts, ends]; starts, ends | dim, start_idx, end_idx) -> output.
 
-    The last three arguments give the range along one axis.
+    The last three arguments give the range along one axis; along the others, starts and ends hold as far as they are
+    given.
     """
     x = require_bytes(op, op.input(0), "X")
     how = preserved_quantization(op, x)
     if op.has_input(1) or not {"dim", "start_idx", "end_idx"} <= set(op.args):
         return _mark_first(concat_split.slice_ranges(op), how)
-    op.args.ignore("starts", "ends")
-    axis = op.axis(op.args.integer("dim"), op.rank(x))
-    starts, ends = [0] * op.rank(x), [-1] * op.rank(x)
+    rank = op.rank(x)
+    axis = op.axis(op.args.integer("dim"), rank)
+    starts, ends = (
+        [*op.args.integers(name, default=()), *[whole] * rank][:rank] for name, whole in (("starts", 0), ("ends", -1))
+    )
     starts[axis], ends[axis] = op.args.integer("start_idx"), op.args.integer("end_idx")
     return mark_quantized(concat_split.slice_static(op, x, starts, ends), how)
 

@@ -78,3 +78,11 @@ def test_operands_in_place() -> None:
     assert refused_in_place(scatter, ["x", "i", "x"], ["x"]) == ["x"]
     assert refused_in_place(softmax, ["x"], ["x"]) == ["x"]
     assert refused_in_place(add, ["x", "y"], ["y"]) == []
+
+
+def test_operands_beyond_those_probed_are_not_in_place_where_none_are() -> None:
+    weighted, loop = operator_schema("WeightedSumGradient"), operator_schema("While")
+    assert weighted is not None
+    assert not weighted.accepts_in_place(15, 13)
+    assert loop is not None
+    assert loop.accepts_in_place(15, 15)
