@@ -64,7 +64,7 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
     working = _working_opset(model.predict_net, opsets)
     declared = NetView(net).external_outputs
     return Export(
-        net,
+        NetView(net),
         init,
         options,
         inputs=inputs,
@@ -164,7 +164,7 @@ def _declare_blobs(
     net.CopyFrom(predict)
     view = NetView(predict)
     read = set(count_reads(predict))
-    written = {name for op in view.ops for name in op.outputs}
+    written = {name for op in predict.op for name in op.output}
     declared = view.external_inputs or view.read_first
     filled = [*init.parameters, *(name for op in init.rest for name in op.outputs)]
     known = dict.fromkeys([*declared, *filled, *given])

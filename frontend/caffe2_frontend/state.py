@@ -41,8 +41,8 @@ class Export:
     passes change; functional passes return a new state.
 
     Attributes:
-        predict: the net, with its inputs and outputs declared.
-        indices: the index of each operator in the caller's net; empty where it is that in ``predict``.
+        net: the net, with its inputs and outputs declared.
+        indices: the index of each operator in the caller's net; empty where it is that in ``net``.
         init: the parameters, and the operators of the init net that are not fills.
         options: the options of the caller.
         inputs: what is known of the net's inputs; complete once they are described.
@@ -62,7 +62,7 @@ class Export:
         traces: the values that belong to each operator.
     """
 
-    predict: NetDef
+    net: NetView
     init: InitNet
     options: ExportOptions = DEFAULTS
     indices: tuple[int, ...] = ()
@@ -82,15 +82,20 @@ class Export:
     traces: Traces = field(default_factory=Traces)
 
     @property
+    def predict(self) -> NetDef:
+        """The protobuf of the net."""
+        return self.net.proto
+
+    @property
     def graph(self) -> ir.Graph:
         """The ONNX graph. Raises RuntimeError before the net is lowered."""
         if self.model is None:
             raise RuntimeError("the net has not been lowered yet")
         return self.model.graph
 
-    def numbered(self, net: NetView) -> Iterator[tuple[int, OpView]]:
-        """The operators of ``net``, a view of ``predict``, each with its index in the caller's net."""
-        ops = net.ops
+    def numbered(self) -> Iterator[tuple[int, OpView]]:
+        """The operators of the net, each with its index in the caller's net."""
+        ops = self.net.ops
         return zip(self.indices or range(len(ops)), ops, strict=True)
 
     def fingerprint(self) -> Hashable:

@@ -17,18 +17,23 @@ def all_names(net: NetDef) -> Iterator[str]:
     for op in net.op:
         yield from op.input
         yield from op.output
-        for arg in op.arg:
-            if arg.HasField("s"):
-                yield arg.s.decode(errors="replace")
-            for value in arg.strings:
-                yield value.decode(errors="replace")
-            if arg.HasField("n"):
-                yield from all_names(arg.n)
-            for sub_net in arg.nets:
-                yield from all_names(sub_net)
-            if arg.name.endswith(RENAME_SUFFIX):
-                yield arg.name.removesuffix(RENAME_SUFFIX)
-        yield from _names_in_text(op)
+        if op.arg:
+            yield from _names_in_arguments(op)
+
+
+def _names_in_arguments(op: OperatorDef) -> Iterator[str]:
+    for arg in op.arg:
+        if arg.HasField("s"):
+            yield arg.s.decode(errors="replace")
+        for value in arg.strings:
+            yield value.decode(errors="replace")
+        if arg.HasField("n"):
+            yield from all_names(arg.n)
+        for sub_net in arg.nets:
+            yield from all_names(sub_net)
+        if arg.name.endswith(RENAME_SUFFIX):
+            yield arg.name.removesuffix(RENAME_SUFFIX)
+    yield from _names_in_text(op)
 
 
 def _names_in_text(op: OperatorDef) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Any, Final, overload
 
 import numpy as np
@@ -200,7 +201,7 @@ class OpView:
     @cached_property
     def type(self) -> str:
         """The operator type, such as ``FC``."""
-        return self.proto.type
+        return intern(self.proto.type)  # one string for all operators of a type
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Versions of blobs: which write of a name an operator reads, and nets in SSA form."""
 
 from caffe2_bridge.ssa.dataflow import check_dataflow
-from caffe2_bridge.ssa.emit import INSERTED, forget_copies, numbered
+from caffe2_bridge.ssa.emit import INSERTED, forget_copies, former_indices, numbered
 from caffe2_bridge.ssa.rewrite import rename_versions, ssa_rewrite
 from caffe2_bridge.ssa.versions import (
     BlobVersions,
@@ -23,6 +23,7 @@ __all__ = [
     "VersionedBlob",
     "check_dataflow",
     "forget_copies",
+    "former_indices",
     "get_consumer_map",
     "get_external_blob_names",
     "get_op_ids_in_path",

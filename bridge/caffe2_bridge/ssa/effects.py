@@ -286,6 +286,8 @@ def keep_live(net: NetEffects, live_out: Iterable[str]) -> None:
     These are the blobs that the operator does not declare, no later operator and no next iteration reads, and that are
     not in ``live_out``.
     """
+    if all(op.control is None for op in net.ops):
+        return
     live = {*live_out}
     for proto, op in zip(reversed(net.net.op), reversed(net.ops), strict=True):
         if op.control is not None and op.control.scope is Scope.SHARED:

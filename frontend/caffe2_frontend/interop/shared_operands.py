@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 from caffe2_bridge.control import nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.netdef.views import NetView, OpView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.schemas import OperatorSchema, operator_schema, refused_in_place, unshared_operands
-from caffe2_bridge.ssa import numbered
+from caffe2_bridge.ssa import former_indices, numbered
 
 
 def check_shared_operands(net: NetDef, indices: Collection[int]) -> list[Diagnostic]:
@@ -21,15 +21,15 @@ def check_shared_operands(net: NetDef, indices: Collection[int]) -> list[Diagnos
     name = net.name or "net"
     return [
         finding
-        for index, op in numbered(NetView(net))
+        for index, op in zip(former_indices(net), net.op, strict=True)
         if index in chosen and _is_of_interest(op)
-        for finding in _of_operator(op, Location(name, index, op.type, op.name))
+        for finding in _of_operator(OpView(op, index), Location(name, index, op.type, op.name))
     ]
 
 
-def _is_of_interest(op: OpView) -> bool:
+def _is_of_interest(op: OperatorDef) -> bool:
     """Whether an operator lists a blob twice, or must, or may have bodies."""
-    if op.proto.arg or not frozenset(op.outputs).isdisjoint(op.inputs):
+    if op.arg or not frozenset(op.output).isdisjoint(op.input):
         return True
     schema = operator_schema(op.type)
     return schema is not None and bool(schema.enforced_in_place)

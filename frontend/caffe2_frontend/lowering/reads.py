@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from caffe2_bridge.control import Do, RecurrentNetworkGradient, While, control_class
 from caffe2_bridge.diagnostics import ConversionError
@@ -11,6 +12,9 @@ from caffe2_bridge.netdef.nested import nets_in, operators_in
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of
+
+_DEPTH: Final = "HasScope"
+_ON_WORKSPACES: Final = frozenset({_DEPTH, *Do.types, *RecurrentNetworkGradient.types})
 
 
 def count_reads(net: NetDef) -> Counter[str]:
@@ -46,14 +50,19 @@ def count_forward_reads(net: NetDef) -> Counter[str]:
     return Counter(names)
 
 
-def kept_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
+def workspace_operators(net: NetDef) -> list[OperatorDef]:
+    """Return the operators of a net and its sub-nets that keep workspaces, or read what is kept, in order."""
+    return [op for op in operators_in(net) if op.type in _ON_WORKSPACES]
+
+
+def kept_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
     """Return, by stack of workspaces, the blobs that the gradients of Do operators find in its workspaces.
 
-    A stack without such blobs whose depth is read is in it, too.
+    A stack without such blobs whose depth is read is in it, too. ``ops`` are the :func:`workspace_operators`.
     """
     found: dict[str, set[str]] = {}
-    for op in operators_in(net):
-        if op.type == "HasScope" and op.input:
+    for op in ops:
+        if op.type == _DEPTH and op.input:
             found.setdefault(op.input[0], set())
         elif op.type in Do.types and op.is_gradient_op:
             found.setdefault(op.input[-1], set()).update(_found_in_workspace(op))
@@ -70,17 +79,25 @@ def _found_in_workspace(op: OperatorDef) -> Iterator[str]:
     yield from (name for name in {**effects.exposed, **effects.soft} if name not in bound)
 
 
-def loop_stacks(net: NetDef) -> frozenset[str]:
-    """Return the stacks on which nothing pushes but one Do in the body of a loop of the outermost net."""
-    pushes = Counter(op.input[-1] for op in operators_in(net) if _pushes(op))
+def loop_stacks(net: NetDef, ops: Iterable[OperatorDef]) -> frozenset[str]:
+    """Return the stacks on which nothing pushes but one Do in the body of a loop of the outermost net.
+
+    ``ops`` are the :func:`workspace_operators` of the net.
+    """
+    pushes = Counter(op.input[-1] for op in ops if _pushes(op))
+    if not pushes:
+        return frozenset()
     loops = (op for op in net.op if op.type in While.types)
     bodies = (body for op in loops for body in nets_in(op))
     return frozenset(op.input[-1] for body in bodies for op in body.op if _pushes(op) and pushes[op.input[-1]] == 1)
 
 
-def reused_stacks(net: NetDef) -> frozenset[str]:
-    """Return the stacks of workspaces on which some Do finds the blobs that an earlier one left."""
-    candidates = (op for op in operators_in(net) if op.type in Do.types and not op.is_gradient_op and op.input)
+def reused_stacks(ops: Iterable[OperatorDef]) -> frozenset[str]:
+    """Return the stacks of workspaces on which some Do finds the blobs that an earlier one left.
+
+    ``ops`` are the :func:`workspace_operators`.
+    """
+    candidates = (op for op in ops if op.type in Do.types and not op.is_gradient_op and op.input)
     return frozenset(op.input[-1] for op in candidates if Do(OpView(op, 0)).reuses_workspace)
 
 
@@ -89,10 +106,13 @@ def _pushes(op: OperatorDef) -> bool:
     return op.type in Do.types and not op.is_gradient_op and bool(op.input) and not Do(OpView(op, 0)).reuses_workspace
 
 
-def workspace_reads(net: NetDef) -> Mapping[str, frozenset[str]]:
-    """Return, by blob of step workspaces, the blobs of a step that backward step nets of the net and sub-nets find."""
+def workspace_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
+    """Return, by blob of step workspaces, the blobs of a step that backward step nets find.
+
+    ``ops`` are the :func:`workspace_operators`.
+    """
     found: dict[str, set[str]] = {}
-    for op in operators_in(net):
+    for op in ops:
         if op.type in RecurrentNetworkGradient.types and op.input:
             control = RecurrentNetworkGradient(OpView(op, 0))
             found.setdefault(control.workspaces, set()).update(_found_in_steps(control))

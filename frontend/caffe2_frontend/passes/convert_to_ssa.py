@@ -8,7 +8,7 @@ from typing import ClassVar
 from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_bridge.ssa import numbered, rename_versions
+from caffe2_bridge.ssa import former_indices, rename_versions
 from caffe2_bridge.ssa.outputs import needed_operators
 from caffe2_frontend.interop.shared_operands import check_shared_operands
 from caffe2_frontend.state import Export
@@ -29,11 +29,11 @@ class ConvertToSsa(FunctionalPass[Export]):
         """Return the state with the net in SSA form."""
         predict = rename_versions(state.predict)
         outputs = tuple((name, name) for name in predict.external_output)
-        indices = tuple(index for index, _ in numbered(NetView(predict)))
+        indices = tuple(former_indices(predict))
         if state.options.outputs is not None:
             needed = needed_operators(predict, predict.external_output)
             if len(needed) < len(indices):
                 indices = tuple(indices[place] for place in needed)
                 predict = with_operators(predict, (predict.op[index] for index in needed))
         findings = (*state.findings, *check_shared_operands(state.predict, indices))
-        return replace(state, predict=predict, outputs=outputs, indices=indices, findings=findings)
+        return replace(state, net=NetView(predict), outputs=outputs, indices=indices, findings=findings)

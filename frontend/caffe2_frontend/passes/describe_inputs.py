@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
-from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
+from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
 from caffe2_frontend.interop.input_hint import input_hint
@@ -50,7 +50,7 @@ class DescribeInputs(FunctionalPass[Export]):
 
     def __call__(self, state: Export) -> Export:
         """Return the state with complete ``inputs``, in the net's order."""
-        net = NetView(state.predict)
+        net = state.net
         ops = list(all_operators(net))  # bodies see the net's blobs under the same names
         uses = _uses(ops)
         made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}
@@ -73,15 +73,15 @@ class DescribeInputs(FunctionalPass[Export]):
             if name in inferred.assumed:
                 findings.append(_assumed_rank(name, Location(net.name), info, inferred.assumed[name]))
             inputs[name] = replace(info, shape=_named(name, info.shape))
-        findings += _wrong_arguments(state, net)
+        findings += _wrong_arguments(state)
         return replace(state, inputs=inputs, findings=(*state.findings, *findings))
 
 
-def _wrong_arguments(state: Export, net: NetView) -> Iterator[Diagnostic]:
+def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
     """Report arguments that describe operands and are invalid; a converter might require ranks before it reads them."""
     table = expectations()
     sound: set[tuple[str, int]] = set()  # operators without arguments, by type and number of operands
-    for place, op in state.numbered(net):
+    for place, op in state.numbered():
         kind = (op.type, len(op.inputs))
         if op.proto.domain or (kind in sound and not op.proto.arg):
             continue

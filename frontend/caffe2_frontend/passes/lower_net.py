@@ -24,6 +24,7 @@ from caffe2_frontend.lowering.reads import (
     kept_reads,
     loop_stacks,
     reused_stacks,
+    workspace_operators,
     workspace_reads,
 )
 from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
@@ -40,7 +41,7 @@ class LowerNet(FunctionalPass[Export]):
 
     def __call__(self, state: Export) -> Export:
         """Return the state with the ONNX model, or without one if an error was reported."""
-        net = NetView(state.predict)
+        net = state.net
         names = Names(_blob_names(net, state))
         constants = Constants(names)
         inputs = [_graph_input(names.claim(name), info) for name, info in state.inputs.items()]
@@ -53,27 +54,28 @@ class LowerNet(FunctionalPass[Export]):
         read, forward_reads = count_reads(state.predict), count_forward_reads(state.predict)
         read.update(blobs)
         forward_reads.update(blobs)
+        on_workspaces = workspace_operators(state.predict)
         ranks_known = all(value.shape is not None for value in inputs)
         table = converters(state.options.int8)
         lowering = Lowering(
             table,
             state.options.recurrent,
             read,
-            workspace_reads(state.predict),
-            kept_reads(state.predict),
+            workspace_reads(on_workspaces),
+            kept_reads(on_workspaces),
             forward_reads,
             blobs,
             ranks_known,
             state.implied_outputs,
             expectations(),
-            loop_stacks=loop_stacks(state.predict),
-            reused_stacks=reused_stacks(state.predict),
+            loop_stacks=loop_stacks(state.predict, on_workspaces),
+            reused_stacks=reused_stacks(on_workspaces),
             uniform=uniform_operators(),
         )
         _poison_reported(state.init, scope)
         lowering.ops(((op.index, op) for op in state.init.rest), scope, Location("init_net"))
         scope.blobs.update((str(value.name), value) for value in inputs)  # also those that the init net writes
-        lowering.ops(state.numbered(net), scope, Location(net.name))
+        lowering.ops(state.numbered(), scope, Location(net.name))
         traces = Traces(lowering.traces, scope.blobs, dims=lowering.dims, labels=lowering.labels)
         findings = _in_net_order([*state.findings, *_choose_outputs(lowering), *_omitted_outputs(lowering)], net.name)
         omitted = {blob for blobs in lowering.omitted.values() for blob in blobs}
@@ -84,7 +86,8 @@ class LowerNet(FunctionalPass[Export]):
             graph = _finish(net.name, inputs, made, scope, traces)
             graph.opset_imports.update(state.domains)
             model = ir.Model(graph, ir_version=ir_version(state.working_opset))
-        state = replace(state, model=model, outputs=outputs, findings=tuple(findings))
+        # A new view of the net: the old one holds all operators as Python objects.
+        state = replace(state, net=NetView(state.predict), model=model, outputs=outputs, findings=tuple(findings))
         return replace(state, covered=lowering.covered, traces=traces)
 
 
@@ -171,7 +174,7 @@ def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
         tensor = string_tensor(parameter.load())
     else:
         dtype = ir.DataType.from_numpy(parameter.dtype)
-        tensor = ir.LazyTensor(lambda: ir.tensor(parameter.load()), dtype, ir.Shape(parameter.shape))
+        tensor = ir.LazyTensor(lambda: ir.Tensor(parameter.load()), dtype, ir.Shape(parameter.shape))
     value = constants.add_tensor(tensor, parameter.name, claimed=True)
     if parameter.scale is not None:
         value.meta["quantization"] = Quantization(parameter.scale, parameter.zero_point or 0)

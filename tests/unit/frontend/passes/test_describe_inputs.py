@@ -11,6 +11,7 @@ from conformance.recording import operator
 from support.cells import fills
 
 from caffe2_bridge.init.init_net import InitNet, read_init_net
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.types import InputSpecError, TensorInfo, onnx_dtype, tensor_info
 from caffe2_frontend.passes.describe_inputs import DescribeInputs
@@ -24,7 +25,7 @@ def described(*ops: OperatorDef, given: dict[str, Any] | None = None, init: NetD
     made = {name for op in ops for name in op.output}
     net = NetDef(name="n", op=ops, external_input=[name for name in read if name not in made])
     told = {name: tensor_info(name, spec) for name, spec in (given or {}).items()}
-    state = Export(net, InitNet() if init is None else read_init_net(init), inputs=told)
+    state = Export(NetView(net), InitNet() if init is None else read_init_net(init), inputs=told)
     return DescribeInputs()(state)
 
 
@@ -88,17 +89,17 @@ def test_a_wrong_argument_tells_nothing_and_is_a_finding() -> None:
 
 def test_an_input_that_nobody_reads_is_left_out_unless_described() -> None:
     net = NetDef(name="n", external_input=["x", "label"], op=[operator("FC", ["x", "x", "x"], ["y"])])
-    state = DescribeInputs()(Export(net, InitNet()))
+    state = DescribeInputs()(Export(NetView(net), InitNet()))
     assert list(state.inputs) == ["x"]
     assert [(f.code, f.severity.value) for f in state.findings] == [("unused-input", "note")]
-    state = DescribeInputs()(Export(net, InitNet(), inputs={"label": TensorInfo(None, (None,))}))
+    state = DescribeInputs()(Export(NetView(net), InitNet(), inputs={"label": TensorInfo(None, (None,))}))
     assert state.inputs["label"] == TensorInfo(FLOAT, ("label_dim_0",))
     assert state.findings == ()
 
 
 def test_an_input_that_is_an_output_must_be_described() -> None:
     net = NetDef(name="n", external_input=["x"])
-    state = DescribeInputs()(Export(net, InitNet(), outputs=(("x", "x"),)))
+    state = DescribeInputs()(Export(NetView(net), InitNet(), outputs=(("x", "x"),)))
     assert [finding.code for finding in state.findings] == ["needs-shape"]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
@@ -21,7 +22,7 @@ HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'
 
 def cleaned(text: str) -> onnx.ModelProto:
     model = ir.from_proto(onnx.parser.parse_model(HEAD + text))
-    state = Export(NetDef(), InitNet(), model=model)
+    state = Export(NetView(NetDef()), InitNet(), model=model)
     EliminateRedundancy()(state)
     EliminateDeadCode()(state)
     assert state.model is not None

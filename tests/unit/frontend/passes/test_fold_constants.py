@@ -19,6 +19,7 @@ from caffe2_bridge import load
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.parameters import Parameter
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.passes.fold_constants import FoldConstants
@@ -56,7 +57,7 @@ class Graph:
 
     def folded(self, *outputs: ir.Value, inputs: tuple[ir.Value, ...] = ()) -> ir.Graph:
         graph = ir.Graph(inputs, outputs, nodes=self.nodes, initializers=self.values, opset_imports={"": 20}, name="g")
-        state = Export(NetDef(), InitNet(), model=ir.Model(graph, ir_version=9))
+        state = Export(NetView(NetDef()), InitNet(), model=ir.Model(graph, ir_version=9))
         FoldConstants()(state)
         return state.graph
 

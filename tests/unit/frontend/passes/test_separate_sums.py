@@ -13,6 +13,7 @@ from support.paths import MODELS
 
 from caffe2_bridge import load
 from caffe2_bridge.init.init_net import InitNet
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import Recurrent, to_onnx
 from caffe2_frontend.passes.separate_sums import SeparateSums
@@ -28,7 +29,7 @@ NORMALIZED = (
 
 def test_an_addition_that_is_normalized_becomes_a_sum() -> None:
     original = onnx.parser.parse_model(NORMALIZED)
-    state = Export(NetDef(), InitNet(), model=ir.from_proto(original))
+    state = Export(NetView(NetDef()), InitNet(), model=ir.from_proto(original))
     SeparateSums()(state)
     assert state.model is not None
     changed = ir.to_proto(state.model)
