@@ -10,8 +10,9 @@ import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
-from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.files.serialize import write_model
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, weights_as_inputs
+from caffe2_frontend.interop.inference.shape_inference import infer_output_shapes
 from caffe2_frontend.interop.inference.varying_ranks import declare_stand_ins, has_varying_rank
 from caffe2_frontend.interop.input_hint import input_example
 from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
@@ -38,22 +39,23 @@ class CheckModel(InPlacePass[Export]):
         if model is None or is_foreign(state.predict):
             logger.debug("model not checked: the net carries ONNX operators")
             return
-        proto = without_weights(model, metadata=False)
+        with weights_as_inputs(model):
+            written = write_model(model, metadata=False)
         try:
-            inferred = infer_shapes(proto, strict_mode=True, data_prop=True)
+            shapes = infer_output_shapes(written)
         except onnx.shape_inference.InferenceError as error:
             # Operators that converters accept one by one may still be incompatible with each other.
             reason = f"ONNX's shape inference rejects the model: {str(error).strip()}"
             found = Diagnostic("invalid-operands", reason, Location(str(model.graph.name)))
             raise ConversionError([*state.findings, found]) from None
-        known = {info.name: info for info in inferred.graph.output}
         for value in model.graph.outputs:
-            _complete(value, known.get(str(value.name)))
+            _complete(value, drop_generated_dim_names(shapes.get(str(value.name))))
         unknown = [_unknown_rank(value, model) for value in model.graph.outputs if _lacks_rank(value)]
         if unknown:
             raise ConversionError([*state.findings, *unknown])
         # A full check would only add strict inference of the whole model, which was done above.
-        onnx.checker.check_model(_with_shapes(proto, model))
+        _describe_outputs(written.frame, model)
+        onnx.checker.check_model(written.data)
 
 
 def _lacks_rank(value: ir.Value) -> bool:
@@ -76,18 +78,14 @@ def _sizes_hint(model: ir.Model) -> str:
     return "--input NAME=DTYPE[DIMS], or inputs={NAME: (dtype, shape)}"
 
 
-def _with_shapes(proto: onnx.ModelProto, model: ir.Model) -> onnx.ModelProto:
-    """The protobuf with the completed shapes of the outputs, which the checker requires."""
+def _describe_outputs(proto: onnx.ModelProto, model: ir.Model) -> None:
+    """Declare the completed shapes of the outputs, which the checker requires."""
     for info, value in zip(proto.graph.output, model.graph.outputs, strict=True):
         info.CopyFrom(ir.serde.serialize_value(value))
     declare_stand_ins(proto)
-    return proto
 
 
-def _complete(value: ir.Value, info: onnx.ValueInfoProto | None) -> None:
-    if info is None:
-        return
-    shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(info.type))
+def _complete(value: ir.Value, shape: ir.Shape | None) -> None:
     if shape is not None and (value.shape is None or len(value.shape) == len(shape)):
         value.shape = shape if value.shape is None else _known_dims(value.shape, shape)
 

@@ -41,4 +41,4 @@ class RecordUpdates(InPlacePass[Export]):
 def _tensor(parameter: Parameter) -> ir.TensorProtocol:
     """The value, read from its file when the model is written."""
     dtype = ir.DataType.from_numpy(parameter.dtype)
-    return ir.LazyTensor(lambda: ir.tensor(parameter.load()), dtype, ir.Shape(parameter.shape), name=parameter.name)
+    return ir.LazyTensor(lambda: ir.Tensor(parameter.load()), dtype, ir.Shape(parameter.shape), name=parameter.name)

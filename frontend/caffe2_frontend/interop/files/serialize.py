@@ -1,22 +1,68 @@
 """Write ONNX models as protobufs: the same messages as ``onnx_ir.to_proto`` in less time and memory.
 
-Nodes, and the descriptions of what they compute, are written here, and types and attributes that many of them share are
-made once. What is rare, such as initializers, inputs and functions, is left to onnx_ir.
+Nodes, and the descriptions of what they compute, are written in protobuf's wire format, and types and attributes that
+many of them share are made once. What is rare, such as initializers, inputs and functions, is left to onnx_ir.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, cast
 
 import onnx
 import onnx_ir as ir
+from google.protobuf.message import DecodeError
 
+from caffe2_bridge.wire.read import LEN
+from caffe2_bridge.wire.write import encode_len, encode_varint
+
+# Tensors that are written here, as raw bytes; by type, because onnx_ir's classes are slow to test for instances.
+_OWN_KINDS: Final = (ir.Tensor, ir.LazyTensor)
+# The key of the quantization of a value in the data that onnx_ir keeps of it.
+_ANNOTATION: Final = "quant_parameter_tensor_names"
 # Attributes of these kinds are small, and many nodes have equal ones.
 _SHARED_KINDS: Final = frozenset({
     ir.AttributeType.FLOAT, ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.STRING,
 })  # fmt: skip
+
+
+@dataclass(slots=True)
+class Parts:
+    """What the nodes of a model, and of the bodies in it, consist of, without most repetitions.
+
+    Attributes:
+        op_types: the domain and the type of each node.
+        attributes: the attributes, without those that are bodies.
+        types: the types of values.
+        frames: the graphs, without inputs, nodes and descriptions of what these compute.
+    """
+
+    op_types: set[tuple[str, str]] = field(default_factory=set)
+    attributes: list[onnx.AttributeProto] = field(default_factory=list)
+    types: list[onnx.TypeProto] = field(default_factory=list)
+    frames: list[onnx.GraphProto] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class WrittenModel:
+    """A model whose nodes are serialized already.
+
+    Attributes:
+        frame: the model, its graph without inputs, nodes and descriptions of what these compute.
+        nodes: these fields of the graph, serialized.
+        parts: what they consist of.
+    """
+
+    frame: onnx.ModelProto
+    nodes: bytes
+    parts: Parts
+
+    @property
+    def data(self) -> bytes:
+        """The serialized model: a message in two parts is the sum of the two."""
+        return self.frame.SerializeToString() + encode_len(onnx.ModelProto.GRAPH_FIELD_NUMBER, self.nodes)
 
 
 def to_proto(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
@@ -28,6 +74,16 @@ def to_proto(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
     """
     if model.functions:
         return ir.to_proto(model)
+    written = write_model(model, metadata=metadata)
+    try:
+        written.frame.graph.MergeFromString(written.nodes)
+    except DecodeError:  # bodies are nested deeper than protobuf parses
+        return ir.to_proto(model)
+    return written.frame
+
+
+def write_model(model: ir.Model, *, metadata: bool = True) -> WrittenModel:
+    """Write a model without functions; see :func:`to_proto`."""
     shell = ir.Model(
         ir.Graph((), (), nodes=(), opset_imports=model.opset_imports),
         ir_version=model.ir_version,
@@ -39,120 +95,248 @@ def to_proto(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
         metadata_props=model.metadata_props,
     )
     shell.device_configurations = model.device_configurations
-    proto = ir.to_proto(shell)
+    frame = ir.to_proto(shell)
+    writer = _Writer(metadata=metadata)
     try:
-        _Writer(metadata=metadata).write(proto.graph, model.graph)
+        nodes = writer.write(frame.graph, model.graph)
     except (TypeError, ValueError) as error:  # a name that is None, or not text
         raise ir.serde.SerdeError(f"graph {model.graph.name!r} cannot be written as a protobuf: {error}") from error
-    return proto
+    return WrittenModel(frame, nodes, writer.parts)
+
+
+class _Heads(dict[int, bytes]):
+    """What precedes a field of bytes, its tag and its length, by length."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._tag = encode_varint(number << 3 | LEN)
+
+    def __missing__(self, length: int) -> bytes:
+        head = self[length] = self._tag + encode_varint(length)
+        return head
+
+
+_GRAPH_INPUT: Final = _Heads(onnx.GraphProto.INPUT_FIELD_NUMBER)
+_NODE: Final = _Heads(onnx.GraphProto.NODE_FIELD_NUMBER)
+_VALUE_INFO: Final = _Heads(onnx.GraphProto.VALUE_INFO_FIELD_NUMBER)
+_INPUT: Final = _Heads(onnx.NodeProto.INPUT_FIELD_NUMBER)
+_OUTPUT: Final = _Heads(onnx.NodeProto.OUTPUT_FIELD_NUMBER)
+_NODE_NAME: Final = _Heads(onnx.NodeProto.NAME_FIELD_NUMBER)
+_OP_TYPE: Final = _Heads(onnx.NodeProto.OP_TYPE_FIELD_NUMBER)
+_ATTRIBUTE: Final = _Heads(onnx.NodeProto.ATTRIBUTE_FIELD_NUMBER)
+_NODE_DOC: Final = _Heads(onnx.NodeProto.DOC_STRING_FIELD_NUMBER)
+_DOMAIN: Final = _Heads(onnx.NodeProto.DOMAIN_FIELD_NUMBER)
+_OVERLOAD: Final = _Heads(onnx.NodeProto.OVERLOAD_FIELD_NUMBER)
+_NODE_METADATA: Final = _Heads(onnx.NodeProto.METADATA_PROPS_FIELD_NUMBER)
+_GRAPH: Final = _Heads(onnx.AttributeProto.G_FIELD_NUMBER)
+_GRAPHS: Final = _Heads(onnx.AttributeProto.GRAPHS_FIELD_NUMBER)
+_KEY: Final = _Heads(onnx.StringStringEntryProto.KEY_FIELD_NUMBER)
+_VALUE: Final = _Heads(onnx.StringStringEntryProto.VALUE_FIELD_NUMBER)
+_INFO_NAME: Final = _Heads(onnx.ValueInfoProto.NAME_FIELD_NUMBER)
+_INFO_TYPE: Final = _Heads(onnx.ValueInfoProto.TYPE_FIELD_NUMBER)
+_INFO_DOC: Final = _Heads(onnx.ValueInfoProto.DOC_STRING_FIELD_NUMBER)
+_INFO_METADATA: Final = _Heads(onnx.ValueInfoProto.METADATA_PROPS_FIELD_NUMBER)
 
 
 class _Writer:
-    """Writes the graphs of one model, and remembers what they repeat."""
+    """Writes the graphs of one model, and remembers what they repeat. The model holds all objects meanwhile."""
 
     def __init__(self, *, metadata: bool) -> None:
+        self.parts = Parts()
         self._metadata = metadata
-        self._attributes: dict[Hashable, onnx.AttributeProto] = {}
-        self._types: dict[tuple[int, int], onnx.TypeProto | None] = {}
-        self._equal_types: dict[Hashable, onnx.TypeProto] = {}
-        self._alive: list[object] = []  # keeps types and shapes alive, so that their ids stay unique
+        self._attributes: dict[int, bytes] = {}  # by id: many nodes share the objects
+        self._equal_attributes: dict[Hashable, bytes] = {}
+        self._types: dict[tuple[int, int], bytes] = {}
+        self._equal_types: dict[Hashable, bytes] = {}
+        self._op_types: dict[tuple[str, str], bytes] = {}
 
-    def write(self, proto: onnx.GraphProto, graph: ir.Graph) -> None:
-        """Fill an empty GraphProto."""
-        frame = ir.GraphView(
-            graph.inputs,
+    def write(self, proto: onnx.GraphProto, graph: ir.Graph) -> bytes:
+        """Fill an empty GraphProto but for its inputs, nodes and descriptions of values; return these, serialized."""
+        initializers = tuple(graph.initializers.values())
+        nodes: list[bytes] = []
+        infos: list[bytes] = []
+        if any(_ANNOTATION in value.meta for value in (*graph.inputs, *initializers)):
+            self._frame(proto, graph, graph.inputs, initializers)
+        else:
+            self._frame(proto, graph, (), ())
+            for value in graph.inputs:
+                data = self._info(value)
+                nodes += (_GRAPH_INPUT[len(data)], data)
+            for value in initializers:
+                _write_tensor(proto, value)
+                if _is_described(value) and not value.is_graph_input():
+                    data = self._info(value)
+                    infos += (_VALUE_INFO[len(data)], data)
+        self.parts.frames.append(proto)
+        for node in graph:
+            data = self._node(node)
+            nodes += (_NODE[len(data)], data)
+            for value in node.outputs:
+                if value.name and _is_described(value) and not value.is_graph_output():
+                    data = self._info(value)
+                    infos += (_VALUE_INFO[len(data)], data)
+        return b"".join(nodes + infos)
+
+    @staticmethod
+    def _frame(
+        proto: onnx.GraphProto, graph: ir.Graph, inputs: Sequence[ir.Value], initializers: Sequence[ir.Value]
+    ) -> None:
+        view = ir.GraphView(
+            inputs,
             graph.outputs,
             nodes=(),
-            initializers=tuple(graph.initializers.values()),
+            initializers=initializers,
             doc_string=graph.doc_string,
             name=graph.name,
             metadata_props=graph.metadata_props,
         )
-        ir.serde.serialize_graph_into(proto, cast("ir.Graph", frame))  # which takes views, but is not typed so
-        add_node, add_info = proto.node.add, proto.value_info.add
-        for node in graph:
-            outputs = node.outputs
-            written = add_node(
-                op_type=node.op_type,
-                input=["" if value is None else value.name for value in node.inputs],
-                output=[value.name for value in _listed(outputs)],
-            )
-            self._complete(written, node)
-            for value in outputs:
-                kind, shape, name = value.type, value.shape, value.name
-                if name and (kind is not None or shape is not None) and not value.is_graph_output():
-                    known = self._types.get((id(kind), id(shape)))
-                    self._describe(add_info(name=name, type=known or self._type(kind, shape)), value)
+        ir.serde.serialize_graph_into(proto, cast("ir.Graph", view))  # which takes views, but is not typed so
 
-    def _complete(self, proto: onnx.NodeProto, node: ir.Node) -> None:
-        """Write what only some nodes have."""
-        if node.name:
-            proto.name = node.name
-        if node.domain:
-            proto.domain = node.domain
-        if node.overload:
-            proto.overload = node.overload
-        if node.doc_string:
-            proto.doc_string = node.doc_string
-        if self._metadata and node.metadata_props:
-            entries, add = node.metadata_props, proto.metadata_props.add
-            for key in sorted(entries):
-                add(key=key, value=entries[key])
-        if node.attributes:
-            for attribute in node.attributes.values():
-                self._attribute(proto.attribute.add(), attribute)
-        if node.device_configurations:
-            proto.CopyFrom(ir.serde.serialize_node(node))
-
-    @staticmethod
-    def _describe(info: onnx.ValueInfoProto, value: ir.Value) -> None:
-        """Write what only some values have."""
+    def _info(self, value: ir.Value) -> bytes:
+        """The description of a value."""
+        kind, shape = value.type, value.shape
+        written = self._types.get((id(kind), id(shape)))
+        data = _field(_INFO_NAME, cast("str", value.name))
+        data += self._type(kind, shape) if written is None else written
         if value.doc_string:
-            info.doc_string = value.doc_string
+            data += _field(_INFO_DOC, value.doc_string)
         if value.metadata_props:
-            for key in sorted(value.metadata_props):
-                info.metadata_props.add(key=key, value=value.metadata_props[key])
+            data += _entries(_INFO_METADATA, value.metadata_props)
+        return data
 
-    def _attribute(self, proto: onnx.AttributeProto, attribute: ir.Attr) -> None:
-        if attribute.is_ref():
-            ir.serde.serialize_reference_attribute_into(proto, attribute)
-        elif attribute.type == ir.AttributeType.GRAPH:
-            proto.name, proto.type = attribute.name, onnx.AttributeProto.GRAPH
-            if attribute.doc_string:
-                proto.doc_string = attribute.doc_string
-            proto.g.SetInParent()
-            self.write(proto.g, attribute.as_graph())
-        elif attribute.type in _SHARED_KINDS and not attribute.doc_string:
-            proto.CopyFrom(self._shared(attribute))
-        else:
-            ir.serde.serialize_attribute_into(proto, attribute)
+    def _node(self, node: ir.Node) -> bytes:
+        if node.device_configurations:
+            return ir.serde.serialize_node(node).SerializeToString()
+        parts: list[bytes] = []
+        for value in node.inputs:
+            data = b"" if value is None else str.encode(cast("str", value.name))
+            parts += (_INPUT[len(data)], data)
+        for value in _listed(node.outputs):
+            data = str.encode(cast("str", value.name))
+            parts += (_OUTPUT[len(data)], data)
+        if node.name:
+            parts.append(_field(_NODE_NAME, node.name))
+        kind = (node.domain, node.op_type)
+        parts.append(self._op_types.get(kind) or self._op_type(*kind))
+        if node.attributes:
+            known = self._attributes
+            parts += [known.get(id(each)) or self._attribute(each) for each in node.attributes.values()]
+        if node.doc_string:
+            parts.append(_field(_NODE_DOC, node.doc_string))
+        if node.overload:
+            parts.append(_field(_OVERLOAD, node.overload))
+        if self._metadata and node.metadata_props:
+            parts.append(_entries(_NODE_METADATA, node.metadata_props))
+        return b"".join(parts)
 
-    def _shared(self, attribute: ir.Attr) -> onnx.AttributeProto:
-        value = attribute.value
-        if isinstance(value, float):
-            value = struct.pack("<d", value)  # 0.0 and -0.0 are equal
-        key = (attribute.name, attribute.type, value if isinstance(value, str | bytes | int) else tuple(value))
-        written = self._attributes.get(key)
-        if written is None:
-            written = self._attributes[key] = ir.serde.serialize_attribute(attribute)
+    def _op_type(self, domain: str, op_type: str) -> bytes:
+        """The type of a node, and its domain unless that is ONNX's own."""
+        self.parts.op_types.add((domain, op_type))
+        written = _field(_OP_TYPE, op_type) + (_field(_DOMAIN, domain) if domain else b"")
+        self._op_types[domain, op_type] = written
         return written
 
-    def _type(self, kind: ir.TypeProtocol | None, shape: ir.Shape | None) -> onnx.TypeProto | None:
+    def _attribute(self, attribute: ir.Attr) -> bytes:
+        key = _attribute_key(attribute)
+        written = None if key is None else self._equal_attributes.get(key)
+        if written is None:
+            data = self._bodies(attribute) if attribute.type in _BODIES else self._plain(attribute)
+            written = _ATTRIBUTE[len(data)] + data
+            if key is not None:
+                self._equal_attributes[key] = written
+        self._attributes[id(attribute)] = written
+        return written
+
+    def _plain(self, attribute: ir.Attr) -> bytes:
+        proto = onnx.AttributeProto()
+        if attribute.is_ref():
+            ir.serde.serialize_reference_attribute_into(proto, attribute)
+        else:
+            ir.serde.serialize_attribute_into(proto, attribute)
+            self.parts.attributes.append(proto)
+        return proto.SerializeToString()
+
+    def _bodies(self, attribute: ir.Attr) -> bytes:
+        if attribute.is_ref():
+            return self._plain(attribute)
+        proto = onnx.AttributeProto(name=attribute.name, type=_BODIES[attribute.type])
+        if attribute.doc_string:
+            proto.doc_string = attribute.doc_string
+        parts = [proto.SerializeToString()]
+        is_one = attribute.type == ir.AttributeType.GRAPH
+        for graph in (attribute.as_graph(),) if is_one else attribute.as_graphs():
+            frame = onnx.GraphProto()
+            nodes = self.write(frame, graph)
+            data = frame.SerializeToString() + nodes
+            parts += ((_GRAPH if is_one else _GRAPHS)[len(data)], data)
+        return b"".join(parts)
+
+    def _type(self, kind: ir.TypeProtocol | None, shape: ir.Shape | None) -> bytes:
         """The type of a value. Many values share the objects, and most others are equal to a few."""
         if kind is None:
-            return None
+            return b""
         key = _type_key(kind, shape)
         written = None if key is None else self._equal_types.get(key)
         if written is None:
-            written = onnx.TypeProto()
-            ir.serde.serialize_type_into(written, kind)
+            proto = onnx.TypeProto()
+            ir.serde.serialize_type_into(proto, kind)
             if shape is not None:
-                ir.serde.serialize_shape_into(written, shape)
+                ir.serde.serialize_shape_into(proto, shape)
+            self.parts.types.append(proto)
+            data = proto.SerializeToString()
+            written = _INFO_TYPE[len(data)] + data
             if key is not None:
                 self._equal_types[key] = written
-        self._alive += (kind, shape)
         self._types[id(kind), id(shape)] = written
         return written
+
+
+_BODIES: Final[Mapping[ir.AttributeType, onnx.AttributeProto.AttributeType]] = {
+    ir.AttributeType.GRAPH: onnx.AttributeProto.GRAPH,
+    ir.AttributeType.GRAPHS: onnx.AttributeProto.GRAPHS,
+}
+
+
+def _is_described(value: ir.Value) -> bool:
+    return value.type is not None or value.shape is not None
+
+
+def _write_tensor(proto: onnx.GraphProto, value: ir.Value) -> None:
+    """Write the contents of an initializer."""
+    tensor = value.const_value
+    if tensor is None:
+        return
+    tensor.name = value.name
+    is_plain = type(tensor) in _OWN_KINDS and tensor.dtype != ir.DataType.STRING
+    if is_plain and not (tensor.doc_string or tensor.metadata_props):
+        proto.initializer.add(
+            name=value.name, data_type=int(tensor.dtype), dims=tensor.shape.numpy(), raw_data=tensor.tobytes()
+        )
+    else:
+        ir.serde.serialize_tensor_into(proto.initializer.add(), tensor)
+
+
+def _field(heads: _Heads, text: str) -> bytes:
+    data = str.encode(text)  # raises TypeError where it is not text
+    return heads[len(data)] + data
+
+
+def _entries(heads: _Heads, metadata: Mapping[str, str]) -> bytes:
+    parts: list[bytes] = []
+    for key in sorted(metadata):
+        data = _field(_KEY, key) + _field(_VALUE, metadata[key])
+        parts += (heads[len(data)], data)
+    return b"".join(parts)
+
+
+def _attribute_key(attribute: ir.Attr) -> Hashable | None:
+    """What determines the protobuf of an attribute; None where equal ones are rare."""
+    if attribute.type not in _SHARED_KINDS or attribute.doc_string or attribute.is_ref():
+        return None
+    value = attribute.value
+    if isinstance(value, float):
+        value = struct.pack("<d", value)  # 0.0 and -0.0 are equal
+    return attribute.name, attribute.type, value if isinstance(value, str | bytes | int) else tuple(value)
 
 
 def _type_key(kind: ir.TypeProtocol, shape: ir.Shape | None) -> Hashable:

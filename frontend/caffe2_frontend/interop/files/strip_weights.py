@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -19,6 +21,13 @@ def without_weights(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProt
 
     Without ``metadata`` its nodes have none.
     """
+    with weights_as_inputs(model):
+        return to_proto(model, metadata=metadata)
+
+
+@contextmanager
+def weights_as_inputs(model: ir.Model) -> Iterator[None]:
+    """Replace large initializers by graph inputs of their type and shape, until the end of the block."""
     graph = model.graph
     for value in graph.initializers.values():
         # As a protobuf it would lose its folder, and be read from the working directory.
@@ -33,7 +42,7 @@ def without_weights(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProt
         graph.initializers.pop(str(value.name))
         graph.inputs.append(value)
     try:
-        return to_proto(model, metadata=metadata)
+        yield
     finally:
         for value in large:
             graph.inputs.remove(value)

@@ -23,5 +23,5 @@ def holds_map(kind: onnx.TypeProto) -> bool:
 def forget_maps(infos: Iterable[onnx.ValueInfoProto]) -> None:
     """Remove the types that hold maps, in place."""
     for info in infos:
-        if holds_map(info.type):
+        if not info.type.HasField("tensor_type") and holds_map(info.type):
             info.ClearField("type")

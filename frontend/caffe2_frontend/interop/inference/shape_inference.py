@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 
 from caffe2_bridge.bounds import MAX_FOLLOWED_ELEMENTS
-from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS, is_standard
+from caffe2_frontend.interop.files.serialize import WrittenModel
 from caffe2_frontend.interop.inference.map_types import forget_maps
 
 # Operators whose inference reads the type of an operand without asking whether it has one, and one each that is
@@ -36,7 +39,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
         for node in _nodes(model):
             if _is_unsafe(node):
                 node.op_type = _UNSAFE[node.op_type]
-    in_doubt = data_prop and _may_have_long_vectors(model, given)
+    in_doubt = data_prop and _any_is_long(_graphs(model, given), (each for node in given for each in node.attribute))
     inferred = _inferred(model, strict_mode=strict_mode, data_prop=data_prop and not in_doubt)
     if in_doubt and not _has_long_vectors(inferred):
         inferred = _inferred(model, strict_mode=strict_mode, data_prop=True)
@@ -49,42 +52,62 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
     return inferred
 
 
-def _inferred(model: onnx.ModelProto, *, strict_mode: bool, data_prop: bool) -> onnx.ModelProto:
+def infer_output_shapes(model: WrittenModel) -> dict[str, ir.Shape | None]:
+    """The shapes of a graph's outputs as :func:`infer_shapes` infers them strictly, with propagated data.
+
+    Raises onnx.shape_inference.InferenceError.
+    """
+    parts = model.parts
+    has_unsafe = any(op_type in _UNSAFE and domain in STANDARD_DOMAINS for domain, op_type in parts.op_types)
+    if has_unsafe or _any_is_long(parts.frames, parts.attributes, parts.types):
+        inferred = infer_shapes(onnx.ModelProto.FromString(model.data), strict_mode=True, data_prop=True)
+    else:
+        inferred = _inferred(model.data, strict_mode=True, data_prop=True)
+        forget_maps(inferred.graph.output)
+    return {info.name: ir.serde.deserialize_type_proto_for_shape(info.type) for info in inferred.graph.output}
+
+
+def _inferred(model: onnx.ModelProto | bytes, *, strict_mode: bool, data_prop: bool) -> onnx.ModelProto:
     try:
         return onnx.shape_inference.infer_shapes(model, strict_mode=strict_mode, data_prop=data_prop)  # noqa: TID251 - the one call
     except ValueError as error:  # larger, or nested deeper, than protobuf's messages may be
         raise onnx.shape_inference.InferenceError(str(error)) from None
 
 
-def _may_have_long_vectors(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> bool:
+def _any_is_long(
+    graphs: Iterable[onnx.GraphProto],
+    attributes: Iterable[onnx.AttributeProto],
+    types: Iterable[onnx.TypeProto] = (),
+) -> bool:
     """Whether shapes or integers in a model are large enough to make vectors for which data propagation takes long.
 
     ONNX's data propagation holds an object for each element of a vector, whatever the vector is used for.
     """
-    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(model, nodes))
+    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(list(graphs), attributes, types))
 
 
-def _sizes(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> Iterator[int]:
+def _sizes(
+    graphs: Sequence[onnx.GraphProto], attributes: Iterable[onnx.AttributeProto], types: Iterable[onnx.TypeProto]
+) -> Iterator[int]:
     """The number of elements of each tensor that is described, or that integers may describe."""
     seen: set[bytes] = set()  # the shapes of most values are equal to a few
-    for graph in _graphs(model, nodes):
-        for info in (*graph.input, *graph.value_info, *graph.output):
-            shape = info.type.tensor_type.shape
-            key = shape.SerializeToString()
-            if key not in seen:
-                seen.add(key)
-                yield _product(dim.dim_value for dim in shape.dim)
-        for tensor in graph.initializer:
-            yield from _sizes_of(tensor)
-    for node in nodes:
-        for attribute in node.attribute:
-            kind = attribute.type
-            if kind == onnx.AttributeProto.INTS:
-                yield _product(attribute.ints)
-            elif kind == onnx.AttributeProto.INT:
-                yield attribute.i
-            elif attribute.HasField("t"):
-                yield from _sizes_of(attribute.t)
+    described = (info.type for graph in graphs for info in (*graph.input, *graph.value_info, *graph.output))
+    for each in chain(types, described):
+        shape = each.tensor_type.shape
+        key = shape.SerializeToString()
+        if key not in seen:
+            seen.add(key)
+            yield _product(dim.dim_value for dim in shape.dim)
+    for tensor in (tensor for graph in graphs for tensor in graph.initializer):
+        yield from _sizes_of(tensor)
+    for attribute in attributes:
+        kind = attribute.type
+        if kind == onnx.AttributeProto.INTS:
+            yield _product(attribute.ints)
+        elif kind == onnx.AttributeProto.INT:
+            yield attribute.i
+        elif attribute.HasField("t"):
+            yield from _sizes_of(attribute.t)
 
 
 def _sizes_of(tensor: onnx.TensorProto) -> Iterator[int]:

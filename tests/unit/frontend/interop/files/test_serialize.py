@@ -12,7 +12,7 @@ from support.paths import MODELS
 
 import caffe2_bridge as c2
 from caffe2_frontend import convert
-from caffe2_frontend.interop.files.serialize import to_proto
+from caffe2_frontend.interop.files.serialize import to_proto, write_model
 
 _FOLDERS = sorted(path for path in MODELS.iterdir() if path.is_dir())
 
@@ -78,3 +78,29 @@ def test_a_value_without_a_name() -> None:
     inner.outputs[0].name = None
     with pytest.raises(ir.serde.SerdeError):
         to_proto(ir.Model(graph, ir_version=9))
+
+
+def test_a_model_in_two_parts_is_the_model() -> None:
+    model = convert(c2.load(MODELS / "lstm"))
+    written = write_model(model)
+    assert onnx.ModelProto.FromString(written.data) == ir.to_proto(model)
+    assert written.parts.op_types >= {(node.domain, node.op_type) for node in model.graph}
+
+
+def test_bodies_that_are_nested_too_deeply_to_parse() -> None:
+    x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([1]))
+    c = ir.Value(name="c", type=ir.TensorType(ir.DataType.BOOL), shape=ir.Shape([]))
+
+    def body(depth: int, name: str) -> ir.Graph:
+        node = nested(depth - 1) if depth else ir.Node("", "Relu", [x])
+        node.outputs[0].name = f"{name}{depth}"
+        return ir.Graph([], node.outputs, nodes=[node], name=f"{name}{depth}")
+
+    def nested(depth: int) -> ir.Node:
+        branches = [ir.AttrGraph("then_branch", body(depth, "t")), ir.AttrGraph("else_branch", body(0, f"e{depth}_"))]
+        return ir.Node("", "If", [c], branches)
+
+    last = nested(60)
+    last.outputs[0].name = "y"
+    model = ir.Model(ir.Graph([x, c], last.outputs, nodes=[last], name="g", opset_imports={"": 20}), ir_version=9)
+    assert str(to_proto(model)) == str(ir.to_proto(model))
