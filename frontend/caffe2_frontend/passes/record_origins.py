@@ -10,11 +10,9 @@ from typing import ClassVar, Final
 
 import onnx_ir as ir
 
-from caffe2_bridge.control import is_control
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa import forget_copies
 from caffe2_frontend.emit.int8_values import find_quantization
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError, Region, contents
@@ -25,13 +23,14 @@ from caffe2_frontend.interop.metadata.origin import (
     Operand,
     Origin,
     Output,
-    ValueType,
     blobs_of,
     digest_of,
+    origin_text,
     part_of,
 )
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.lowering.trace import Trace
+from caffe2_frontend.passes.alike_origins import SIZED_BY_NUMBERS, AlikeOrigins, ValueTypes, as_written
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -44,10 +43,8 @@ _MOST_SHARED: Final = 64
 _MAX_HELD_BYTES: Final = 4096
 # Integers up to this size may determine shapes, as may all numbers that these nodes read.
 _MAX_CHECKED_BYTES: Final = 1 << 16
-_SIZED_BY_NUMBERS: Final = frozenset({"Resize", "Range", "OneHot"})
 # Operators whose conversion inspects the nodes before them.
 _LOOK_BACK: Final = frozenset({"RecurrentNetwork"})
-_MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
 
 
 class RecordOrigins(InPlacePass[Export]):
@@ -81,7 +78,7 @@ class _Recorder:
         # A conversion to another opset creates all values anew. The one to earlier opsets forgets their types and
         # shapes, and the one to later opsets those of the nodes that it replaces.
         is_earlier = state.opset < state.working_opset
-        self.known = {
+        known = {
             value.name or "": value
             for blobs in (bound if state.opset != state.working_opset else ())
             for value in blobs.values()
@@ -94,10 +91,9 @@ class _Recorder:
         self.writers = {blob: trace for trace, (_, writes) in traces for blob in writes}
         self.owned: set[ir.Value] = set()
         self.digests: dict[ir.Value, str] = {}
-        self.types: dict[tuple[int, int], ValueType] = {}  # by the ids of type and shape, which many values share
-        self.alive: list[object] = []  # keeps types and shapes alive, so that their ids stay unique
-        self.equal: dict[tuple[ir.DataType, tuple[int | str | None, ...] | None], ValueType] = {}
         self.users: Counter[str] | None = None
+        self.type_of = ValueTypes(known)
+        self.alike = AlikeOrigins(self.type_of)
 
     def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
         """The values of the finished graph with the names of these: passes replaced values, but kept their names."""
@@ -120,11 +116,14 @@ class _Recorder:
                 outputs.append(value)
         if any(outputs):
             try:
-                self._write(trace, _Reads(self, trace, reads, values), outputs)
+                key = self.alike.key(trace, values, outputs)
+                if key is None or not self.alike.write(key, as_written(trace.op), outputs):
+                    self.alike.record(key, *self._write(trace, _Reads(self, trace, reads, values), outputs))
             except OpenRegionError:
                 logger.debug("no origin recorded for %s: its nodes are not a closed region", trace.location)
 
-    def _write(self, trace: Trace, reads: _Reads, outputs: list[ir.Value | None]) -> None:
+    def _write(self, trace: Trace, reads: _Reads, outputs: list[ir.Value | None]) -> tuple[str, Sequence[bytes]]:
+        """Write an origin; return its conditions and the canonical bytes of its nodes."""
         roots: dict[ir.Node, int] = {}
         made: list[Output | None] = []
         for value in outputs:
@@ -136,38 +135,22 @@ class _Recorder:
         for number, root in enumerate(roots):
             if (PART_KEY if number else ORIGIN_KEY) in root.metadata_props:
                 raise OpenRegionError
-        definitions = [_as_written(trace.op)]
+        definitions = [as_written(trace.op)]
         if None in reads.values:
             definitions = [*self._makers(trace, reads), *definitions]
         region = Region(self.graph, reads.cut, reads.passed, self.digests)
         region.walk(list(roots), self.own[reads.location] + _MOST_SHARED)
         operands = reads.checked(region)
         origin = Origin(definitions, operands, made, region.cuts, sorted(reads.passed), len(roots), len(region.nodes))
-        text = origin.text
+        conditions = origin.conditions
+        text = origin_text(definitions, conditions)
         digest = digest_of(text, region.parts)
         for number, root in enumerate(roots):
             if number:
                 root.metadata_props[PART_KEY] = part_of(digest, number)
             else:
                 root.metadata_props[ORIGIN_KEY] = f"{digest} {text}"
-
-    def type_of(self, value: ir.Value) -> ValueType:
-        """The type of a value as the converters knew it."""
-        if self.known:
-            value = self.known.get(value.name or "", value)
-        kind, shape = value.type, value.shape
-        key = (id(kind), id(shape))
-        found = self.types.get(key)
-        if found is not None:
-            return found
-        if not isinstance(kind, ir.TensorType):
-            raise OpenRegionError
-        dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
-        if kind.dtype in _MAY_BE_INT8:  # values of one type may be quantized in other ways
-            return ValueType(kind.dtype, dims, find_quantization(value))
-        self.alive += (kind, shape)
-        found = self.types[key] = self.equal.setdefault((kind.dtype, dims), ValueType(kind.dtype, dims))
-        return found
+        return conditions, region.parts
 
     def _makers(self, trace: Trace, reads: _Reads) -> Iterable[OperatorDef]:
         """The operators that write operands that are not tensors. Raises OpenRegionError if others read these too."""
@@ -261,7 +244,7 @@ class _Reads:
         """The operand with the digest of its contents, if the conversion depends on these."""
         tensor = value.const_value
         assert tensor is not None
-        tells = self._is_consulted(value) or any(node.op_type in _SIZED_BY_NUMBERS for node in region.nodes)
+        tells = self._is_consulted(value) or any(node.op_type in SIZED_BY_NUMBERS for node in region.nodes)
         if tensor.dtype.is_floating_point() and not tells:
             return operand
         if tensor.nbytes > _MAX_CHECKED_BYTES:
@@ -276,15 +259,6 @@ def _by_name(
     consulted: Mapping[ir.Value, Array | None],
 ) -> dict[str | None, Array | None]:
     return {value.name: held for value, held in consulted.items()}
-
-
-def _as_written(op: OperatorDef) -> OperatorDef:
-    """The definition without the marks that the conversion to SSA puts on copies."""
-    if op.type != "Copy" and not is_control(op):
-        return op
-    net = NetDef(op=[op])
-    forget_copies(net)
-    return net.op[0]
 
 
 def _values(graph: ir.Graph) -> dict[str, ir.Value]:

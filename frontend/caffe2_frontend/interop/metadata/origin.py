@@ -212,7 +212,11 @@ class Origin:
     @property
     def text(self) -> str:
         """As JSON."""
-        ops = '","'.join(b2a_base64(op.SerializeToString(), newline=False).decode() for op in self.definitions)
+        return origin_text(self.definitions, self.conditions)
+
+    @property
+    def conditions(self) -> str:
+        """All fields but the definitions, as the end of the JSON."""
         operands = ",".join(operand.text for operand in self.operands)
         outputs = ",".join("null" if out is None else out.text for out in self.outputs)
         more = ""
@@ -224,7 +228,13 @@ class Origin:
             more += f',"roots":{self.roots}'
         if self.size != 1:
             more += f',"size":{self.size}'
-        return f'{{"ops":["{ops}"],"in":[{operands}],"out":[{outputs}]{more}}}'
+        return f'"in":[{operands}],"out":[{outputs}]{more}}}'
+
+
+def origin_text(definitions: Iterable[OperatorDef], conditions: str) -> str:
+    """The JSON of an origin with these definitions and conditions."""
+    ops = '","'.join([b2a_base64(op.SerializeToString(), newline=False).decode() for op in definitions])
+    return f'{{"ops":["{ops}"],{conditions}'
 
 
 def node_metadata(op_type: str, location: object) -> dict[str, str]:

@@ -1,0 +1,126 @@
+"""Origins of operators that differ in names alone: made once, and written again with another definition."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import onnx_ir as ir
+
+from caffe2_bridge.control import is_control
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa import forget_copies
+from caffe2_frontend.emit.int8_values import find_quantization
+from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError
+from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, ValueType, digest_of, origin_text
+from caffe2_frontend.lowering.trace import Trace
+
+# Operators that read numbers which may determine shapes.
+SIZED_BY_NUMBERS: Final = frozenset({"Resize", "Range", "OneHot"})
+_MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
+
+
+class ValueTypes:
+    """The types of values as the converters knew them. Equal ones are one object, except those of Int8 tensors.
+
+    ``known`` are the values whose types are to be used instead of those of other values of the same name.
+    """
+
+    def __init__(self, known: Mapping[str, ir.Value]) -> None:
+        self._known = known
+        self._types: dict[tuple[int, int], ValueType] = {}  # by the ids of type and shape, which many values share
+        self._alive: list[object] = []  # keeps types and shapes alive, so that their ids stay unique
+        self._equal: dict[tuple[ir.DataType, tuple[int | str | None, ...] | None], ValueType] = {}
+
+    def __call__(self, value: ir.Value) -> ValueType:
+        """The type of a value. Raises OpenRegionError if it is not that of a tensor."""
+        if self._known:
+            value = self._known.get(value.name or "", value)
+        kind, shape = value.type, value.shape
+        key = (id(kind), id(shape))
+        found = self._types.get(key)
+        if found is not None:
+            return found
+        if not isinstance(kind, ir.TensorType):
+            raise OpenRegionError
+        dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape)
+        if kind.dtype in _MAY_BE_INT8:  # values of one type may be quantized in other ways
+            return ValueType(kind.dtype, dims, find_quantization(value))
+        self._alive += (kind, shape)
+        found = self._types[key] = self._equal.setdefault((kind.dtype, dims), ValueType(kind.dtype, dims))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """What the origins of some operators have in common: the conditions, and the canonical bytes of the nodes."""
+
+    conditions: str
+    parts: Sequence[bytes]
+
+
+class AlikeOrigins:
+    """The origins of operators that became one node, which reads all operands of the operator and nothing else.
+
+    Such an origin follows from the definition and from a key: the node's type and attributes, and the types of what it
+    reads and computes. Attributes and types are compared by id: the graph, and ``type_of``, hold them.
+    """
+
+    def __init__(self, type_of: ValueTypes) -> None:
+        self._type_of = type_of
+        self._known: dict[Hashable, _Alike] = {}
+
+    def key(
+        self, trace: Trace, values: Sequence[ir.Value | None], outputs: Sequence[ir.Value | None]
+    ) -> Hashable | None:
+        """The key of an operator with these operands and outputs, of which one is in the graph at least.
+
+        None where the origin depends on more: on other nodes, on names, or on the contents of constants. Raises
+        OpenRegionError if a value is not a tensor.
+        """
+        made = [value for value in outputs if value is not None]
+        node = made[0].producer()
+        assert node is not None
+        if trace.before is not None or trace.consulted or trace.measured or node.op_type in SIZED_BY_NUMBERS:
+            return None
+        numbers = {value: number for number, value in enumerate(values) if value is not None}
+        read = tuple([-1 if value is None else numbers.get(value) for value in node.inputs])
+        if None in read or len(numbers) < len(values) or not set(read).issuperset(numbers.values()):
+            return None
+        types: list[int] = []
+        for value in (*numbers, *made):
+            known = self._type_of(value)
+            if known.dtype in _MAY_BE_INT8 or (value.const_value is not None and not known.dtype.is_floating_point()):
+                return None
+            types.append(id(known))
+        if ORIGIN_KEY in node.metadata_props or any(value.producer() is not node for value in made):
+            return None
+        places = tuple([None if value is None else value.index() for value in outputs])
+        attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()
+        return node.domain, node.op_type, node.overload, len(node.outputs), attributes, read, places, tuple(types)
+
+    def write(self, key: Hashable, definition: OperatorDef, outputs: Sequence[ir.Value | None]) -> bool:
+        """Write the origin of an operator into its node; return whether one of this key was recorded."""
+        alike = self._known.get(key)
+        if alike is None:
+            return False
+        node = next(value for value in outputs if value is not None).producer()
+        assert node is not None
+        text = origin_text([definition], alike.conditions)
+        node.metadata_props[ORIGIN_KEY] = f"{digest_of(text, alike.parts)} {text}"
+        return True
+
+    def record(self, key: Hashable | None, conditions: str, parts: Sequence[bytes]) -> None:
+        """Record what an origin that was written has in common with others of its key; None records nothing."""
+        if key is not None:
+            self._known[key] = _Alike(conditions, parts)
+
+
+def as_written(op: OperatorDef) -> OperatorDef:
+    """The definition without the marks that the conversion to SSA puts on copies."""
+    if op.type != "Copy" and not is_control(op):
+        return op
+    net = NetDef(op=[op])
+    forget_copies(net)
+    return net.op[0]
