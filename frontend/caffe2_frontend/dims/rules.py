@@ -20,15 +20,25 @@ _IMAGE_AXES: Final = {3: "NCL", 4: "NCHW", 5: "NCDHW"}
 _RECURRENT_AXES: Final = {3: "TNI"}
 
 
+def has_equalities(node: ir.Node) -> bool:
+    """Whether :func:`equalities` knows the operator of a node."""
+    return node.op_type in _RULES and not node.domain
+
+
 def equalities(node: ir.Node) -> Pairs:
     """Pairs of dims that are equal in every run of the node; None for a dim that is unknown."""
     rule = _RULES.get(node.op_type) if not node.domain else None
     return iter(()) if rule is None else rule(node)
 
 
+def has_roles(node: ir.Node) -> bool:
+    """Whether :func:`roles` knows the operator of a node."""
+    return node.op_type in _AXES and not node.domain
+
+
 def roles(node: ir.Node) -> Iterator[tuple[str, str]]:
     """Symbolic dims of the node's data operand with their usual names."""
-    if node.domain or node.op_type not in _AXES or not node.inputs:
+    if not has_roles(node) or not node.inputs:
         return
     first = node.inputs[0]
     shape = None if first is None else first.shape

@@ -26,6 +26,15 @@ def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
                 yield from all_nodes(body)
 
 
+def all_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
+    """A graph and the bodies in it, at any depth, each before those of its own nodes."""
+    yield graph
+    for node in graph:
+        if node.attributes:
+            for body in bodies(node):
+                yield from all_graphs(body)
+
+
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
     """The values of enclosing graphs that the bodies of a node read or output, in order, with repetitions."""
     for graph in bodies(node):

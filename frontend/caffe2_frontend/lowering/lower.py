@@ -18,7 +18,7 @@ from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_bridge.ssa import numbered
 from caffe2_bridge.verification import is_verifying
 from caffe2_frontend.interop.input_hint import input_hint
-from caffe2_frontend.interop.metadata.origin import blobs_of, is_plain, node_metadata
+from caffe2_frontend.interop.metadata.origin import blobs_of, is_plain
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 from caffe2_frontend.interop.types import TensorInfo, example_dtype
 from caffe2_frontend.lowering.arguments import unread_arguments
@@ -205,7 +205,7 @@ class Lowering:
         """Lower an operator that differs from an earlier one in names alone."""
         place = str(here)
         written = view.outputs
-        outputs = self.stamps.repeat(stamp, operands, scope, written[0], node_metadata(view.type, place))
+        outputs = self.stamps.repeat(stamp, operands, scope, written[0], view.type, place)
         for name, value in zip(written, outputs, strict=False):
             if name:
                 scope.bind(name, value)

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.interop.cleanup.common_nodes import compared_attributes
+from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.lowering.scope import SHARED_CONSTANT_BYTES, Scope
 
 Value: TypeAlias = ir.Value
@@ -147,9 +148,12 @@ class Stamps:
         return number
 
     def repeat(
-        self, stamp: Stamp, operands: Sequence[Value], scope: Scope, owner: str, metadata: dict[str, str]
+        self, stamp: Stamp, operands: Sequence[Value], scope: Scope, owner: str, op_type: str, location: str
     ) -> list[Value | None]:
-        """Emit the nodes of a stamp into a scope, and return the outputs of the operator."""
+        """Emit the nodes of a stamp into a scope for an operator, and return its outputs.
+
+        The names of the nodes' outputs begin with ``owner`` until they are bound.
+        """
         values = [*operands]
         for node in stamp.nodes:
             made = ir.Node(
@@ -158,7 +162,7 @@ class Stamps:
                 [values[ref] if isinstance(ref, int) else ref for ref in node.inputs],
                 node.attributes,
                 num_outputs=len(node.results),
-                metadata_props=metadata.copy(),
+                metadata_props=node_metadata(op_type, location),
             )
             for value, result in zip(made.outputs, node.results, strict=True):
                 value.type, value.shape = result.type, result.shape

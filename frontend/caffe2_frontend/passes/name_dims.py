@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.dims.classes import DimClasses
 from caffe2_frontend.dims.complete import WITH_BODIES, complete_shapes
-from caffe2_frontend.dims.rules import equalities, roles
+from caffe2_frontend.dims.rules import equalities, has_equalities, has_roles, roles
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.lowering.dim_facts import as_dim
@@ -44,8 +44,9 @@ class NameDims(InPlacePass[Export]):
         classes = DimClasses()
         for a, b in state.traces.dims.equal:
             classes.join(a, b)
+        tied = list(filter(has_equalities, nodes))
         for _ in range(_MOST_ROUNDS):
-            _join(classes, nodes)
+            _join(classes, tied)
             _rename(graph, nodes, _Canonical(classes, given))
             if not complete_shapes(graph, graph.opset_imports[""]):
                 break
@@ -96,7 +97,7 @@ def _usual_names(
 ) -> Callable[[str], int | str]:
     """The usual name of each dim of an input that has no name of the caller, where no other dim has it."""
     usual: dict[str, str] = {}
-    for node in nodes:
+    for node in filter(has_roles, nodes):
         for named, role in roles(node):
             usual.setdefault(named, role)
     taken = {*given}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.state import Export
 
 
@@ -22,7 +23,7 @@ class SeparateSums(InPlacePass[Export]):
         model = state.model
         if model is None:
             return
-        for node in model.graph.all_nodes():
+        for node in all_nodes(model.graph):
             if node.op_type == "LayerNormalization" and node.domain == "" and node.inputs[0] is not None:
                 addition = node.inputs[0].producer()
                 if addition is not None and addition.op_type == "Add" and addition.domain == "":

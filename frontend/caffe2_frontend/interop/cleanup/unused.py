@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -30,7 +31,7 @@ def _prune(graph: ir.Graph, opset: int | None) -> None:
     results = frozenset(graph.outputs)
     for node in reversed(graph):
         outputs = node.outputs
-        if not any(value.uses() or value in results for value in outputs):
+        if not _is_used(outputs, results):
             graph.remove(node, safe=True)
             continue
         inputs = node.inputs
@@ -41,6 +42,13 @@ def _prune(graph: ir.Graph, opset: int | None) -> None:
         if node.attributes:
             for body in bodies(node):
                 _prune(body, opset)
+
+
+def _is_used(outputs: Sequence[ir.Value], results: frozenset[ir.Value]) -> bool:
+    for value in outputs:  # noqa: SIM110 - any() takes twice the time, for every node of a graph
+        if value.uses() or value in results:
+            return True
+    return False
 
 
 def _drop_outputs(node: ir.Node, results: frozenset[ir.Value], opset: int) -> None:
