@@ -100,7 +100,7 @@ CELLS: Final = {
             "c0": "1NH",
             "ctx0": "1NH",
         },
-        ["TN D 4H", "TN H H", "T * N 2H 4H", "T * N H H", "T * TN H 1", "T * N 1 T H"],
+        ["TN D 4H", "TN H H", "T * N 2H 4H", "T * N H H", "T * 1 1 H TN", "T * N 1 T H"],
         {3: (1, "D"), 4: (1, "H"), 5: (1, "H"), 9: (2, "H"), 20: (4, "H")},
     ),
 }

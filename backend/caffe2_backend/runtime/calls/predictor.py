@@ -6,6 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -103,9 +104,13 @@ class Predictor:
         return results if on_device else _fetched(results)
 
     def run_many(
-        self, steps: Iterable[Mapping[str, Any]], states: Mapping[str, str], *, on_device: bool = False
+        self,
+        steps: Iterable[Mapping[str, Any]],
+        states: Mapping[str, str] = MappingProxyType({}),
+        *,
+        on_device: bool = False,
     ) -> Iterator[dict[str, Result]]:
-        """Run the model step by step: the outputs of each step, when they are asked for.
+        """Run the model step by step, or batch by batch: the outputs of each, when they are asked for.
 
         States stay where the model runs, in memory of the session's, so that a step takes less time than :meth:`run`.
 
@@ -113,7 +118,8 @@ class Predictor:
             steps: the inputs of each step, as for :meth:`run`. The first has the initial states; a later one that has
                 a state replaces what the step before it left.
             states: by input, the output that it is in the next step: ``{"hidden_init": "hidden_last"}``. Arrays of
-                these outputs must not be changed.
+                these outputs must not be changed. None by default: the steps are batches that do not depend on one
+                another.
             on_device: see :meth:`run`.
 
         Raises:

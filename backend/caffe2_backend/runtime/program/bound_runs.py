@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.program.states.feeds import COPIED
-from caffe2_backend.runtime.sessions.session import Binding, Session
+from caffe2_backend.runtime.sessions.session import Binding, Session, has_sized_outputs
 from caffe2_backend.runtime.values import Array, Tensor
 from caffe2_bridge.diagnostics import RunError
 
@@ -128,7 +128,7 @@ class BoundRuns:
             self._buffers, self._values, self._like, self._sets = [], {}, {}, []
 
     def _allocate(self, session: Session, arrays: Collection[Array], results: Collection[Tensor]) -> None:
-        if not session.has_sized_outputs():
+        if not has_sized_outputs(session):
             self._session = None
             return
         found = [result for result in results if isinstance(result, np.ndarray)]

@@ -117,12 +117,6 @@ class Session:
         shapes = {value.name: value.shape for value in self._session.get_outputs() if value.name not in self.inputs}
         return {name: tuple(dims) for name, dims in shapes.items() if all(isinstance(dim, int) for dim in dims)}
 
-    def has_sized_outputs(self) -> bool:
-        """Whether every dim of the outputs is declared: as a number, or by the name of a dim of an input."""
-        known = {dim for value in self._session.get_inputs() for dim in value.shape if isinstance(dim, str)}
-        dims = (dim for value in self._session.get_outputs() for dim in value.shape)
-        return all(isinstance(dim, int) or dim in known for dim in dims)
-
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Any, Array]:
         """Memory on the host, not initialized: onnxruntime's value, and an array that shares it."""
         ort = onnxruntime().OrtValue.ortvalue_from_shape_and_type(shape, dtype)
@@ -213,6 +207,14 @@ def _run_checked(run: Any, needed: Sequence[Needed], outputs: list[str], feed: d
     """Run a session on operands that do not end the process."""
     require_sequences(needed, feed)
     return run(outputs, feed, how)
+
+
+def has_sized_outputs(session: Session) -> bool:
+    """Whether every dim of the outputs is declared: as a number, or by the name of a dim of an input."""
+    library = session._session  # noqa: SLF001 - the same module
+    known = {dim for value in library.get_inputs() for dim in value.shape if isinstance(dim, str)}
+    dims = (dim for value in library.get_outputs() for dim in value.shape)
+    return all(isinstance(dim, int) or dim in known for dim in dims)
 
 
 def _on_host(feed: Mapping[str, Array | DeviceTensor]) -> dict[str, Array]:

@@ -111,3 +111,13 @@ def test_states_must_be_inputs_that_outputs_feed() -> None:
 def test_the_first_step_has_the_initial_states() -> None:
     with pytest.raises(RunError, match="h"):
         next(Predictor(model()).run_many([{"x": np.ones((1, 2), np.float32)}], STATES))
+
+
+def test_batches_need_no_states() -> None:
+    predictor = Predictor(model())
+    batches = [next(inputs(1, rows=rows)) for rows in (1, 1, 1, 4, 2, 2, 2)]
+    results = list(predictor.run_many(batches))
+    assert len(results) == len(batches)
+    for batch, result in zip(batches, results, strict=True):
+        (wanted,) = expected(iter([batch]))
+        np.testing.assert_allclose(result["y"], wanted["y"], rtol=1e-5)
