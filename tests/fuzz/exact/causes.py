@@ -112,6 +112,17 @@ def sums_leave_the_range(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool
     return large and leaves_the_range(drawn, expected, actual)
 
 
+def powers_leave_the_range(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the product of as many elements as the first dim of an operand may leave the range of float32."""
+    for array in drawn.inputs.values():
+        if array.dtype.kind == "f" and array.ndim and array.size:
+            with np.errstate(all="ignore"):
+                power = np.abs(array.astype(np.float64)).max() ** len(array)
+            if not power < 1e38:  # nor a NaN
+                return True
+    return False
+
+
 def has_special_floats(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operand has an element that is not finite, or that no quotient by a scale brings into 32 bits."""
     floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]

@@ -29,6 +29,7 @@ from fuzz.exact.causes import (
     is_resized_otherwise,
     leaves_the_range,
     overflows,
+    powers_leave_the_range,
     sums_leave_the_range,
 )
 from fuzz.exact.drawn import Drawn
@@ -330,11 +331,22 @@ DEVIATIONS: Final = (
                 "HSoftmax",
                 "HSoftmaxGradient",
                 "HSoftmaxSearch",
+                "MergeMultiListFeatureTensorsGradient",
+                "MergeMultiMapFeatureTensorsGradient",
+                "MergeMultiScalarFeatureTensorsGradient",
+                "MergeSingleListFeatureTensorsGradient",
+                "MergeSingleMapFeatureTensorsGradient",
+                "MergeSingleScalarFeatureTensorsGradient",
                 "TTSparseLengthsSumGradient",
             }
         ),
         fails,
         may_fail=True,
+    ),
+    Deviation(
+        "scores that are no probabilities, and of which the products leave the range of the type",
+        frozenset({"CTCBeamSearchDecoder"}),
+        powers_leave_the_range,
     ),
     Deviation(
         "a segment shorter than its paddings, before which Caffe2 reads other memory",
