@@ -86,9 +86,7 @@ def describe_inputs(
         OptionError: an option names a blob that the net does not have.
         ConversionError: a plan cannot be converted to one net.
     """
-    with faults_reported():
-        state = prepare(predict_net, init_net, options)
-    return run_passes(DESCRIPTION, state).inputs
+    return run_passes(DESCRIPTION, _prepared(predict_net, init_net, options)).inputs
 
 
 def analyze(
@@ -111,9 +109,13 @@ def analyze(
         ConversionError: a plan cannot be converted to one net.
     """
     with CollectorPaused():
-        with faults_reported():
-            state = prepare(predict_net, init_net, options)
-        return run_passes(ANALYSIS, state)
+        # The states before the last one are not held: each has a copy of the net.
+        return run_passes(ANALYSIS, _prepared(predict_net, init_net, options))
+
+
+def _prepared(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
+    with faults_reported():
+        return prepare(predict_net, init_net, options)
 
 
 def finish(export: Export, *, origins: bool = True) -> ir.Model:

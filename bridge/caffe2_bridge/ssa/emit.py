@@ -133,18 +133,15 @@ def _copy(source: str, target: str, at: OperatorDef) -> OperatorDef:
 
 
 def _inputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str]:
-    shared = set(op.updates)
-    result = []
-    for name in names:
-        version = found.after[name] if name in shared else found.before.get(name)
-        result.append(version.name if version else name)
-    return result
+    before = {**found.before, **{name: found.after[name] for name in op.updates}} if op.updates else found.before
+    return [name if (version := before.get(name)) is None else version.group.name for name in names]
 
 
 def _outputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str]:
     """The new names; a blob that only passes through, and has a value, is not an output."""
-    dropped = {name for name in op.passes if name not in found.after}
-    return [found.after[name].name if name in found.after else name for name in names if name not in dropped]
+    after = found.after
+    dropped = {name for name in op.passes if name not in after} if op.passes else ()
+    return [after[name].group.name if name in after else name for name in names if name not in dropped]
 
 
 def _operands(proto: OperatorDef, op: OpEffects, found: OpVersions) -> None:

@@ -175,6 +175,7 @@ class Op(OperatorBase[ir.Value]):
             inputs,
             ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None}),
             num_outputs=outputs,
+            name="",  # NameNodes names it
             metadata_props=node_metadata(self.type, self.location_text),
         )
         try:

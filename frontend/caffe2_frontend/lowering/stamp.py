@@ -162,6 +162,7 @@ class Stamps:
                 [values[ref] if isinstance(ref, int) else ref for ref in node.inputs],
                 node.attributes,
                 num_outputs=len(node.results),
+                name="",  # NameNodes names it
                 metadata_props=node_metadata(op_type, location),
             )
             for value, result in zip(made.outputs, node.results, strict=True):

@@ -94,7 +94,7 @@ class AlikeOrigins:
             if known.dtype in _MAY_BE_INT8 or (value.const_value is not None and not known.dtype.is_floating_point()):
                 return None
             types.append(id(known))
-        if ORIGIN_KEY in node.metadata_props or any(value.producer() is not node for value in made):
+        if ORIGIN_KEY in node.metadata_props or (len(made) > 1 and any(value.producer() is not node for value in made)):
             return None
         places = tuple([None if value is None else value.index() for value in outputs])
         attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()

@@ -25,6 +25,7 @@ from caffe2_frontend.interop.metadata.origin import (
     Output,
     blobs_of,
     digest_of,
+    listed_blobs,
     origin_text,
     part_of,
 )
@@ -86,7 +87,8 @@ class _Recorder:
         }
         self.blobs = self._now(self.bound)
         self.given = self._now(state.traces.given)
-        self.operands = [blobs_of(trace.op) for trace in state.traces.ops]
+        # An operator that was converted, and has no values before it, is plain.
+        self.operands = [(listed_blobs if trace.before is None else blobs_of)(trace.op) for trace in state.traces.ops]
         traces = zip(state.traces.ops, self.operands, strict=True)
         self.writers = {blob: trace for trace, (_, writes) in traces for blob in writes}
         self.owned: set[ir.Value] = set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, cast
 
 import onnx
@@ -321,10 +322,15 @@ def _field(heads: _Heads, text: str) -> bytes:
     return heads[len(data)] + data
 
 
+@lru_cache(maxsize=64)
+def _key(key: str) -> bytes:
+    return _field(_KEY, key)
+
+
 def _entries(heads: _Heads, metadata: Mapping[str, str]) -> bytes:
     parts: list[bytes] = []
     for key in sorted(metadata):
-        data = _field(_KEY, key) + _field(_VALUE, metadata[key])
+        data = _key(key) + _field(_VALUE, metadata[key])
         parts += (heads[len(data)], data)
     return b"".join(parts)
 

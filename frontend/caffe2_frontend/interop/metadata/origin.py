@@ -304,13 +304,18 @@ def is_plain(op: OperatorDef) -> bool:
     return not is_control(op) and not is_special(op.type)
 
 
+def listed_blobs(op: OperatorDef) -> tuple[list[str], list[str]]:
+    """The blobs that an operator lists as inputs and as outputs, each once."""
+    return list(filter(None, dict.fromkeys(op.input))), list(filter(None, dict.fromkeys(op.output)))
+
+
 def blobs_of(op: OperatorDef) -> tuple[list[str], list[str]]:
     """The blobs of its workspace that an operator reads, and those that it writes, declared or not.
 
     Raises ConversionError where a body cannot be read.
     """
     if is_plain(op):
-        return list(filter(None, dict.fromkeys(op.input))), list(filter(None, dict.fromkeys(op.output)))
+        return listed_blobs(op)
     found = effects_of(NetDef(op=[op]), op.type).ops[0]
     return [*union(op.input, found.used)], [*union(op.output, found.changed)]
 
