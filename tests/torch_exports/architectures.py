@@ -224,3 +224,34 @@ class Detector(nn.Module):
         best, index = self.scores(y).flatten(2).sigmoid().max(1)
         scores, chosen = best.topk(5, 1)
         return scores, index.gather(1, chosen), boxes.gather(1, chosen.unsqueeze(-1).expand(-1, -1, 4)).clamp(0, 16)
+
+
+class Bags(nn.Module):
+    """Bags of words: the exporter of torch.export writes them as loops over slices, with sequences and branches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean, self.largest = nn.EmbeddingBag(11, 6, mode="mean"), nn.EmbeddingBag(11, 6, mode="max")
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.mean(ids) + self.largest(ids)
+
+
+class Doubles(nn.Module):
+    """Normalization and softmax in double precision."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(8, dtype=torch.float64), nn.Linear(8, 5, dtype=torch.float64)
+
+    def forward(self, x: Tensor) -> Any:
+        y = self.norm(x)
+        return torch.softmax(self.out(y), -1), y.mean((1, 2)), y.std(-1)
+
+
+class Spectrum(nn.Module):
+    """The logarithm of a spectrogram."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        parts = torch.stft(x, 16, 4, window=torch.hann_window(16), return_complex=False)
+        return parts.pow(2).sum(-1).clamp(min=1e-5).log10()

@@ -264,6 +264,12 @@ def whole_architectures() -> Iterator[Case]:
         "diffusion", architectures.Diffusion, lambda _, n: (torch.randn(n, 3, 8, 8), torch.rand(n) * 100), batch * 2,
         _FIXED,
     )  # fmt: skip
+    yield Case("bags", architectures.Bags, lambda _, n: (torch.randint(0, 11, (n, 4)),), batch, _FIXED)
+    yield Case(
+        "doubles", architectures.Doubles, lambda t, n: (torch.randn(n, t, 8, dtype=torch.float64),), batch, _FIXED,
+        rtol=1e-6, atol=1e-9,
+    )  # fmt: skip
+    yield Case("spectrum", architectures.Spectrum, lambda _, n: (torch.randn(n, 64),), batch, _FIXED)
 
 
 _FIXED: Final = ((6, 2), (6, 3), (6, 1))

@@ -12,22 +12,24 @@ family = Family(MICROSOFT)
 
 @family.defines("FusedMatMul", "TransposeMatMul")
 def fused_mat_mul(define: Definition) -> ir.Value:
-    """``FusedMatMul(A, B; alpha=1, transA=0, transB=0) -> Y``: alpha * MatMul of operands with swapped last axes."""
-    if define.integer("transBatchA", 0) or define.integer("transBatchB", 0):
-        define.undefined()
-    a, b = (_swapped(define, i) if define.integer(name, 0) else define.input(i) for i, name in enumerate(_SWAPS))
+    """``FusedMatMul(A, B; alpha=1, transA=0, transB=0, transBatchA=0, transBatchB=0) -> Y``: alpha * MatMul.
+
+    Operands have their last axes swapped (``trans``), after their first axis moved behind the batch (``transBatch``).
+    """
+    a, b = (_transposed(define, index, side) for index, side in enumerate("AB"))
     y, alpha = define("MatMul", a, b), define.number("alpha", 1.0)
     return y if alpha == 1 else define("Mul", y, define.like(alpha, y))
 
 
-_SWAPS = ("transA", "transB")
-
-
-def _swapped(define: Definition, index: int) -> ir.Value:
-    rank = define.rank(index)
+def _transposed(define: Definition, index: int, side: str) -> ir.Value:
+    swaps, moves = (bool(define.integer(f"{name}{side}", 0)) for name in ("trans", "transBatch"))
+    rank = define.rank(index) if swaps or moves else 0
     if rank < 2:
         return define.input(index)
-    return define("Transpose", define.input(index), perm=[*range(rank - 2), rank - 1, rank - 2])
+    batch, row, column = [*range(rank - 2)], rank - 2, rank - 1
+    if moves:
+        batch, row = [*range(1, rank - 1)], 0
+    return define("Transpose", define.input(index), perm=[*batch, *((column, row) if swaps else (row, column))])
 
 
 @family.defines("ExpandDims")

@@ -52,6 +52,12 @@ def concat(define: Definition) -> ir.Value:
     return quantized(define, define("Concat", *parts, axis=define.integer("axis")), 0)
 
 
+@family.defines("QLinearWhere")
+def where(define: Definition) -> ir.Value:
+    """``QLinearWhere(condition, X, x_scale, x_zero_point, Y, y_scale, y_zero_point, z_scale, z_zero_point) -> Z``."""
+    return quantized(define, define("Where", define.input(0), dequantized(define, 1), dequantized(define, 4)), 7)
+
+
 @family.defines("QGemm")
 def gemm(define: Definition) -> ir.Value:
     """``QGemm(A, a_scale, a_zero_point, B, b_scale, b_zero_point, C, y_scale, y_zero_point; alpha, transA, transB)``.

@@ -43,6 +43,14 @@ FLOATS: dict[str, tuple[str, str]] = {
         "float[N,S,8] y, float[N,S,8] v", "com.microsoft.FusedMatMul <transB = 1, alpha = 0.25> (y, v)",
     ),
     "fused_mat_mul_left": ("float[N,S,8] y, float[N,S,8] v", "com.microsoft.FusedMatMul <transA = 1> (y, v)"),
+    "fused_mat_mul_batch": (
+        "float[N,S,8] y, float[N,S,8] v",
+        "com.microsoft.FusedMatMul <transBatchA = 1, transBatchB = 1, transB = 1> (y, v)",
+    ),
+    "fused_mat_mul_batch_left": (
+        "float[N,S,8] y, float[N,S,8] v",
+        "com.microsoft.FusedMatMul <transBatchA = 1, transA = 1, transBatchB = 1> (y, v)",
+    ),
     "simplified": ("float[N,S,8] y, float[8] b", "SimplifiedLayerNormalization <epsilon = 0.01> (y, b)"),
     "skip": ("float[N,S,8] y, float[N,S,8] v, float[8] b", "com.microsoft.SkipLayerNormalization (y, v, b)"),
     "skip_all": (
@@ -91,6 +99,10 @@ QUANTIZED: dict[str, tuple[str, str, str]] = {
         "uint8[A,B] a, uint8[A,B] b", "uint8 r",
         "com.microsoft.QLinearConcat <axis = 1> (s3, z3, a, s1, z1, b, s2, z2)",
     ),
+    "where": (
+        "bool[B] p, uint8[A,B] a, uint8[A,B] b", "uint8 r",
+        "com.microsoft.QLinearWhere (p, a, s1, z1, b, s2, z2, s3, z3)",
+    ),
     "gemm": ("uint8[A,6] a, uint8[6,B] b", "uint8 r", "com.microsoft.QGemm (a, s1, z1, b, s2, z2, , s3, z3)"),
     "gemm_bias": (
         "uint8[A,6] a, uint8[B,6] c, int32[B] d", "float r",
@@ -125,6 +137,7 @@ def bytes_of(random: RandomValues, inputs: str) -> dict[str, Any]:
     made: dict[str, Any] = {name: generator.integers(0, 256, size).astype(np.uint8) for name, size in sizes.items()}
     made["d"] = generator.integers(-1000, 1000, 3).astype(np.int32)
     made["x"] = random.normal(4, 6)
+    made["p"] = np.array([True, False, False, True, True, False])
     if "[6,B] b" in inputs:
         made["b"] = generator.integers(0, 256, (6, 3)).astype(np.uint8)
     names = [declared.split()[-1] for declared in inputs.split(", ")]
