@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import reshape_like, scalar
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal
-from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.reductions import sum_axes, wrapping_sum
 from caffe2_frontend.emit.selection import true_indices
 from caffe2_frontend.emit.shapes import known_size, sizes, unsqueeze, vector
 from caffe2_frontend.lowering.op import Op, Value
@@ -116,10 +116,11 @@ def sum_to(op: Op, x: Value, like: Value) -> Value:
     pairs = list(enumerate(zip(op.shape(x)[start:], op.shape(like), strict=True), start))
     certain = [*range(start), *(axis for axis, (dim, small) in pairs if small == 1 and dim != 1)]
     if all(small == 1 or _is_same(dim, small) for _, (dim, small) in pairs):
-        summed = reduce_axes(op, "ReduceSum", x, certain, keep=True)
+        summed = sum_axes(op, x, certain, keep=True)
     else:
         is_one = op.emit("Equal", vector(op, [*[1] * start, *sizes(op, like)]), op.const([1], np.int64))
-        summed = op.emit("ReduceSum", x, true_indices(op, is_one), keepdims=1, noop_with_empty_axes=1)
+        axes = true_indices(op, is_one)
+        summed = wrapping_sum(op, x, lambda part: op.emit("ReduceSum", part, axes, keepdims=1, noop_with_empty_axes=1))
     return reshape_like(op, summed, like)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary
 from caffe2_frontend.emit.operand_checks import NUMBERS, require_dtype
-from caffe2_frontend.emit.shapes import reshape
+from caffe2_frontend.emit.shapes import cast, reshape
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -17,6 +18,28 @@ def reduce_axes(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bo
     if not axes and op_type not in ("ReduceL1", "ReduceL2"):
         return x
     return op.emit(op_type, x, op.const(list(axes), np.int64), keepdims=int(keep))
+
+
+def sum_axes(op: Op, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
+    """The sum of ``x`` over ``axes``; integers wrap around at the ends of their type, as in Caffe2."""
+    return wrapping_sum(op, x, lambda part: reduce_axes(op, "ReduceSum", part, axes, keep=keep)) if axes else x
+
+
+def wrapping_sum(op: Op, x: Value, reduce: Callable[[Value], Value]) -> Value:
+    """Sum ``x`` by ``reduce``, which emits a ReduceSum; integers wrap around at the ends of their type.
+
+    onnxruntime adds integers up as float64, which holds 53 bits, and cuts off what exceeds their type. int32 is
+    therefore summed as int64, and int64 in halves of 32 bits: exact for up to 2 ** 21 elements.
+    """
+    dtype = op.dtype(x)
+    if dtype == ir.DataType.INT32:
+        return cast(op, reduce(cast(op, x, ir.DataType.INT64)), dtype)
+    if dtype != ir.DataType.INT64:
+        return reduce(x)
+    base = op.const(2**32, np.int64)
+    low = op.emit("Mod", x, base)
+    high = op.emit("Div", op.emit("Sub", x, low), base)
+    return op.emit("Add", op.emit("Mul", reduce(high), base), reduce(low))
 
 
 def reduce_all(op: Op, op_type: str, x: Value) -> Value:

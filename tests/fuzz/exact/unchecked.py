@@ -31,9 +31,13 @@ INDEXED: Final = {
     "SparseAdadelta": (3, 0, 0),
     "SparseAdam": (3, 0, 0),
     "SparseFtrl": (2, 0, 0),
+    "Float16SparseNormalize": (1, 0, 0),
+    "SparseLpRegularizer": (1, 0, 0),
+    "SparseNormalize": (1, 0, 0),
     "SparseStorm": (4, 0, 0),
     "SparseWngrad": (2, 0, 0),
     "SwapBestPath": (1, 0, 1),
+    "TopKGradient": (1, 2, -1),
 }
 
 

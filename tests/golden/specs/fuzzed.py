@@ -24,6 +24,9 @@ NORMS = np.array([[1.5, -2.0, 0.0, 1e-11, -1e-11, 1e-13, -1e-13, np.nan]], np.fl
 STEEP = np.full((1, 8), np.inf, np.float32)
 # Rows whose scale is 0 as float16, and whose minimum as float16 is not an element.
 NARROW = np.array([[0.1, 0.1], [1.0, 1.0000001], [0.333, 0.333], [3.0, 3.0]], np.float32)
+# Integers whose sums leave 32 and 64 bits, and those that float64 does not hold.
+NARROW_SUMS = np.array([[2**31 - 1, -(2**31), 5], [2**31 - 1, -7, -(2**31)]], np.int32)
+WIDE_SUMS = np.array([[2**63 - 1, 2**53 + 1, -(2**63)], [2**62, 2, -1]], np.int64)
 
 CASES = [
     case("Adagrad", {"w": X, "m": M1, "g": G, "lr": LR}, outputs=["w", "m"]),
@@ -81,4 +84,17 @@ CASES = [
     case("HalfToFused2BitFakeRowwiseQuantized", {"X": NARROW.astype(np.float16)}),
     case("PadEmptySamples", {"L": np.array([-3, 0, 2], np.int32)}),
     case("ReduceFrontMax", {"X": np.zeros((0, 3), np.float64)}),
+    *(
+        case("ReduceSum", {"X": x}, args={"axes": axes})
+        for x in (NARROW_SUMS, WIDE_SUMS)
+        for axes in ([0], [1], [0, 1])
+    ),
+    *(
+        case(op_type, {"X": x})
+        for op_type in ("ReduceFrontSum", "ReduceBackSum", "ReduceFrontMean", "ReduceBackMean")
+        for x in (NARROW_SUMS, WIDE_SUMS)
+    ),
+    case("ReduceFrontSum", {"X": WIDE_SUMS[:, 0].copy()}),
+    case("ReduceFrontSum", {"X": WIDE_SUMS[:0]}),
+    case("SumElementsInt", {"X": NARROW_SUMS}),
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, square, sub
-from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.reductions import reduce_axes, sum_axes
 from caffe2_frontend.emit.shapes import cast, reshape, size, squeeze
 from caffe2_frontend.emit.shapes import product as size_product
 from caffe2_frontend.lowering.family import Family
@@ -36,7 +36,10 @@ def reduction(op: Op) -> Value:
     name = name_of(op)
     if name in ("sum", "prod") and is_integral(op.dtype(x)):
         x = cast(op, x, scalar_type(op, ir.DataType.INT64))
+    wide = op.dtype(op.input(0)) == ir.DataType.INT64  # sums of narrower ones fit into float64
     x = cast(op, x, scalar_type(op, op.dtype(x)))
+    if name == "sum" and wide:
+        return sum_axes(op, x, reduced_axes(op, x), keep=op.args.flag("keepdim", default=False))
     return reduce_axes(op, _REDUCTIONS[name], x, reduced_axes(op, x), keep=op.args.flag("keepdim", default=False))
 
 

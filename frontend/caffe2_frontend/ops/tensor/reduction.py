@@ -12,7 +12,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, sum_to
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
-from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_axes, reduce_each_row
+from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_axes, reduce_each_row, sum_axes
 from caffe2_frontend.emit.shapes import (
     broadcast_over_rows,
     cast,
@@ -46,6 +46,8 @@ def over_axes(op: Op) -> Value:
     axes = {op.axis(axis, rank) for axis in op.args.integers("axes", default=())}
     keep = op.args.flag("keepdims", default=True)
     reduced = sorted(axes) or list(range(rank))
+    if op.type == "ReduceSum":
+        return sum_axes(op, x, reduced, keep=keep)
     y = reduce_axes(op, op.type, x, reduced, keep=keep)
     if op.type == "ReduceMean":
         return _unless_empty(op, y, x, reduced, 0)
@@ -95,9 +97,9 @@ def front_or_back(op: Op) -> Value:
         return _unless_empty(op, reduce_axes(op, "ReduceMean", x, axes), x, axes, 0)
     if front and rank == count == 1 and lengths is None:
         # As a column: onnxruntime adds rows one after the other, as Caffe2 does, but the elements of vectors in groups.
-        total = squeeze(op, reduce_axes(op, "ReduceSum", unsqueeze(op, x, [1]), axes), [0])
+        total = squeeze(op, sum_axes(op, unsqueeze(op, x, [1]), axes), [0])
     else:
-        total = reduce_axes(op, "ReduceSum", x, axes)
+        total = sum_axes(op, x, axes)
     if kind == "Sum":
         return total
     counted = lengths if lengths is not None else scalar(op, vector(op, [product(op, [size(op, x, a) for a in axes])]))
