@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from caffe2_backend.emit.shapes import dims_of, reshape
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
@@ -76,13 +77,12 @@ def group_normalization(op: Op) -> Value:
     groups, epsilon = op.args.integer("num_groups", default=1), op.args.number("epsilon", default=1e-5)
     op.args.ignore("stash_type")
     x = op.require(op.input(0), FLOAT)
-    shape = op.static_shape(x)
-    if shape is None:
-        op.needs_shape("the sizes of the image are unknown")
-    normal, _, _ = _normalized(op, x.reshape([shape[0], groups, -1]), [2], epsilon)
-    count = op.static_dim(op.input(1), 0)
+    count, dims = op.static_dim(op.input(1), 0), dims_of(op, x)
     if count is None:
         op.needs_shape("the number of scales is unknown")
-    dims = shape if count == shape[1] else (shape[0], groups, shape[1] // groups, *shape[2:])
+    normal, _, _ = _normalized(op, x.reshape([0, groups, -1]), [2], epsilon)
+    if count == groups:
+        scale, bias = (op.input(i).reshape([-1, 1]) for i in (1, 2))
+        return reshape(op, normal * scale + bias, dims)
     scale, bias = (op.input(i).reshape([-1, *[1] * (len(dims) - 2)]) for i in (1, 2))
-    return (normal.reshape(dims) * scale + bias).reshape(shape)
+    return reshape(op, normal, dims) * scale + bias

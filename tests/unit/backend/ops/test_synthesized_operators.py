@@ -272,6 +272,10 @@ OTHERS = {
                            constants="int64[2] s = {3, 1}"),
     "hann_window": Case({"x": ("float", "H")}, "float[p] y", "n = Size(x) y = HannWindow(n)"),
     "transpose_uint8": Case({"x": ("uint8", "H,W")}, "uint8[p,q] y", "y = Transpose(x)"),
+    "group_norm": Case({"x": ("float", "N,4,H,W"), "s": ("float", "4"), "b": ("float", "4")}, "float[p,q,r,t] y",
+                       "y = GroupNormalization<num_groups = 2, epsilon = 0.01>(x, s, b)", opset=21),
+    "group_norm_by_groups": Case({"x": ("float", "N,4,H"), "s": ("float", "2"), "b": ("float", "2")}, "float[p,q,r] y",
+                                 "y = GroupNormalization<num_groups = 2>(x, s, b)", opset=20),
     "rms_norm": Case({"x": ("float", "N,H,W"), "s": ("float", "W")}, "float[p,q,r] y",
                      "y = RMSNormalization(x, s)", opset=23),
 }  # fmt: skip
