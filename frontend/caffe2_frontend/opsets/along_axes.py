@@ -70,25 +70,35 @@ def top_k_of_known_count(at: Rewriter) -> None:
 
 @rules.before(11, "CumSum")
 def cumulative_sum(at: Rewriter) -> ir.Value:
-    """A product with a triangular matrix, along the last axis."""
+    """A product with a triangular matrix, from the right along the last axis, and from the left along the one before.
+
+    onnxruntime fuses a product with a transposition of its last two axes, and then fails where there are no elements;
+    so does a product of a matrix with a batch of no elements.
+    """
     x, axis = at.input(0), at.constant(1)
     if axis is None:
         at.refuse("its axis is computed at run time")
     rank = at.rank(x)
     number = int(axis.reshape(-1)[0]) % rank
-    order = [*(other for other in range(rank) if other != number), number]
+    is_left = number == rank - 2
     dtype = at.dtype(x)
-    last = at.cast(at.emit("Transpose", x, perm=order), dtype)
     size = at.element(at.emit("Shape", x), number)
     line = at.emit("Range", at.const(0, np.int64), size, at.const(1, np.int64))
     row = at.emit("Unsqueeze", line, at.const([1], np.int64))
     column = at.emit("Unsqueeze", line, at.const([0], np.int64))
-    if at.integer("reverse", 0):
+    if bool(at.integer("reverse", 0)) != is_left:
         row, column = column, row
     summed = at.emit("Less", row, column)
     if not at.integer("exclusive", 0):
         summed = at.emit("Or", summed, at.emit("Equal", row, column))
-    result = at.emit("MatMul", last, at.cast(summed, dtype))
+    if is_left:
+        matrix = at.cast(summed, dtype)
+        if rank > 2:
+            batch = at.part(at.emit("Shape", x), 0, -2)
+            matrix = at.emit("Expand", matrix, at.emit("Concat", batch, at.const([1, 1], np.int64), axis=0))
+        return at.emit("MatMul", matrix, x)
+    order = [*(other for other in range(rank) if other != number), number]
+    result = at.emit("MatMul", at.emit("Transpose", x, perm=order), at.cast(summed, dtype))
     return at.emit("Transpose", result, perm=[order.index(other) for other in range(rank)])
 
 

@@ -115,7 +115,20 @@ def gather_nd(at: Rewriter) -> ir.Value:
     if not isinstance(depth, int):
         at.refuse("the last dim of its indices is unknown")
     rows, flat = _flat_rows(at, x, indices, depth)
+    if at.dtype(x) == ir.DataType.STRING and at.rank(x) > depth:
+        return _gathered_texts(at, rows, flat)
     return at.emit("Gather", rows, flat, axis=0)
+
+
+def _gathered_texts(at: Rewriter, rows: ir.Value, flat: ir.Value) -> ir.Value:
+    """Rows of texts, each element gathered: onnxruntime's Gather copies no more than the first text of a row."""
+    rest = at.part(at.emit("Shape", rows), 1, _FAR)
+    width = at.emit("ReduceProd", rest, keepdims=0)
+    reach = at.emit("Shape", flat)
+    starts = at.emit("Mul", at.emit("Reshape", flat, at.const([-1, 1], np.int64)), width)
+    places = at.emit("Add", starts, at.emit("Range", at.const(0, np.int64), width, at.const(1, np.int64)))
+    texts = at.emit("Gather", at.emit("Reshape", rows, at.const([-1], np.int64)), places, axis=0)
+    return at.emit("Reshape", texts, at.emit("Concat", reach, rest, axis=0), allowzero=1)
 
 
 def _flat_rows(at: Rewriter, x: ir.Value, indices: ir.Value, depth: int) -> tuple[ir.Value, ir.Value]:
