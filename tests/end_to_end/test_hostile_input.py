@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ from click.testing import CliRunner, Result
 
 from caffe2_backend import Workspace, to_netdef
 from caffe2_backend.cli.commands import main
+from caffe2_backend.databases import DatabaseError, Mode, create_database
 from caffe2_bridge import BridgeError, Model, NetFormatError, load, save
+from caffe2_bridge.devices.profile import Profile
 from caffe2_bridge.files import FORMATS
-from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
 from caffe2_frontend import check, save_onnx, to_onnx
 
 NAMES = [
@@ -112,6 +115,110 @@ def test_onnx_files_do_not_replace_pipes(fifo: Path) -> None:
     with within(20), pytest.raises(OSError, match="regular file"):
         save_onnx(exported, fifo)
     assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+@pytest.fixture(params=["pipe", "socket", "device"])
+def special(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """What is neither a file nor a folder; a device is behind a link, which a fault would replace instead of it."""
+    path = tmp_path / "special"
+    if request.param == "device":
+        path.symlink_to("/dev/zero")
+        yield path
+    elif request.param == "pipe":
+        os.mkfifo(path)
+        yield path
+    else:
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(os.path.relpath(path))  # the address has 107 characters at most
+            yield path
+    assert not stat.S_ISREG(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "SAVED", "--inputs", "SPECIAL", "-o", "OUT"), ("profile", "SAVED", "--inputs", "SPECIAL", "-o", "OUT"),
+        ("train", "SAVED", "--inputs", "SPECIAL", "-o", "OUT", "--steps", "1"),
+        ("validate", "SAVED", "--other", "SPECIAL", "--against", "onnxruntime-cpu"),
+        ("check", "SAVED", "--init", "SPECIAL"), ("batch", "SPECIAL", "-o", "OUT"),
+        ("batch", "trends", "SPECIAL", "SPECIAL"), ("import", "SPECIAL", "-o", "OUT"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_special_files_as_inputs(words: tuple[str, ...], saved: Path, special: Path, tmp_path: Path) -> None:
+    paths = {"SAVED": saved, "SPECIAL": special, "OUT": tmp_path / "out"}
+    assert command(*(paths.get(word, word) for word in words)).exit_code in {1, 2}
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("export", "SAVED", "-o", "SPECIAL", "--input", "x=float32[2]"), ("convert", "SAVED", "SPECIAL"),
+        ("run", "SAVED", "-o", "SPECIAL", "--input", "x=float32[2]"), ("import", "MODEL", "-o", "SPECIAL"),
+        ("validate", "SAVED", "--input", "x=float32[2]", "--against", "onnxruntime-cpu", "--report", "SPECIAL"),
+        ("batch", "MODELS", "-o", "SPECIAL", "--against", "onnxruntime-cpu"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_special_files_as_outputs(words: tuple[str, ...], saved: Path, special: Path, tmp_path: Path) -> None:
+    model_file = tmp_path / "models" / "model.onnx"
+    model_file.parent.mkdir()
+    save_onnx(to_onnx(model(), inputs={"x": ("float32", ["N", 2])}), model_file)
+    paths = {"SAVED": saved, "SPECIAL": special, "MODEL": model_file, "MODELS": model_file.parent}
+    assert command(*(paths.get(word, word) for word in words)).exit_code in {1, 2}
+
+
+def entries_of(form: str) -> tuple[str, ...]:
+    """Files of a database that a format has in a folder; empty for one that is a file."""
+    return {"lmdb": ("data.mdb",), "leveldb": ("CURRENT", "MANIFEST-000001", "000002.log", "000003.ldb")}.get(form, ())
+
+
+def use_database(form: str, path: Path, mode: Mode) -> None:
+    """Read all records of a database, or add one."""
+    database = create_database(form, path, mode)
+    if mode is Mode.READ:
+        list(database.cursor().records())
+        return
+    transaction = database.transaction()
+    transaction.put(b"key", TensorProto(name="key").SerializeToString())
+    transaction.commit()
+    database.close()
+
+
+@pytest.mark.parametrize("form", ["minidb", "protodb", "lmdb", "leveldb"])
+@pytest.mark.parametrize("mode", Mode)
+def test_special_files_as_databases(form: str, mode: Mode, special: Path, tmp_path: Path) -> None:
+    paths = [special]
+    for name in entries_of(form):
+        folder = tmp_path / name
+        folder.mkdir()
+        for other in entries_of(form):
+            (folder / other).write_bytes(b"MANIFEST-000001\n")
+        (folder / name).unlink()
+        (folder / name).symlink_to(special)
+        paths.append(folder)
+    for path in paths:
+        with within(20), pytest.raises(DatabaseError):
+            use_database(form, path, mode)
+
+
+@pytest.mark.parametrize("op_type", ["Save", "Load", "CreateTextFileReader"])
+def test_special_files_in_nets(op_type: str, special: Path) -> None:
+    workspace = Workspace()
+    workspace.feed("x", np.zeros(2, np.float32))
+    for form in ("minidb", "protodb", "lmdb", "leveldb"):
+        text = {"db": str(special), "db_type": form, "filename": str(special)}
+        op = OperatorDef(type=op_type, arg=[Argument(name=name, s=value.encode()) for name, value in text.items()])
+        op.arg.extend([Argument(name="absolute_path", i=1), Argument(name="field_types", ints=[1])])
+        (op.input if op_type == "Save" else op.output).append("x")
+        with within(20), pytest.raises(BridgeError):
+            workspace.run_operator_once(op)
+
+
+def test_special_files_as_profiles(special: Path) -> None:
+    with within(20), pytest.raises(NetFormatError):
+        Profile.read(special)
 
 
 def test_pipes_as_arrays(saved: Path, fifo: Path, tmp_path: Path) -> None:

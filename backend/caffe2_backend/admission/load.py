@@ -14,6 +14,7 @@ from caffe2_backend.admission.bodies import check_bodies
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, is_external
 from caffe2_backend.admission.folders import AdmittedFile, Folder, map_values
 from caffe2_backend.admission.ir_models import admit_ir
+from caffe2_backend.admission.native import InputGuard, check_native
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.own_names import own_names
 from caffe2_backend.admission.payloads import check_payloads
@@ -113,8 +114,9 @@ def admit_file(path: Location) -> AdmittedFile:
     """
     where = locate(path)
     folder = Folder.of_model(where)
-    _external(_admitted(where)[1], folder)
-    return AdmittedFile(os.fspath(where), where, folder)
+    proto, scopes = _admitted(where)
+    _external(scopes, folder)
+    return AdmittedFile(os.fspath(where), where, folder, InputGuard.of(proto.graph))
 
 
 def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:
@@ -130,6 +132,7 @@ def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) 
         _refuse([fault for scope in scopes for fault in check_payloads(scope)])
         _refuse([fault for scope in scopes for fault in check_signatures(proto, scope)])
         _refuse([fault for scope in scopes for fault in check_bodies(scope)])
+        _refuse([fault for scope in scopes for fault in check_native(scope)])
     orders, cycles = orders_of(scopes)
     _refuse(cycles)
     if orders and proto is model:

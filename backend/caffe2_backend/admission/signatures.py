@@ -1,4 +1,4 @@
-"""Nodes of ONNX's own operators have the operands and the kinds of attributes that ONNX defines."""
+"""Nodes of operators that ONNX defines have the operands and the kinds of attributes that it asks for."""
 
 from __future__ import annotations
 
@@ -27,23 +27,29 @@ def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnosti
     """
     root = (scope.root or scope).proto
     opsets = _opsets(root if isinstance(root, onnx.FunctionProto) else model)
-    functions = {function.name for function in model.functions if function.domain in STANDARD_DOMAINS}
+    functions = {(_domain(function.domain), function.name) for function in model.functions}
     for index, node in enumerate(scope.nodes):
-        if node.domain in STANDARD_DOMAINS and node.op_type not in functions:
-            schema = _schema(node.op_type, opsets.get("", WORKING_OPSET))
+        domain = _domain(node.domain)
+        version = opsets.get(domain, None if domain else WORKING_OPSET)
+        if version is not None and (domain, node.op_type) not in functions:
+            schema = _schema(node.op_type, version, domain)
             if schema is not None:
                 for reason in _faults(node, schema):
                     yield Diagnostic("malformed-model", reason, scope.at(index))
 
 
 def _opsets(owner: onnx.ModelProto | onnx.FunctionProto) -> _Opsets:
-    return {"" if entry.domain in STANDARD_DOMAINS else entry.domain: entry.version for entry in owner.opset_import}
+    return {_domain(entry.domain): entry.version for entry in owner.opset_import}
+
+
+def _domain(domain: str) -> str:
+    return "" if domain in STANDARD_DOMAINS else domain
 
 
 @lru_cache(maxsize=4096)
-def _schema(op_type: str, version: int) -> OpSchema | None:
+def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:
     try:
-        return onnx.defs.get_schema(op_type, version, "")
+        return onnx.defs.get_schema(op_type, version, domain)
     except (SchemaError, TypeError):  # not defined there; a version beyond the numbers that ONNX counts
         return None
 

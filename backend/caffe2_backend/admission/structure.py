@@ -18,6 +18,7 @@ from caffe2_backend.admission.scopes import Scope, attributes_of
 from caffe2_backend.admission.types import check_types, is_dtype
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
+from caffe2_frontend.interop.inference.map_types import nested_types
 
 _LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
 # The attributes of ONNX's own operators that are bodies.
@@ -128,6 +129,9 @@ def _attribute_faults(attribute: onnx.AttributeProto, *, in_function: bool) -> I
             yield f"attribute {attribute.name!r} refers to an attribute of a function, and the node is not in one"
     elif attribute.type in _FIELDS and not attribute.HasField(_FIELDS[attribute.type]):
         yield f"attribute {attribute.name!r} has no value"
+    types = [attribute.tp, *attribute.type_protos] if attribute.HasField("tp") else attribute.type_protos
+    if any(part.WhichOneof("value") is None for kind in types for part in nested_types(kind)):
+        yield f"attribute {attribute.name!r} has an incomplete type"
 
 
 def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:

@@ -20,12 +20,13 @@ from caffe2_bridge.diagnostics.log import LOGGER
 
 FAILED: Final = 1
 COULD_NOT_RUN: Final = 2  # commands that compare exit with 1 for a disagreement
+INTERRUPTED: Final = 130  # as shells report a command that Ctrl-C ended
 
 
 def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a command: errors of the model go to stderr, one diagnostic a line, and end it with ``exit_code``.
 
-    An option with a value that does not exist is a usage error, exit code 2.
+    An option with a value that does not exist is a usage error, exit code 2; the exit code of Ctrl-C is 130.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -43,6 +44,9 @@ def reports_errors(exit_code: int = FAILED) -> Callable[[Callable[..., None]], C
                 sys.exit(exit_code)
             except (click.ClickException, click.Abort, click.exceptions.Exit):
                 raise
+            except KeyboardInterrupt:
+                echo("interrupted", err=True)
+                sys.exit(INTERRUPTED)
             except Exception as error:  # noqa: BLE001 - a fault of this project, which is said to be one
                 print_diagnostics([internal_error(error, Location(command.__name__.strip("_")))])
                 sys.exit(exit_code)

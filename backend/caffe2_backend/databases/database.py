@@ -168,9 +168,10 @@ class Database(abc.ABC):
     def __init__(self, path: str | os.PathLike[str], mode: Mode) -> None:
         self.path = Path(path)
         self.mode = mode
-        self._closed = False
+        self._closed = True
         with database_errors(self.path):
             self._open()
+        self._closed = False
 
     def cursor(self) -> Cursor:
         """Make a cursor. Raises DatabaseError if the database is not open for reading."""
@@ -185,10 +186,11 @@ class Database(abc.ABC):
         return Transaction(self._checked_write)
 
     def close(self) -> None:
-        """Close the database; cursors that exist stay valid."""
+        """Close the database; cursors that exist stay valid. Raises DatabaseError if it cannot be written."""
         if not self._closed:
             self._closed = True
-            self._close()
+            with database_errors(self.path):
+                self._close()
 
     def _checked_write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         if self._closed:

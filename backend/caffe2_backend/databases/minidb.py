@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from caffe2_backend.databases.database import Cursor, Database, LazyRecord, Mode, StreamCursor, database_errors
 from caffe2_bridge.files import minidb
 from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire.regular_file import append_regular
 
 
 class MiniDatabase(Database):
@@ -17,8 +18,9 @@ class MiniDatabase(Database):
         if self.mode is Mode.READ:
             self._span = wire.Buffer.of_file(os.fspath(self.path)).span()
         else:
-            with self.path.open("wb" if self.mode is Mode.NEW else "ab"):
-                pass
+            with append_regular(self.path) as file:
+                if self.mode is Mode.NEW:
+                    file.truncate(0)
 
     def _cursor(self) -> Cursor:
         return StreamCursor(self._records)
@@ -30,5 +32,5 @@ class MiniDatabase(Database):
 
     def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         content = b"".join(minidb.raw_record(key, value) for key, value in records)
-        with self.path.open("ab") as file:
+        with append_regular(self.path) as file:
             file.write(content)

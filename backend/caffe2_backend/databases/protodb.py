@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from google.protobuf.message import DecodeError
 
 from caffe2_backend.databases.database import Cursor, Database, DatabaseError, LazyRecord, Mode, StreamCursor
 from caffe2_bridge.files.saver import replace_file
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto, TensorProtos
+from caffe2_bridge.wire.regular_file import read_regular
 
 
 class ProtoDatabase(Database):
@@ -18,7 +20,7 @@ class ProtoDatabase(Database):
         self._tensors = TensorProtos()
         if self.mode is not Mode.NEW:
             try:
-                self._tensors.ParseFromString(self.path.read_bytes())
+                self._tensors.ParseFromString(read_regular(self.path))
             except DecodeError:
                 raise DatabaseError(f"database {self.path} is not a TensorProtos message") from None
         self._names = {tensor.name for tensor in self._tensors.protos}
@@ -52,4 +54,5 @@ class ProtoDatabase(Database):
             replace_file(self.path, self._tensors.SerializeToString())
 
     def __del__(self) -> None:
-        self.close()
+        with suppress(DatabaseError):  # Python would print it, and go on
+            self.close()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 import onnx_ir as ir
+
+from caffe2_bridge.bounds import current_limits, hint_of
+from caffe2_frontend.interop.operator_base import UnsupportedError
 
 
 class UndefinedError(Exception):
@@ -66,34 +70,39 @@ class Definition:
 
     def integer(self, name: str, default: int | None = None) -> int:
         """An integer attribute; the node is undefined where it has neither that nor a default."""
-        given = self.node.attributes.get(name)
+        given = self._attribute(name, ir.AttributeType.INT)
         value = default if given is None else given.as_int()
         return self.undefined() if value is None else value
 
     def number(self, name: str, default: float) -> float:
         """A float attribute."""
-        return self.node.attributes.get_float(name, default)
+        given = self._attribute(name, ir.AttributeType.FLOAT)
+        return default if given is None else given.as_float()
 
     def tensor(self, name: str) -> ir.TensorProtocol | None:
         """A tensor attribute, None where it is not given."""
-        given = self.node.attributes.get(name)
+        given = self._attribute(name, ir.AttributeType.TENSOR)
         return None if given is None else given.as_tensor()
 
     def text(self, name: str, default: str) -> str:
         """A text attribute."""
-        return self.node.attributes.get_string(name, default)
+        given = self._attribute(name, ir.AttributeType.STRING)
+        return default if given is None else given.as_string()
 
     def numbers(self, name: str) -> list[float]:
         """A list of floats; empty where it is not given."""
-        return list(self.node.attributes.get_floats(name, ()))
+        given = self._attribute(name, ir.AttributeType.FLOATS)
+        return [] if given is None else list(given.as_floats())
 
     def integers(self, name: str) -> list[int]:
         """A list of integers; empty where it is not given."""
-        return list(self.node.attributes.get_ints(name, ()))
+        given = self._attribute(name, ir.AttributeType.INTS)
+        return [] if given is None else list(given.as_ints())
 
     def texts(self, name: str) -> list[str]:
         """A list of texts; empty where it is not given."""
-        return list(self.node.attributes.get_strings(name, ()))
+        given = self._attribute(name, ir.AttributeType.STRINGS)
+        return [] if given is None else list(given.as_strings())
 
     def attributes(self, *names: str) -> dict[str, Any]:
         """The attributes of these names that are given."""
@@ -102,6 +111,38 @@ class Definition:
     def undefined(self) -> NoReturn:
         """Leave the node undefined. Raises UndefinedError."""
         raise UndefinedError
+
+    # What is malformed
+
+    def malformed(self, reason: str) -> NoReturn:
+        """Refuse the node, which contradicts itself. Raises UnsupportedError."""
+        raise UnsupportedError(reason, code="malformed-model")
+
+    def require_lengths(self, count: int, lists: dict[str, Collection[Any]], *, optional: bool = False) -> None:
+        """Refuse the node unless each of these attributes has ``count`` elements, or, where they may, none."""
+        for name, values in lists.items():
+            if len(values) != count and not (optional and not len(values)):
+                self.malformed(f"attribute {name!r} must have {count} elements, not {len(values)}")
+
+    def require_range(self, name: str, values: Any, count: int) -> None:
+        """Refuse the node unless the elements of an attribute are from 0 to less than ``count``."""
+        for value in values:
+            if not 0 <= value < count:
+                self.malformed(f"the elements of {name!r} must be from 0 to {count - 1}, and one is {value}")
+
+    def require_bounded(self, *dims: int) -> None:
+        """Refuse the node if a constant of these dims, of 8 bytes an element, exceeds the limit."""
+        wanted, allowed = 8 * prod(dims), current_limits().constant_bytes
+        if wanted > allowed:
+            reason = f"a constant of shape {list(dims)} has {wanted:,} bytes; {allowed:,} are allowed"
+            raise UnsupportedError(reason, hint_of("constant_bytes", wanted), "large-constant")
+
+    def _attribute(self, name: str, kind: ir.AttributeType) -> ir.Attr | None:
+        """An attribute, which must be of a kind; None where it is not given."""
+        given = self.node.attributes.get(name)
+        if given is not None and given.type != kind:
+            self.malformed(f"attribute {name!r} must be {kind.name}, not {given.type.name}")
+        return given
 
     def _value(self, index: int) -> ir.Value:
         value = self.node.inputs[index] if self.has_input(index) else None

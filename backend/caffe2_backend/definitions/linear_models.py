@@ -34,12 +34,16 @@ def linear_classifier(define: Definition) -> tuple[ir.Value, ir.Value]:
 
 
 def _linear(define: Definition, rows: int) -> ir.Value:
-    coefficients = np.array(define.numbers("coefficients"), np.float32).reshape(rows, -1)
+    given, intercepts = define.numbers("coefficients"), define.numbers("intercepts")
+    if rows < 1 or not given or len(given) % rows:
+        define.malformed(f"attribute 'coefficients' must have as many elements for each of {rows} targets")
+    if len(intercepts) not in (0, 1, rows):
+        define.malformed(f"attribute 'intercepts' must have {rows} elements, not {len(intercepts)}")
+    coefficients = np.array(given, np.float32).reshape(rows, -1)
     x = define.cast(define.input(0), FLOAT)
     if define.rank(0) == 1:
         x = define.reshape(x, 1, -1)
     made = define("MatMul", x, define.const(coefficients.T, FLOAT))
-    intercepts = define.numbers("intercepts")
     return define("Add", made, define.const(intercepts, FLOAT)) if intercepts else made
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +15,7 @@ from caffe2_backend.definitions.family import Family
 family = Family("")
 
 FLOAT = ir.DataType.FLOAT
+_LARGEST: Final = 1 << 31  # columns of the output
 
 
 @family.defines("TfIdfVectorizer")
@@ -26,15 +29,19 @@ def tf_idf_vectorizer(define: Definition) -> ir.Value:
     if not pool or not isinstance(length, int):
         define.undefined()
     shortest, longest = define.integer("min_gram_length"), define.integer("max_gram_length")
+    _require_pool(define, counts, len(pool))
     x = define.cast(define.input(0), ir.DataType.INT64)
     parts = []
     for size, (start, end) in enumerate(pairwise([*counts, len(pool)]), 1):
         grams = np.array(pool[start:end], np.int64).reshape(-1, size)
-        gaps = range(define.integer("max_skip_count") + 1 if size > 1 else 1)
+        # With wider gaps than the row has elements there is no run.
+        gaps = range(min(define.integer("max_skip_count"), length) + 1 if size > 1 else 1)
+        define.require_bounded(len(gaps), length, size)
         runs = [_runs(length, size, gap + 1) for gap in gaps if shortest <= size <= longest]
         parts.append(_matches(define, x, np.concatenate([np.zeros((0, size), np.int64), *runs]), grams))
     found = define("Concat", *parts, axis=-1)
     indices = define.integers("ngram_indexes")
+    define.require_bounded(len(indices), max(indices) + 1)
     chosen = np.zeros((len(indices), max(indices) + 1), np.float32)
     weights = define.numbers("weights") or [1.0] * len(indices)
     mode = define.text("mode", "TF")
@@ -42,6 +49,22 @@ def tf_idf_vectorizer(define: Definition) -> ir.Value:
     if mode == "IDF":
         found = define.cast(define("Greater", found, define.const(0.0, FLOAT)), FLOAT)
     return define("MatMul", found, define.const(chosen, FLOAT))
+
+
+def _require_pool(define: Definition, counts: Sequence[int], count: int) -> None:
+    """Refuse a node whose pool does not consist of n-grams, one for each index and each weight."""
+    bounds = [*counts, count]
+    grams = 0
+    for size, (start, end) in enumerate(pairwise(bounds), 1):
+        if not 0 <= start <= end or (end - start) % size:
+            define.malformed(f"'ngram_counts' must start n-grams in a pool of {count} elements, and is {list(counts)}")
+        grams += (end - start) // size
+    indices, weights = define.integers("ngram_indexes"), define.numbers("weights")
+    if not grams:
+        define.malformed("the pool must have an n-gram")
+    define.require_lengths(grams, {"ngram_indexes": indices})
+    define.require_lengths(grams, {"weights": weights}, optional=True)
+    define.require_range("ngram_indexes", indices, _LARGEST)
 
 
 def _runs(length: int, size: int, stride: int) -> np.ndarray:

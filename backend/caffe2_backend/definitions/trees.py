@@ -6,7 +6,7 @@ has levels. Leaves are their own children.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -128,25 +128,52 @@ def _forest(define: Definition, prefix: str, targets: int) -> Forest:
     trees, ids = define.integers("nodes_treeids"), define.integers("nodes_nodeids")
     if not trees or not define.numbers("nodes_values") or not define.numbers(f"{prefix}_weights"):
         define.undefined()  # doubles, in tensors
+    _require_forest(define, prefix, targets)
     index = {key: i for i, key in enumerate(zip(trees, ids, strict=True))}
     modes = define.texts("nodes_modes")
     children = []
     for name in ("nodes_truenodeids", "nodes_falsenodeids"):
         named = zip(trees, define.integers(name), modes, strict=True)
-        children.append(
-            np.array([i if mode == "LEAF" else index[tree, node] for i, (tree, node, mode) in enumerate(named)])
-        )
+        keys = [(tree, ids[i] if mode == "LEAF" else node) for i, (tree, node, mode) in enumerate(named)]
+        _require_nodes(define, name, index, keys)
+        children.append(np.array([i if modes[i] == "LEAF" else index[key] for i, key in enumerate(keys)]))
     inner = np.array([mode != "LEAF" for mode in modes])
     reached = np.concatenate([each[inner] for each in children])
     roots = np.setdiff1d(np.arange(len(trees)), reached)
     weights = np.zeros((len(trees), targets), np.float32)
-    given = (define.integers(f"{prefix}_{what}") for what in ("treeids", "nodeids", "ids"))
+    given = [define.integers(f"{prefix}_{what}") for what in ("treeids", "nodeids", "ids")]
+    _require_nodes(define, f"{prefix}_nodeids", index, list(zip(given[0], given[1], strict=True)))
     for tree, node, target, weight in zip(*given, define.numbers(f"{prefix}_weights"), strict=True):
         weights[index[tree, node], target] += np.float32(weight)
     tracks = np.array(define.integers("nodes_missing_value_tracks_true") or [0] * len(trees), bool)
     features = np.where(inner, define.integers("nodes_featureids"), 0)
     thresholds = np.array(define.numbers("nodes_values"), np.float32)
     return Forest(roots, modes, features, thresholds, (children[0], children[1]), tracks, weights)
+
+
+def _require_forest(define: Definition, prefix: str, targets: int) -> None:
+    """Refuse a node whose attributes do not have an element for each node of the trees, or for each weight."""
+    count = len(define.integers("nodes_treeids"))
+    whole = ("nodes_nodeids", "nodes_truenodeids", "nodes_falsenodeids", "nodes_featureids")
+    tracks = define.integers("nodes_missing_value_tracks_true")
+    define.require_lengths(count, {name: define.integers(name) for name in whole})
+    define.require_lengths(
+        count, {"nodes_modes": define.texts("nodes_modes"), "nodes_values": define.numbers("nodes_values")}
+    )
+    define.require_lengths(count, {"nodes_missing_value_tracks_true": tracks}, optional=True)
+    weights = (f"{prefix}_treeids", f"{prefix}_nodeids", f"{prefix}_ids")
+    define.require_lengths(len(define.numbers(f"{prefix}_weights")), {name: define.integers(name) for name in weights})
+    define.require_range(f"{prefix}_ids", define.integers(f"{prefix}_ids"), targets)
+    define.require_bounded(count, targets)
+
+
+def _require_nodes(
+    define: Definition, name: str, known: Collection[tuple[int, int]], keys: Collection[tuple[int, int]]
+) -> None:
+    """Refuse a node of which an attribute names nodes of trees that it does not have."""
+    for tree, node in keys:
+        if (tree, node) not in known:
+            define.malformed(f"attribute {name!r} names node {node} of tree {tree}, which the trees do not have")
 
 
 def _depth(forest: Forest) -> int:

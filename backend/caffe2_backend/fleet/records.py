@@ -6,7 +6,7 @@ import hashlib
 import json
 
 from caffe2_backend.fleet.result import VERDICTS, ModelResult
-from caffe2_bridge.storage import AnyPath
+from caffe2_bridge.storage import AnyPath, read_file
 from caffe2_frontend.interop.files.onnx_files import replacing
 
 
@@ -22,7 +22,7 @@ class Records:
     def find(self, name: str, key: str) -> ModelResult | None:
         """The record of a model, if it has this key and the files that it names exist."""
         try:
-            data = json.loads(self._file(name).read_text(encoding="utf-8"))
+            data = json.loads(read_file(self._file(name)))
             result = ModelResult(**data)
         except (OSError, ValueError, TypeError):  # none, or one that was cut off
             return None

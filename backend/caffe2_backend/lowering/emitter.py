@@ -80,8 +80,15 @@ class Emitter:
         return Value(self, name=name, dtype=dtype, shape=shape)
 
     def const(self, array: Any, dtype: ir.DataType | None = None) -> Value:
-        """A constant."""
-        made = np.asarray(array, None if dtype is None else dtype.numpy())
+        """A constant; numbers that the type, or int64, does not hold refuse the node."""
+        kind = None if dtype is None else dtype.numpy()
+        try:
+            made = np.asarray(array, kind)
+        except (OverflowError, ValueError):  # too large; an infinity or a NaN as an integer
+            made = np.zeros(0, object)
+        if made.dtype == object and kind != np.dtype(object):
+            name = "int64" if dtype is None else dtype.name.lower()
+            raise UnsupportedError(f"elements of type {name} do not hold {array}", code="invalid-operands")
         return Value(self, array=made, dtype=ir.DataType.from_numpy(made.dtype) if dtype is None else dtype)
 
     def constant_blob(self, array: Array) -> str:

@@ -75,9 +75,10 @@ class Op(OperatorBase[Value], Emitter):
 
     def operand(self, index: int) -> ir.Value:
         """The ONNX value of operand ``index``, before any widening; refuses the node where it is missing."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
+        count = len(self.node.inputs)
+        value = self.node.inputs[index] if -count <= index < count else None
         if value is None:
-            reason = f"input {index} is missing: the node lists {len(self.node.inputs)}"
+            reason = f"input {index} is missing: the node lists {count}"
             self.unsupported(reason, code="missing-input")
         return value
 

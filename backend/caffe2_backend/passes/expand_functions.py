@@ -12,12 +12,15 @@ import onnx_ir as ir
 from onnx_ir.passes import common
 
 from caffe2_backend.definitions import definition_of, has_definition
+from caffe2_backend.lowering.malformed import failure_of
 from caffe2_backend.ops import converters
 from caffe2_backend.state import WORKING_OPSET, Import
+from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.files.strip_weights import with_weights, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
+from caffe2_frontend.interop.operator_base import UnsupportedError
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +88,7 @@ def _define(model: ir.Model, version: int) -> int:
     count = 0
     for node in list(_defined_by_others(model.graph, version)):
         if has_definition(node):
-            function, attributes = definition_of(node), []
+            function, attributes = _own_definition(node), []
         else:
             schema = _schema(node, version)
             function, attributes = _definition(node, schema, version), _attributes(node, schema)
@@ -100,6 +103,20 @@ def _define(model: ir.Model, version: int) -> int:
     if count:
         model.graph.opset_imports[_DOMAIN] = 1
     return count
+
+
+def _own_definition(node: ir.Node) -> ir.Function | None:
+    """This project's definition of a node, if there is one. Raises ConversionError if the node is malformed."""
+    here = Location("graph" if node.graph is None else node.graph.name or "graph", None, node.op_type, node.name or "")
+    try:
+        return definition_of(node)
+    except UnsupportedError as error:
+        found = Diagnostic(error.code, error.reason, here, hint=error.hint)
+    except BridgeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a malformed node, or a fault of the definition
+        found = failure_of(node, error, here)
+    raise ConversionError([found])
 
 
 def _takes(function: ir.Function, node: ir.Node) -> bool:

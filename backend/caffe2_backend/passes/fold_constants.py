@@ -158,7 +158,9 @@ def _should_fold(node: ir.Node) -> bool | None:
     """
     if node.op_type == "ConstantOfShape":
         operand = node.inputs[0]
-        dims = [-1] if operand is None or operand.const_value is None else operand.const_value.numpy().tolist()
+        dims = (
+            [-1] if operand is None or operand.const_value is None else operand.const_value.numpy().reshape(-1).tolist()
+        )
         return min(dims, default=0) >= 0 and math.prod(dims) <= _LARGEST
     # ONNX's reference evaluator does not end for a GatherElements whose operands have other shapes than they should.
     is_unsafe = node.op_type in {"Optional", "GatherElements"}

@@ -62,7 +62,9 @@ class Do(ControlOperator):
 
     @property
     def stack(self) -> str:
-        """The stack of workspaces."""
+        """The stack of workspaces. Raises ArgumentError where the operator has no operands."""
+        if not self.op.inputs:
+            raise ArgumentError("the last input must be a stack of workspaces, and the operator has no inputs")
         return self.op.inputs[-1]
 
     @property

@@ -14,7 +14,7 @@ from caffe2_bridge.devices.cuda import has_cuda_version
 from caffe2_bridge.devices.device import Device, as_device
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
-from caffe2_bridge.storage import Location, locate
+from caffe2_bridge.storage import Location, locate, read_file
 
 _FORMAT: Final = "caffe2-bridge profile"
 _VERSION: Final = 1
@@ -86,7 +86,7 @@ class Profile:
         """Read a file that ``caffe2-bridge profile`` wrote. Raises NetFormatError if it is not one."""
         where = locate(path)
         try:
-            text = where.read_text(encoding="utf-8")
+            text = read_file(where).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise NetFormatError(f"the profile cannot be read: {error}", str(where)) from None
         return cls.from_json(text, str(where))

@@ -20,6 +20,7 @@ from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.storage import AnyPath
 from caffe2_bridge.storage.temporaries import remove_abandoned, temporary_folder
 from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire.regular_file import open_regular, require_regular
 
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
 _LOG: Final = re.compile(r"MANIFEST-\d+|CURRENT|\d+\.log")
@@ -96,18 +97,24 @@ def _link_database(folder: Path, view: Path) -> None:
         if _TABLE.fullmatch(entry.name):
             _link(entry.resolve(), view / entry.name)
         elif _LOG.fullmatch(entry.name):
-            shutil.copyfile(entry, view / entry.name)
+            _copy(entry, view / entry.name)
 
 
 def _link(target: Path, link: Path) -> None:
-    """Link a file; copy it if the system does not support links."""
+    """Link a file; copy it if the system does not support links. Raises OSError, also for what is not a file."""
+    require_regular(target.stat(), str(target))
     for make in (os.link, os.symlink):  # a hard link survives a save that replaces the database
         try:
             make(target, link)
         except OSError:
             continue
         return
-    shutil.copyfile(target, link)
+    _copy(target, link)
+
+
+def _copy(source: Path, target: Path) -> None:
+    with open_regular(source) as opened, target.open("wb") as file:
+        shutil.copyfileobj(opened, file)
 
 
 def blobs(folder: Path) -> Mapping[str, Blob]:
@@ -163,8 +170,10 @@ def put_all(folder: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
 
 @contextmanager
 def _writing(folder: Path) -> Iterator[Any]:
-    """Open a database to be written. Raises BridgeError for the errors of LevelDB, within the block too."""
+    """Open a database to be written. Raises BridgeError for the errors of LevelDB, within the block too, OSError."""
     plyvel = required("plyvel", "LevelDB databases")
+    for entry in folder.iterdir() if folder.is_dir() else ():
+        require_regular(entry.stat(), str(entry))
     try:
         database = plyvel.DB(str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER)
         try:

@@ -18,6 +18,7 @@ from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.blob_records import Blob, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.wire import read as wire
+from caffe2_bridge.wire.regular_file import require_regular, require_replaceable
 
 DATA: Final = "data.mdb"
 _FIRST_MAP: Final = 1 << 24  # bytes; doubled while it is too small
@@ -72,6 +73,7 @@ def open_environment(path: Path, *, verify_up_to: int | None = None) -> Environm
     file = path / DATA if path.is_dir() else path
     try:
         status = file.stat()
+        require_regular(status, str(file))
         if verify_up_to is None or status.st_size <= verify_up_to:
             _verify(file)
         with _opening:
@@ -117,8 +119,9 @@ def put_all(path: Path, records: Sequence[tuple[bytes, bytes]]) -> None:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[Any]:
-    """Open a database to be written. Raises BridgeError for the errors of LMDB, within the block too."""
+    """Open a database to be written. Raises BridgeError for the errors of LMDB, within the block too, OSError."""
     lmdb = required("lmdb", "LMDB databases")
+    require_replaceable(path)
     try:
         environment = lmdb.open(str(path), subdir=False, lock=False, sync=False, map_size=_map_size(path))
         try:

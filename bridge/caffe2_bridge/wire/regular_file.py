@@ -5,16 +5,35 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file to be read. Raises OSError, also for a folder, a pipe, a socket or a device."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         require_regular(os.fstat(descriptor), os.fspath(path))
         return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """Return the content of a regular file. Raises OSError as :func:`open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def append_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file to be added to; a missing one is created. Raises OSError as :func:`open_regular`."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o666)
+    try:
+        require_regular(os.fstat(descriptor), os.fspath(path))
+        return os.fdopen(descriptor, "ab")
     except BaseException:
         os.close(descriptor)
         raise

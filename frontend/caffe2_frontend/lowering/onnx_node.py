@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
@@ -17,6 +17,7 @@ from caffe2_frontend.interop.metadata.embedded_onnx import (
     read_type,
 )
 from caffe2_frontend.interop.metadata.origin import node_metadata
+from caffe2_frontend.interop.native_limits import attribute_faults, key_of, operand_faults
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -33,6 +34,7 @@ def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
     seen = {name: op.input(count + i) for i, name in enumerate(captured)}
     attributes = [_attribute(op, arg, seen) for name, arg in args.items() if not name.startswith(":")]
     domain = view.proto.domain
+    _require_native(op, domain, inputs, attributes)
     node = ir.Node(
         "" if domain == ONNX_DOMAIN else domain,
         view.type,
@@ -52,6 +54,16 @@ def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
             known = read_type(types[index])
             value.type, value.shape = known.type, known.shape
     return tuple(value if name else None for name, value in zip(view.outputs, node.outputs, strict=True))
+
+
+def _require_native(op: Op, domain: str, inputs: Sequence[Value | None], attributes: Sequence[ir.Attr]) -> None:
+    """Refuse a node that ends onnxruntime's process."""
+    key = key_of(domain, op.type)
+    integers = {a.name: a.as_int() for a in attributes if a.type == ir.AttributeType.INT and not a.is_ref()}
+    shapes = [None if value is None else value.shape for value in inputs]
+    dims = [None if shape is None else [dim if isinstance(dim, int) else None for dim in shape] for shape in shapes]
+    for reason in (*attribute_faults(key, integers), *operand_faults(key, dims)):
+        op.unsupported(reason, code="malformed-model")
 
 
 def _attribute(op: Op, arg: Argument, captured: Mapping[str, Value]) -> ir.Attr:

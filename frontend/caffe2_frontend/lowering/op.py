@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar, Final, Literal, overload
 
 import numpy as np
 import onnx_ir as ir
@@ -23,6 +23,9 @@ from caffe2_frontend.lowering.scope import Scope
 
 Value = ir.Value
 Outputs = Value | tuple[Value | None, ...]
+
+_INTEGERS: Final = frozenset({ir.AttributeType.INT, ir.AttributeType.INTS})
+_BOUND: Final = 1 << 63
 
 
 class Op(OperatorBase[ir.Value]):
@@ -63,7 +66,7 @@ class Op(OperatorBase[ir.Value]):
 
     def input(self, index: int) -> Value:
         """Operand ``index``; a missing one is a finding."""
-        if index >= len(self.view.inputs):
+        if not -len(self.view.inputs) <= index < len(self.view.inputs):
             self.unsupported(
                 f"input {index} is missing: the operator lists {len(self.view.inputs)}", code="missing-input"
             )
@@ -128,7 +131,7 @@ class Op(OperatorBase[ir.Value]):
             dtype = dtype.numpy()
         try:
             return self.scope.constants.add(np.asarray(array, dtype=dtype))
-        except OverflowError:
+        except (OverflowError, ValueError):  # too large; an infinity or a NaN as an integer
             self.unsupported(f"elements of type {np.dtype(dtype)} do not hold {array}", code="invalid-operands")
 
     @overload
@@ -169,11 +172,16 @@ class Op(OperatorBase[ir.Value]):
         holds those that have the names of parameters of this method. Incompatible operands are reported.
         """
         attrs.update(reserved or {})
+        given = ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None})
+        for attribute in given:
+            if attribute.type in _INTEGERS and not _fits(attribute.value):
+                reason = f"attribute {attribute.name!r} of {op_type} must fit into 64 bits, not {attribute.value}"
+                self.unsupported(reason, code="invalid-argument")
         node = ir.Node(
             "",
             op_type,
             inputs,
-            ir.convenience.convert_attributes({k: v for k, v in attrs.items() if v is not None}),
+            given,
             num_outputs=outputs,
             name="",  # NameNodes names it
             metadata_props=node_metadata(self.type, self.location_text),
@@ -201,6 +209,12 @@ class Op(OperatorBase[ir.Value]):
         self.lowering.net(net, scope, self.location.enter(name))
         if self.lowering.errors > before or scope.poisoned:
             raise RefusedBodyError
+
+
+def _fits(value: Any) -> bool:
+    """Whether an integer, or each of several, is one of int64."""
+    values = (value,) if isinstance(value, int) else value
+    return all(-_BOUND <= each < _BOUND for each in values)
 
 
 def merge_shapes(inferred: ir.Shape | None, stated: Sequence[Any]) -> ir.Shape:

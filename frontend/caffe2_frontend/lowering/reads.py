@@ -64,7 +64,7 @@ def kept_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
     for op in ops:
         if op.type == _DEPTH and op.input:
             found.setdefault(op.input[0], set())
-        elif op.type in Do.types and op.is_gradient_op:
+        elif op.type in Do.types and op.is_gradient_op and op.input:
             found.setdefault(op.input[-1], set()).update(_found_in_workspace(op))
     return {name: frozenset(blobs) for name, blobs in found.items()}
 
@@ -98,12 +98,20 @@ def reused_stacks(ops: Iterable[OperatorDef]) -> frozenset[str]:
     ``ops`` are the :func:`workspace_operators`.
     """
     candidates = (op for op in ops if op.type in Do.types and not op.is_gradient_op and op.input)
-    return frozenset(op.input[-1] for op in candidates if Do(OpView(op, 0)).reuses_workspace)
+    return frozenset(op.input[-1] for op in candidates if _reuses_workspace(op))
 
 
 def _pushes(op: OperatorDef) -> bool:
     """Whether an operator leaves a workspace on a stack."""
-    return op.type in Do.types and not op.is_gradient_op and bool(op.input) and not Do(OpView(op, 0)).reuses_workspace
+    return op.type in Do.types and not op.is_gradient_op and bool(op.input) and not _reuses_workspace(op)
+
+
+def _reuses_workspace(op: OperatorDef) -> bool:
+    """Whether a Do runs in the workspace that an earlier one left; not if its argument is wrong, which is reported."""
+    try:
+        return Do(OpView(op, 0)).reuses_workspace
+    except ArgumentError:
+        return False
 
 
 def workspace_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:

@@ -16,6 +16,7 @@ from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.lowering.scope import string_tensor
 from caffe2_frontend.state import Export
 
 # The results of these are no larger than their operands: they may be stored.
@@ -152,8 +153,8 @@ def _grows(node: ir.Node) -> bool:
     return any(math.prod(value.shape.numpy()) > allowed for value in node.outputs if value.shape is not None)
 
 
-def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
-    """The outputs as lazy tensors that run the node when they are read.
+def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
+    """The outputs as lazy tensors that run the node when they are read; strings are computed at once.
 
     A tensor that took too many runs of nodes is kept: what reads it would run all of them again, and a value that is
     read twice at each of n levels would be computed 2^n times.
@@ -174,16 +175,19 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.LazyTensor]:
                 reason = f"{node.op_type} of constants cannot be computed: {error}"
                 found = Diagnostic("invalid-operands", reason, Location(node.name or "graph"))
                 raise ConversionError([found]) from None
-            return ir.tensor(np.ascontiguousarray(results[index]))
+            array = np.ascontiguousarray(results[index])
+            return string_tensor(array) if array.dtype.kind in "OSU" else ir.tensor(array)
 
         return compute
 
-    made = [
-        ir.LazyTensor(run(i), value.dtype, ir.Shape(value.shape.numpy()), cache=runs > _MAX_RUNS)  # type: ignore[union-attr, arg-type] # static: _is_foldable
-        for i, value in enumerate(node.outputs)
-    ]
-    for tensor in made:
+    made: list[ir.TensorProtocol] = []
+    for i, value in enumerate(node.outputs):
+        if value.dtype == ir.DataType.STRING:  # a lazy tensor does not know the size of its strings
+            made.append(run(i)())
+            continue
+        tensor = ir.LazyTensor(run(i), value.dtype, ir.Shape(value.shape.numpy()), cache=runs > _MAX_RUNS)  # type: ignore[union-attr, arg-type] # static: _is_foldable
         if tensor.cache:
             tensor.numpy()  # now: reading a long chain of them at once would recurse too deeply
         tensor.meta[_RUNS] = 0 if tensor.cache else runs
+        made.append(tensor)
     return made

@@ -16,6 +16,7 @@ from conformance.corpus import Array, Case, find_cases, read_case
 from google.protobuf import text_format
 from support.paths import CHAR_RNN, GOLDEN, MODELS
 
+from caffe2_backend import to_netdef
 from caffe2_bridge import BridgeError, Model, load, save
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.init.fill_nets import fill_net
@@ -29,6 +30,7 @@ _FLOATS: Final = np.dtype(np.float32)
 _GROUPS: Final = 250
 _EXPORTS: Final = 120
 _NODE_TESTS: Final = 400
+_CARRIED: Final = 40
 _DATABASES: Final = 12
 
 
@@ -72,7 +74,9 @@ def _seeds(draw: random.Random) -> Iterator[Input]:
         for model in [load(CHAR_RNN), *draw.sample(models, _DATABASES)]:
             yield from _saved(model, name, kind)
     yield from _exports(draw.sample(models, _EXPORTS))
-    yield from _node_tests(draw)
+    nodes = list(_node_tests(draw))
+    yield from nodes
+    yield from _carried(draw.sample(nodes, _CARRIED))
     yield from _arrays(draw)
 
 
@@ -184,6 +188,17 @@ def _node_tests(draw: random.Random) -> Iterator[Input]:
         tests = collect_testcases(None)
     for test in draw.sample(tests, min(_NODE_TESTS, len(tests))):
         yield Input("onnx", {MAIN["onnx"]: _with_operands(test, draw).SerializeToString()})
+
+
+def _carried(models: list[Input]) -> Iterator[Input]:
+    """Nets whose operators are ONNX nodes."""
+    for found in models:
+        try:
+            carried = _input_of(to_netdef(found.files[MAIN["onnx"]], foreign="carry"), text=False)
+        except BridgeError:
+            continue
+        if carried is not None:
+            yield carried
 
 
 def _with_operands(test: object, draw: random.Random) -> onnx.ModelProto:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from caffe2_backend.cli import options
-from caffe2_backend.cli.errors import reports_errors
+from caffe2_backend.cli.errors import INTERRUPTED, reports_errors
 from caffe2_backend.cli.output.arrays import read_arrays
 from caffe2_backend.cli.output.command_line import command_line
 from caffe2_backend.cli.output.console import steps_shown
@@ -20,7 +20,6 @@ from caffe2_bridge import load
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.storage import AnyPath
 
-_INTERRUPTED: Final = 130  # as shells report a command that Ctrl-C ended
 _POSITIVE: Final = click.IntRange(min=1)
 
 
@@ -78,7 +77,7 @@ def train(
         echo(f"{path}: {path.stat().st_size:,} bytes")
     if final.steps < steps:
         echo(f"interrupted after step {final.steps}; --resume {target} continues", err=True)
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
 
 
 def _trainer(

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from caffe2_backend.fleet.models.discovery import files_of
 from caffe2_backend.fleet.task import ModelTask
-from caffe2_bridge.storage import AnyPath, locate
+from caffe2_bridge.storage import AnyPath, locate, read_file
+from caffe2_bridge.wire.regular_file import open_regular
 from caffe2_frontend.interop.files.onnx_files import replacing
 
 NAME: Final = "fleet.lock"
@@ -48,7 +49,7 @@ class Lock:
     def read(cls, path: AnyPath) -> Lock:
         """Read a lock file; one that is absent or damaged locks nothing."""
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(read_file(path))
             if data["schema"] != _SCHEMA:
                 return cls()
             return cls({name: FileHash(*entry) for name, entry in data["files"].items()})
@@ -76,7 +77,7 @@ class Lock:
         known = self.files.get(name) or self.known.get(name)
         if known is None or (known.size, known.written) != (stat.st_size, stat.st_mtime_ns):
             settled = time.time_ns() - stat.st_mtime_ns > _SETTLED
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             known = FileHash(stat.st_size, stat.st_mtime_ns if settled else 0, digest)
         self.files[name] = known

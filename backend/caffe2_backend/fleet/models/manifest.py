@@ -16,7 +16,7 @@ from caffe2_backend.fleet.task import ModelTask
 from caffe2_backend.input_text import parse_input
 from caffe2_backend.validation.options import DEFAULTS
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError, OptionError
-from caffe2_bridge.storage import AnyPath, is_url
+from caffe2_bridge.storage import AnyPath, is_url, read_file
 from caffe2_frontend import ExportOptions
 
 SUFFIXES: Final = frozenset({".toml", ".json", ".parquet"})
@@ -55,8 +55,8 @@ def read_manifest(path: AnyPath) -> list[ModelTask]:
 def _parse(path: AnyPath) -> dict[str, Any]:
     if path.suffix == ".parquet":
         return parquet_manifest.read(path)
-    text = path.read_text(encoding="utf-8")
     try:
+        text = read_file(path).decode()
         data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except ValueError as error:
         raise NetFormatError(f"the manifest cannot be read: {error}", str(path)) from None

@@ -12,8 +12,8 @@ from typing import Any, Final
 from caffe2_backend.fleet.models import parquet_manifest
 from caffe2_backend.fleet.models.discovery import text_of
 from caffe2_backend.fleet.task import ModelTask
-from caffe2_bridge.diagnostics import OptionError
-from caffe2_bridge.storage import AnyPath, is_url
+from caffe2_bridge.diagnostics import NetFormatError, OptionError
+from caffe2_bridge.storage import AnyPath, is_url, read_file
 from caffe2_frontend.interop.files.onnx_files import replacing
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -46,8 +46,14 @@ def write_manifest(tasks: Sequence[ModelTask], path: AnyPath) -> None:
 
 
 def append_models(tasks: Sequence[ModelTask], path: AnyPath) -> None:
-    """Add models at the end of a TOML manifest, whose text stays as it was edited. Raises OptionError, OSError."""
-    text = path.read_text(encoding="utf-8").rstrip("\n")
+    """Add models at the end of a TOML manifest, whose text stays as it was edited.
+
+    Raises NetFormatError if it is not text, OptionError, OSError.
+    """
+    try:
+        text = read_file(path).decode().rstrip("\n")
+    except UnicodeDecodeError as error:
+        raise NetFormatError(f"the manifest cannot be read: {error}", str(path)) from None
     added = toml_text([manifest_entry(task, path.parent) for task in tasks])
     with replacing(path) as file:
         file.write(_encoded(f"{text}\n\n{added}"))

@@ -20,6 +20,11 @@ _START_SECONDS: Final = 300.0
 _WATCH_SECONDS: Final = 0.05  # between two looks at the memory of the process
 _CHUNK: Final = 1 << 16
 _LINES: Final = 3  # of a process that ended
+# SIGINT is ignored before anything is imported, which takes a second.
+_SERVER: Final = (
+    "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    "from caffe2_backend.fleet.process.server import serve; serve()"
+)
 
 
 class ProcessEndedError(Exception):
@@ -39,12 +44,15 @@ class LimitError(Exception):
 
 
 class ModelProcess:
-    """A process of its own session, so that Ctrl-C reaches the batch alone, which ends it."""
+    """A process of its own session, so that Ctrl-C reaches the batch alone, which ends it.
+
+    Whoever interrupts all processes of a job, as schedulers of clusters do, interrupts the batch alone, too.
+    """
 
     def __init__(self) -> None:
         self._errors: Any = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process, closed with it
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "caffe2_backend.fleet.process.server"], stdin=subprocess.PIPE,
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, with this project's own server
+            [sys.executable, "-c", _SERVER], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True, bufsize=0,
         )  # fmt: skip
         self._rest = b""

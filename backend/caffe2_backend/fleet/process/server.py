@@ -82,7 +82,3 @@ def serve() -> None:
         answers.write(line + "\n")
         answers.flush()
         line = json.dumps(answer_anything(json.loads(requests.get())))
-
-
-if __name__ == "__main__":
-    serve()

@@ -14,7 +14,7 @@ from caffe2_backend.fleet.site.html import link, mark_of, number_cell, table
 from caffe2_backend.fleet.trends import Trends, compare_runs
 from caffe2_backend.validation.render.template import fill
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.storage import AnyPath, is_url
+from caffe2_bridge.storage import AnyPath, is_url, read_file
 from caffe2_frontend.interop.files.onnx_files import replacing
 
 NAME: Final = "trends.html"
@@ -25,7 +25,7 @@ def read_summary(path: AnyPath) -> dict[str, Any]:
     """Read ``summary.json``, or that of a batch's folder. Raises NetFormatError, OSError."""
     file = path / "summary.json" if path.is_dir() else path
     try:
-        data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        data: dict[str, Any] = json.loads(read_file(file))
         data["models"] = [ModelResult(**model) for model in data["models"]]
     except (ValueError, TypeError, KeyError) as error:
         raise NetFormatError(f"the file is not the summary of a batch: {error}", str(file)) from None

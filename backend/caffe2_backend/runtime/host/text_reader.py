@@ -15,6 +15,7 @@ from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import HostObject
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_bridge.wire.regular_file import open_regular
 
 family = HostFamily("text_reader")
 
@@ -35,7 +36,7 @@ class TextReader(HostObject):
     def __init__(self, path: Path, field_types: Sequence[int], passes: int) -> None:
         self.field_types = tuple(field_types)
         self._path = path
-        self._file: BinaryIO = path.open("rb")
+        self._file: BinaryIO = open_regular(path)
         weakref.finalize(self, self._file.close)
         self._rows = self._read_rows(passes)
         self._failure: str | None = None

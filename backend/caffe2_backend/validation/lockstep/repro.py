@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +13,7 @@ from caffe2_backend.admission import load_proto
 from caffe2_backend.runtime import Int8Tensor
 from caffe2_backend.validation.lockstep.steps import Point
 from caffe2_backend.validation.runtimes import AnyModel, Value, find_runtime
+from caffe2_bridge.files.saver import replace_file
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath, published
 
@@ -43,13 +45,13 @@ def _write_repro(folder: Path, reference: tuple[str, Point], candidate: tuple[st
         part.mkdir(parents=True, exist_ok=True)
         model = point.cut.model
         if isinstance(model, Model):
-            (part / "predict_net.pb").write_bytes(model.predict_net.SerializeToString())
+            replace_file(part / "predict_net.pb", model.predict_net.SerializeToString())
         else:
-            (part / "model.onnx").write_bytes(model.SerializeToString())
-        (part / "runtime").write_text(f"{runtime}\n{point.name}\n", encoding="utf-8")
+            replace_file(part / "model.onnx", model.SerializeToString())
+        replace_file(part / "runtime", f"{runtime}\n{point.name}\n".encode())
         _write(part / "inputs.npz", point.cut.inputs)
         _write(part / "outputs.npz", {point.name: point.value})
-    (folder / "repro.py").write_text(SCRIPT, encoding="utf-8")
+    replace_file(folder / "repro.py", SCRIPT.encode())
 
 
 def rerun(folder: str | Path) -> dict[str, Value]:
@@ -69,8 +71,9 @@ def _write(path: Path, values: Mapping[str, Any]) -> None:
             arrays[f"{name}//int8"] = np.array([value.scale, value.zero_point])
         else:
             arrays[name] = value.astype(str) if value.dtype == object else value
-    with path.open("wb") as file:
-        np.savez(file, **{name.replace("/", "\\"): array for name, array in arrays.items()})
+    content = io.BytesIO()
+    np.savez(content, **{name.replace("/", "\\"): array for name, array in arrays.items()})
+    replace_file(path, content.getvalue())
 
 
 def _read(path: Path) -> dict[str, Value]:

@@ -26,6 +26,7 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, decode_text
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 from caffe2_frontend.interop.metadata.origin import QUANTIZATION_KEY
 from caffe2_frontend.interop.types import Quantization
 
@@ -34,6 +35,9 @@ CAPTURED: Final = ":captured"
 TYPES: Final = ":types"
 OPSETS: Final = "onnx_opsets"
 INPUT_TYPES: Final = "onnx_types"
+
+_LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
+_DIGITS: Final = 10  # of that
 
 
 def is_foreign(net: NetDef) -> bool:
@@ -49,8 +53,11 @@ def read_opsets(net: NetDef) -> dict[str, int]:
     opsets = {}
     for text in NetView(net).args.texts(OPSETS, ()):
         domain, _, version = text.rpartition(":")
-        if not version.isdigit():
+        if not (version.isascii() and version.isdigit()):
             raise NetFormatError(f"{text!r} in argument {OPSETS!r} is not <domain>:<version>", net.name)
+        newest = onnx.defs.onnx_opset_version() if domain in STANDARD_DOMAINS else _LARGEST_VERSION
+        if len(version) > _DIGITS or not 1 <= int(version) <= newest:
+            raise NetFormatError(f"{text!r} in argument {OPSETS!r} is not a version from 1 to {newest}", net.name)
         opsets["" if domain == ONNX_DOMAIN else domain] = int(version)
     return opsets
 
