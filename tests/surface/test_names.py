@@ -43,7 +43,7 @@ GRADIENTS = {
 FILES = {"FORMATS", "load", "load_init_net", "load_plan", "save"}
 STORAGE = {
     "AnyPath", "Location", "NotListableError", "RemotePath", "StorageError", "StorageNotFoundError", "is_url", "locate",
-    "mask", "published", "source_path", "walk",
+    "mask", "published", "read_file", "source_path", "walk",
 }  # fmt: skip
 FRONTEND = {
     "ConversionError", "Export", "ExportOptions", "InputSpecError", "Int8", "NetFormatError", "NoStatesError",

@@ -16,9 +16,12 @@ from caffe2_frontend.interop.domains import STANDARD_DOMAINS, is_standard
 from caffe2_frontend.interop.files.serialize import WrittenModel
 from caffe2_frontend.interop.inference.map_types import forget_maps
 
-# Operators whose inference reads the type of an operand without asking whether it has one, and one each that is
-# inferred alike.
-_UNSAFE: Final = {"RegexFullMatch": "IsNaN"}
+# Operators whose inference reads the type of an operand without asking whether it has one.
+_ML: Final = "ai.onnx.ml"
+_UNSAFE: Final = frozenset({
+    ("", "EyeLike"), ("", "RegexFullMatch"), (_ML, "DictVectorizer"), (_ML, "LabelEncoder"), (_ML, "TreeEnsemble"),
+})  # fmt: skip
+_UNKNOWN: Final = "caffe2_bridge.not_inferred"  # a domain of which ONNX infers nothing
 
 # Elements of a vector that data propagation may hold; 1 GB for 4 million.
 _FEW: Final = 64  # integers that may be a shape
@@ -33,20 +36,23 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
     Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
     """
     given = list(_nodes(model))
-    unsafe = [(index, node.op_type) for index, node in enumerate(given) if _is_unsafe(node)]
+    unsafe = [index for index, node in enumerate(given) if _key(node) in _UNSAFE]
     if unsafe:
+        typed = _typed(model, given)
         model = onnx.ModelProto.FromString(model.SerializeToString())
-        for node in _nodes(model):
-            if _is_unsafe(node):
-                node.op_type = _UNSAFE[node.op_type]
+        nodes = list(_nodes(model))
+        for index in unsafe:
+            _make_safe(nodes[index], typed)
+        model.opset_import.add(domain=_UNKNOWN, version=1)
     in_doubt = data_prop and _any_is_long(_graphs(model, given), (each for node in given for each in node.attribute))
     inferred = _inferred(model, strict_mode=strict_mode, data_prop=data_prop and not in_doubt)
     if in_doubt and not _has_long_vectors(inferred):
         inferred = _inferred(model, strict_mode=strict_mode, data_prop=True)
     if unsafe:
         nodes = list(_nodes(inferred))
-        for index, op_type in unsafe:
-            nodes[index].op_type = op_type
+        for index in unsafe:
+            nodes[index].CopyFrom(given[index])
+        del inferred.opset_import[-1]
     forget_maps(inferred.graph.value_info)
     forget_maps(inferred.graph.output)
     return inferred
@@ -58,7 +64,8 @@ def infer_output_shapes(model: WrittenModel) -> dict[str, ir.Shape | None]:
     Raises onnx.shape_inference.InferenceError.
     """
     parts = model.parts
-    has_unsafe = any(op_type in _UNSAFE and domain in STANDARD_DOMAINS for domain, op_type in parts.op_types)
+    keys = (("" if domain in STANDARD_DOMAINS else domain, op_type) for domain, op_type in parts.op_types)
+    has_unsafe = not _UNSAFE.isdisjoint(keys)
     if has_unsafe or _any_is_long(parts.frames, parts.attributes, parts.types):
         inferred = infer_shapes(onnx.ModelProto.FromString(model.data), strict_mode=True, data_prop=True)
     else:
@@ -139,8 +146,38 @@ def _graphs(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> Iterator
             yield from attribute.graphs
 
 
-def _is_unsafe(node: onnx.NodeProto) -> bool:
-    return node.op_type in _UNSAFE and is_standard(node)
+def _key(node: onnx.NodeProto) -> tuple[str, str]:
+    return ("" if is_standard(node) else node.domain), node.op_type
+
+
+def _typed(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> frozenset[str]:
+    """The names that mean tensors of known types throughout a model; none if it has functions, which reuse names."""
+    if model.functions:
+        return frozenset()
+    graph = model.graph
+    infos = (*graph.input, *graph.value_info)
+    names = {info.name for info in infos if info.type.tensor_type.elem_type and info.type.tensor_type.HasField("shape")}
+    names.update(tensor.name for tensor in graph.initializer)
+    for body in list(_graphs(model, nodes))[1:]:
+        names.difference_update(info.name for info in body.input)
+        names.difference_update(name for node in body.node for name in node.output)
+    return frozenset(names)
+
+
+def _make_safe(node: onnx.NodeProto, typed: frozenset[str]) -> None:
+    """Turn a node of operands without types into one that is inferred alike, or not at all."""
+    if typed.issuperset(node.input):
+        return
+    if node.op_type == "RegexFullMatch":
+        node.op_type = "IsNaN"
+    elif node.op_type == "EyeLike":
+        dtypes = [attribute.i for attribute in node.attribute if attribute.name == "dtype"]
+        if dtypes:  # else the type is that of the operand, which is asked for
+            del node.attribute[:]
+            node.op_type = "Cast"
+            node.attribute.add(name="to", type=onnx.AttributeProto.INT, i=dtypes[0])
+    else:
+        node.domain = _UNKNOWN
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
