@@ -15,7 +15,7 @@ from support.paths import ROOT
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from fuzz.exact.command import Results
-from fuzz.exact.deviations import DEVIATIONS, GENERAL, deviation
+from fuzz.exact.deviations import ABSORBS, DEVIATIONS, GENERAL, deviation
 from fuzz.exact.draw import draw_batch, vary
 from fuzz.exact.drawn import Drawn
 from fuzz.exact.imports import mutate
@@ -130,6 +130,7 @@ def test_a_model_may_fail_where_caffe2_does_not_compare_operands(case: Drawn, de
 def test_deviations_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "testing.md").read_text().split())
     assert [each.reason for each in (*DEVIATIONS, *GENERAL) if each.reason not in text] == []
+    assert ABSORBS in text
 
 
 def test_cases_of_one_net_have_its_ranks_and_element_types() -> None:

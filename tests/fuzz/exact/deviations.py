@@ -409,6 +409,7 @@ DEVIATIONS: Final = (
 LEAVES_THE_RANGE: Final = (
     "finite operands whose sums or products leave the range of the type: where they do depends on the order"
 )
+ABSORBS: Final = "large operands beside small ones, which are lost in sums: how many are depends on the order"
 GENERAL: Final[tuple[Deviation, ...]] = (
     Deviation(
         "the element type of no elements: Caffe2's kernels do not look at it, and return their own",

@@ -19,7 +19,7 @@ from conformance.oracle_server import OracleDiedError, OracleServer
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_frontend import to_onnx
 from fuzz.exact.causes import leaves_the_range, small
-from fuzz.exact.deviations import LEAVES_THE_RANGE, deviation
+from fuzz.exact.deviations import ABSORBS, LEAVES_THE_RANGE, deviation
 from fuzz.exact.drawn import Drawn
 from fuzz.exact.forward import are_of_other_sizes
 from fuzz.exact.verdict import Outcome, Verdict
@@ -140,8 +140,9 @@ class Judge:
             return undetermined
         if reason := deviation(drawn, real.outputs, computed):
             return Verdict(Outcome.DEVIATES, reason, drawn)
-        if leaves_the_range(drawn, real.outputs, computed) and self._agrees_on_small(drawn, loaded):
-            return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE, drawn)
+        if self._agrees_on_small(drawn, loaded):
+            overflows = leaves_the_range(drawn, real.outputs, computed)
+            return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE if overflows else ABSORBS, drawn)
         if self._is_ill_conditioned(drawn, real, computed):
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
         return Verdict(Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.DIFFERENT, detail, drawn)

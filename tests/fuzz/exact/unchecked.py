@@ -15,7 +15,8 @@ from fuzz.exact.drawn import Drawn
 
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize checks them against
-# an upper bound that is one too high; Accuracy, CopyRowsToTensor and FlexibleTopKGradient do not check them.
+# an upper bound that is one too high; Accuracy, CopyRowsToTensor, FlexibleTopKGradient and SparseNormalize do not
+# check them.
 INDEXED: Final = {
     "Accuracy": (1, 0, 1),
     "BatchBucketize": (1, 0, 1),
@@ -23,6 +24,7 @@ INDEXED: Final = {
     "CopyRowsToTensor": (1, 0, 0),
     "EnsureClipped": (1, 0, 0),
     "FlexibleTopKGradient": (3, 0, -1),
+    "Float16SparseNormalize": (1, 0, 0),
     "MultiClassAccuracy": (1, 0, 1),
     "QuantDecode": (1, 0, 0),
     "RowWiseSparseAdam": (3, 0, 0),
@@ -31,7 +33,6 @@ INDEXED: Final = {
     "SparseAdadelta": (3, 0, 0),
     "SparseAdam": (3, 0, 0),
     "SparseFtrl": (2, 0, 0),
-    "Float16SparseNormalize": (1, 0, 0),
     "SparseLpRegularizer": (1, 0, 0),
     "SparseNormalize": (1, 0, 0),
     "SparseStorm": (4, 0, 0),
