@@ -48,6 +48,7 @@ from fuzz.exact.unchecked import (
     has_another_state,
     has_foreign_index,
     has_too_few_bytes,
+    has_unsorted_bounds,
     is_resized_to_another_size,
     is_shorter_than_padding,
 )
@@ -127,6 +128,7 @@ DEVIATIONS: Final = (
                 "SortedSegmentRangeMax",
                 "LengthsTopK",
                 "Clip",
+                "FloatToHalf",
                 "Accuracy",
                 "SelfBinningHistogram",
                 "Quantile",
@@ -343,6 +345,8 @@ DEVIATIONS: Final = (
                 "ReduceFrontMaxGradient",
                 "ReduceFrontMeanGradient",
                 "ReduceFrontSumGradient",
+                "SparseLengthsSumSparseLookup",
+                "SparseToDenseMask",
                 "TTSparseLengthsSumGradient",
                 "YellowFin",
             }
@@ -358,6 +362,22 @@ DEVIATIONS: Final = (
     Deviation(
         "a loss of no elements, of which Caffe2 returns none, whatever the lengths",
         frozenset({"PairWiseLoss"}),
+        averages_nothing,
+    ),
+    Deviation(
+        "bounds of a piecewise linear function that are not sorted, in which Caffe2 searches by bisection",
+        frozenset({"PiecewiseLinearTransform"}),
+        has_unsorted_bounds,
+    ),
+    Deviation(
+        "a search or a draw among no elements, of which Caffe2 returns a vector of none at once",
+        frozenset({"CTCBeamSearchDecoder", "WeightedMultiSampling"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation(
+        "products of matrices without columns: onnxruntime's fused product does not write them",
+        frozenset({"BatchMatMul", "ConcatBatchMatMulBatchGatherOp"}),
         averages_nothing,
     ),
     Deviation(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import Final
 
+import numpy as np
 from conformance.corpus import Array
 
 from caffe2_bridge.control import all_operators
@@ -70,6 +71,18 @@ def is_shorter_than_padding(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         after = op.args.integer("end_padding_width", default=-1)
         lengths = operands[1] if len(operands) > 1 else None
         if lengths is not None and lengths.size and lengths.min() < before + (before if after < 0 else after):
+            return True
+    return False
+
+
+def has_unsorted_bounds(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the bounds of a function of PiecewiseLinearTransform, of which there is one more than slopes, descend."""
+    for _op, operands in _operators(drawn, "PiecewiseLinearTransform"):
+        bounds, slopes = (*operands[1:3], None, None)[:2]
+        if bounds is None or slopes is None or not bounds.size > slopes.size:
+            continue
+        groups = bounds.size - slopes.size
+        if bounds.size % groups or bool((np.diff(bounds.reshape(groups, -1), axis=1) < 0).any()):
             return True
     return False
 

@@ -97,4 +97,5 @@ CASES = [
     case("ReduceFrontSum", {"X": WIDE_SUMS[:, 0].copy()}),
     case("ReduceFrontSum", {"X": WIDE_SUMS[:0]}),
     case("SumElementsInt", {"X": NARROW_SUMS}),
+    case("CosineSimilarity", {"X": np.array([[1e3], [2.0]], np.float32), "Z": np.array([[3e17], [-5.0]], np.float32)}),
 ]

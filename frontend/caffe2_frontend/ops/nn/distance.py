@@ -52,8 +52,8 @@ def cosine_similarity(op: Op) -> Value:
     """CosineSimilarity(X, Y) -> Z. Squared norms count as 1e-12 at least."""
     require_same_shape(op, op.inputs)
     x, y = op.input(0), op.input(1)
-    norms = (sqrt(op, binary(op, "Max", _dot(op, v, v), 1e-12)) for v in (x, y))
-    return div(op, _dot(op, x, y), mul(op, *norms))
+    squares = (binary(op, "Max", _dot(op, v, v), 1e-12) for v in (x, y))
+    return div(op, _dot(op, x, y), sqrt(op, mul(op, *squares)))
 
 
 @family.converts("DotProductWithPadding", expects=_FLOATS)
