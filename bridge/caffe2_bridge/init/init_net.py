@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
-import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
@@ -233,7 +233,8 @@ class _Reader:
         return (
             op.type in FOLDED
             and len(op.output) == 1
-            and op.output[0] not in self._read_by_rest | self._written_by_rest
+            and op.output[0] not in self._read_by_rest
+            and op.output[0] not in self._written_by_rest
             and all(name in self.parameters and name not in self._written_by_rest for name in op.input)
         )
 
@@ -318,7 +319,7 @@ def _checked_make(filled: Filled, name: str, location: Location) -> Callable[[],
             values = filled.make()
         except NetFormatError as error:
             raise NetFormatError(f"{location}: {error.reason}", error.source) from None
-        if values.size != int(np.prod(filled.shape, dtype=object)):
+        if values.size != math.prod(filled.shape):
             raise NetFormatError(f"{location}: blob {name!r} has {values.size} values for shape {list(filled.shape)}")
         return values.reshape(filled.shape)
 
