@@ -41,6 +41,8 @@ def count_violation(schema: OperatorSchema, op_type: str, inputs: int, outputs: 
 
 def unshared_operands(schema: OperatorSchema, inputs: Sequence[str], outputs: Sequence[str]) -> list[tuple[str, str]]:
     """The (input, output) blobs that must be one blob and are not."""
+    if not schema.enforced_in_place:
+        return []
     return [
         (inputs[i], outputs[o])
         for i, o in sorted(schema.enforced_in_place)
@@ -53,11 +55,11 @@ def refused_in_place(schema: OperatorSchema, inputs: Sequence[str], outputs: Seq
     found = [
         name
         for o, name in enumerate(outputs)
-        if name in inputs
+        if name and name in inputs
         for i, read in enumerate(inputs)
         if read == name and not schema.accepts_in_place(i, o)
     ]
-    return list(dict.fromkeys(filter(None, found)))
+    return list(dict.fromkeys(found)) if found else found
 
 
 def _range(counts: tuple[int, int]) -> str:

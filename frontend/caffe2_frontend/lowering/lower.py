@@ -66,6 +66,7 @@ class Lowering:
         kept_rows: by stack of workspaces that a loop stacks, the values of each blob.
         uniform: the operator types whose nodes are repeated (:mod:`.stamp`).
         stamps: the nodes of operators of these types.
+        verifies: whether operators with a stamp are converted all the same, and compared with it.
     """
 
     converters: Mapping[str, Converter]
@@ -93,6 +94,7 @@ class Lowering:
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
     uniform: Container[str] = frozenset()
     stamps: Stamps = field(default_factory=Stamps)
+    verifies: bool = field(default_factory=is_verifying)
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     @property
@@ -113,7 +115,7 @@ class Lowering:
     def op(self, view: OpView, scope: Scope, here: Location) -> None:
         """Lower one operator. If it cannot be converted, report why and poison its outputs."""
         key, operands = self.stamps.key(view, scope) if view.type in self.uniform else (None, [])
-        stamp = None if is_verifying() else self.stamps.find(key)  # else it is compared with the operator's nodes
+        stamp = None if self.verifies else self.stamps.find(key)
         if stamp is not None:
             self._repeat(stamp, operands, view, scope, here)
         else:

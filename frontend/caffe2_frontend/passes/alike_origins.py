@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,8 +35,7 @@ class ValueTypes:
 
     def __call__(self, value: ir.Value) -> ValueType:
         """The type of a value. Raises OpenRegionError if it is not that of a tensor."""
-        if self._known:
-            value = self._known.get(value.name or "", value)
+        value = self.typed(value)
         kind, shape = value.type, value.shape
         key = (id(kind), id(shape))
         found = self._types.get(key)
@@ -51,6 +50,10 @@ class ValueTypes:
         found = self._types[key] = self._equal.setdefault((kind.dtype, dims), ValueType(kind.dtype, dims))
         return found
 
+    def typed(self, value: ir.Value) -> ir.Value:
+        """The value that has the type of a value as the converters knew it."""
+        return self._known.get(value.name or "", value) if self._known else value
+
 
 @dataclass(frozen=True, slots=True)
 class _Alike:
@@ -64,7 +67,7 @@ class AlikeOrigins:
     """The origins of operators that became one node, which reads all operands of the operator and nothing else.
 
     Such an origin follows from the definition and from a key: the node's type and attributes, and the types of what it
-    reads and computes. Attributes and types are compared by id: the graph, and ``type_of``, hold them.
+    reads and computes. Attributes, types and shapes are compared by id: the graph holds them.
     """
 
     def __init__(self, type_of: ValueTypes) -> None:
@@ -76,8 +79,7 @@ class AlikeOrigins:
     ) -> Hashable | None:
         """The key of an operator with these operands and outputs, of which one is in the graph at least.
 
-        None where the origin depends on more: on other nodes, on names, or on the contents of constants. Raises
-        OpenRegionError if a value is not a tensor.
+        None where the origin depends on other nodes, or on names.
         """
         made = [value for value in outputs if value is not None]
         node = made[0].producer()
@@ -88,14 +90,12 @@ class AlikeOrigins:
         read = tuple([-1 if value is None else numbers.get(value) for value in node.inputs])
         if None in read or len(numbers) < len(values) or not set(read).issuperset(numbers.values()):
             return None
-        types: list[int] = []
-        for value in (*numbers, *made):
-            known = self._type_of(value)
-            if known.dtype in _MAY_BE_INT8 or (value.const_value is not None and not known.dtype.is_floating_point()):
-                return None
-            types.append(id(known))
         if ORIGIN_KEY in node.metadata_props or (len(made) > 1 and any(value.producer() is not node for value in made)):
             return None
+        types: list[object] = []
+        for value in (*numbers, *made):
+            typed = self._type_of.typed(value)
+            types += (id(typed.type), id(typed.shape), value.const_value is None)
         places = tuple([None if value is None else value.index() for value in outputs])
         attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()
         return node.domain, node.op_type, node.overload, len(node.outputs), attributes, read, places, tuple(types)
@@ -111,10 +111,21 @@ class AlikeOrigins:
         node.metadata_props[ORIGIN_KEY] = f"{digest_of(text, alike.parts)} {text}"
         return True
 
-    def record(self, key: Hashable | None, conditions: str, parts: Sequence[bytes]) -> None:
-        """Record what an origin that was written has in common with others of its key; None records nothing."""
-        if key is not None:
+    def record(
+        self, key: Hashable | None, conditions: str, parts: Sequence[bytes], values: Iterable[ir.Value | None]
+    ) -> None:
+        """Record what an origin that was written has in common with others of its key; None records nothing.
+
+        Nothing is recorded either where one of the operands and outputs, ``values``, is an integer constant, of which
+        the origin has the contents, or may be quantized.
+        """
+        if key is not None and all(value is None or self._is_determined(value) for value in values):
             self._known[key] = _Alike(conditions, parts)
+
+    def _is_determined(self, value: ir.Value) -> bool:
+        """Whether the origin depends on the type of a value alone."""
+        dtype = self._type_of(value).dtype
+        return dtype not in _MAY_BE_INT8 and (value.const_value is None or dtype.is_floating_point())
 
 
 def as_written(op: OperatorDef) -> OperatorDef:

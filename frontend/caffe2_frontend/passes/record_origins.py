@@ -120,7 +120,8 @@ class _Recorder:
             try:
                 key = self.alike.key(trace, values, outputs)
                 if key is None or not self.alike.write(key, as_written(trace.op), outputs):
-                    self.alike.record(key, *self._write(trace, _Reads(self, trace, reads, values), outputs))
+                    conditions, parts = self._write(trace, _Reads(self, trace, reads, values), outputs)
+                    self.alike.record(key, conditions, parts, [*values, *outputs])
             except OpenRegionError:
                 logger.debug("no origin recorded for %s: its nodes are not a closed region", trace.location)
 
