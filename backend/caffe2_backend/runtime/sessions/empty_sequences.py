@@ -12,8 +12,10 @@ import onnx
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
-# The axes of X [T, N, I] along which there must be elements. A batch is last but one, or first with layout=1.
+# The axes of X [T, N, I] along which there must be elements. A batch is last but one, or first with layout=1. A GRU
+# with an operand for the lengths of sequences ends before it reads X if all are 0, as they are without steps.
 _AXES: Final[Mapping[str, tuple[int, ...]]] = {"LSTM": (1,), "GRU": (0, 1, 2)}
+_LENGTHS: Final = 4  # the operand sequence_lens
 _LARGEST: Final = 64  # elements of an initializer that the inference of shapes may need
 
 
@@ -56,7 +58,10 @@ def _needed(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> Iterator
         if dims is None:
             continue
         layout = next((attribute.i for attribute in node.attribute if attribute.name == "layout"), 0)
+        has_lengths = len(node.input) > _LENGTHS and bool(node.input[_LENGTHS])
         for axis in _AXES[node.op_type]:
+            if axis == 0 and has_lengths:
+                continue
             place = 1 - axis if layout and axis < 2 else axis  # T and N are exchanged
             if place < len(dims):
                 for name, at in places.get(dims[place].dim_param, ()):

@@ -74,3 +74,12 @@ def test_the_process_does_not_end(kind: str, shape: tuple[int, int, int]) -> Non
 
 def test_no_steps_are_run() -> None:
     assert Session(recurrent("LSTM")).run(zeros(0, 4, 2))["y"].shape == (0, 1, 4, HIDDEN)
+
+
+def test_no_steps_of_known_lengths_are_run() -> None:
+    model = onnx.ModelProto.FromString(recurrent("GRU", "float[T, N, 2] x, int32[N] lengths"))
+    model.graph.node[0].input.extend(["", "lengths"])
+    session = Session(model.SerializeToString())
+    assert session.run(zeros(0, 4, 2) | {"lengths": np.zeros(4, np.int32)})["y"].shape == (0, 1, 4, HIDDEN)
+    with pytest.raises(RunError, match="run the model on one sequence at least"):
+        session.run(zeros(5, 0, 2) | {"lengths": np.zeros(0, np.int32)})
