@@ -15,6 +15,7 @@ from functools import cache
 from random import Random
 from typing import Final
 
+import hypothesis
 import pytest
 from conformance.oracle import find_oracle
 from support.random_values import RandomValues
@@ -39,6 +40,12 @@ def missing_gpu() -> str:
 
 # Also for processes that tests start.
 os.environ["CAFFE2_BRIDGE_VERIFY"] = "1"
+
+# Examples are the same in every run, and may take long where the machine has other work: the fuzzers draw new ones.
+hypothesis.settings.register_profile(
+    "project", derandomize=True, deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("project")
 
 NEEDS: Final[Mapping[str, Callable[[], str]]] = {
     "oracle": cache(missing_oracle),
