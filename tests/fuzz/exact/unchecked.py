@@ -22,6 +22,7 @@ INDEXED: Final = {
     "Accuracy": (1, 0, 1),
     "BatchBucketize": (1, 0, 1),
     "BatchPermutation": (1, 0, 0),
+    "BatchPermutationGradient": (0, 1, 0),
     "CopyRowsToTensor": (1, 0, 0),
     "EnsureClipped": (1, 0, 0),
     "FlexibleTopKGradient": (3, 0, -1),
