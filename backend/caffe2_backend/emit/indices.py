@@ -70,6 +70,8 @@ def row_indices(op: Op, data: Value, indices: Value, batch: int = 0) -> tuple[Va
     The first ``batch`` axes of both operands go together.
     """
     sizes, shape = dims_of(op, data), dims_of(op, indices)
+    if not shape:
+        op.unsupported("the indices must have a dim", code="invalid-operands")
     depth = known_size(shape[-1])
     if depth is None:
         op.needs_shape("the last dim of the indices must be static")

@@ -43,7 +43,8 @@ def carried(node: ir.Node, sub_net: SubNet) -> OperatorDef:
     op = OperatorDef(type=node.op_type, name=node.name or "", domain=node.domain or ONNX_DOMAIN)
     op.input.extend("" if value is None else str(value.name) for value in node.inputs)
     op.output.extend(str(value.name or "") for value in node.outputs)
-    op.arg.extend(_argument(attr, sub_net) for attr in node.attributes.values())
+    # A reference that is left refers to an attribute of a function that its call does not give.
+    op.arg.extend(_argument(attr, sub_net) for attr in node.attributes.values() if not attr.is_ref())
     outer = list(dict.fromkeys(str(value.name) for value in captured_values(node)))
     if outer:
         op.input.extend(outer)
@@ -107,6 +108,8 @@ def _argument(attr: ir.Attr, sub_net: SubNet) -> Argument:
     match attr.value:
         case str():
             argument.s = attr.value.encode()
+        case bytes():  # what is not UTF-8
+            argument.s = attr.value
         case int() | float():
             setattr(argument, str(field), attr.value)
         case values if values and field is not None:

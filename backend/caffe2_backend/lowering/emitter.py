@@ -111,7 +111,7 @@ class Emitter:
         dtypes = _output_types(op_type, inputs, args)
         names = [value.name for value in inputs]
         made = tuple(self.fresh(op_type) for _ in range(outputs))
-        plain = {name: CAFFE2_TYPES[arg] if isinstance(arg, ir.DataType) else arg for name, arg in args.items()}
+        plain = {name: _number_of(arg) if isinstance(arg, ir.DataType) else arg for name, arg in args.items()}
         self.emitted.ops.append(make_operator(op_type, names, made, plain))
         shape = inputs[0].shape if op_type in _KEEP_SHAPE else None
         values = tuple(
@@ -161,6 +161,13 @@ def _check_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) ->
     for dtype in (*operands, *args.values()):
         if isinstance(dtype, ir.DataType) and dtype in STORED_AS:
             raise UnsupportedError(f"Caffe2 has no tensors of {dtype.name.lower()}", CARRY_HINT, "dtype")
+
+
+def _number_of(dtype: ir.DataType) -> int:
+    """Caffe2's number of an element type; refuses the node for one that Caffe2 lacks, or that is unknown."""
+    if dtype not in CAFFE2_TYPES:
+        raise UnsupportedError(f"Caffe2 has no tensors of element type {dtype.name.lower()}", code="dtype")
+    return CAFFE2_TYPES[dtype]
 
 
 def _output_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -> tuple[ir.DataType, ...]:

@@ -72,7 +72,7 @@ class Value:
     @property
     def integer(self) -> int | None:
         """The integer where one is known (an array of one element), else None."""
-        return None if self.array is None else int(self.array.reshape(-1)[0])
+        return None if self.array is None or not self.array.size else int(self.array.reshape(-1)[0])
 
     # Arithmetic
 

@@ -28,7 +28,7 @@ _OPTIONAL: Final = frozenset({
 _Axes = tuple[int, ...] | None
 _FILLED: Final[Mapping[tuple[str, str], Mapping[int, _Axes]]] = {
     ("", "Conv"): {1: None}, ("", "ConvTranspose"): {1: None}, ("", "ConvInteger"): {1: None},
-    ("", "LSTM"): {0: None}, ("", "GRU"): {0: None}, ("", "RNN"): {0: None},
+    ("", "LSTM"): {0: None}, ("", "GRU"): {0: None}, ("", "RNN"): {0: None}, ("", "STFT"): {2: None},
     (_MICROSOFT, "DynamicQuantizeLSTM"): {0: None}, (_MICROSOFT, "AttnLSTM"): {0: None},
     (_MICROSOFT, "FusedConv"): {1: None}, (_MICROSOFT, "GroupQueryAttention"): {0: (0,)},
     (_MICROSOFT, "Inverse"): {0: None}, (_MICROSOFT, "MoE"): {0: None}, (_MICROSOFT, "QMoE"): {0: None},

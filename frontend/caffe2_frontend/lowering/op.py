@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal, overload
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.cached import cached_property
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.parameters import Array
@@ -194,6 +195,10 @@ class Op(OperatorBase[ir.Value]):
             node.outputs[0].shape = merge_shapes(node.outputs[0].shape, shape)
         if dtype is not None:
             node.outputs[0].type = ir.TensorType(dtype)
+        for value in node.outputs:
+            if value.shape is not None and len(value.shape) > MAX_RANK:
+                reason = f"a result has {len(value.shape):,} dims; at most {MAX_RANK} are supported"
+                self.unsupported(reason, code="invalid-operands")
         self.scope.append(node, self.view.outputs[0] if self.view.outputs else self.type)
         return node.outputs[0] if outputs == 1 else tuple(node.outputs)
 

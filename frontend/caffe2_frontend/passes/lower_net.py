@@ -55,7 +55,8 @@ class LowerNet(FunctionalPass[Export]):
         read.update(blobs)
         forward_reads.update(blobs)
         on_workspaces = workspace_operators(state.predict)
-        ranks_known = all(value.shape is not None for value in inputs)
+        # An input that an import stored without a shape may be of any rank: operators report what they need of it.
+        ranks_known = all(info.shape is not None or info.onnx_type is not None for info in state.inputs.values())
         table = converters(state.options.int8)
         lowering = Lowering(
             table,

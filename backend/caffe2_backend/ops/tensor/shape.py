@@ -42,7 +42,7 @@ def reshape_(op: Op) -> Value:
     data, shape = op.input(0), op.input(1)
     known = op.known(shape)
     if known is not None and (not allow_zero or 0 not in known):
-        return data.reshape(known.tolist())
+        return data.reshape(known.reshape(-1).tolist())
     if not allow_zero:
         return op.emit("Reshape", data, shape, outputs=2)[0]
     is_complete = known is not None or _are_sizes(op.operand(1))
@@ -173,7 +173,7 @@ def tile(op: Op) -> Value:
     known = op.known(repeats)
     y = data.cast(INT32) if data.dtype == BOOL else data
     if known is not None:
-        for axis, count in enumerate(known.tolist()):
+        for axis, count in enumerate(known.reshape(-1).tolist()):
             if count != 1:
                 y = op.emit("Tile", y, tiles=int(count), axis=axis)
     else:
@@ -208,7 +208,11 @@ def split(op: Op) -> tuple[Value, ...]:
     known = None if given is None else op.known(given)
     dim = op.static_dim(data, axis)
     if known is not None:
-        sizes = [int(size) for size in known]
+        sizes = [int(size) for size in known.reshape(-1)]
+        if len(sizes) != count:
+            op.unsupported(
+                f"split must have {count} elements, one an output, not {len(sizes)}", code="invalid-operands"
+            )
     elif given is not None or (dim is None and count > 1):
         parts = given if given is not None else _chunk_sizes(op, dim_of(op, data, axis), count)
         made = op.emit("Split", data, op.emit("Cast", parts, to=INT32), outputs=count, axis=axis)
@@ -231,6 +235,8 @@ def split(op: Op) -> tuple[Value, ...]:
 def constant_of_shape(op: Op) -> Value:
     """``ConstantOfShape(input; value=0) -> output``: ConstantFill."""
     value = op.args.tensor("value") if "value" in op.args else np.zeros(1, np.float32)
+    if value.size != 1:
+        op.unsupported(f"value must have one element, not {value.size}", code="invalid-argument")
     dtype, number = op.output_dtype(0), value.reshape(-1)[0].item()
     if op.static_shape(op.input(0)) == (0,):
         return op.const(number, dtype)
@@ -246,6 +252,8 @@ def range_(op: Op) -> Value:
     """
     operands = [computable(op, op.input(i)) for i in range(3)]
     dtype, known = operands[0].dtype, op.known(op.input(2))
+    if known is not None and known.size != 1:
+        op.unsupported(f"delta must have one element, not {known.size}", code="invalid-operands")
     start, limit, delta = (value.reshape([1]) for value in operands)
     if dtype not in (INT32, INT64) or (known is not None and known.item() > 0):
         return cast_back(op, op.emit("Range", start, limit, delta), op.input(0))

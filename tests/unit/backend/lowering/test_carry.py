@@ -230,3 +230,12 @@ def test_the_backend_interface() -> None:
         rep.run([X])
     node = onnx.NodeProto(op_type="Add", input=["a", "b"], output=["c"])
     np.testing.assert_allclose(run_node(node, [X, X])[0], 2 * X)
+
+
+def test_an_attribute_that_is_not_text() -> None:
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (string[N] x) => (bool[N] y) {y = RegexFullMatch<pattern = "a">(x)}'
+    )
+    model.graph.node[0].attribute[0].s = b"\xff"
+    (op,) = to_netdef(model, foreign="carry").predict_net.op
+    assert op.arg[0].s == b"\xff"

@@ -41,6 +41,26 @@ CASES = {
     "GatherElements with indices of another rank": _model(
         helper.make_node("GatherElements", ["x", "i"], ["y"]), ("x", FLOAT, [2, 3]), ("i", TensorProto.INT64, [2])
     ),
+    "GatherND of a scalar": _model(
+        helper.make_node("GatherND", ["x", "i"], ["y"]), ("x", FLOAT, [2]), ("i", TensorProto.INT64, [])
+    ),
+    "Range of two steps": _model(
+        helper.make_node("Range", ["x", "n", "d"], ["y"]), ("x", TensorProto.INT64, []), ("n", TensorProto.INT64, []),
+        d=[1, 2],
+    ),
+    "ConstantOfShape of two values": _model(
+        helper.make_node(
+            "ConstantOfShape", ["x"], ["y"], value=helper.make_tensor("v", TensorProto.INT64, [2], [1, 2])
+        ),
+        ("x", TensorProto.INT64, [1]),
+    ),
+    "ConstantOfShape of no value": _model(
+        helper.make_node("ConstantOfShape", ["x"], ["y"], value=helper.make_tensor("v", TensorProto.INT64, [0], [])),
+        ("x", TensorProto.INT64, [1]),
+    ),
+    "Split into other pieces": _model(
+        helper.make_node("Split", ["x", "n"], ["y"]), ("x", FLOAT, [4]), n=[2, 2]
+    ),
 }  # fmt: skip
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import onnx
 import onnx_ir as ir
 import pytest
 from conformance.recording import operator
 
-from caffe2_bridge.diagnostics import Location, Severity
+from caffe2_bridge.diagnostics import Location, NetFormatError, Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend import check
 from caffe2_frontend.interop.names import Names
@@ -168,3 +169,62 @@ def test_reads_are_counted_in_bodies_and_arguments_too() -> None:
         operator("RecurrentNetwork", [], [], blobs=["b", "z"], alias_dst=["c"]),
     ]
     assert count_reads(NetDef(op=ops)) == {"a": 2, "b": 2, "z": 1}
+
+
+def stored(*ops: OperatorDef, opset: str = "") -> NetDef:
+    """A net as an import writes it, with an input of an element type alone."""
+    net = NetDef(name="n", op=ops, external_input=["x"], external_output=["y"])
+    info = onnx.ValueInfoProto(name="x")
+    info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    net.arg.add(name="onnx_types", strings=[info.SerializeToString()])
+    if opset:
+        net.arg.add(name="onnx_opsets", strings=[opset.encode()])
+    return net
+
+
+@pytest.mark.parametrize("op_type", ["Softmax", "Transpose", "Flatten"])
+def test_a_stored_input_of_unknown_rank(op_type: str) -> None:
+    (found,) = check(stored(operator(op_type, ["x"], ["y"]))).findings
+    assert found.code == "needs-shape"
+
+
+@pytest.mark.parametrize(
+    "opset", ["ai.onnx:999", "ai.onnx:0", "ai.onnx:²", f"custom:{1 << 40}", f"ai.onnx:{'9' * 5000}"]
+)
+def test_stored_opsets_that_do_not_exist(opset: str) -> None:
+    carried = OperatorDef(type="Relu", domain="ai.onnx", input=["x"], output=["y"])
+    check(stored(carried, opset="ai.onnx:20"))
+    with pytest.raises(NetFormatError, match="onnx_opsets"):
+        check(stored(carried, opset=opset))
+
+
+@pytest.mark.parametrize("is_gradient", [True, False])
+def test_a_do_without_operands(is_gradient: bool) -> None:
+    op = operator("Do", [], ["y"], net=NetDef(name="b", op=[operator("Relu", ["x"], ["z"])]))
+    op.is_gradient_op = is_gradient
+    assert codes(op) == ["missing-input n[0] Do"]
+    assert "invalid-argument n[0] Do" in codes(operator("Do", ["x"], ["x"], reuse_workspace=7), outputs=("x",))
+
+
+@pytest.mark.parametrize("sizes", [[1, 1 << 63], 1 << 80, [-(1 << 63) - 1]])
+def test_integers_beyond_64_bits(sizes: object) -> None:
+    def pool(op: Op) -> Value:
+        return op.emit("MaxPool", op.input(0), kernel_shape=sizes)
+
+    lowering, _ = lowered({"Pool": pool}, operator("Pool", ["x"], ["y"]))
+    (found,) = lowering.findings
+    assert found.code == "invalid-argument"
+    assert "must fit into 64 bits" in found.reason
+
+
+@pytest.mark.parametrize("index", [-1, 0, 1])
+def test_operands_that_are_not_there(index: int) -> None:
+    lowering, _ = lowered({"Last": lambda op: op.emit("Relu", op.input(index))}, operator("Last", [], ["y"]))
+    assert [found.code for found in lowering.findings] == ["missing-input"]
+
+
+def test_a_result_of_too_many_dims() -> None:
+    op = operator("Reshape", ["x", "s"], ["y", "old"])
+    net = NetDef(name="n", op=[op], external_input=["x", "s"], external_output=["y"])
+    (found,) = check(net, inputs={"x": ("float32", [2]), "s": ("int64", [1000])}).findings
+    assert found.reason == "a result has 1,000 dims; at most 32 are supported"
