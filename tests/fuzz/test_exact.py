@@ -127,6 +127,15 @@ def test_a_model_may_fail_where_caffe2_does_not_compare_operands(case: Drawn, de
     assert bool(deviation(case, {}, {})) == deviates
 
 
+def test_coordinates_that_are_not_finite_deviate() -> None:
+    result = {"y": np.ones(1, np.float32)}
+    infinite = np.array([np.inf, 0], np.float32)
+    assert deviation(drawn("ATen", np.ones(1), infinite, operator="grid_sampler"), result, result)
+    assert not deviation(drawn("ATen", np.ones(1), np.zeros(2), operator="grid_sampler"), result, result)
+    assert not deviation(drawn("ATen", np.ones(1), operator="grid_sampler"), result, result)
+    assert not deviation(drawn("ATen", np.ones(1), infinite, operator="add"), result, result)
+
+
 def test_deviations_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "testing.md").read_text().split())
     assert [each.reason for each in (*DEVIATIONS, *GENERAL) if each.reason not in text] == []

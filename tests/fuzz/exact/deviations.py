@@ -51,6 +51,7 @@ from fuzz.exact.unchecked import (
     has_unsorted_bounds,
     is_resized_to_another_size,
     is_shorter_than_padding,
+    samples_nowhere,
 )
 
 Applies = Callable[[Drawn, Arrays, Arrays], bool]
@@ -379,6 +380,11 @@ DEVIATIONS: Final = (
         "products of matrices without columns: onnxruntime's fused product does not write them",
         frozenset({"BatchMatMul", "ConcatBatchMatMulBatchGatherOp"}),
         averages_nothing,
+    ),
+    Deviation(
+        "a coordinate that is not finite, which PyTorch casts to an integer",
+        frozenset({"ATen"}),
+        samples_nowhere,
     ),
     Deviation(
         "a segment shorter than its paddings, before which Caffe2 reads other memory",

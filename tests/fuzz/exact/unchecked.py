@@ -88,6 +88,16 @@ def has_unsorted_bounds(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def samples_nowhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a coordinate of ATen's grid_sampler is not finite."""
+    for op, operands in _operators(drawn, "ATen"):
+        if op.args.text("operator", default="") == "grid_sampler" and len(operands) > 1:
+            coordinates = operands[1]
+            if coordinates is not None and not bool(np.isfinite(coordinates).all()):
+                return True
+    return False
+
+
 def fails(_: Drawn, expected: Arrays, __: Arrays) -> bool:
     """Whether the model reports an error, so that there is nothing to compare."""
     return not expected
