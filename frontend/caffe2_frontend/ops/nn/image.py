@@ -297,7 +297,9 @@ def unpack_pixels(op: Op) -> Value:
     do.
     """
     op.args.ignore("noise_size")
-    deviation = op.args.number("noise_std", default=10.0)
+    deviation = abs(op.args.number("noise_std", default=10.0))
+    if np.isnan(deviation):
+        op.unsupported("noise_std must be a number, not a NaN", code="invalid-argument")
     bgr = op.emit("Cast", slice_axis(op, op.input(0), 3, 0, 3), to=int(ir.DataType.FLOAT))
     y = op.emit("Sub", move_first(op, bgr), unsqueeze(op, op.input(1), [1, 2]))
     return op.emit("Add", y, op.emit("RandomNormalLike", y, scale=deviation)) if deviation else y

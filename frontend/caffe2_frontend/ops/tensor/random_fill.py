@@ -6,6 +6,7 @@ extra_shape=[] and input_as_shape=0, which fill_shape reads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -182,7 +183,9 @@ def _uniform(
 
 def _normal(op: Op, shape: FillShape, mean: float, std: float) -> Value:
     """Emit normal random elements."""
+    if math.isnan(std):  # on which onnxruntime's process ends, as on a negative number
+        op.unsupported("the standard deviation must be a number, not a NaN", code="invalid-argument")
     if std == 0:  # some runtimes refuse it
         return constant_tensor(op, shape.vector, shape.dims, value=mean)
     like = constant_tensor(op, shape.vector, shape.dims)
-    return op.emit("RandomNormalLike", like, mean=mean, scale=std, seed=op.view.random_seed, shape=shape.dims)
+    return op.emit("RandomNormalLike", like, mean=mean, scale=abs(std), seed=op.view.random_seed, shape=shape.dims)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conformance.recording import operator
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from support.exports import Specs, export, run
+
+from caffe2_bridge.diagnostics import ConversionError
 
 IMAGE: Specs = {"X": ("float32", ("N", "C", "H", "W"))}
 PIXELS = np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1)
@@ -43,3 +45,12 @@ def test_images_without_pixels(op_type: str) -> None:
 def test_no_images(op_type: str) -> None:
     model = export(operator(op_type, ["X"], ["Y"], height_scale=1.5), IMAGE)
     assert run(model, {"X": np.zeros((0, 2, 4, 1), np.float32)})[0].shape == (0, 2, 6, 1)
+
+
+def test_noise_of_a_deviation_without_a_sign() -> None:
+    specs: Specs = {"X": ("uint8", (1, 2, 2, 4)), "M": ("float32", (3,))}
+    op = operator("PackedInt8BGRANHWCToNCHWCStylizerPreprocess", ["X", "M"], ["Y"], noise_std=-0.001)
+    (y,) = run(export(op, specs), {"X": np.full((1, 2, 2, 4), 9, np.uint8), "M": np.ones(3, np.float32)})
+    assert_allclose(y, np.full((1, 3, 2, 2), 8), atol=0.1)
+    with pytest.raises(ConversionError, match="NaN"):
+        export(operator("GaussianFill", [], ["Y"], shape=[2], std=float("nan")), {})
