@@ -51,11 +51,23 @@ class CheckModel(InPlacePass[Export]):
         for value in model.graph.outputs:
             _complete(value, drop_generated_dim_names(shapes.get(str(value.name))))
         unknown = [_unknown_rank(value, model) for value in model.graph.outputs if _lacks_rank(value)]
+        unknown += [_unknown_input(value, model) for value in model.graph.inputs if _is_plain_without_shape(value)]
         if unknown:
             raise ConversionError([*state.findings, *unknown])
         # A full check would only add strict inference of the whole model, which was done above.
         _describe_outputs(written.frame, model)
         onnx.checker.check_model(written.data)
+
+
+def _is_plain_without_shape(value: ir.Value) -> bool:
+    """Whether an input is a tensor of which an import stored no shape: ONNX's checker refuses it."""
+    return value.shape is None and isinstance(value.type, ir.TensorType)
+
+
+def _unknown_input(value: ir.Value, model: ir.Model) -> Diagnostic:
+    hint = f"describe it: --input {value.name}=DTYPE[DIMS], or inputs={{{value.name!r}: (dtype, shape)}}"
+    reason = f"the rank of input {value.name!r} is unknown"
+    return Diagnostic("needs-shape", reason, Location(str(model.graph.name)), hint=hint)
 
 
 def _lacks_rank(value: ir.Value) -> bool:
