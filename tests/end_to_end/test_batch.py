@@ -72,13 +72,13 @@ def test_the_command(folder: Path, tmp_path: Path) -> None:
 
 def test_it_goes_on_where_it_stopped(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    real = local.execute
+    real = local.answer
 
     def counted(job: Job, pool: ProcessPool) -> ModelResult:
         ran.append(job.task.name)
         return real(job, pool)
 
-    monkeypatch.setattr(local, "execute", counted)
+    monkeypatch.setattr(local, "answer", counted)
     (folder / "bad.onnx").unlink()
     options = ValidationOptions(runtimes=AGAINST)
     run_batch(folder, tmp_path / "out", options)
