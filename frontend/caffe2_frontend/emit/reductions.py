@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import binary
+from caffe2_frontend.emit.arithmetic import add, binary, mul, sub
 from caffe2_frontend.emit.operand_checks import NUMBERS, require_dtype
-from caffe2_frontend.emit.shapes import cast, reshape
+from caffe2_frontend.emit.shapes import cast, reshape, squeeze
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -17,7 +17,32 @@ def reduce_axes(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bo
     """Reduce ``x`` over ``axes``; over no axes it is returned unchanged."""
     if not axes and op_type not in ("ReduceL1", "ReduceL2"):
         return x
+    if op_type in ("ReduceMax", "ReduceMin") and op.dtype(x) == ir.DataType.INT64:
+        return _extreme_of_halves(op, op_type, x, axes, keep=keep)
     return op.emit(op_type, x, op.const(list(axes), np.int64), keepdims=int(keep))
+
+
+def _extreme_of_halves(op: Op, op_type: str, x: Value, axes: Sequence[int], *, keep: bool) -> Value:
+    """The maximum or minimum of int64 ``x`` over ``axes``, found in halves of 32 bits.
+
+    onnxruntime's vectorized kernels compare int64 values of 33 to 45 bits wrongly. Of the elements whose upper half is
+    the extreme one, the lower half decides. Both halves are in the range of int32, the lower one shifted into it.
+    """
+    over = op.const(list(axes), np.int64)
+    low, high = split_words(op, x)
+    low = sub(op, low, 2**31)
+    extreme = op.emit(op_type, high, over, keepdims=1)
+    last = 2**31 - 1 if op_type == "ReduceMin" else -(2**31)
+    candidates = op.emit("Where", op.emit("Equal", high, extreme), low, op.const(last, np.int64))
+    result = add(op, mul(op, extreme, 2**32), op.emit(op_type, candidates, over, keepdims=1), 2**31)
+    return result if keep else squeeze(op, result, axes)
+
+
+def split_words(op: Op, x: Value) -> tuple[Value, Value]:
+    """The lower 32 bits of int64 ``x``, from 0 on, and the upper ones with the sign."""
+    base = op.const(2**32, np.int64)
+    low = op.emit("Mod", x, base)
+    return low, op.emit("Div", op.emit("Sub", x, low), base)
 
 
 def sum_axes(op: Op, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
@@ -36,10 +61,8 @@ def wrapping_sum(op: Op, x: Value, reduce: Callable[[Value], Value]) -> Value:
         return cast(op, reduce(cast(op, x, ir.DataType.INT64)), dtype)
     if dtype != ir.DataType.INT64:
         return reduce(x)
-    base = op.const(2**32, np.int64)
-    low = op.emit("Mod", x, base)
-    high = op.emit("Div", op.emit("Sub", x, low), base)
-    return op.emit("Add", op.emit("Mul", reduce(high), base), reduce(low))
+    low, high = split_words(op, x)
+    return op.emit("Add", mul(op, reduce(high), 2**32), reduce(low))
 
 
 def reduce_all(op: Op, op_type: str, x: Value) -> Value:

@@ -32,6 +32,25 @@ def select(op: Op, condition: Value, a: Value, b: Value) -> Value:
     return op.emit("Where", condition, a, b)
 
 
+def elementwise_extremum(op: Op, kind: str, a: Value, b: Value) -> Value:
+    """The elements of ``a`` and ``b`` that are larger (``kind`` is Max) or smaller (Min).
+
+    onnxruntime's vectorized Max and Min compare int64 values of 33 to 45 bits wrongly; its Less and Greater are right.
+    """
+    if op.dtype(a) != ir.DataType.INT64:
+        return op.emit(kind, a, b)
+    return op.emit("Where", op.emit("Less" if kind == "Max" else "Greater", a, b), b, a)
+
+
+def sign(op: Op, x: Value) -> Value:
+    """The sign of each element: of int64 by comparisons, because onnxruntime's Sign has the fault of its Max."""
+    dtype = op.dtype(x)
+    if dtype != ir.DataType.INT64:
+        return op.emit("Sign", x)
+    above, below = (cast(op, binary(op, kind, x, 0), dtype) for kind in ("Greater", "Less"))
+    return op.emit("Sub", above, below)
+
+
 def dead_zone_sign(op: Op, x: Value, width: float) -> Value:
     """The sign of each element of ``x``; 0 where its absolute value is at most ``width``."""
     is_zero = binary(op, "LessOrEqual", op.emit("Abs", x), width)

@@ -7,7 +7,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sub
-from caffe2_frontend.emit.selection import select
+from caffe2_frontend.emit.selection import elementwise_extremum, select, sign
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
@@ -62,7 +62,9 @@ def kept(op: Op) -> Value:
     if name == "square":
         return mul(op, x, x)
     if name == "relu" and is_integral(op.dtype(x)):
-        return binary(op, "Max", x, 0)  # onnxruntime has no Relu of int64
+        return elementwise_extremum(op, "Max", x, op.const(0, x))  # onnxruntime has no Relu of int64
+    if name == "sign":
+        return sign(op, x)
     return op.emit(_KEPT[name], x)
 
 
@@ -197,7 +199,7 @@ def extremum(op: Op) -> Value:
 
 def extremum_of(op: Op, kind: str) -> Value:
     """The elements of two tensors that are larger (``Max``) or smaller (``Min``)."""
-    return op.emit(kind, *promoted(op, op.input(0), op.input(1)))
+    return elementwise_extremum(op, kind, *promoted(op, op.input(0), op.input(1)))
 
 
 @family.converts("clamp", "clamp_min", "clamp_max")
@@ -216,7 +218,7 @@ def convert_clamp(op: Op) -> Value:
     if not bounds:
         op.unsupported("one of the arguments min and max must be given", code="invalid-argument")
     for kind, bound in bounds:
-        x = op.emit(kind, x, cast(op, bound, op.dtype(x)))
+        x = elementwise_extremum(op, kind, x, cast(op, bound, op.dtype(x)))
     return x
 
 

@@ -17,6 +17,7 @@ from caffe2_frontend.emit.operand_checks import (
     require_min_rank,
     require_rank,
 )
+from caffe2_frontend.emit.selection import sign
 from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, reshape, sizes, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -43,7 +44,7 @@ def same_name_reals(op: Op) -> Value:
 @family.converts("Negative", "Sign", uniform=True)
 def same_name_numbers(op: Op) -> Value:
     """Negative | Sign(X) -> Y."""
-    return op.emit("Neg" if op.type == "Negative" else op.type, _number(op))
+    return op.emit("Neg", _number(op)) if op.type == "Negative" else sign(op, _number(op))
 
 
 @family.converts("Sqr", expects=_FLOAT, uniform=True)
