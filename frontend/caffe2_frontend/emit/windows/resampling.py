@@ -1,13 +1,28 @@
-"""Linear maps along one axis of an image, as products with matrices: what resizing becomes in gradients."""
+"""Resizing along single axes: by indices of pixels, and in gradients by products with matrices."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.arithmetic import binary, div, mul, sub
-from caffe2_frontend.emit.shapes import cast, indices, product, reshape, size, size_vector, sizes, squeeze, unsqueeze
+from caffe2_frontend.emit.shapes import (
+    Size,
+    cast,
+    indices,
+    product,
+    reshape,
+    size,
+    size_vector,
+    sizes,
+    slice_axis,
+    squeeze,
+    unsqueeze,
+)
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -77,3 +92,60 @@ def reflected_pixels(op: Op, count: int, pads: tuple[int, int]) -> Array:
             f"pads {pads} of mode reflect must not exceed one reflection of {count} pixels", code="invalid-operands"
         )
     return source
+
+
+def resize_nearest_by(op: Op, x: Value, scales: Value, axes: Sequence[int]) -> Value:
+    """Resize ``x`` to the pixel at ``floor(position / scale)``, at most the last, along each axis.
+
+    Args:
+        op: the operator.
+        x: the image.
+        scales: float32, the scale of every axis of ``x``.
+        axes: those that may have a scale other than 1.
+    """
+    if _may_keep_sizes(op, x, scales):
+        return _gather_nearest(op, x, scales, axes)
+    how: dict[str, Any] = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    y: Value = op.emit("Resize", x, None, scales, **how)
+    return y
+
+
+def _may_keep_sizes(op: Op, x: Value, scales: Value) -> bool:
+    """Whether an image may have the same sizes after it is scaled, as 2 rows have by 1.2.
+
+    onnxruntime's Resize then copies it, whatever the scales.
+    """
+    known = op.known(scales)
+    if known is None:
+        return True
+    scaled = False
+    for dim, scale in zip(op.shape(x), known.astype(np.float32), strict=True):
+        if scale == 1:
+            continue
+        if not 1 < scale < 2 or (isinstance(dim, int) and int(np.float32(dim) * scale) != dim):
+            return False
+        scaled = True
+    return scaled
+
+
+def _gather_nearest(op: Op, x: Value, scales: Value, axes: Sequence[int]) -> Value:
+    """Scale ``x`` by the pixel at ``floor(position / scale)`` along ``axes``, in float32 as Caffe2 does."""
+    known = op.known(scales)
+    for axis in axes:
+        if known is not None and known[axis] == 1:
+            continue
+        scale = slice_axis(op, scales, 0, axis, axis + 1) if known is None else op.const(known[axis : axis + 1])
+        x = op.emit("Gather", x, _nearest_pixels(op, size(op, x, axis), scale), axis=axis)
+    return x
+
+
+def _nearest_pixels(op: Op, length: Size, scale: Value) -> Value:
+    """The indices, int64, that the pixels of an axis are copied from. ``scale`` is float32 [1]."""
+    known = op.known(scale)
+    if known is not None and isinstance(length, int):
+        positions = np.arange(int(np.float32(length) * known[0]), dtype=np.float32) / known[0]
+        return op.const(np.minimum(positions.astype(np.int64), length - 1))
+    number = op.const([length], np.int64) if isinstance(length, int) else length
+    scaled = cast(op, mul(op, cast(op, number, ir.DataType.FLOAT), scale), ir.DataType.INT64)
+    positions = div(op, cast(op, indices(op, scaled), ir.DataType.FLOAT), scale)
+    return op.emit("Min", cast(op, positions, ir.DataType.INT64), sub(op, number, 1))

@@ -21,7 +21,7 @@ from caffe2_frontend.emit.operand_checks import (
     takes,
 )
 from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
-from caffe2_frontend.emit.windows.resampling import reflected_pixels
+from caffe2_frontend.emit.windows.resampling import reflected_pixels, resize_nearest_by
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -77,15 +77,8 @@ def _resize_nearest(op: Op, names: Sequence[str], *, last: bool = False) -> Valu
     """Emit a Resize that takes the pixel at ``floor(position / scale)``, with the scales of the dims ``names``."""
     x = op.input(0)
     require_rank(op, x, len(names) + 2, "the image")
-    return op.emit(
-        "Resize",
-        x,
-        None,
-        _scales(op, names, last=last),
-        mode="nearest",
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
+    first = 1 if last else 2
+    return resize_nearest_by(op, x, _scales(op, names, last=last), range(first, first + len(names)))
 
 
 def _scales(op: Op, names: Sequence[str], *, last: bool = False) -> Value:

@@ -27,6 +27,7 @@ from caffe2_frontend.emit.int8_values import (
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import require_dtype, require_rank
 from caffe2_frontend.emit.shapes import cast
+from caffe2_frontend.emit.windows.resampling import resize_nearest_by
 from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
@@ -150,16 +151,7 @@ def read_resize(op: Op) -> tuple[Value, list[float], Quantization]:
 
 def resize_by(op: Op, x: Value, scales: list[float]) -> Value:
     """Resize each dim by its scale, to the nearest elements."""
-    y: Value = op.emit(
-        "Resize",
-        x,
-        None,
-        op.const(scales, np.float32),
-        mode="nearest",
-        coordinate_transformation_mode="asymmetric",
-        nearest_mode="floor",
-    )
-    return y
+    return resize_nearest_by(op, x, op.const(scales, np.float32), range(len(scales)))
 
 
 @family.converts("Int8Concat", expects=lambda _, __: TensorInfo(BYTE))

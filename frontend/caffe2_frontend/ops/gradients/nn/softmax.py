@@ -66,7 +66,8 @@ def softmax_with_loss_gradient(op: Op) -> Value:
         weights = reshape(op, op.input(2), [-1])
         difference = mul(op, difference, unsqueeze(op, weights, [1]))
         if not by_rows:
-            return reshape_like(op, mul(op, difference, _over_total(op, numerator, weights)), x)
+            factor = _over_total(op, numerator, weights, otherwise=op.const(1.0, numerator))
+            return reshape_like(op, mul(op, difference, factor), x)
     return reshape_like(op, mul(op, difference, div(op, numerator, _row_count(op, rows))), x)
 
 
@@ -89,7 +90,8 @@ def _row_count(op: Op, rows: Value) -> Value:
 def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     """SpatialSoftmaxWithLossGradient(X, labels[, weights], P, dloss; order="NCHW") -> dX.
 
-    As for SoftmaxWithLoss, with a class for each pixel of X [N, classes, H, W]. Pixels labelled -1 do not count.
+    As for SoftmaxWithLoss, with a class for each pixel of X [N, classes, H, W]. Pixels labelled -1 do not count. Where
+    the sum is not positive, Caffe2 leaves out the division alone.
     Caffe2 reads ``scale`` on CUDA only; it is ignored here.
     """
     require_nchw(op, "the operands")
@@ -102,11 +104,11 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     if count == 5:
         weights = mul(op, weights, per_pixel(op, op.input(2), x))
     difference = mul(op, sub(op, probability, targets), unsqueeze(op, weights, [1]))
-    return mul(op, difference, _over_total(op, loss, weights))
+    return mul(op, difference, _over_total(op, loss, weights, otherwise=loss))
 
 
-def _over_total(op: Op, numerator: Value, weights: Value) -> Value:
-    """The numerator over the sum of the weights, or 1 where that sum is not positive."""
+def _over_total(op: Op, numerator: Value, weights: Value, otherwise: Value) -> Value:
+    """The numerator over the sum of the weights, or another factor where that sum is not positive."""
     divisor = total(op, weights)
     is_positive = binary(op, "Greater", divisor, 0.0)
-    return op.emit("Where", is_positive, div(op, numerator, divisor), op.const(1.0, divisor))
+    return op.emit("Where", is_positive, div(op, numerator, divisor), otherwise)

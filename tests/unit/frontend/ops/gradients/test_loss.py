@@ -46,3 +46,18 @@ def test_similarities_that_are_at_least_the_margin_pass_gradients(margin: float,
     )
     feeds = {"S": np.array([0.25, 0.5, 0.75], np.float32), "Y": np.zeros(3, np.int32), "dY": np.ones(3, np.float32)}
     np.testing.assert_array_equal(run(model, feeds)[0], passed)
+
+
+@pytest.mark.parametrize(
+    ("weights", "factor"),
+    [((0.4, 1.0, 0.2), 0.7 / 1.6), ((-1.0, 0.2, 0.1), 0.7)],  # as real Caffe2 computed
+    ids=["positive", "negative"],
+)
+def test_spatial_softmax_of_weights_with_a_negative_sum(weights: tuple[float, ...], factor: float) -> None:
+    op = operator("SpatialSoftmaxWithLossGradient", ["X", "L", "W", "P", "dY"], ["dX"])
+    probability = np.array([[0.2, 0.7, 0.5], [0.8, 0.3, 0.5]], np.float32).reshape(1, 2, 3, 1)
+    w = np.array(weights, np.float32).reshape(1, 3, 1)
+    feed = {"X": probability, "L": np.zeros((1, 3, 1), np.int32), "W": w, "P": probability, "dY": np.float32([0.7])}
+    model = export(op, {name: (str(value.dtype), [None] * value.ndim) for name, value in feed.items()})
+    target = np.array([1, 0], np.float32).reshape(1, 2, 1, 1)
+    np.testing.assert_allclose(run(model, feed)[0], (probability - target) * w[:, None] * factor, rtol=1e-5)
