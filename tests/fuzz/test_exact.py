@@ -15,13 +15,13 @@ from support.paths import ROOT
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from fuzz.exact.command import Results
-from fuzz.exact.deviations import ABSORBS, DEVIATIONS, GENERAL, deviation
-from fuzz.exact.draw import draw_batch, vary
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.deviations.table import ABSORBS, DEVIATIONS, GENERAL, deviation
+from fuzz.exact.drawing.draw import draw_batch, vary
+from fuzz.exact.drawing.drawn import Drawn
+from fuzz.exact.drawing.roles import Kind, draw_role, role_of
 from fuzz.exact.imports import mutate
 from fuzz.exact.judge import Judge
 from fuzz.exact.lane import Batch, Judged, Lane
-from fuzz.exact.roles import Kind, draw_role, role_of
 from fuzz.exact.shrink import shrink
 from fuzz.exact.spec import spec
 from fuzz.exact.tally import Tally

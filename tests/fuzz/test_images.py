@@ -11,10 +11,10 @@ from conformance.oracle import OracleResult, OracleRun
 from conformance.recording import ArgumentValue, operator
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from fuzz.exact.causes import small
-from fuzz.exact.deviations import deviation
-from fuzz.exact.drawn import Drawn
-from fuzz.exact.forward import are_of_other_sizes
+from fuzz.exact.deviations.causes import small
+from fuzz.exact.deviations.forward import are_of_other_sizes
+from fuzz.exact.deviations.table import deviation
+from fuzz.exact.drawing.drawn import Drawn
 
 
 def drawn(op_type: str, *arrays: Array, **args: ArgumentValue) -> Drawn:

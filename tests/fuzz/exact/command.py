@@ -14,7 +14,7 @@ import click
 from conformance.oracle import OracleError, required_oracle
 from conformance.pool import WorkerPool
 
-from fuzz.exact.draw import chosen_groups
+from fuzz.exact.drawing.draw import chosen_groups
 from fuzz.exact.lane import Batch, Judged, Lane, lost
 from fuzz.exact.spec import spec
 from fuzz.exact.tally import Tally

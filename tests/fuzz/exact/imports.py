@@ -19,8 +19,8 @@ from onnx import numpy_helper
 from caffe2_backend import to_netdef
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, PART_KEY
-from fuzz.exact.deviations import deviation
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.deviations.table import deviation
+from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.judge import escaped, export, first_line, is_fault, reasons
 from fuzz.exact.verdict import Outcome, Verdict
 

@@ -18,10 +18,10 @@ from conformance.oracle_server import OracleDiedError, OracleServer
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
 from caffe2_frontend import to_onnx
-from fuzz.exact.causes import leaves_the_range, small
-from fuzz.exact.deviations import ABSORBS, LEAVES_THE_RANGE, deviation
-from fuzz.exact.drawn import Drawn
-from fuzz.exact.forward import are_of_other_sizes
+from fuzz.exact.deviations.causes import leaves_the_range, small
+from fuzz.exact.deviations.forward import are_of_other_sizes
+from fuzz.exact.deviations.table import ABSORBS, LEAVES_THE_RANGE, deviation
+from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from conformance.oracle_server import OracleServer
 
-from fuzz.exact.draw import draw_batch, vary
+from fuzz.exact.drawing.draw import draw_batch, vary
 from fuzz.exact.imports import ImportJudge
 from fuzz.exact.judge import Judge, run_of
 from fuzz.exact.shrink import shrink

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from conformance.corpus import Array
 
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.verdict import Verdict
 
 _MOST_TRIALS: Final = 60

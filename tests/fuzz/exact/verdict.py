@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.drawing.drawn import Drawn
 
 
 class Outcome(StrEnum):

@@ -9,7 +9,7 @@ from support.gradients.random_control import draw_program
 
 from caffe2_bridge.gradients import GradientError, add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.drawing.drawn import Drawn
 
 _UNARY = ("Tanh", "Sigmoid", "Relu", "Copy", "Negative", "Softsign")
 _BINARY = ("Add", "Mul", "Sum", "Sub", "Max")

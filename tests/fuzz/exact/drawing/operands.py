@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 from conformance.corpus import Array
 
-from fuzz.exact.drawn import Drawn
-from fuzz.exact.roles import Kind, Role, draw_role, role_of
-from fuzz.exact.values import DTYPES, cast, draw_values
+from fuzz.exact.drawing.drawn import Drawn
+from fuzz.exact.drawing.roles import Kind, Role, draw_role, role_of
+from fuzz.exact.drawing.values import DTYPES, cast, draw_values
 
 _SIZES = (0, 1, 1, 2, 2, 3, 4, 5, 7, 9)
 _LARGEST_ELEMENTS = 20_000

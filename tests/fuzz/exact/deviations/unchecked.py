@@ -11,8 +11,8 @@ from conformance.corpus import Array
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.netdef.views import NetView, OpView
-from fuzz.exact.causes import Arrays
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.deviations.causes import Arrays
+from fuzz.exact.drawing.drawn import Drawn
 
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize checks them against

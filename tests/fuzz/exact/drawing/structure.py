@@ -8,7 +8,7 @@ import numpy as np
 from conformance.recording import operator
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.drawing.drawn import Drawn
 
 UNARY = ("Relu", "Sigmoid", "Tanh", "Copy", "Negative", "Abs", "Exp", "Sqr", "Softsign", "StopGradient")
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from caffe2_bridge.proto.caffe2_pb2 import Argument, OperatorDef
 from caffe2_bridge.schemas import operator_schema
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.drawing.drawn import Drawn
 
 _INTEGERS = (-2, -1, 0, 1, 1, 2, 3, 4, 5, 10, 2**31, 2**32, 2**53 + 1, -(2**31))
 _FLOATS = (0.0, 1.0, -1.0, 0.5, 2.0, 1e-5, 1e-12, 1e5, 1e30, -0.3, float("inf"), float("nan"))

@@ -12,8 +12,8 @@ from conformance.oracle import OracleResult, OracleRun
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from fuzz.exact.drawn import Drawn
-from fuzz.exact.structure import UNARY
+from fuzz.exact.drawing.drawn import Drawn
+from fuzz.exact.drawing.structure import UNARY
 
 _Shape = tuple[int, ...]
 Runs = Callable[[Sequence[OracleRun]], Sequence[OracleResult | Exception]]

@@ -10,8 +10,8 @@ from conformance.corpus import Array
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.netdef.window import window_argument
-from fuzz.exact.causes import Arrays
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.deviations.causes import Arrays
+from fuzz.exact.drawing.drawn import Drawn
 
 _CAFFE_LEGACY_POOLING = 3
 

@@ -14,13 +14,13 @@ import numpy as np
 from conformance.corpus import CaseRef, find_cases, is_named, read_case
 
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef
-from fuzz.exact.arguments import change_argument
-from fuzz.exact.drawn import Drawn
-from fuzz.exact.operands import change_dtype, change_rank, change_values, resize
-from fuzz.exact.programs import PROGRAMS, draw_net
-from fuzz.exact.structure import add_operator, change_operands, put_in_branch
+from fuzz.exact.drawing.arguments import change_argument
+from fuzz.exact.drawing.drawn import Drawn
+from fuzz.exact.drawing.operands import change_dtype, change_rank, change_values, resize
+from fuzz.exact.drawing.programs import PROGRAMS, draw_net
+from fuzz.exact.drawing.structure import add_operator, change_operands, put_in_branch
 
-GOLDEN: Final = Path(__file__).resolve().parents[2] / "golden"
+GOLDEN: Final = Path(__file__).resolve().parents[3] / "golden"
 BATCH: Final = 16
 _PROGRAM_SHARE: Final = 0.08
 _LARGEST_BYTES: Final = 400_000

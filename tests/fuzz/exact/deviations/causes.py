@@ -8,7 +8,7 @@ import numpy as np
 from conformance.compare import mismatches
 from conformance.corpus import Array
 
-from fuzz.exact.drawn import Drawn
+from fuzz.exact.drawing.drawn import Drawn
 
 Arrays = Mapping[str, Array]
 

@@ -1,0 +1,195 @@
+"""Deviations on elements: NaN and infinities, cancellation, and numbers that leave a range."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz.exact.deviations.causes import (
+    averages_nothing,
+    cancels,
+    has_both_zeros,
+    has_constant_rows,
+    has_large_numbers,
+    has_nan,
+    has_special_floats,
+    is_not_finite,
+    leaves_the_range,
+    overflows,
+    powers_leave_the_range,
+)
+from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.unchecked import samples_nowhere
+
+_ROWWISE: Final = frozenset(
+    {
+        "FloatToRowwiseQuantized8Bits",
+        *(
+            f"{kind}ToFused{bits}Bit{how}"
+            for kind in ("Float", "HalfFloat", "Half")
+            for bits in (2, 4, 8)
+            for how in ("RowwiseQuantized", "FakeRowwiseQuantized", "RowwiseQuantizedHalfScaleBias")
+        ),
+    }
+)
+_CONVOLUTIONS: Final = tuple(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D"))
+_NORMS: Final = ("LayerNorm", "InstanceNorm", "GroupNorm", "SpatialBN", "AffineChannel", "RMSNorm")
+_CANCELLATION: Final = (
+    "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "
+    "square, which leaves rounding errors, or a NaN, which counts as 0"
+)
+_NO_FACTOR: Final = "a slope or a factor that is not finite meets a 0 that ONNX's operator does not multiply"
+FLOATS: Final = (
+    Deviation(
+        "a NaN among what is compared: Caffe2's result depends on the order of the elements",
+        frozenset(
+            [
+                "MaxPool",
+                "MaxPool1D",
+                "MaxPool2D",
+                "MaxPool3D",
+                "ConvRelu",
+                "CollectRpnProposals",
+                "CollectAndDistributeFpnRpnProposals",
+                "Max",
+                "Min",
+                "ReduceMax",
+                "ReduceMin",
+                "ReduceFrontMax",
+                "ReduceBackMax",
+                "RowwiseMax",
+                "ColwiseMax",
+                "TopK",
+                "ArgMax",
+                "ArgMin",
+                "Sign",
+                "LengthsMax",
+                "SortedSegmentRangeMax",
+                "LengthsTopK",
+                "Clip",
+                "FloatToHalf",
+                "Accuracy",
+                "SelfBinningHistogram",
+                "Quantile",
+                "Percentile",
+                "Bucketize",
+                "MaxPoolGradient",
+                "MaxPool2DGradient",
+                "MaxPool1DGradient",
+                "MaxPool3DGradient",
+                "MaxGradient",
+                "MinGradient",
+                "ReduceMaxGradient",
+                "ReduceMinGradient",
+                "LengthsMaxWithMainInputAndForwardOutputGradient",
+            ]
+        ),
+        has_nan,
+    ),
+    Deviation(
+        "a NaN among what is compared: Caffe2's result depends on the order of the elements",
+        frozenset({"HSoftmaxSearch", "MultiClassAccuracy", "PairWiseLoss", "SwapBestPath", "ViterbiPath"}),
+        is_not_finite,  # of which sums and differences may be a NaN
+    ),
+    Deviation(
+        _NO_FACTOR,
+        frozenset(
+            {
+                "PRelu",
+                "PReluGradient",
+                "LeakyRelu",
+                "LeakyReluGradient",
+                "Elu",
+                "Selu",
+                "MaxPool",
+                "LC",
+                "LC1D",
+                "LC2D",
+                "LC3D",
+                "LRN",
+                "Swish",
+                "SwishGradient",
+            }
+        ),
+        is_not_finite,
+    ),
+    Deviation(
+        "a stored scale or bias that is not finite",
+        frozenset(f"Fused{bits}BitRowwiseQuantizedTo{kind}" for bits in (2, 4, 8) for kind in ("Float", "HalfFloat")),
+        overflows,
+    ),
+    Deviation(
+        "Caffe2 computes log(exp(x) + 1), which is infinite from 88.7 on; ONNX's Softplus is not",
+        frozenset({"Softplus"}),
+        overflows,
+    ),
+    Deviation(
+        _CANCELLATION,
+        frozenset(
+            {
+                "LayerNorm",
+                "LayerNormGradient",
+                "InstanceNorm",
+                "GroupNorm",
+                "BatchMoments",
+                "SpatialBN",
+                "C10LayerNorm_DontUseThisOpYet",
+                "RowwiseMoments",
+            }
+        ),
+        has_constant_rows,
+    ),
+    Deviation(_CANCELLATION, frozenset({"Moments", "RowwiseMoments"}), cancels),
+    Deviation(
+        _NO_FACTOR,
+        frozenset({*_CONVOLUTIONS, *_NORMS, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
+        lambda drawn, expected, actual: (
+            is_not_finite(drawn, expected, actual) and leaves_the_range(drawn, expected, actual)
+        ),
+    ),
+    Deviation(
+        "sines of large positions, whose float32 logarithms leave errors of whole turns",
+        frozenset({"SinusoidPositionEncoding"}),
+        has_large_numbers,
+    ),
+    Deviation(
+        "the stored minimum of a row: the sign of a zero, and what it is of no elements",
+        _ROWWISE,
+        lambda drawn, expected, actual: (
+            averages_nothing(drawn, expected, actual) or has_both_zeros(drawn, expected, actual)
+        ),
+    ),
+    Deviation(
+        "a float that is not finite or beyond 32 bits is quantized: Caffe2 casts it to an integer, which C++ does not "
+        "define",
+        frozenset(
+            {
+                "Int8Quantize",
+                "Int8Add",
+                "Int8Sum",
+                "Int8SumRelu",
+                *_ROWWISE,
+            }
+        ),
+        has_special_floats,
+    ),
+    Deviation(
+        "the mean of no elements, and the order of a NaN: PyTorch has a NaN, and the last place; ONNX defines neither",
+        frozenset({"ATen"}),
+        lambda drawn, expected, actual: averages_nothing(drawn, expected, actual) or has_nan(drawn, expected, actual),
+    ),
+    Deviation(
+        "scores that are no probabilities, and of which the products leave the range of the type",
+        frozenset({"CTCBeamSearchDecoder"}),
+        powers_leave_the_range,
+    ),
+    Deviation(
+        "a coordinate that is not finite, which PyTorch casts to an integer",
+        frozenset({"ATen"}),
+        samples_nowhere,
+    ),
+    Deviation(
+        "an infinite difference: Caffe2 expands its square to squares and a product, which leaves a NaN",
+        frozenset({"SquaredL2Distance"}),
+        is_not_finite,
+    ),
+)

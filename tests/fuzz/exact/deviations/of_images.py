@@ -1,0 +1,73 @@
+"""Deviations of operators on images, boxes and regions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz.exact.deviations.causes import is_not_finite, is_resized_otherwise
+from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.images import (
+    has_a_part_of_a_block,
+    has_equal_scores,
+    has_flat_boxes,
+    has_other_columns,
+    has_regions_elsewhere,
+    has_windows_beyond,
+    reflects_twice,
+)
+
+IMAGES: Final = (
+    Deviation(
+        "a window that starts beyond the image (Caffe's legacy pooling, with a stride over the kernel and without "
+        "pads), in which Caffe2 reads out of bounds",
+        frozenset(f"{kind}Pool{dims}" for kind in ("Max", "Average", "Lp") for dims in ("", "1D", "2D", "3D")),
+        has_windows_beyond,
+        may_fail=True,
+    ),
+    Deviation(
+        "as many pads of mode reflect as pixels, or more: Caffe2 reflects once at each end, then reads out of bounds",
+        frozenset({"PadImage"}),
+        reflects_twice,
+        may_fail=True,
+    ),
+    Deviation(
+        "a number of images that is no multiple of the pixels of a block, of which Caffe2 writes some over others",
+        frozenset({"BatchToSpace"}),
+        has_a_part_of_a_block,
+        may_fail=True,
+    ),
+    Deviation(
+        "a region of an image that does not exist, or one whose samples 32 bits do not count: Caffe2 reads out of "
+        "bounds",
+        frozenset({"RoIAlign", "RoIAlignRotated", "RoIPool", "RoIAlignGradient", "RoIAlignRotatedGradient"}),
+        has_regions_elsewhere,
+        may_fail=True,
+    ),
+    Deviation(
+        "proposals that do not have five columns, whose elements Caffe2 reads in rows of five",
+        frozenset({"CollectRpnProposals", "CollectAndDistributeFpnRpnProposals"}),
+        has_other_columns,
+        may_fail=True,
+    ),
+    Deviation(
+        "equal scores, or a NaN: which comes first depends on an unstable sort, and what is suppressed on the first",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
+        has_equal_scores,
+    ),
+    Deviation(
+        "coordinates of boxes that are not finite, whose overlap is a NaN",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
+        is_not_finite,
+    ),
+    Deviation(
+        "rotated boxes without a positive width and height, of whose overlap Caffe2's rounding decides",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP"}),
+        has_flat_boxes,
+    ),
+    Deviation(
+        "a gradient that does not have the sizes of the resized image, or a scale that is not positive",
+        frozenset({"ResizeNearestGradient", "ResizeNearest3DGradient"}),
+        is_resized_otherwise,
+        may_fail=True,
+    ),
+)

@@ -1,0 +1,52 @@
+"""Deviations on tensors without elements."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz.exact.deviations.causes import averages_nothing, has_no_rows
+from fuzz.exact.deviations.deviation import Deviation
+
+NOTHING: Final = (
+    Deviation(
+        "no elements to normalize, to average or to split, which onnxruntime's kernel refuses",
+        frozenset({"Glu", "LayerNorm", "C10LayerNorm_DontUseThisOpYet", "LRN", "LRNGradient"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation("the mean of no elements, which ONNX does not define", frozenset({"BatchMoments"}), averages_nothing),
+    Deviation(
+        "a table without rows, of which the conversion knows the rank alone: Caffe2 returns it, whatever the indices",
+        frozenset({"Gather", "BatchGather", "ScatterWeightedSum", "SparseToDense"}),
+        has_no_rows,
+        may_fail=True,
+    ),
+    Deviation(
+        "a loss of no elements, of which Caffe2 returns none, whatever the lengths",
+        frozenset({"PairWiseLoss"}),
+        averages_nothing,
+    ),
+    Deviation(
+        "a search or a draw among no elements, of which Caffe2 returns a vector of none at once",
+        frozenset({"CTCBeamSearchDecoder", "WeightedMultiSampling"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation(
+        "products of matrices without columns: onnxruntime's fused product does not write them",
+        frozenset({"BatchMatMul", "ConcatBatchMatMulBatchGatherOp"}),
+        averages_nothing,
+    ),
+    Deviation(
+        "a batch without sequences, on which onnxruntime's LSTM and GRU end the process, so that it is not run",
+        frozenset({"InferenceLSTM", "RecurrentNetwork", "RecurrentNetworkGradient"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation(
+        "the index of the largest or smallest of no elements, which is 0 in Caffe2, and which ONNX does not define",
+        frozenset({"ArgMax", "ArgMin"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+)

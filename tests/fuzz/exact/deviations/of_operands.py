@@ -1,0 +1,102 @@
+"""Deviations on operands that contradict each other, which Caffe2 does not compare."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fuzz.exact.deviations.causes import always, has_negative_numbers, has_other_characters, has_unsorted_floats
+from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.unchecked import (
+    INDEXED,
+    fails,
+    has_another_state,
+    has_foreign_index,
+    has_too_few_bytes,
+    has_unsorted_bounds,
+    is_resized_to_another_size,
+    is_shorter_than_padding,
+)
+
+OPERANDS: Final = (
+    Deviation(
+        "operands of a gradient that contradict each other, and that Caffe2 does not compare",
+        frozenset({"DivGradient", "ReduceFrontWeightedSumGradient", "SliceGradient"}),
+        always,
+    ),
+    Deviation(
+        "a string with characters beyond ASCII, of which Caffe2 counts bytes",
+        frozenset({"StringPrefix", "StringSuffix"}),
+        has_other_characters,
+        may_fail=True,
+    ),
+    Deviation("boundaries that are not sorted, or a NaN", frozenset({"BatchBucketize"}), has_unsorted_floats),
+    Deviation(
+        "an index that lies outside of what it indexes, which released builds of Caffe2 do not check: they read and "
+        "write other memory",
+        frozenset(INDEXED),
+        has_foreign_index,
+        may_fail=True,
+    ),
+    Deviation(
+        "operands of sizes that contradict each other, which Caffe2 does not compare: the model reports an error",
+        frozenset(
+            {
+                "BatchGatherGradient",
+                "BooleanMaskGradient",
+                "HSoftmax",
+                "HSoftmaxGradient",
+                "HSoftmaxSearch",
+                "MergeMultiListFeatureTensorsGradient",
+                "MergeMultiMapFeatureTensorsGradient",
+                "MergeMultiScalarFeatureTensorsGradient",
+                "MergeSingleListFeatureTensorsGradient",
+                "MergeSingleMapFeatureTensorsGradient",
+                "MergeSingleScalarFeatureTensorsGradient",
+                "ReduceBackMaxGradient",
+                "ReduceBackMeanGradient",
+                "ReduceBackSumGradient",
+                "ReduceFrontMaxGradient",
+                "ReduceFrontMeanGradient",
+                "ReduceFrontSumGradient",
+                "SparseLengthsSumSparseLookup",
+                "SparseToDenseMask",
+                "TTSparseLengthsSumGradient",
+                "YellowFin",
+            }
+        ),
+        fails,
+        may_fail=True,
+    ),
+    Deviation(
+        "bounds of a piecewise linear function that are not sorted, in which Caffe2 searches by bisection",
+        frozenset({"PiecewiseLinearTransform"}),
+        has_unsorted_bounds,
+    ),
+    Deviation(
+        "a segment shorter than its paddings, before which Caffe2 reads other memory",
+        frozenset({"GatherPadding", "RemovePadding"}),
+        is_shorter_than_padding,
+        may_fail=True,
+    ),
+    Deviation(
+        "a state of FTRL that does not have two numbers for each weight, or a gradient of another size, which released "
+        "builds of Caffe2 do not check",
+        frozenset({"SparseFtrl"}),
+        has_another_state,
+        may_fail=True,
+    ),
+    Deviation(
+        "fewer bytes than weights, which Caffe2 does not compare",
+        frozenset({"ByteWeightDequant"}),
+        has_too_few_bytes,
+        may_fail=True,
+    ),
+    Deviation(
+        "a product that is resized like an operand of another number of elements: Caffe2 keeps the first ones, or "
+        "reads new memory",
+        frozenset({"MatMul"}),
+        is_resized_to_another_size,
+        may_fail=True,
+    ),
+    Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
+)

@@ -1,0 +1,65 @@
+"""All deviations, and which of them applies to a case."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.corpus import is_gradient
+
+from caffe2_bridge.control import all_operators
+from caffe2_bridge.netdef.views import NetView
+from fuzz.exact.deviations.causes import Arrays, differs_in_types_of_nothing, leaves_the_range, sums_leave_the_range
+from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.of_floats import FLOATS
+from fuzz.exact.deviations.of_images import IMAGES
+from fuzz.exact.deviations.of_nothing import NOTHING
+from fuzz.exact.deviations.of_operands import OPERANDS
+from fuzz.exact.drawing.drawn import Drawn
+
+_OPTIMIZERS: Final = frozenset(
+    {"Lars", "Wngrad", "SparseWngrad", "Adadelta", "SparseAdadelta", "Ftrl", "SparseFtrl", "GFtrl", "RmsProp", "Storm",
+     "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale",
+     "WeightedSum", "ScatterWeightedSum", "LambdaRankNdcg"}
+)  # fmt: skip  # fmt: skip
+DEVIATIONS: Final = (*FLOATS, *IMAGES, *NOTHING, *OPERANDS)
+# Deviations of operators of any type.
+LEAVES_THE_RANGE: Final = (
+    "finite operands whose sums or products leave the range of the type: where they do depends on the order"
+)
+ABSORBS: Final = "large operands beside small ones, which are lost in sums: how many are depends on the order"
+
+
+def _is_training(drawn: Drawn) -> bool:
+    """Whether operators compute gradients, or update or add up weights."""
+    return any(
+        is_gradient(op.type) or op.type in _OPTIMIZERS or "Adagrad" in op.type or "Adam" in op.type
+        for op in all_operators(NetView(drawn.net))
+    )
+
+
+GENERAL: Final[tuple[Deviation, ...]] = (
+    Deviation(
+        "the element type of no elements: Caffe2's kernels do not look at it, and return their own",
+        frozenset(),
+        differs_in_types_of_nothing,
+    ),
+    Deviation(
+        LEAVES_THE_RANGE,
+        frozenset(),
+        sums_leave_the_range,
+    ),
+    Deviation(
+        "a NaN or an infinity in an optimizer, a gradient or a weighted sum: whether it meets a 0, or is compared, "
+        "depends on the form",
+        frozenset(),
+        lambda drawn, expected, actual: _is_training(drawn) and leaves_the_range(drawn, expected, actual),
+    ),
+)
+
+
+def deviation(drawn: Drawn, expected: Arrays, actual: Arrays) -> str:
+    """The reason why the results of a case may differ, or why it may fail without any; empty if none applies."""
+    types = {op.type for op in all_operators(NetView(drawn.net))}
+    known = [each for each in DEVIATIONS if types & each.types and (each.may_fail or expected)]
+    candidates = (*known, *(GENERAL if expected else ()))
+    return next((each.reason for each in candidates if each.applies(drawn, expected, actual)), "")

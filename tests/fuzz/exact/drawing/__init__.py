@@ -1,0 +1,1 @@
+"""Draw cases: recorded ones, changed, and random programs."""
