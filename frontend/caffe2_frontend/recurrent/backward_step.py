@@ -12,12 +12,12 @@ from caffe2_frontend.emit.shapes import Size, reshape, sizes, slice_axis, unsque
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
-from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
-from caffe2_frontend.recurrent.hoist_sums import HoistedSums, hoist_sums
-from caffe2_frontend.recurrent.merge_products import join_products
+from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.body_passes.hoist_sums import HoistedSums, hoist_sums
+from caffe2_frontend.recurrent.body_passes.merge_products import join_products
+from caffe2_frontend.recurrent.body_passes.transpose_products import transpose_products
 from caffe2_frontend.recurrent.step_body import Rows, emit_sequence, emit_timesteps
 from caffe2_frontend.recurrent.step_workspaces import SavedKey, StepWorkspaces, bind_saved
-from caffe2_frontend.recurrent.transpose_products import transpose_products
 
 # A row of an outer blob that a step sees: the outer blob, and the offset of its row from the index of the step.
 RowKey = tuple[str, int]

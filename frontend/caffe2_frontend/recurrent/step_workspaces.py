@@ -14,7 +14,7 @@ from caffe2_bridge.control import RecurrentNetwork, RecurrentSpec
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
-from caffe2_frontend.recurrent.hoist import made_inside, without_unused_rows
+from caffe2_frontend.recurrent.body_passes.hoist import made_inside, without_unused_rows
 from caffe2_frontend.recurrent.step_body import Rows
 
 # The name of a blob of a step; for step workspaces of a recurrent net in the step followed by what they hold.

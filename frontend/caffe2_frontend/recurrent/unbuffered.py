@@ -11,13 +11,14 @@ from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.options import Recurrent
-from caffe2_frontend.recurrent.align_constants import align_constants
+from caffe2_frontend.recurrent.body_passes.align_constants import align_constants
+from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_invariants, hoist_sequences
+from caffe2_frontend.recurrent.body_passes.merge_products import join_products
+from caffe2_frontend.recurrent.body_passes.narrow_products import transpose_narrow_products
+from caffe2_frontend.recurrent.body_passes.transpose_products import transpose_products
 from caffe2_frontend.recurrent.fused import Fused, emit_fused, hidden_size, projection
-from caffe2_frontend.recurrent.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.interpret import Reading
 from caffe2_frontend.recurrent.match import Cell, NoMatchError, match_cells
-from caffe2_frontend.recurrent.merge_products import join_products
-from caffe2_frontend.recurrent.narrow_products import transpose_narrow_products
 from caffe2_frontend.recurrent.step_body import Operands, Rows, lower_step, read_operands
 from caffe2_frontend.recurrent.step_workspaces import (
     Requests,
@@ -27,7 +28,6 @@ from caffe2_frontend.recurrent.step_workspaces import (
     saved_values,
     take_known,
 )
-from caffe2_frontend.recurrent.transpose_products import transpose_products
 
 
 def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces:

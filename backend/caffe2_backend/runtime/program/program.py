@@ -14,14 +14,14 @@ import numpy as np
 from caffe2_backend.runtime.blobs.burst import ONCE, Burst
 from caffe2_backend.runtime.blobs.results import Blobs, DeferredBlob, Results, value_of
 from caffe2_backend.runtime.devices.device_names import CPU
-from caffe2_backend.runtime.program.array_runs import ArrayRuns
 from caffe2_backend.runtime.program.compiler import Compiler
 from caffe2_backend.runtime.program.conversion import Lowered
 from caffe2_backend.runtime.program.interface import NetInterface
 from caffe2_backend.runtime.program.large_inputs import LargeInputs
-from caffe2_backend.runtime.program.late_blobs import LateBlobs
 from caffe2_backend.runtime.program.origin import Origin
-from caffe2_backend.runtime.program.repeated_runs import RepeatedRuns
+from caffe2_backend.runtime.program.runs.array_runs import ArrayRuns
+from caffe2_backend.runtime.program.runs.late_blobs import LateBlobs
+from caffe2_backend.runtime.program.runs.repeated_runs import RepeatedRuns
 from caffe2_backend.runtime.program.signature import Signature, array_signature, signature_of
 from caffe2_backend.runtime.program.states.resident import large_states
 from caffe2_backend.runtime.program.tensor_outputs import TensorOutputs

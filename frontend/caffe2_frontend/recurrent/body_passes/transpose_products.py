@@ -16,8 +16,8 @@ import onnx_ir as ir
 from caffe2_frontend.emit.shapes import Size, size, squeeze, transpose_matrix
 from caffe2_frontend.emit.subgraphs import Body, branch
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.body_nodes import is_constant, replace_node
-from caffe2_frontend.recurrent.hoist import made_inside
+from caffe2_frontend.recurrent.body_passes.body_nodes import is_constant, replace_node
+from caffe2_frontend.recurrent.body_passes.hoist import made_inside
 
 # Measured on AVX-512: the plain product is faster for other batches.
 _VECTOR: Final = 16

@@ -13,8 +13,8 @@ import onnx_ir as ir
 from caffe2_frontend.emit.shapes import reshape, transpose_matrix, unsqueeze
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.body_nodes import is_constant, replace_node
-from caffe2_frontend.recurrent.hoist import made_inside
+from caffe2_frontend.recurrent.body_passes.body_nodes import is_constant, replace_node
+from caffe2_frontend.recurrent.body_passes.hoist import made_inside
 
 
 def transpose_narrow_products(op: Op, body: Body) -> None:

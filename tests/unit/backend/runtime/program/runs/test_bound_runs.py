@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from conformance.recording import operator
 
-from caffe2_backend.runtime.program.bound_runs import BoundRuns
+from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

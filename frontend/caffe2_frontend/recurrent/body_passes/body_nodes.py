@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.hoist import keep_place
+from caffe2_frontend.recurrent.body_passes.hoist import keep_place
 
 
 def replace_node(body: Body, node: ir.Node, emit: Callable[[Op], Value]) -> None:

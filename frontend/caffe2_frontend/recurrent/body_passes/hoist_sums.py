@@ -18,7 +18,7 @@ from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import reshape, size
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.recurrent.hoist import made_inside, remove_dead_nodes, without_unused_rows
+from caffe2_frontend.recurrent.body_passes.hoist import made_inside, remove_dead_nodes, without_unused_rows
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.runtime.blobs.results import Blobs
-from caffe2_backend.runtime.program.bound_runs import BoundRuns
+from caffe2_backend.runtime.program.runs.bound_runs import BoundRuns
 from caffe2_backend.runtime.program.variant import Variant
 from caffe2_backend.runtime.values import Tensor, Value
 

@@ -1,0 +1,1 @@
+"""Runs of a program again and again: what stays bound, prepared or computed later."""
