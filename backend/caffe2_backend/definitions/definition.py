@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_frontend.interop.operator_base import UnsupportedError
 
 
@@ -129,13 +127,6 @@ class Definition:
         for value in values:
             if not 0 <= value < count:
                 self.malformed(f"the elements of {name!r} must be from 0 to {count - 1}, and one is {value}")
-
-    def require_bounded(self, *dims: int) -> None:
-        """Refuse the node if a constant of these dims, of 8 bytes an element, exceeds the limit."""
-        wanted, allowed = 8 * prod(dims), current_limits().constant_bytes
-        if wanted > allowed:
-            reason = f"a constant of shape {list(dims)} has {wanted:,} bytes; {allowed:,} are allowed"
-            raise UnsupportedError(reason, hint_of("constant_bytes", wanted), "large-constant")
 
     def _attribute(self, name: str, kind: ir.AttributeType) -> ir.Attr | None:
         """An attribute, which must be of a kind; None where it is not given."""

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_backend.definitions.definition import Definition
 from caffe2_backend.definitions.family import Family
+from caffe2_frontend.interop.operator_base import bounded
 
 family = Family("")
 
@@ -36,12 +37,12 @@ def tf_idf_vectorizer(define: Definition) -> ir.Value:
         grams = np.array(pool[start:end], np.int64).reshape(-1, size)
         # With wider gaps than the row has elements there is no run.
         gaps = range(min(define.integer("max_skip_count"), length) + 1 if size > 1 else 1)
-        define.require_bounded(len(gaps), length, size)
+        bounded(len(gaps), length, size)
         runs = [_runs(length, size, gap + 1) for gap in gaps if shortest <= size <= longest]
         parts.append(_matches(define, x, np.concatenate([np.zeros((0, size), np.int64), *runs]), grams))
     found = define("Concat", *parts, axis=-1)
     indices = define.integers("ngram_indexes")
-    define.require_bounded(len(indices), max(indices) + 1)
+    bounded(len(indices), max(indices) + 1)
     chosen = np.zeros((len(indices), max(indices) + 1), np.float32)
     weights = define.numbers("weights") or [1.0] * len(indices)
     mode = define.text("mode", "TF")

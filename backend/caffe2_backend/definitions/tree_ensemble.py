@@ -10,6 +10,7 @@ import onnx_ir as ir
 from caffe2_backend.definitions.definition import Definition
 from caffe2_backend.definitions.family import ML, Family
 from caffe2_backend.definitions.trees import Forest, scores_of
+from caffe2_frontend.interop.operator_base import bounded
 
 family = Family(ML)
 
@@ -50,7 +51,7 @@ def _forest(define: Definition) -> Forest:
     define.require_range("leaf_targetids", targets, define.integer("n_targets"))
     define.require_range("nodes_featureids", features, _LARGEST)
     define.require_range("tree_roots", roots, count + leaves)
-    define.require_bounded(count + leaves, define.integer("n_targets"))
+    bounded(count + leaves, define.integer("n_targets"))
     own = np.arange(count, count + leaves)
     values = np.zeros((count + leaves, define.integer("n_targets")), weights.dtype.numpy())
     values[own, targets] = leaf_weights

@@ -16,6 +16,7 @@ import onnx_ir as ir
 from caffe2_backend.definitions.definition import Definition
 from caffe2_backend.definitions.family import ML, Family
 from caffe2_backend.definitions.linear_models import class_labels, labelled, transformed
+from caffe2_frontend.interop.operator_base import bounded
 
 family = Family(ML)
 
@@ -164,7 +165,7 @@ def _require_forest(define: Definition, prefix: str, targets: int) -> None:
     weights = (f"{prefix}_treeids", f"{prefix}_nodeids", f"{prefix}_ids")
     define.require_lengths(len(define.numbers(f"{prefix}_weights")), {name: define.integers(name) for name in weights})
     define.require_range(f"{prefix}_ids", define.integers(f"{prefix}_ids"), targets)
-    define.require_bounded(count, targets)
+    bounded(count, targets)
 
 
 def _require_nodes(

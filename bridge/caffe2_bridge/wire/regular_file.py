@@ -7,18 +7,13 @@ import os
 import stat
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 def open_regular(path: str | os.PathLike[str]) -> BufferedReader:
     """Open a regular file to be read. Raises OSError, also for a folder, a pipe, a socket or a device."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    try:
-        require_regular(os.fstat(descriptor), os.fspath(path))
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    file: BufferedReader = _open(path, os.O_RDONLY, "rb")
+    return file
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
@@ -29,11 +24,17 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 
 def append_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file to be added to; a missing one is created. Raises OSError as :func:`open_regular`."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    file: BinaryIO = _open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "ab")
+    return file
+
+
+def _open(path: str | os.PathLike[str], flags: int, mode: str) -> Any:
+    """Open a file, without waiting for the other end of a pipe, and refuse it if it is not a regular one."""
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o666)
     try:
         require_regular(os.fstat(descriptor), os.fspath(path))
-        return os.fdopen(descriptor, "ab")
+        return os.fdopen(descriptor, mode)
     except BaseException:
         os.close(descriptor)
         raise

@@ -30,6 +30,16 @@ class RefusedBodyError(UnsupportedError):
         super().__init__(reason, code="refused-body")
 
 
+def bounded(*dims: int) -> int:
+    """The product of dims. Raises UnsupportedError where an int64 constant of so many elements exceeds the limit."""
+    size = prod(dims)
+    wanted, allowed = 8 * size, current_limits().constant_bytes
+    if wanted > allowed:
+        reason = f"a constant of {size:,} elements has {wanted:,} bytes; {allowed:,} are allowed"
+        raise UnsupportedError(reason, hint_of("constant_bytes", wanted), "large-constant")
+    return size
+
+
 class Reporter(Protocol):
     """The part of a lowering that collects diagnostics."""
 
@@ -134,12 +144,7 @@ class OperatorBase(Generic[V]):
 
     def bounded(self, *dims: int) -> int:
         """The product of dims; refuses the operator where an int64 constant of so many elements exceeds the limit."""
-        size = prod(dims)
-        wanted, allowed = 8 * size, current_limits().constant_bytes
-        if wanted > allowed:
-            reason = f"a constant of {size:,} elements has {wanted:,} bytes; {allowed:,} are allowed"
-            self.unsupported(reason, hint_of("constant_bytes", wanted), "large-constant")
-        return size
+        return bounded(*dims)
 
     # Diagnostics
 

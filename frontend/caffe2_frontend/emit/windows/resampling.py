@@ -20,7 +20,6 @@ from caffe2_frontend.emit.shapes import (
     size_vector,
     sizes,
     slice_axis,
-    squeeze,
     unsqueeze,
 )
 from caffe2_frontend.lowering.op import Op, Value
@@ -45,14 +44,12 @@ def nearest_weights(op: Op, x: Value, y: Value, axis: int, scale: Value) -> Valu
     Pixel i of ``y`` copies pixel ``min(i / scale, size - 1)``, rounded down. ``scale`` is a scalar.
     """
     rows, columns = op.static_dim(x, axis), op.static_dim(y, axis)
-    known = op.known(scale)
-    if rows is not None and columns is not None and known is not None:
+    if rows is not None and columns is not None:
         op.bounded(rows, columns)
-        copied = np.minimum((np.arange(columns, dtype=np.float32) / known).astype(np.int64), rows - 1)
-        return op.const(np.arange(rows)[:, None] == copied, x)
-    position = div(op, cast(op, indices(op, size(op, y, axis)), ir.DataType.FLOAT), scale)
-    last = sub(op, squeeze(op, size_vector(op, x, axis), [0]), 1)
-    source = op.emit("Min", cast(op, position, ir.DataType.INT64), last)
+    source = _copied_pixels(op, size(op, x, axis), size(op, y, axis), scale)
+    known = op.known(source)
+    if known is not None and rows is not None:
+        return op.const(np.arange(rows)[:, None] == known, x)
     pixels = unsqueeze(op, indices(op, size(op, x, axis)), [1])
     return cast(op, op.emit("Equal", pixels, source), op.dtype(x))
 
@@ -143,9 +140,21 @@ def _nearest_pixels(op: Op, length: Size, scale: Value) -> Value:
     """The indices, int64, that the pixels of an axis are copied from. ``scale`` is float32 [1]."""
     known = op.known(scale)
     if known is not None and isinstance(length, int):
-        positions = np.arange(int(np.float32(length) * known[0]), dtype=np.float32) / known[0]
-        return op.const(np.minimum(positions.astype(np.int64), length - 1))
+        return _copied_pixels(op, length, int(np.float32(length) * known[0]), scale)
     number = op.const([length], np.int64) if isinstance(length, int) else length
     scaled = cast(op, mul(op, cast(op, number, ir.DataType.FLOAT), scale), ir.DataType.INT64)
-    positions = div(op, cast(op, indices(op, scaled), ir.DataType.FLOAT), scale)
-    return op.emit("Min", cast(op, positions, ir.DataType.INT64), sub(op, number, 1))
+    return _copied_pixels(op, length, scaled, scale)
+
+
+def _copied_pixels(op: Op, length: Size, count: Size, scale: Value) -> Value:
+    """The pixels, int64 [count], copied of ``length``: ``min(i / scale, length - 1)``, rounded down, in float32.
+
+    ``scale`` has one element.
+    """
+    known = op.known(scale)
+    if known is not None and isinstance(length, int) and isinstance(count, int):
+        positions = np.arange(count, dtype=np.float32) / known.reshape(())
+        return op.const(np.minimum(positions.astype(np.int64), length - 1))
+    position = div(op, cast(op, indices(op, count), ir.DataType.FLOAT), scale)
+    last: int | Value = length - 1 if isinstance(length, int) else sub(op, length, 1)
+    return binary(op, "Min", cast(op, position, ir.DataType.INT64), last)

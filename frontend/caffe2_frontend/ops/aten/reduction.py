@@ -38,9 +38,10 @@ def reduction(op: Op) -> Value:
         x = cast(op, x, scalar_type(op, ir.DataType.INT64))
     wide = op.dtype(op.input(0)) == ir.DataType.INT64  # sums of narrower ones fit into float64
     x = cast(op, x, scalar_type(op, op.dtype(x)))
+    axes, keep = reduced_axes(op, x), op.args.flag("keepdim", default=False)
     if name == "sum" and wide:
-        return sum_axes(op, x, reduced_axes(op, x), keep=op.args.flag("keepdim", default=False))
-    return reduce_axes(op, _REDUCTIONS[name], x, reduced_axes(op, x), keep=op.args.flag("keepdim", default=False))
+        return sum_axes(op, x, axes, keep=keep)
+    return reduce_axes(op, _REDUCTIONS[name], x, axes, keep=keep)
 
 
 @family.converts("max", "min")
