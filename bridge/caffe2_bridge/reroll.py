@@ -194,7 +194,7 @@ def _state_outputs(net: NetDef, loop: _Loop) -> dict[_Result, dict[str, str]] | 
 
 
 def _stacked_state(op: OpView, loop: _Loop) -> _Result | None:
-    """Return the state whose values in all steps an operator concatenates in order; None if it is no such Concat."""
+    """Return the state whose values in all steps an operator concatenates in order; None if it is another operator."""
     if op.type != "Concat" or _axis(op) != 0 or op.args.integer("add_axis", default=0):
         return None
     for state in loop.states:

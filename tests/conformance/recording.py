@@ -183,7 +183,7 @@ def _recorded(spec: Spec, result: OracleResult, test: str, types: list[str]) -> 
 
 
 def read_recorded(path: Path) -> list[Recorded]:
-    """Every case of a case file, for writing them again; none where there is no such file."""
+    """Every case of a case file, for writing them again; none where the file does not exist."""
     if not path.is_file():
         return []
     with np.load(path, allow_pickle=False) as archive:

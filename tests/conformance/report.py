@@ -131,7 +131,7 @@ def _coverage_row(name: str, results: Sequence[Result], *, reason: bool = True) 
 
 
 def read_baseline(path: Path) -> set[str]:
-    """Ids of the cases that passed when the baseline was written; none where there is no baseline yet."""
+    """Ids of the cases that passed when the baseline was written; none where the baseline does not exist yet."""
     if not path.is_file():
         return set()
     data: dict[str, list[str]] = json.loads(path.read_text(encoding="utf-8"))

@@ -1,8 +1,9 @@
 """Real files, tried out: each net of a folder is read, converted, run in both worlds, and compared.
 
-Most such files have no weights, and none has inputs: what is missing is made up, as ``validate --random-weights`` does.
-Operators that Caffe2 never had are left out, and what they write is made up too. What a file needs that cannot be
-guessed - sizes of inputs, rows of weights that later operators rely on - is in ``third_party.toml``.
+Most such files have no weights, and none has inputs: what is missing is synthesized, as for
+``validate --random-weights``. Operators that Caffe2 never had are left out, and what they write is synthesized too.
+What a file needs that cannot be guessed - sizes of inputs, rows of weights that later operators rely on - is in
+``third_party.toml``.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Definition:
     # What defines it
 
     def __call__(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
-        """Add a node of one output and return that. None is no attribute."""
+        """Add a node of one output and return that. Attributes that are None are left out."""
         return self.several(1, op_type, *inputs, **attributes)[0]
 
     def several(self, count: int, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> tuple[ir.Value, ...]:

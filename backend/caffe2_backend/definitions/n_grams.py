@@ -35,7 +35,7 @@ def tf_idf_vectorizer(define: Definition) -> ir.Value:
     parts = []
     for size, (start, end) in enumerate(pairwise([*counts, len(pool)]), 1):
         grams = np.array(pool[start:end], np.int64).reshape(-1, size)
-        # With wider gaps than the row has elements there is no run.
+        # Gaps wider than the row leave no n-grams.
         gaps = range(min(define.integer("max_skip_count"), length) + 1 if size > 1 else 1)
         bounded(len(gaps), length, size)
         runs = [_runs(length, size, gap + 1) for gap in gaps if shortest <= size <= longest]

@@ -29,8 +29,8 @@ class LoweringContext(Protocol):
         """How many diagnostics of this lowering are errors."""
         ...
 
-    def graph(self, graph: ir.Graph, place: Location) -> list[OperatorDef]:
-        """Lower the nodes of a graph; ``place`` is the graph's own location."""
+    def graph(self, graph: ir.Graph, location: Location) -> list[OperatorDef]:
+        """Lower the nodes of a graph; ``location`` is the graph's own location."""
         ...
 
     def report(

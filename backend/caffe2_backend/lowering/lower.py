@@ -50,11 +50,11 @@ class Lowering:
         """How many diagnostics of this lowering are errors."""
         return sum(found.severity is Severity.ERROR for found in self.diagnostics)
 
-    def graph(self, graph: ir.Graph, place: Location) -> list[OperatorDef]:
-        """The operators of a graph's nodes; ``place`` is the graph's own location."""
+    def graph(self, graph: ir.Graph, location: Location) -> list[OperatorDef]:
+        """The operators of a graph's nodes; ``location`` is the graph's own location."""
         ops = []
         for index, node in enumerate(graph):
-            here = Location(place.net, index, node.op_type, node.name or "", place.path)
+            here = Location(location.net, index, node.op_type, node.name or "", location.path)
             ops += self._node(node, here)
         return ops
 
@@ -116,15 +116,15 @@ class Lowering:
         """The converter of a node's type, None where the import has none."""
         return self.converters.get(_full_type(node))
 
-    def _body(self, graph: ir.Graph, place: Location) -> NetDef:
+    def _body(self, graph: ir.Graph, location: Location) -> NetDef:
         """The net of a body of a carried node: its nodes are carried too."""
-        net = NetDef(name=graph.name or place.net)
+        net = NetDef(name=graph.name or location.net)
         net.external_input.extend(str(value.name) for value in graph.inputs)
         net.external_output.extend(str(value.name) for value in graph.outputs)
         describe_net(net, graph, {})
         for value in graph.initializers.values():  # those that could not be lifted out
             net.op.append(_constant(value))
-        net.op.extend(carried(node, lambda body, name: self._body(body, place.enter(name))) for node in graph)
+        net.op.extend(carried(node, lambda body, name: self._body(body, location.enter(name))) for node in graph)
         return net
 
     def _report_unknown_inside(self, node: ir.Node, here: Location) -> None:
@@ -133,12 +133,12 @@ class Lowering:
             if attr.type != ir.AttributeType.GRAPH:
                 continue
             for index, inner in enumerate(attr.as_graph()):
-                place = here.enter(attr.name, index, inner.op_type, inner.name or "")
+                location = here.enter(attr.name, index, inner.op_type, inner.name or "")
                 if self.converter(inner) is None:
-                    self.report("unknown-operator", _no_conversion(inner), place, CARRY_HINT)
-                self._report_unknown_inside(inner, place)
+                    self.report("unknown-operator", _no_conversion(inner), location, CARRY_HINT)
+                self._report_unknown_inside(inner, location)
 
-    def initializers(self, values: Iterable[ir.Value], net: NetDef, place: Location) -> None:
+    def initializers(self, values: Iterable[ir.Value], net: NetDef, location: Location) -> None:
         """Make parameters of initializers, without reading them.
 
         One of an element type that Caffe2 lacks is carried as a Constant, or reported.
@@ -148,7 +148,7 @@ class Lowering:
             name = str(value.name)
             if tensor is None:
                 self.report(
-                    "no-values", f"initializer {name!r} has no values", place, "save the model with its weights"
+                    "no-values", f"initializer {name!r} has no values", location, "save the model with its weights"
                 )
             elif tensor.dtype in CAFFE2_TYPES or (tensor.dtype in STORED_AS and not self.carries_nodes):
                 self.parameters[name] = _parameter(name, tensor)
@@ -156,7 +156,7 @@ class Lowering:
                 net.op.append(_constant(value))
             else:
                 reason = f"initializer {name!r} is {tensor.dtype.name.lower()}, which Caffe2's tensors cannot hold"
-                self.report("dtype", reason, place, CARRY_HINT)
+                self.report("dtype", reason, location, CARRY_HINT)
 
     def report(
         self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR

@@ -116,10 +116,10 @@ class _Upgrade:
         values = (v for graph in known.graphs() for v in (*graph.inputs, *(o for node in graph for o in node.outputs)))
         return {str(value.name): len(value.shape) for value in values if value.shape is not None}
 
-    def _diagnostics(self, graph: ir.Graph, place: Location) -> Iterator[Diagnostic]:
+    def _diagnostics(self, graph: ir.Graph, location: Location) -> Iterator[Diagnostic]:
         """The faults, in the order of the nodes."""
         for index, node in enumerate(graph):
-            here = Location(place.net, index, node.op_type, node.name or "", place.path)
+            here = Location(location.net, index, node.op_type, node.name or "", location.path)
             if node in self._faults:
                 reason = f"a node of opset {self._version} cannot be converted: {self._faults[node]}"
                 yield Diagnostic("opset", reason, here, hint=self._hint)

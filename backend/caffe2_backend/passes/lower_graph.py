@@ -34,9 +34,9 @@ class LowerGraph(FunctionalPass[Import]):
         names = Names({*value_names(model), *reserved_names(graph)})
         lowering = Lowering(converters() if state.lowers else {}, names, carries_nodes=state.options.carries_nodes)
         net = NetDef(name=graph.name or "net")
-        place = Location(net.name)
-        lowering.initializers(graph.initializers.values(), net, place)
-        net.op.extend(lowering.graph(graph, place))
+        location = Location(net.name)
+        lowering.initializers(graph.initializers.values(), net, location)
+        net.op.extend(lowering.graph(graph, location))
         inputs = [str(value.name) for value in graph.inputs]
         net.external_input.extend(dict.fromkeys([*inputs, *lowering.parameters]))
         net.external_output.extend(str(value.name) for value in graph.outputs)
@@ -45,20 +45,20 @@ class LowerGraph(FunctionalPass[Import]):
             net, graph, opsets if any(op.domain for op in net.op) else {}, state.quantized,
             stores_bits=not lowering.carries_nodes,
         )  # fmt: skip
-        _note_stored_bits(graph, lowering, place)
+        _note_stored_bits(graph, lowering, location)
         parameters = {name: _as_int8(value, state.quantized.get(name)) for name, value in lowering.parameters.items()}
         found = (*state.findings, *lowering.diagnostics)
         return replace(state, net=net, parameters=parameters, findings=found)
 
 
-def _note_stored_bits(graph: ir.Graph, lowering: Lowering, place: Location) -> None:
+def _note_stored_bits(graph: ir.Graph, lowering: Lowering, location: Location) -> None:
     """Report inputs and outputs that are bits of numbers of a type that Caffe2 has no tensors of."""
     for value in dict.fromkeys((*graph.inputs, *graph.outputs)):
         dtype = value.dtype if isinstance(value.type, ir.TensorType) else None
         if dtype in STORED_AS and not lowering.carries_nodes:
             stored = STORED_AS[dtype].name.lower()
             reason = f"{value.name!r} is {dtype.name.lower()}, whose bits are a tensor of {stored}"
-            lowering.report("note", reason, place, severity=Severity.NOTE)
+            lowering.report("note", reason, location, severity=Severity.NOTE)
 
 
 def _as_int8(parameter: Parameter, how: Quantization | None) -> Parameter:

@@ -67,13 +67,13 @@ class _Reader:
     objects: frozenset[str]
 
     def operators(
-        self, net: NetView, extents: Extents, outer: DeviceOption | None, place: Location
+        self, net: NetView, extents: Extents, outer: DeviceOption | None, location: Location
     ) -> Iterator[DrawnOperator]:
         device = net.proto.device_option if net.proto.HasField("device_option") else outer
         for op in net.ops:
             if makes_object(op.proto):
                 continue
-            here = Location(place.net, op.index, op.type, op.name, place.path)
+            here = Location(location.net, op.index, op.type, op.name, location.path)
             own = op.proto.device_option if op.proto.HasField("device_option") else device
             known = extents.get(op.index, Known([""] * len(op.outputs)))
             outputs = [pair for pair in zip(op.outputs, known.outputs, strict=True) if pair[0] not in self.objects]

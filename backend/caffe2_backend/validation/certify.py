@@ -65,7 +65,7 @@ def certify(model: Model) -> list[Certificate]:
 
 
 def _certify(model: Model, net: NetView, op: OpView) -> Certificate:
-    place = Location(net.name, op.index, op.type, op.name)
+    location = Location(net.name, op.index, op.type, op.name)
     cut = _cut(model, net, op)
     agrees, worst, cases = True, 0.0, 0
     for rank in (3, 2, 1):
@@ -76,14 +76,14 @@ def _certify(model: Model, net: NetView, op: OpView) -> Certificate:
                 for form in ("fused", "scan")
             )
         except ConversionError as error:
-            return Certificate(place, fused=False, reason=error.errors[0].reason)
+            return Certificate(location, fused=False, reason=error.errors[0].reason)
         for inputs in _inputs(described, fused.inputs):
             expected, actual = scanned.run(inputs), fused.run(inputs)
             cases += 1
             for name, value in expected.items():
                 worst = max(worst, float(np.abs(actual[name] - value).max(initial=0.0)))
                 agrees = agrees and np.allclose(actual[name], value, RTOL, ATOL)
-    return Certificate(place, fused=True, cases=cases, worst=worst, agrees=agrees)
+    return Certificate(location, fused=True, cases=cases, worst=worst, agrees=agrees)
 
 
 def _cut(model: Model, net: NetView, op: OpView) -> Model:

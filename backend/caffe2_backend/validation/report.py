@@ -43,7 +43,7 @@ class Failure:
 class PairDifference:
     """Two sides of a matrix: the largest difference of any output, and whether all agree, over the cases both ran.
 
-    ``worst`` is None if they differ in kind; both are None if there is no case that both ran.
+    ``worst`` is None if they differ in kind; both are None if no case ran in both.
     """
 
     worst: float | None = None

@@ -24,7 +24,7 @@ class OperatorSchema:
     """What real Caffe2 accepts and reads for one operator type.
 
     Attributes:
-        inputs: smallest and largest number of inputs; :data:`UNBOUNDED` is no limit.
+        inputs: smallest and largest number of inputs; :data:`UNBOUNDED` stands for any number.
         outputs: smallest and largest number of outputs.
         refused_counts: (inputs, outputs) within those bounds that the schema refuses.
         enforced_in_place: (input, output) that must be one blob.

@@ -96,7 +96,7 @@ class InputSpecError(BridgeError):
 def onnx_dtype(value: Any) -> ir.DataType:
     """The ONNX type for a NumPy dtype or scalar type, a type's name in any case, or an ONNX type number.
 
-    Raises InputSpecError if there is no such type.
+    Raises InputSpecError if the type does not exist.
     """
     if isinstance(value, ir.DataType):
         return value

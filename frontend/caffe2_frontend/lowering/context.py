@@ -30,7 +30,7 @@ class LoweringContext(Protocol):
 
     Attributes:
         consulted: values on whose contents the nodes of the current operator depend, with the contents where the value
-            is no constant.
+            is not a constant.
         unfused: by recurrent net, the outputs of the model that keep it from becoming a fused operator.
         omitted: by recurrent net, the implied outputs that a fused operator does not compute, and the model omits.
         measured: values whose producing node the conversion of the current operator inspected.

@@ -46,17 +46,17 @@ def workspace_transform_exists(name: Any) -> bool:
 
 
 def run_transform(name: Any, net_def: bytes) -> bytes:
-    """Rewrite a net. Raises RunError if there is no such rewrite."""
+    """Rewrite a net. Raises RunError if the rewrite does not exist."""
     return _run(_ON_NETS, name, net_def)
 
 
 def run_workspace_transform(name: Any, net_def: bytes) -> bytes:
-    """Rewrite a net and its parameters in the current workspace. Raises RunError if there is no such rewrite."""
+    """Rewrite a net and its parameters in the current workspace. Raises RunError if the rewrite does not exist."""
     return _run(_ON_WORKSPACES, name, net_def)
 
 
 def apply_transform(key: Any, net_def: bytes) -> bytes:
-    """Rewrite a net. Raises RunError if there is no such rewrite."""
+    """Rewrite a net. Raises RunError if the rewrite does not exist."""
     return _run(_REGISTERED, key, net_def)
 
 

@@ -74,7 +74,7 @@ def _read(requests: SimpleQueue[str]) -> None:
 def serve() -> None:
     """Answer requests until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what native libraries print is no answer
+    os.dup2(2, 1)  # native libraries print there, which must not mix with answers
     requests: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
     line = json.dumps({"ready": os.getpid()})

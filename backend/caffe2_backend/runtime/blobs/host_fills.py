@@ -104,7 +104,7 @@ def run_fill(op: OpView, made: Mapping[str, Tensor], net: NetDef, draw: int, tur
 
 
 def _fill(op: OpView, values: Values | None, made: Mapping[str, Tensor], net: NetDef, draw: int, turn: int) -> Tensor:
-    place = Location(net.name or "net", op.index, op.type, op.name)
+    location = Location(net.name or "net", op.index, op.type, op.name)
     device = op.proto.device_option if op.proto.HasField("device_option") else net.device_option
     named = (device.random_seed, *([turn] if turn else [])) if device.HasField("random_seed") else None
     inputs = tuple(_parameter(name, made[name]) for name in op.inputs)
@@ -112,9 +112,9 @@ def _fill(op: OpView, values: Values | None, made: Mapping[str, Tensor], net: Ne
         filled = FILLS[op.type](FillOp(op.args, values, inputs, named or (draw, op.index)))
         array = filled.make()
     except (FillError, ArgumentError, NetFormatError) as error:
-        raise RunError(f"{place}: {error}") from None
+        raise RunError(f"{location}: {error}") from None
     if array.size != int(np.prod(filled.shape, dtype=object)):
-        raise RunError(f"{place}: {array.size} values for the shape {list(filled.shape)}")
+        raise RunError(f"{location}: {array.size} values for the shape {list(filled.shape)}")
     value = as_value(op.outputs[0], array.reshape(filled.shape), copy=False)
     assert isinstance(value, np.ndarray)
     return value if filled.scale is None else Int8Tensor(value, filled.scale, filled.zero_point or 0)

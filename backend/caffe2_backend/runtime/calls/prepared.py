@@ -98,13 +98,13 @@ def prepare_net(
     own.CopyFrom(net)
     init = is_init_net(own)
     fills, rest = split_fills(own) if init else ((), own)
-    place = location or Location(net.name or "net")
+    here = location or Location(net.name or "net")
 
     def prepare_body(body: NetDef, inside: Location) -> PreparedNet:
         return prepare_net(body, device, options, inside)
 
     constant = init and location is None
-    stages = make_stages(rest, device, options, place, prepare_body, constant=constant) if rest.op else ()
+    stages = make_stages(rest, device, options, here, prepare_body, constant=constant) if rest.op else ()
     return PreparedNet(own, fills, stages, constant)
 
 

@@ -172,11 +172,11 @@ class ControlStage:
         for net in list(self._nets.values()):
             net.restart()
 
-    def _run_body(self, net: NetDef, frame: Frame, place: Location, iterations: tuple[int, ...]) -> None:
+    def _run_body(self, net: NetDef, frame: Frame, location: Location, iterations: tuple[int, ...]) -> None:
         del iterations
-        prepared = self._nets.get(place.net)
+        prepared = self._nets.get(location.net)
         if prepared is None:
-            prepared = self._nets.setdefault(place.net, self._prepare(net, place))
+            prepared = self._nets.setdefault(location.net, self._prepare(net, location))
         prepared.run(frame)
 
 

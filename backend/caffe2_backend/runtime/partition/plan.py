@@ -197,8 +197,8 @@ def _require_copies(view: NetView, effects: Sequence[OpEffects], devices: list[s
         for name in dict.fromkeys(elsewhere):
             reason = f"the operator runs on {device}, but reads {name!r}, which is on {location[name]}"
             copy = "CopyCPUToGPU" if location[name] == CPU else "CopyGPUToCPU"
-            place = Location(view.name, op.index, op.type, op.name)
-            findings.append(Diagnostic("device-mismatch", reason, place, hint=f"insert a {copy} before it"))
+            here = Location(view.name, op.index, op.type, op.name)
+            findings.append(Diagnostic("device-mismatch", reason, here, hint=f"insert a {copy} before it"))
         # Bodies run with the whole operator, though their operators may name another device: readable on both.
         operator = control_class(op.proto)
         anywhere = operator is not None and not operator.computes

@@ -68,8 +68,8 @@ class StagedProgram:
         try:
             real_device(run.device, self._options)
         except RunError as error:
-            place = f"{self.name}[{run.indices[0]}] {run.net.op[0].type}"
-            raise RunError(f"{place} runs on {run.device}: {error}") from None
+            first = f"{self.name}[{run.indices[0]}] {run.net.op[0].type}"
+            raise RunError(f"{first} runs on {run.device}: {error}") from None
         part = NetDef()
         part.CopyFrom(run.net)
         part.external_output.extend(name for name in run.writes if name in wanted)

@@ -44,7 +44,7 @@ class Compiler:
         sized: by input, the first axis of those whose sizes, and not only ranks, are known to the conversion. 0 for all
             inputs of a training net, that is, one that overwrites what it reads: most make all steps with parameters
             and batches of the same sizes, and what depends on these is computed once. 0 for all inputs, too, if the
-            conversion needs their sizes, which is found out on the first failure.
+            conversion needs their sizes, which the first failure shows.
     """
 
     def __init__(
@@ -141,14 +141,14 @@ class Compiler:
 
     def missing(self, name: str) -> NoBlobError:
         """Make the error for a blob that the net reads and that does not exist."""
-        place, index = self._reader(name)
-        error = NoBlobError(f"{place} reads blob {name!r}, which is not in the workspace")
+        reader, index = self._reader(name)
+        error = NoBlobError(f"{reader} reads blob {name!r}, which is not in the workspace")
         error.operator = index
         return error
 
     def _not_a_tensor(self, name: str, what: str) -> RunError:
-        place, index = self._reader(name)
-        error = RunError(f"{place} reads blob {name!r}, which is {what} and not a tensor")
+        reader, index = self._reader(name)
+        error = RunError(f"{reader} reads blob {name!r}, which is {what} and not a tensor")
         error.operator = index
         return error
 
@@ -157,8 +157,8 @@ class Compiler:
         view = NetView(self._net)
         for op in view.ops:
             if name in op.inputs:
-                place = self._origin.location(op)
-                return str(place), place.index
+                location = self._origin.location(op)
+                return str(location), location.index
         return f"net {view.name!r}", None
 
     def _require_tensors(self, given: Mapping[str, Value], free: Sequence[str]) -> None:

@@ -145,7 +145,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
         net: the net; it declares every input it may read.
         init: the parameters, which become constants.
         inputs: the element type and the rank or shape of the other inputs.
-        outputs: the blobs to give; None for what the exporter takes by itself.
+        outputs: the blobs to give; None for the exporter's choice.
 
     Raises ConversionError with every finding.
     """

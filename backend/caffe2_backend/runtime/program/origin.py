@@ -40,5 +40,5 @@ class Origin:
             return finding
         index = None if first.index is None else self.index(first.index - added)
         outer = dataclasses.replace(first, net=self.net.net, index=index, path=())
-        places = [*self.net.path, outer, *inner]
-        return dataclasses.replace(finding, location=dataclasses.replace(places[-1], path=tuple(places[:-1])))
+        locations = (*self.net.path, outer, *inner)
+        return dataclasses.replace(finding, location=dataclasses.replace(locations[-1], path=locations[:-1]))

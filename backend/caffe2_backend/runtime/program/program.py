@@ -366,7 +366,7 @@ class Program:
         deferred = () if self._complete else tuple(name for name in self.interface.writes if name not in returned)
         variant = self._builder.build_with_states(lowered, given, deferred)
         self._resident = self._resident or variant.resident is not None
-        self._variants[self._signature(given)] = variant  # the conversion may have found out that it needs sizes
+        self._variants[self._signature(given)] = variant  # the conversion may have turned out to need sizes
         return variant
 
     def _return_every_blob(self) -> None:

@@ -1,4 +1,4 @@
-"""Which outputs of a net are tensors: found out by its conversion, which refuses those that are not."""
+"""Which outputs of a net are tensors, as its conversion shows, which refuses the others."""
 
 from __future__ import annotations
 

@@ -116,10 +116,10 @@ class _Walker:
         self._bodies = BodyRunner(self.net, most_iterations=current_limits().iterations) if bodies else None
         self._capture = capture
 
-    def net(self, net: NetDef, frame: Frame, place: Location, iterations: tuple[int, ...]) -> None:
-        effects = analyse(net, place, [])
+    def net(self, net: NetDef, frame: Frame, location: Location, iterations: tuple[int, ...]) -> None:
+        effects = analyse(net, location, [])
         for op, effect in zip(NetView(net).ops, effects.ops, strict=True):
-            here = Location(place.net, op.index, op.type, op.name, place.path)
+            here = Location(location.net, op.index, op.type, op.name, location.path)
             try:
                 if self._bodies is None or not self._bodies.enter(effect.control, frame, here, iterations):
                     frame.commit(self._run(op, frame))

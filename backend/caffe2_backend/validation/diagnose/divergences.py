@@ -1,7 +1,7 @@
 """Lockstep: both sides run operator by operator on the same values, to find the first operator that disagrees.
 
 Three runs: the reference with its own values; the candidate with the reference's values fed to it, in which each
-operator is judged by itself; the candidate with its own values, which shows how the error grows. The order of values
+operator is judged alone; the candidate with its own values, which shows how the error grows. The order of values
 differs between a net and an ONNX model, as operators are fused and split: values are paired by location (see
 ReferenceFeeder), and nodes without a counterpart before the first disagreement are suspects.
 """

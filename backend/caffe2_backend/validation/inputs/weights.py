@@ -64,7 +64,7 @@ def weight_shape(op: OpView, index: int, first: Shape, demand: Demand, width: in
         index: of the operand; not 0.
         first: the shape of operand 0.
         demand: of the readers of the result.
-        width: channels and features if there is no demand.
+        width: channels and features where the net does not demand a number.
         other: the shape of operand 1, if it exists.
 
     Returns None if it does not follow from the operator.

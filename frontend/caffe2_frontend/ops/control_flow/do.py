@@ -63,7 +63,7 @@ def do(op: Op) -> tuple[Value | None, ...]:
         value = op.scope.find(outer_name)
         if value is not None:
             body.blobs[name] = value
-    # A Do is no body of ONNX: its nodes are the outer graph's own.
+    # ONNX has no counterpart of a Do: its nodes become nodes of the outer graph.
     body.nodes = op.scope.nodes
     workspaces.enter(op, body)
     if op.view.proto.is_gradient_op:

@@ -35,7 +35,7 @@ def _rois_then_scores(op: OpView, index: int) -> TensorInfo:
 def _collected(op: Op) -> Value:
     """The best proposals of all levels, by descending score; of equal scores the first comes first.
 
-    A maximum that is not positive is no limit.
+    A maximum that is not positive does not limit them.
     """
     low, high = _levels(op, "rpn", 2, 6)
     maximum = op.args.integer("rpn_post_nms_topN", default=2000)

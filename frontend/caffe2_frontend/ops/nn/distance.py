@@ -71,7 +71,7 @@ def dot_product_with_padding(op: Op) -> Value:
     if replicate:
         times = [div(op, longest, length) for length in lengths]
         shortest = op.emit("Min", *lengths)
-        # A whole number of repetitions of the shorter rows.
+        # An integer number of repetitions of the shorter rows.
         used = mul(op, shortest, div(op, longest, shortest))
         rows = [op.emit("Tile", v, _repeats(op, n)) for v, n in zip(rows, times, strict=True)]
         return _dot(op, *(op.emit("Slice", v, op.const([0], np.int64), used, op.const([1], np.int64)) for v in rows))

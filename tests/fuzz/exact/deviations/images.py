@@ -29,7 +29,7 @@ def has_windows_beyond(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_a_part_of_a_block(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the number of images is no multiple of that of the pixels of a block."""
+    """Whether the number of images is not a multiple of that of the pixels of a block."""
     return any(
         len(x) % max(op.args.integer("block_size", default=2), 1) ** 2
         for op, (x, *_rest) in _operators(drawn, "BatchToSpace", 1)

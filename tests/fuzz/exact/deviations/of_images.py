@@ -31,7 +31,7 @@ IMAGES: Final = (
         may_fail=True,
     ),
     Deviation(
-        "a number of images that is no multiple of the pixels of a block, of which Caffe2 writes some over others",
+        "a number of images that is not a multiple of the pixels of a block, of which Caffe2 writes some over others",
         frozenset({"BatchToSpace"}),
         has_a_part_of_a_block,
         may_fail=True,

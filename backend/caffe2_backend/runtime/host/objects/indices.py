@@ -48,7 +48,7 @@ class HostIndex(HostObject):
     def look_up(self, keys: Sequence[Any]) -> list[int]:
         """The numbers of keys. New keys get the next numbers; 0 if the index is frozen.
 
-        Raises FullIndexError if there is no number for a key; those before it have theirs.
+        Raises FullIndexError if no number is left for a key; the keys before it have theirs.
         """
         with self._lock:
             return [self._look_up(key) for key in keys]
