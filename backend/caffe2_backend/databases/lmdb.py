@@ -1,17 +1,12 @@
-"""LMDB: a folder with sorted records. Requires the package lmdb (extra ``db``)."""
+"""LMDB: a folder with sorted records. To write requires the package lmdb (extra ``db``)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
 
 from caffe2_backend.databases.database import Cursor, Database, Mode, database_errors
 from caffe2_bridge.files import lmdb_file
-
-# Files of databases up to this size in bytes are checked before they are opened: checking reads the whole file, which
-# takes too long for a training set.
-_CHECKED: Final = 1 << 26
 
 
 class LmdbCursor(Cursor):
@@ -20,30 +15,37 @@ class LmdbCursor(Cursor):
     supports_seek = True
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         with database_errors(path):
-            self._environment = lmdb_file.open_environment(path, verify_up_to=_CHECKED)
-        self._cursor = self._environment.cursor()
-        self._valid = bool(self._cursor.first())
+            self._cursor = lmdb_file.open_tree(path).cursor()
+        self._valid = False
+        self.seek_to_first()
 
     def seek_to_first(self) -> None:
         """Move to the first record."""
-        self._valid = bool(self._cursor.first())
+        self._move(self._cursor.first)
 
     def seek(self, key: bytes) -> None:
         """Move to the first record whose key is not before ``key``."""
-        self._valid = bool(self._cursor.set_range(key))
+        self._move(lambda: self._cursor.seek(key))
+
+    def _move(self, step: Callable[[], bool]) -> None:
+        self._valid = False
+        with database_errors(self._path):
+            self._valid = step()
 
     def _is_valid(self) -> bool:
         return self._valid
 
     def _key(self) -> bytes:
-        return bytes(self._cursor.key())
+        return self._cursor.key
 
     def _value(self) -> bytes:
-        return bytes(self._cursor.value())
+        with database_errors(self._path):
+            return self._cursor.value.tobytes()
 
     def _next(self) -> None:
-        self._valid = bool(self._cursor.next())
+        self._move(self._cursor.next)
 
 
 class LmdbDatabase(Database):
@@ -55,6 +57,8 @@ class LmdbDatabase(Database):
             return
         if self.mode is Mode.NEW or not self.path.exists():
             self.path.mkdir(mode=0o744)
+        else:
+            lmdb_file.make_writable(self.path / lmdb_file.DATA)
         self._write(())
 
     def _cursor(self) -> Cursor:

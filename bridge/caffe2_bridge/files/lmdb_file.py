@@ -1,114 +1,102 @@
 """Read and write LMDB databases: a folder with ``data.mdb``, or that file under any name.
 
-Requires the package lmdb (extra ``db``).
+To write requires the package lmdb (extra ``db``); to read does not.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final
-from weakref import WeakValueDictionary
 
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files.blob_record_writer import Record
-from caffe2_bridge.files.blob_records import Blob, decode_key, gather
+from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
+from caffe2_bridge.files.lmdb_pages import Tree
 from caffe2_bridge.files.optional_packages import required
-from caffe2_bridge.wire import read as wire
-from caffe2_bridge.wire.regular_file import require_regular, require_replaceable
+from caffe2_bridge.files.replace import replace_files
+from caffe2_bridge.wire.read import Buffer
+from caffe2_bridge.wire.regular_file import require_replaceable
 
 DATA: Final = "data.mdb"
 _FIRST_MAP: Final = 1 << 24  # bytes; doubled while it is too small
 
 
-class Environment:
-    """An open database and a snapshot of it, which lives as long as this object."""
-
-    def __init__(self, lmdb: ModuleType, path: Path) -> None:
-        self.environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, create=False)
-        self.snapshot = self.environment.begin(buffers=True)
-
-    def cursor(self) -> Any:
-        """A cursor of the package lmdb on what the database holds now; it is valid while this object lives."""
-        return self.environment.begin(buffers=True).cursor()
-
-
-class _Mapped(wire.Buffer):
-    """A value of a database in the mapped file; keeps the map open."""
-
-    __slots__ = ("_environment",)
-
-    def __init__(self, view: memoryview, environment: Environment) -> None:
-        self._map = None  # LMDB owns the map: its pages are not dropped
-        self.view = view
-        self._environment = environment
-
-
-# A process may open an LMDB file only once. The key is the inode: a file that replaced another is a different file.
-_open: Final = WeakValueDictionary[tuple[int, int], Environment]()
-_opening: Final = threading.Lock()
-
-
 def blobs(path: Path) -> Mapping[str, Blob]:
     """Return the blobs of a database, by name, in the order of their keys; values stay in the mapped file.
 
-    Raises NetFormatError if it is damaged, BridgeError if the package lmdb is not installed.
+    Raises NetFormatError if it is damaged.
     """
-    return gather(_records(open_environment(path)))
+    with _naming(path):
+        return gather(_records(_open(path)))
 
 
-def open_environment(path: Path, *, verify_up_to: int | None = None) -> Environment:
-    """Open a database to be read, once for all that use it at the same time.
+def open_tree(path: Path) -> Tree:
+    """Open a database, a folder or a file, as it is now. Raises NetFormatError if it is damaged."""
+    with _naming(path):
+        return _open(path)
 
-    Args:
-        path: the folder, or the file.
-        verify_up_to: the size in bytes of files that are checked; None checks all.
 
-    Raises as :func:`blobs`.
+def make_writable(file: Path) -> None:
+    """Check a database that LMDB is to write to, for LMDB trusts what it opens.
+
+    The package's own check also fails on sound files: LMDB keeps the pages of a long value that a shorter one replaces.
+    The records of a file on which it fails are copied to a new one, which replaces the file; so a free list that is
+    damaged is left behind. A file that is missing or empty needs no check.
+
+    Raises NetFormatError if the records cannot be read, BridgeError if the package lmdb is not installed.
     """
-    lmdb = required("lmdb", "LMDB databases")
-    file = path / DATA if path.is_dir() else path
-    try:
-        status = file.stat()
-        require_regular(status, str(file))
-        if verify_up_to is None or status.st_size <= verify_up_to:
-            _verify(file)
-        with _opening:
-            environment = _open.get((status.st_dev, status.st_ino))
-            if environment is None:
-                environment = _open[status.st_dev, status.st_ino] = Environment(lmdb, file)
-    except (lmdb.Error, OSError) as error:
-        raise NetFormatError(f"the LMDB database cannot be read: {error}", str(path)) from None
-    return environment
-
-
-def _verify(file: Path) -> None:
-    """Raise NetFormatError if the pages of a file are inconsistent: LMDB does not check them, and would crash."""
     verify = required("lmdb.verify", "LMDB databases")
+    with _naming(file):
+        if not file.exists() or not file.stat().st_size:
+            return
+        tree = _open(file)
+        for _ in tree.records():  # the package does not check where values end
+            pass
+        try:
+            sound = not verify.verify(str(file), subdir=False)
+        except verify.VerifyError:
+            sound = False
+    if not sound:
+        records = ((key, value.tobytes()) for key, value in tree.records())
+        replace_files([(file, lambda path: _write_each(path, records))])
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Add the path to errors."""
     try:
-        problems = verify.verify(str(file), subdir=False)
-    except verify.VerifyError as error:
-        problems = [str(error)]
-    if problems:
-        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
-        raise NetFormatError(f"the LMDB database is truncated or damaged: {problems[0]}{more}", str(file))
+        yield
+    except NetFormatError as error:
+        raise NetFormatError(error.reason, str(path)) from None
+    except OSError as error:
+        raise NetFormatError(f"the LMDB database cannot be read: {error.strerror or error}", str(path)) from None
 
 
-def _records(environment: Environment) -> Iterator[tuple[str, Any]]:
-    for key, value in environment.snapshot.cursor():
-        name = decode_key(bytes(key))
-        span = _Mapped(value, environment).span()
-        yield name, lambda span=span: span
+def _file(path: Path) -> Path:
+    return path / DATA if path.is_dir() else path
+
+
+def _open(path: Path) -> Tree:
+    return Tree(Buffer.of_file(str(_file(path))).span())
+
+
+def _records(tree: Tree) -> Iterator[tuple[str, Fetch]]:
+    for key, value in tree.records():
+        yield decode_key(key), lambda value=value: value  # type: ignore[misc] # a default binds the current value
 
 
 def write(path: Path, records: Iterable[Record]) -> None:
     """Write a database into an empty file. Raises BridgeError for a name that is too long for LMDB."""
+    _write_each(path, ((key.encode(), value) for key, value in records))
+
+
+def _write_each(path: Path, records: Iterable[tuple[bytes, bytes]]) -> None:
+    """Write records, one after another, so that no more than one is in memory."""
     with _writing(path) as environment:
-        for key, value in records:
-            _put(environment, [(key.encode(), value)])
+        for record in records:
+            _put(environment, [record])
 
 
 def put_all(path: Path, records: Sequence[tuple[bytes, bytes]]) -> None:
