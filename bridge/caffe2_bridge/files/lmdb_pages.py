@@ -128,7 +128,8 @@ class Tree:
             self._require_within(page, start + size)
         else:
             self._require_within(page, start + _NUMBER.size)
-            start = self._overflow(*_NUMBER.unpack_from(self._view, start), size)
+            (number,) = _NUMBER.unpack_from(self._view, start)
+            start = self._overflow(number, size)
         return self._span.within(self._span.start + start, self._span.start + start + size)
 
     def _overflow(self, number: int, size: int) -> int:

@@ -39,6 +39,12 @@ def div(op: Op, a: Operand, b: Operand) -> Value:
     return binary(op, "Div", a, b)
 
 
+def reciprocal(number: float) -> float:
+    """``1 / number`` in float32, as Caffe2 computes it of an argument: infinite for 0."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return float(np.float32(1) / np.float32(number))
+
+
 def square(op: Op, x: Value) -> Value:
     """``x * x``."""
     return op.emit("Mul", x, x)

@@ -200,19 +200,20 @@ def _finish(
     """
     used: set[ir.Value] = set(inputs)
     taken = {value.name for value in inputs}
-    made = {value.name: value for node in scope.nodes for value in node.outputs}
+    made = {value.name: value for value in scope.constants.values}
+    made |= {value.name: value for node in scope.nodes for value in node.outputs}
     results = []
     for output, value in outputs:
         assert value is not None
         holder = made.get(output)
         if holder is not None and holder is not value:
-            holder.name = scope.names.fresh(output)  # an earlier value of a blob that is written in place
+            _rename(holder, scope.names.fresh(output))  # an earlier value of a blob that is written in place
         result = value
         if value in used or value.const_value is not None:
             result = _passed_on(scope, value, traces.writers.get(output))
             traces.given[output] = result
             if value.name == output and value.const_value is not None:
-                value.name = value.const_value.name = scope.names.fresh(output)
+                _rename(value, scope.names.fresh(output))
         result.name = scope.names.fresh(output) if output in taken else output
         used.add(result)
         results.append(result)
@@ -220,6 +221,12 @@ def _finish(
     for constant in scope.constants.values:
         graph.register_initializer(constant)
     return graph
+
+
+def _rename(value: ir.Value, name: str) -> None:
+    value.name = name
+    if value.const_value is not None:
+        value.const_value.name = name
 
 
 def _passed_on(scope: Scope, value: ir.Value, writer: Trace | None) -> ir.Value:

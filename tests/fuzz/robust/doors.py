@@ -47,10 +47,10 @@ def _command(*words: str) -> Callable[[Path, Path], None]:
         result = CliRunner().invoke(main, texts)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
-        internal = [line for line in result.output.splitlines() if "[internal-error]" in line]
-        if internal:
-            reason = internal[0][internal[0].index("internal error") :]
-            raise ConversionError([Diagnostic("internal-error", reason)])
+        before, reported, _ = result.output.partition("[internal-error]")
+        if reported:  # of any number of lines
+            start = "internal error at "
+            raise ConversionError([Diagnostic("internal-error", start + before.rpartition(start)[2].strip())])
         if result.exit_code not in {0, 1, 2}:
             raise UnexpectedOutputError(f"exit status {result.exit_code}")
         _check_printed(result.output)

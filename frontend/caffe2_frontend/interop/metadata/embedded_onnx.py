@@ -17,6 +17,7 @@ of one that is an Int8 tensor. Bodies have no parameters of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import onnx
@@ -64,7 +65,10 @@ def read_opsets(net: NetDef) -> dict[str, int]:
 
 def read_input_types(net: NetDef) -> dict[str, ir.TypeAndShape]:
     """The types of a net's inputs that are stored in it. Raises NetFormatError where they are damaged."""
-    return {info.name: _type_and_shape(info.type) for info in _input_infos(net)}
+    try:
+        return {info.name: _type_and_shape(info.type, INPUT_TYPES) for info in _input_infos(net)}
+    except ArgumentError as error:
+        raise NetFormatError(str(error), net.name) from None
 
 
 def read_input_quantization(net: NetDef) -> dict[str, Quantization]:
@@ -97,11 +101,26 @@ def _parsed(kind: Any, data: bytes, name: str) -> Any:
         raise ArgumentError(f"argument {name!r} is not a serialized {kind.__name__}: {error}") from None
 
 
-def _type_and_shape(proto: onnx.TypeProto) -> ir.TypeAndShape:
+def _type_and_shape(proto: onnx.TypeProto, name: str) -> ir.TypeAndShape:
     if not proto.WhichOneof("value"):
         return ir.TypeAndShape(None, None)
-    kind = ir.serde.deserialize_type_proto_for_type(proto)
-    return ir.TypeAndShape(kind, ir.serde.deserialize_type_proto_for_shape(proto))
+    with _refused(name):
+        kind = ir.serde.deserialize_type_proto_for_type(proto)
+        return ir.TypeAndShape(kind, ir.serde.deserialize_type_proto_for_shape(proto))
+
+
+@contextmanager
+def _refused(name: str) -> Iterator[None]:
+    """Raise ArgumentError where argument ``name`` holds a protobuf that is well-formed, but means nothing."""
+    try:
+        yield
+    except ir.serde.SerdeError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        # What is not implemented asks the reader to contribute.
+        reason = f" ({str(cause).partition(chr(10))[0]})" if isinstance(cause, ValueError) else ""
+        raise ArgumentError(f"argument {name!r} holds a type or tensor that is not supported{reason}") from None
 
 
 def read_attribute(arg: Argument) -> ir.Attr:
@@ -112,7 +131,7 @@ def read_attribute(arg: Argument) -> ir.Attr:
 
 def read_type(data: bytes) -> ir.TypeAndShape:
     """The type of an output, as argument :data:`TYPES` holds it. Raises ArgumentError where it is damaged."""
-    return _type_and_shape(_parsed(onnx.TypeProto, data, TYPES))
+    return _type_and_shape(_parsed(onnx.TypeProto, data, TYPES), TYPES)
 
 
 def _plain_attribute(name: str, arg: Argument) -> ir.Attr:
@@ -158,10 +177,26 @@ def _typed_attribute(name: str, kind: str, arg: Argument) -> ir.Attr:
     for tensor in _tensors(proto):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise ArgumentError(f"argument {arg.name!r} names a file: tensors in nets must hold their values")
-    return ir.from_proto(proto)
+        _require_values(tensor, arg.name)
+    with _refused(arg.name):
+        return ir.from_proto(proto)
+
+
+def _require_values(tensor: onnx.TensorProto, name: str) -> None:
+    """Raise ArgumentError unless a tensor of argument ``name`` holds as many values as its shape and type ask for."""
+    try:
+        ir.serde.deserialize_tensor(tensor).numpy()
+    except (ValueError, TypeError):
+        shape = list(tensor.dims)
+        reason = f"a tensor of type {tensor.data_type}, shape {shape} does not hold values of that type and shape"
+        raise ArgumentError(f"argument {name!r}: {reason}") from None
 
 
 def _tensors(attribute: onnx.AttributeProto) -> Iterator[onnx.TensorProto]:
-    yield from (attribute.t, *attribute.tensors)
-    for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
+    if attribute.HasField("t"):
+        yield attribute.t
+    yield from attribute.tensors
+    if attribute.HasField("sparse_tensor"):
+        yield from (attribute.sparse_tensor.values, attribute.sparse_tensor.indices)
+    for sparse in attribute.sparse_tensors:
         yield from (sparse.values, sparse.indices)

@@ -118,7 +118,11 @@ def convert_norm(op: Op) -> Value:
     """aten::norm(self; p=2, dim=[], keepdim=0)."""
     x = cast(op, op.input(0), scalar_type(op, op.dtype(op.input(0))))
     axes, keep = reduced_axes(op, x), op.args.flag("keepdim", default=False)
-    p = float(number(op, "p", 2))
+    return _norm(op, x, float(number(op, "p", 2)), axes, keep=keep)
+
+
+def _norm(op: Op, x: Value, p: float, axes: Sequence[int], *, keep: bool) -> Value:
+    """The p-norm along axes: the number of elements that are not zero for 0, an extreme for an infinite p."""
     if p in (1, 2):
         return reduce_axes(op, f"ReduceL{int(p)}", x, axes, keep=keep)
     size_of = op.emit("Abs", x)
@@ -157,7 +161,4 @@ def convert_pairwise_distance(op: Op) -> Value:
     p, keep = op.args.number("p", default=2.0), op.args.flag("keepdim", default=False)
     difference = add(op, sub(op, op.input(0), op.input(1)), op.args.number("eps", default=1e-6))
     axes = [op.rank(difference) - 1]
-    if p in (1, 2):
-        return reduce_axes(op, f"ReduceL{int(p)}", difference, axes, keep=keep)
-    total = reduce_axes(op, "ReduceSum", binary(op, "Pow", op.emit("Abs", difference), p), axes, keep=keep)
-    return binary(op, "Pow", total, 1 / p)
+    return _norm(op, difference, p, axes, keep=keep)

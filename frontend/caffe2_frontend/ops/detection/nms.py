@@ -8,7 +8,7 @@ from typing import Final, Literal
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, square, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, reciprocal, square, sub
 from caffe2_frontend.emit.shapes import END, cast, squeeze, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.lowering.op import Op, Value
@@ -139,7 +139,7 @@ def _weaken(op: Op, scores: Value, others: Value, overlap: Value, how: Suppressi
     if how.soft == "linear":
         weight = op.emit("Where", beyond, sub(op, 1.0, overlap), op.const(1.0, np.float32))
     else:
-        weight = op.emit("Exp", mul(op, square(op, overlap), -1.0 / how.sigma))
+        weight = op.emit("Exp", mul(op, square(op, overlap), -reciprocal(how.sigma)))
     new = op.emit("Where", others, mul(op, scores, weight), scores)
     return new, op.emit("And", others, op.emit("GreaterOrEqual", new, op.const(how.lowest, np.float32)))
 

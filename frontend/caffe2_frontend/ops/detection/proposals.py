@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, mul
+from caffe2_frontend.emit.arithmetic import add, mul, reciprocal
 from caffe2_frontend.emit.loop_concat import loop_concat
 from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import Size, cast, product, reshape, size, sizes, unsqueeze, vector
@@ -59,7 +59,7 @@ def _selection(op: Op, *, rotated: bool) -> _Selection:
     # Old nets misspell nms_thresh, which Caffe2 ignores.
     op.args.ignore("nms_thres")
     return _Selection(
-        float(np.float32(1.0) / np.float32(op.args.number("spatial_scale", default=1 / 16))),
+        reciprocal(op.args.number("spatial_scale", default=1 / 16)),
         op.args.integer("pre_nms_topN", default=6000),
         op.args.integer("post_nms_topN", default=300),
         op.args.number("nms_thresh", default=0.7),

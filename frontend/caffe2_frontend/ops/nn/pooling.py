@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.arithmetic import reciprocal
 from caffe2_frontend.emit.layout import move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_rank
 from caffe2_frontend.emit.reductions import reduce_axes
@@ -33,6 +34,7 @@ family = Family("pooling")
 
 # The rank of images with three spatial dims.
 _MAX_POOLED_RANK = 5
+_LARGEST_POWER = 1 << 31  # of onnxruntime's poolings
 _LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -90,7 +92,7 @@ def lp_pool(op: Op) -> Value:
     x, window = _prepared(op)
     if window.may_start_outside:
         x = caffe_pads(op, window, x, 0.0)
-    integer = p.is_integer() and p >= 1
+    integer = p.is_integer() and 1 <= p < _LARGEST_POWER
     if not integer:
         x = op.emit("Pow", op.emit("Abs", x), op.const(p, x))
     attributes: dict[str, Any] = {"p": int(p) if integer else 1}
@@ -100,7 +102,7 @@ def lp_pool(op: Op) -> Value:
         attributes |= _unpadded(window) if window.may_start_outside else _attributes(window)
         y = op.emit("LpPool", x, **attributes)
     if not integer:
-        y = op.emit("Pow", y, op.const(1.0 / p, x))
+        y = op.emit("Pow", y, op.const(reciprocal(p), x))
     return move_last(op, y, when=window.channels_last)
 
 

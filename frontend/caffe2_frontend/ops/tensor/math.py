@@ -180,16 +180,22 @@ def sinusoid_position_encoding(op: Op) -> Value:
     require_rank(op, positions, 2, "the positions")
     count = op.args.integer("embedding_size", default=100)
     alpha, amplitude = op.args.number("alpha", default=10000.0), op.args.number("amplitude", default=1.0)
+    if count < 0:
+        op.unsupported(f"embedding_size must not be negative, but is {count}", code="invalid-argument")
+    shape = vector(op, [*sizes(op, positions), count])
+    if count == 0:
+        return op.emit("Expand", op.const(0.0, np.float32), shape)
     first = op.emit("Gather", cast(op, positions, ir.DataType.FLOAT), op.const([0], np.int64), axis=1)
     op.bounded(count)
     # A range in the logarithmic domain, whose step is computed from its ends as in Caffe2: for position 0, whose
     # logarithm is -inf, all elements but the last are NaN there too.
     low = op.emit("Log", first)
-    high = sub(op, low, float(np.log(alpha)) * (count - 1) / count)
+    with np.errstate(all="ignore"):  # alpha may be 0 or negative
+        high = sub(op, low, float(np.log(alpha)) * (count - 1) / count)
     step = div(op, sub(op, high, low), float(max(count - 1, 1)))
     inner = add(op, low, mul(op, step, op.const(np.arange(count - 1), np.float32)))
     angle = op.emit("Exp", op.emit("Concat", inner, high, axis=1))
     # cos(x) = sin(x + pi / 2).
     phase = (np.arange(count) % 2) * (np.pi / 2)
     row = mul(op, op.emit("Sin", add(op, angle, op.const(phase, np.float32))), amplitude)
-    return op.emit("Expand", unsqueeze(op, row, [1]), vector(op, [*sizes(op, positions), count]))
+    return op.emit("Expand", unsqueeze(op, row, [1]), shape)

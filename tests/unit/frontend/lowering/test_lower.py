@@ -198,6 +198,48 @@ def test_stored_opsets_that_do_not_exist(opset: str) -> None:
         check(stored(carried, opset=opset))
 
 
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (
+            onnx.TypeProto(tensor_type=onnx.TypeProto.Tensor(elem_type=127)),
+            r"not supported \(127 is not a valid DataType\)",
+        ),
+        (onnx.TypeProto(sequence_type=onnx.TypeProto.Sequence()), "not supported .*must have elem_type set"),
+        (onnx.TypeProto(map_type=onnx.TypeProto.Map(key_type=7)), "not supported$"),
+    ],
+)
+def test_stored_types_that_do_not_exist(kind: onnx.TypeProto, reason: str) -> None:
+    net = stored(operator("Relu", ["x"], ["y"]))
+    net.arg[0].strings[0] = onnx.ValueInfoProto(name="x", type=kind).SerializeToString()
+    with pytest.raises(NetFormatError, match=f"'onnx_types' holds a type or tensor that is {reason}"):
+        check(net)
+    carried = OperatorDef(type="Relu", domain="ai.onnx", input=["x"], output=["y"])
+    carried.arg.add(name=":types", strings=[kind.SerializeToString()])
+    (found,) = check(stored(carried, opset="ai.onnx:20")).findings
+    assert (found.code, str(found.location)) == ("invalid-argument", "n[0] Relu")
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        onnx.TensorProto(data_type=127, dims=[1]),
+        onnx.TensorProto(data_type=1, dims=[-1]),
+        onnx.TensorProto(data_type=1, dims=[3], raw_data=b"123"),
+        onnx.TensorProto(data_type=1, dims=[1 << 62] * 4),
+        onnx.TensorProto(data_type=6, dims=[2], int32_data=[1]),
+    ],
+)
+def test_stored_tensors_without_their_values(tensor: onnx.TensorProto) -> None:
+    carried = OperatorDef(type="ConstantOfShape", domain="ai.onnx", input=["x"], output=["y"])
+    carried.arg.add(name="value:TENSOR", s=onnx.TensorProto(data_type=6, dims=[1], int32_data=[7]).SerializeToString())
+    net = stored(carried, opset="ai.onnx:20")
+    assert check(net).findings == ()
+    net.op[0].arg[0].s = tensor.SerializeToString()
+    (found,) = check(net).findings
+    assert (found.code, str(found.location)) == ("invalid-argument", "n[0] ConstantOfShape")
+
+
 @pytest.mark.parametrize("is_gradient", [True, False])
 def test_a_do_without_operands(is_gradient: bool) -> None:
     op = operator("Do", [], ["y"], net=NetDef(name="b", op=[operator("Relu", ["x"], ["z"])]))

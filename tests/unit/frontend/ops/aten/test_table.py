@@ -175,3 +175,11 @@ def test_pool_indices_are_not_a_tensor() -> None:
 def test_the_table() -> None:
     assert "ATen" in supported_operators()["aten"]
     assert len(TABLE) > 180
+
+
+@pytest.mark.parametrize(("p", "expected"), [(0.0, [2, 3]), (1.0, [7, 6]), (np.inf, [4, 3]), (-np.inf, [0, 1])])
+def test_distances_of_any_norm(p: float, expected: list[int]) -> None:
+    op = aten("pairwise_distance", 2, p=p, eps=0.0)
+    difference = np.array([[3, 0, -4], [1, -2, 3]], np.float32)
+    (found,) = results(op, difference + 5, np.full_like(difference, 5))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -79,3 +79,17 @@ def test_a_nan_is_not_up_to_a_threshold(threshold: float, low: list[int]) -> Non
     assert values.tolist() == [1.0 if i in low else 2.0 for i in range(4)]
     found = run(export(index, {"X": ("float32", (None,))}), {"X": x})
     assert [indices.tolist() for indices in found] == [low, [i for i in range(4) if i not in low]]
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_positions_of_few_columns(count: int) -> None:
+    positions = np.array([[0, 1], [3, 3]], np.int32)
+    op = operator("SinusoidPositionEncoding", ["X"], ["Y"], embedding_size=count)
+    (y,) = run(export(op, {"X": ("int32", ("N", "M"))}), {"X": positions})
+    np.testing.assert_allclose(y, np.sin([[[0.0], [0]], [[3], [3]]])[:, :, :count], atol=1e-6)
+
+
+def test_positions_of_fewer_than_no_columns() -> None:
+    op = operator("SinusoidPositionEncoding", ["X"], ["Y"], embedding_size=-4)
+    with pytest.raises(ConversionError, match="embedding_size must not be negative, but is -4"):
+        export(op, {"X": ("int32", ("N", "M"))})
