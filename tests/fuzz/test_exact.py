@@ -136,6 +136,39 @@ def test_coordinates_that_are_not_finite_deviate() -> None:
     assert not deviation(drawn("ATen", np.ones(1), infinite, operator="add"), result, result)
 
 
+def test_gradients_of_which_caffe2_does_not_compare_the_operands() -> None:
+    book, codes, dy = np.ones(2, np.float32), np.array([0, 1], np.uint8), np.ones(2, np.float32)
+    assert not deviation(drawn("QuantDecodeGradient", book, codes, codes, dy, dy), {}, {})
+    assert deviation(drawn("QuantDecodeGradient", book, codes, codes + 1, dy, dy), {}, {})
+    assert not deviation(drawn("QuantDecodeGradient", book, codes, np.array([7.0, 8.0])), {}, {})
+    weights, rows, shape = np.ones(3), np.ones((2, 4)), np.array([3, 2, 4])
+    assert not deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape), {}, {})
+    assert deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape + 1), {}, {})
+
+
+def test_gradients_of_no_elements_are_zeros_of_float() -> None:
+    case = drawn("FCGradient", np.ones((0, 3)), np.ones((4, 3)), np.ones((0, 4)))
+    zeros = {"y": np.zeros(4, np.float32)}
+    assert deviation(case, zeros, {"y": np.zeros(4)})
+    assert not deviation(case, zeros, {"y": np.ones(4)})
+    assert not deviation(drawn("FCGradient", *(np.ones((2, 2)) for _ in range(3))), zeros, {"y": np.zeros(4)})
+
+
+def test_only_batches_without_sequences_are_not_run() -> None:
+    weights = np.ones((4, 3), np.float32)
+    assert deviation(drawn("RecurrentNetwork", np.ones((2, 0, 3)), weights), {}, {})
+    assert not deviation(drawn("RecurrentNetwork", np.ones((0, 2, 3)), weights), {}, {})
+    assert deviation(drawn("InferenceLSTM", np.ones((0, 2, 3)), weights), {}, {})
+
+
+@pytest.mark.parametrize("names", [("program",), ("program/control", "program/chain")])
+def test_programs_are_drawn_by_name(names: tuple[str, ...]) -> None:
+    cases = [case for number in range(4) for case in draw_batch(SEED, number, names)]
+    kinds = {case.label.removesuffix(" with gradients") for case in cases}
+    assert kinds <= {"program/recurrent", "program/control", "program/chain"}
+    assert names == ("program",) or kinds <= set(names)
+
+
 def test_deviations_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "testing.md").read_text().split())
     assert [each.reason for each in (*DEVIATIONS, *GENERAL) if each.reason not in text] == []

@@ -26,7 +26,7 @@ _BATCH_SECONDS = 600.0
 @click.command("exact")
 @click.option("--minutes", default=1.0, help="How long to draw cases.")
 @click.option("--seed", default=0, help="What determines the cases.")
-@click.option("--types", default="", help="Operator types or recorded nets to draw from, separated by commas.")
+@click.option("--types", default="", help="Operator types, recorded nets or program/KIND, separated by commas.")
 @click.option("--batch", "number", type=int, help="Judge this batch alone, and print every case of it.")
 @click.option("--first", default=0, help="The number of the first batch.")
 @click.option("--workers", default=0, help="How many processes judge cases; default one for each CPU.")

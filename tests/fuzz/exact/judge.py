@@ -158,8 +158,9 @@ class Judge:
         return Verdict(outcome, first_line(real.error), drawn)
 
     def _contradicts(self, drawn: Drawn) -> bool:
-        """Whether operands were drawn with sizes that do not go together, or have such sizes by a change of others."""
-        return drawn.contradicts or are_of_other_sizes(drawn, self._oracle.run_all)
+        """Whether operands have sizes that do not go together, or may have, where real Caffe2 cannot be asked."""
+        contradict = are_of_other_sizes(drawn, self._oracle.run_all)
+        return drawn.contradicts if contradict is None else contradict
 
     def _undetermined(self, drawn: Drawn) -> Verdict | None:
         """The verdict that real Caffe2's results depend on memory that it did not write, or on chance, if they do."""

@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import mul, scalar
+from caffe2_frontend.emit.arithmetic import mul, reshape_like, scalar
 from caffe2_frontend.emit.broadcast import broadcast_operands, require_same_shape
 from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, require_dtype, takes
 from caffe2_frontend.emit.selection import select
@@ -168,7 +168,7 @@ def _weighted_operand(_: OpView, index: int) -> TensorInfo:
 def weighted_sum(op: Op) -> Value:
     """WeightedSum(X0, w0, X1, w1, ...) -> Y.
 
-    The weights have one element each, and the result has the shape of X0.
+    The weights have one element each, and the result has the shape of X0; of the others only the sizes are compared.
     """
     op.args.ignore("grad_on_w")
     require_dtype(op, op.input(0), REALS, "the input")
@@ -176,7 +176,8 @@ def weighted_sum(op: Op) -> Value:
         op.unsupported(
             "the operands must be pairs of a tensor and its weight: the last weight is missing", code="missing-input"
         )
-    terms = zip(op.inputs[::2], op.inputs[1::2], strict=True)
+    first, *others = op.inputs[::2]
+    terms = zip([first, *(reshape_like(op, x, first) for x in others)], op.inputs[1::2], strict=True)
     return reduce(lambda a, b: op.emit("Add", a, b), (mul(op, x, scalar(op, w)) for x, w in terms))
 
 

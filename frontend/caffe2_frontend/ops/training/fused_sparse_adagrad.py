@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import mul, reshape_like, scalar
+from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for, update_rows
@@ -65,7 +66,7 @@ def fused_sparse_adagrad(op: Op) -> tuple[Value, ...]:
         op.args.ignore("decay")
     else:
         require_no_decay(op)
-    param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4 + weighted))
+    param, moments, lr = op.input(0), op.input(1), _rate(op, op.input(4 + weighted), rowwise=rowwise)
     for value, what in ((param, "the parameter"), (moments, "the moment"), (op.input(3 + weighted), "the gradient")):
         require_dtype(op, value, (FLOAT,), what)
     require_dtype(op, op.input(2 + weighted), INDICES, "indices")
@@ -91,6 +92,11 @@ def fused_sparse_adagrad(op: Op) -> tuple[Value, ...]:
     if weighted and not of_weights:
         of_weights = [_dot(op, grads, op.emit("Gather", param, indices, axis=0))]
     return new, reshape_like(op, new_moments, moments), *of_weights
+
+
+def _rate(op: Op, lr: Value, *, rowwise: bool) -> Value:
+    """The learning rate as a scalar: RowWise operators check that it is one number, the others read the first one."""
+    return scalar(op, lr) if rowwise else first_element(op, lr)
 
 
 def _dot(op: Op, a: Value, b: Value) -> Value:

@@ -26,11 +26,6 @@ def is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return not all(np.isfinite(array).all() for array in arrays)
 
 
-def always(_: Drawn, __: Arrays, ___: Arrays) -> bool:
-    """Whatever the case is."""
-    return True
-
-
 def overflows(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
     """Whether results differ only where Caffe2's are infinite."""
     pairs = [(array, actual[name]) for name, array in expected.items()]
@@ -152,6 +147,12 @@ def averages_nothing(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return any(not array.size for array in drawn.inputs.values())
 
 
+def has_no_sequences(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a tensor of three dims, [steps, batch, features] or [batch, steps, features], may have no sequences."""
+    first = any(op.type == "InferenceLSTM" for op in drawn.net.op)
+    return any(array.ndim == 3 and 0 in array.shape[not first : 2] for array in drawn.inputs.values())
+
+
 def has_negative_numbers(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an integer is negative."""
     return any(array.dtype.kind == "i" and bool((array < 0).any()) for array in drawn.inputs.values())
@@ -184,6 +185,19 @@ def differs_in_types_of_nothing(_: Drawn, expected: Arrays, actual: Arrays) -> b
         one.shape == other.shape
         and (not one.size or (one.dtype == other.dtype and not mismatches({"": one}, {"": other})))
         for one, other in pairs
+    )
+
+
+def has_float_zeros(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether the results, for operands that are not float32 and of which one has no elements, are zeros of float32."""
+    others = any(array.dtype != np.float32 for array in drawn.inputs.values())
+    return (
+        others
+        and averages_nothing(drawn, expected, actual)
+        and all(
+            one.shape == actual[name].shape and one.dtype == np.float32 and not one.any() and not actual[name].any()
+            for name, one in expected.items()
+        )
     )
 
 

@@ -25,7 +25,8 @@ class _Forward:
 
     Attributes:
         inputs: the operands of the gradient that the forward operator reads.
-        results: the operands of the gradient that have the shape of an output of the forward operator, by its index.
+        results: the operands of the gradient that have the shape of an output of the forward operator, by its index;
+            -1 is the last operand.
         arguments: further arguments of the forward operator.
     """
 
@@ -39,6 +40,15 @@ _PRODUCTS: Final = (
     *(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D")),
     "ConvTranspose",
 )  # fmt: skip
+# Gradients of elementwise operators from its operand or its result, and from the gradient of the result.
+_UNARY: Final = (
+    "Abs", "Acos", "Asin", "Atan", "Cbrt", "Clip", "Cos", "Cosh", "Cube", "Elu", "Erf", "LeakyRelu", "Log1p", "Logit",
+    "Reciprocal", "Relu", "ReluN", "Rsqrt", "Selu", "Sigmoid", "Sin", "Sinh", "Softplus", "Softsign", "Tan", "Tanh",
+    "ThresholdedRelu",
+)  # fmt: skip
+_ENDS: Final = ("Front", "Back")
+# DivGradient(B, C, dC), for an A of the shape of C.
+_SHORT_DIV: Final = "DivGradient of 3"
 _FORWARD: Final[Mapping[str, _Forward]] = {
     **{f"{kind}Gradient": _Forward((0,), {1: 0, 2: 0}) for kind in (*_POOLS, "LpPool", "LRN")},
     **{f"{kind}Gradient": _Forward((0, 1), {2: 0}, {"no_bias": 1}) for kind in _PRODUCTS},
@@ -49,38 +59,50 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     "LayerNormGradient": _Forward((4,), {0: 0, 1: 0, 2: 1, 3: 2}, {"elementwise_affine": 0}),
     "GroupNormGradient": _Forward((1, 2, 3), {0: 0, 4: 1, 5: 2}),
     "InstanceNormGradient": _Forward((0, 1, 2), {3: 0, 4: 1, 5: 2}),
+    **{f"{kind}Gradient": _Forward((0,), {1: 0}) for kind in _UNARY},
+    **{f"{kind}Gradient": _Forward((1, 2), {0: 0}) for kind in ("Add", "Sub", "Mul")},
+    "DivGradient": _Forward((1, 2), {0: 0, 3: 0}),
+    _SHORT_DIV: _Forward((1, 0), {2: 0}),
+    **{f"{kind}DistanceGradient": _Forward((0, 1), {2: 0}) for kind in ("L1", "SquaredL2")},
+    **{f"Reduce{kind}Gradient": _Forward((1,), {0: 0, 2: 0}) for kind in ("Sum", "Mean", "L1", "L2", "Max", "Min")},
+    **{f"Reduce{end}{kind}Gradient": _Forward((1, 2), {0: 0}) for end in _ENDS for kind in ("Sum", "Mean")},
+    **{f"Reduce{end}MaxGradient": _Forward((1, 3), {0: 0, 2: 0}) for end in _ENDS},
+    **{f"{kind}wiseMaxGradient": _Forward((0,), {1: 0, 2: 0}) for kind in ("Row", "Col")},
+    "PReluGradient": _Forward((2, 3), {0: 0, 1: 0}),
+    "BatchGatherGradient": _Forward((0, 1), {2: 0}),
+    "SliceGradient": _Forward((0, 1, 2), {-1: 0}),
 }
 
 
-def are_of_other_sizes(drawn: Drawn, runs: Runs) -> bool:
+def are_of_other_sizes(drawn: Drawn, runs: Runs) -> bool | None:
     """Whether an operand of a gradient does not have the shape that the forward operator gives it in real Caffe2.
 
     The same holds if the forward operator refuses its operands. Gradients that read results of other operators are not
-    checked, but for elementwise ones.
+    checked, but for elementwise ones. None if operands agree as far as checked, but not all operators are checked.
     """
     checks = list(_checks(drawn))
+    operators = [view for view in all_operators(NetView(drawn.net)) if view.type not in {*UNARY, "If"}]
     results = runs([run for run, _ in checks])
-    return any(
+    contradict = any(
         isinstance(real, Exception)
         or bool(real.error)
-        or any(real.outputs[name].shape != shape for name, shape in shapes.items())
+        or any(real.outputs[name].shape != shape for name, shape in shapes)
         for real, (_, shapes) in zip(results, checks, strict=True)
     )
+    return True if contradict else False if len(checks) == len(operators) else None
 
 
-def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, dict[str, _Shape]]]:
+def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, list[tuple[str, _Shape]]]]:
     """For each gradient whose operands are inputs: a run of its forward operator, and the shapes that it must yield."""
     known = _known(drawn)
     for view in all_operators(NetView(drawn.net)):
-        how = _FORWARD.get(view.type)
+        count = len(view.inputs)
+        how = _FORWARD.get(_SHORT_DIV if view.type == "DivGradient" and count == 3 else view.type)
         if how is None or not set(view.inputs) <= set(known):
             continue
-        inputs = [view.inputs[index] for index in how.inputs if index < len(view.inputs)]
-        shapes = {
-            f"forward/{index}": known[view.inputs[operand]].shape
-            for operand, index in how.results.items()
-            if operand < len(view.inputs)
-        }
+        results = {operand % count: index for operand, index in how.results.items() if operand < count}
+        inputs = [view.inputs[index] for index in how.inputs if index < count and index not in results]
+        shapes = [(f"forward/{index}", known[view.inputs[operand]].shape) for operand, index in results.items()]
         outputs = [f"forward/{index}" for index in range(1 + max(how.results.values()))]
         op = OperatorDef(type=view.type.removesuffix("Gradient"), input=inputs, output=outputs)
         op.arg.extend(arg for arg in view.proto.arg if arg.name not in how.arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz.exact.deviations.causes import averages_nothing, has_no_rows
+from fuzz.exact.deviations.causes import averages_nothing, has_float_zeros, has_no_rows, has_no_sequences
 from fuzz.exact.deviations.deviation import Deviation
 
 NOTHING: Final = (
@@ -13,6 +13,12 @@ NOTHING: Final = (
         frozenset({"Glu", "LayerNorm", "C10LayerNorm_DontUseThisOpYet", "LRN", "LRNGradient"}),
         averages_nothing,
         may_fail=True,
+    ),
+    Deviation(
+        "the gradients of a fully connected layer without operand elements: Caffe2 does not look at the element type, "
+        "and returns zeros of float",
+        frozenset({"FCGradient", "FCTransposedGradient"}),
+        has_float_zeros,
     ),
     Deviation("the mean of no elements, which ONNX does not define", frozenset({"BatchMoments"}), averages_nothing),
     Deviation(
@@ -38,9 +44,15 @@ NOTHING: Final = (
         averages_nothing,
     ),
     Deviation(
+        "the gradient of no resized images: onnxruntime's product refuses to broadcast a matrix to no matrices",
+        frozenset({"UpsampleBilinearGradient", "ResizeNearestGradient", "ResizeNearest3DGradient"}),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation(
         "a batch without sequences, on which onnxruntime's LSTM and GRU end the process, so that it is not run",
         frozenset({"InferenceLSTM", "RecurrentNetwork", "RecurrentNetworkGradient"}),
-        averages_nothing,
+        has_no_sequences,
         may_fail=True,
     ),
     Deviation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Final
 
@@ -29,6 +29,7 @@ INDEXED: Final = {
     "Float16SparseNormalize": (1, 0, 0),
     "MultiClassAccuracy": (1, 0, 1),
     "QuantDecode": (1, 0, 0),
+    "QuantDecodeGradient": (1, 0, 0),
     "RowWiseSparseAdam": (3, 0, 0),
     "ScatterAssign": (1, 0, 0),
     "ScatterWeightedSum": (2, 0, 0),
@@ -41,6 +42,12 @@ INDEXED: Final = {
     "SparseWngrad": (2, 0, 0),
     "SwapBestPath": (1, 0, 1),
     "TopKGradient": (1, 2, -1),
+}
+
+# How many operands from there on have indices, of so many operands.
+_COUNTS: Final[dict[str, Callable[[int], int]]] = {
+    "QuantDecode": lambda operands: operands - 1,
+    "QuantDecodeGradient": lambda operands: (operands - 1) // 2,
 }
 
 
@@ -56,7 +63,7 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     for op, operands in _operators(drawn, *INDEXED):
         index, table, axis = INDEXED[op.type]
         indexed = operands[table]
-        every = operands[index:] if op.type == "QuantDecode" else operands[index : index + 1]
+        every = operands[index : index + _COUNTS.get(op.type, lambda _: 1)(len(operands))]
         for indices in every:
             if indices is None or indexed is None or not indices.size or indexed.ndim <= axis or not indexed.ndim:
                 continue
@@ -134,5 +141,16 @@ def is_resized_to_another_size(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
             sizes.append(dims[outer == bool(op.args.integer(f"trans_{trans}", default=0))])
         assert operands[2] is not None
         if prod(sizes) != operands[2].size:
+            return True
+    return False
+
+
+def is_of_another_shape(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the shape that ReduceFrontWeightedSumGradient reads has other rows than weights, or others than dY."""
+    for op, (weights, dy, shape, *_rest) in _operators(drawn, "ReduceFrontWeightedSumGradient"):
+        if weights is None or dy is None or shape is None:
+            continue
+        count, dims = op.args.integer("num_reduce_dim", default=1), shape.reshape(-1).tolist()
+        if tuple(dims[count:]) != dy.shape or prod(dims[:count]) != weights.size:
             return True
     return False

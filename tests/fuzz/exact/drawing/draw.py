@@ -23,6 +23,7 @@ from fuzz.exact.drawing.structure import add_operator, change_operands, put_in_b
 GOLDEN: Final = Path(__file__).resolve().parents[3] / "golden"
 BATCH: Final = 16
 _PROGRAM_SHARE: Final = 0.08
+_PROGRAM_GROUPS: Final = {f"program/{kind}": kind for kind in PROGRAMS}
 _LARGEST_BYTES: Final = 400_000
 _MOST_OPERATORS: Final = 60
 _MOST_CHANGES: Final = 3
@@ -51,11 +52,17 @@ def uses() -> Counter[str]:
 
 
 def chosen_groups(types: Sequence[str]) -> list[str]:
-    """The groups that names stand for; all without names. Raises ValueError for a name without recorded cases."""
+    """The groups that names stand for; all without names. Raises ValueError for a name without recorded cases.
+
+    ``program`` stands for all kinds of random programs, ``program/control`` for one.
+    """
     if not types:
         return list(groups())
     found: list[str] = []
     for name in types:
+        if programs := [each for each in _PROGRAM_GROUPS if name in {each, "program"}]:
+            found += programs
+            continue
         matching = [group for group, refs in groups().items() if any(is_named(ref, name) for ref in refs)]
         if not matching:
             msg = f"no recorded case is named {name}"
@@ -70,10 +77,15 @@ def draw_batch(seed: int, number: int, types: Sequence[str] = (), changes: int =
     names = chosen_groups(types)
     if not types and random.random() < _PROGRAM_SHARE:
         for _ in range(BATCH // 2):
-            yield _changed_program(random)
+            yield _changed_program(random, PROGRAMS)
         return
-    weights = np.array([1 + math.log2(1 + uses()[name]) + 0.1 * math.log2(len(groups()[name])) for name in names])
-    group = groups()[str(random.choice(names, p=weights / weights.sum()))]
+    weights = np.array([_weight(name) for name in names])
+    chosen = str(random.choice(names, p=weights / weights.sum()))
+    if chosen in _PROGRAM_GROUPS:
+        for _ in range(BATCH // 2):
+            yield _changed_program(random, (_PROGRAM_GROUPS[chosen],))
+        return
+    group = groups()[chosen]
     cases = [read_case(group[int(i)]) for i in random.integers(0, len(group), 4)]
     known = [arg for case in cases for op in case.net.op for arg in op.arg]
     for _ in range(BATCH):
@@ -90,8 +102,13 @@ def vary(drawn: Drawn, random: np.random.Generator) -> Drawn:
     return drawn
 
 
-def _changed_program(random: np.random.Generator) -> Drawn:
-    drawn = draw_net(str(random.choice(PROGRAMS)), random)
+def _weight(name: str) -> float:
+    """How often a group is drawn: more where models use the operator, and where there are many cases."""
+    return 1 + math.log2(1 + uses()[name]) + 0.1 * math.log2(len(groups().get(name, (name,))))
+
+
+def _changed_program(random: np.random.Generator, kinds: Sequence[str]) -> Drawn:
+    drawn = draw_net(str(random.choice(kinds)), random)
     if random.random() < 0.3:
         drawn = change_values(drawn, random)
     return drawn

@@ -174,7 +174,8 @@ def group_norm_gradient(op: Op) -> tuple[Value, Value, Value]:
     channel = op.rank(x) - 1 if channels_last(op) else 1
     channels = op.static_dim(op.input(2), 0) if op.static_dim(x, channel) is None else op.static_dim(x, channel)
     require_groups(op, channels, group, "channels")
-    return _of_groups(op, x, dy, per_channel(op, x, 2, channel), op.input(4), op.input(5), group)
+    per_channel(op, x, 2, channel)
+    return _of_groups(op, x, dy, (op.input(2), op.input(3)), op.input(4), op.input(5), group)
 
 
 @family.converts("InstanceNormGradient", expects={0: _FLOAT, 1: _VECTOR, 2: _VECTOR, 3: _FLOAT})
@@ -194,18 +195,22 @@ def instance_norm_gradient(op: Op) -> tuple[Value, Value, Value]:
     else:
         mean, variance = moments(op, x, [axis for axis in range(1, op.rank(x)) if axis != channel], keepdims=False)
         inverse = inverse_deviation(op, variance, epsilon)
-    return _of_groups(op, x, dy, per_channel(op, x, 1, channel), mean, inverse, None)
+    per_channel(op, x, 1, channel)
+    return _of_groups(op, x, dy, (op.input(1), op.input(1)), mean, inverse, None)
 
 
 def _of_groups(
-    op: Op, x: Value, dy: Value, scale: Value, mean: Value, inverse: Value, group: int | None
+    op: Op, x: Value, dy: Value, affine: tuple[Value, Value], mean: Value, inverse: Value, group: int | None
 ) -> tuple[Value, Value, Value]:
     """The gradients of X, scale and bias for moments [N, groups]; by default each channel is a group.
+
+    ``affine`` are the scale, and what has the shape of the gradient of the bias.
 
     X is laid out as [N, groups, channels of a group, pixels], or with the channels last as [N, pixels, groups,
     channels of a group]. Sums over the pixels come first: what remains to be combined is small.
     """
     require_same_shape(op, (x, dy))
+    scale, bias = affine
     last = channels_last(op)
     n, *rest = sizes(op, x)
     channels, pixels = (rest[-1], rest[:-1]) if last else (rest[0], rest[1:])
@@ -230,7 +235,7 @@ def _of_groups(
     beta = mul(op, by_deviation, inverse, inverse, inverse)
     dx = _combined(op, gradient, centered, mul(op, inverse, weights), beta, mul(op, by_mean, inverse))
     by_scale, by_bias = (reduce_axes(op, "ReduceSum", v, [0]) for v in (mul(op, products, inverse), sums))
-    return reshape_like(op, dx, x), reshape_like(op, by_scale, scale), reshape_like(op, by_bias, scale)
+    return reshape_like(op, dx, x), reshape_like(op, by_scale, scale), reshape_like(op, by_bias, bias)
 
 
 @family.converts("LRNGradient", expects={index: TensorInfo(ir.DataType.FLOAT, (None,) * 4) for index in range(3)})

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sub, total
+from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.layers.losses import loss_scale, per_pixel, pixel_classes
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, takes
@@ -54,7 +55,7 @@ def softmax_with_loss_gradient(op: Op) -> Value:
     op.args.ignore("only_loss")
     scale = loss_scale(op)
     count = len(op.inputs)
-    x, labels, probability, loss = op.input(0), op.input(1), op.input(count - 2), scalar(op, op.input(count - 1))
+    x, labels, probability, loss = op.input(0), op.input(1), op.input(count - 2), first_element(op, op.input(count - 1))
     rank = op.rank(x)
     rows = flatten(op, probability, op.axis(op.args.integer("axis", default=1), rank))
     likely = bool(op.args.integer("label_prob", default=0))
@@ -97,7 +98,7 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     require_nchw(op, "the operands")
     op.args.ignore("only_loss", "scale")
     count = len(op.inputs)
-    x, probability, loss = op.input(0), op.input(count - 2), scalar(op, op.input(count - 1))
+    x, probability, loss = op.input(0), op.input(count - 2), first_element(op, op.input(count - 1))
     classes, counts = pixel_classes(op, per_pixel(op, op.input(1), x))
     targets = _one_hot(op, classes, probability, axis=1)
     weights = cast(op, counts, op.dtype(probability))

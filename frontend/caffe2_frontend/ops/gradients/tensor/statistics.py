@@ -49,14 +49,14 @@ def lp_norm_gradient(op: Op) -> Value:
 @family.converts("NormalizeGradient", expects={0: _FLOAT, 1: _FLOAT})
 @takes(SINGLE, 0, 1)
 def normalize_gradient(op: Op) -> Value:
-    """NormalizeGradient(X, dY; axis=-1) -> dX: ``(dY - Y * sum(Y * dY)) / norm``, with ``Y = X / norm``.
+    """NormalizeGradient(X, dY; axis=-1) -> dX: ``dY / norm - X / norm**3 * sum(X * dY)``.
 
-    The norm along ``axis`` counts as 1e-12 at least.
+    The norm along ``axis`` counts as 1e-12 at least. The order of operations is Caffe2's: it decides what overflows.
     """
     x, dy = op.input(0), op.input(1)
     require_same_shape(op, (x, dy))
     axes = [op.axis(op.args.integer("axis", default=-1), op.rank(x))]
     norm = binary(op, "Max", op.emit("ReduceL2", x, op.const(axes, np.int64)), _EPSILON)
-    y = div(op, x, norm)
-    along = reduce_axes(op, "ReduceSum", mul(op, y, dy), axes, keep=True)
-    return div(op, sub(op, dy, mul(op, y, along)), norm)
+    cubed = binary(op, "Pow", norm, 3)
+    along = reduce_axes(op, "ReduceSum", mul(op, x, dy), axes, keep=True)
+    return sub(op, div(op, dy, norm), mul(op, div(op, x, cubed), along))

@@ -1,0 +1,63 @@
+"""Gradients and optimizers: layers without columns, operands whose sizes alone count, and rates of several elements."""
+
+from typing import Any
+
+import numpy as np
+from conformance.recording import Spec, case, generator
+
+rng = generator(0)
+
+
+def real(*shape: int) -> np.ndarray[Any, Any]:
+    return rng.standard_normal(shape).astype("float32")
+
+
+def layer(kind: str, x: tuple[int, ...], w: tuple[int, ...], dy: tuple[int, ...], **args: Any) -> Spec:
+    return case(kind, {"X": real(*x), "W": real(*w), "dY": real(*dy)}, outputs=["dW", "db", "dX"], args=args)
+
+
+def norm(kind: str, order: tuple[str, ...], scale: tuple[int, ...], moments: tuple[int, ...], **args: Any) -> Spec:
+    image = (2, 4, 3, 2)
+    arrays = {"dY": real(*image), "X": real(*image), "scale": real(*scale), "bias": real(4)}
+    inputs = {name: arrays[name] for name in order}
+    inputs |= {"mean": real(*moments), "inv_std": np.abs(real(*moments))}
+    return case(kind, inputs, outputs=["dX", "dscale", "dbias"], args=args)
+
+
+LARGE = np.array([[1e3, -3.4e38], [1e3, 65504.0]], "float32")
+RATES = np.array([0.1, 7.0], "float32")
+
+CASES = [
+    layer("FCGradient", (2, 0), (3, 0), (2, 3)),
+    layer("FCTransposedGradient", (2, 0), (0, 3), (2, 3)),
+    layer("FCTransposedGradient", (1, 3), (3, 0), (1, 0), axis_w=0),
+    layer("FCGradient", (1, 3), (0, 3), (1, 0)),
+    layer("FCGradient", (2, 3), (1, 3), (2, 1), axis_w=0),
+    case("NormalizeGradient", {"X": np.array([[0.8, 0.6], [0.8, 0.8]], "float32"), "dY": LARGE}, outputs=["dX"]),
+    case("WeightedSum", {"X": real(2, 3), "w": real(1), "Z": real(3, 2), "v": real(1)}),
+    case("WeightedSum", {"X": np.array(2, "float32"), "w": real(1), "Z": real(1, 1), "v": real(1)}),
+    norm("InstanceNormGradient", ("X", "scale", "bias", "dY"), (4, 1), (2, 4)),
+    norm("GroupNormGradient", ("dY", "X", "scale", "bias"), (2, 2), (2, 2), group=2),
+    case(
+        "SoftmaxWithLossGradient",
+        {"X": real(2, 3), "l": np.array([2, 0], "int32"), "p": np.abs(real(2, 3)), "d": RATES},
+        outputs=["dX"],
+    ),
+    case(
+        "SpatialSoftmaxWithLossGradient",
+        {"X": real(1, 3, 2, 1), "l": np.array([[[2], [0]]], "int32"), "p": np.abs(real(1, 3, 2, 1)), "d": RATES},
+        outputs=["dX"],
+    ),
+    case(
+        "SparseAdagradFusedWithSparseLengthsSumGradient",
+        {
+            "w": real(3, 2),
+            "m": np.abs(real(3, 2)),
+            "i": np.array([1, 0, 1], "int64"),
+            "g": real(2, 2),
+            "lr": RATES,
+            "l": np.array([2, 1], "int32"),
+        },
+        outputs=["w", "m"],
+    ),
+]
