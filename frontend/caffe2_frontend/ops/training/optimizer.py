@@ -14,6 +14,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.first_element import first_element, with_first_element
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype
 from caffe2_frontend.emit.shapes import cast, size, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -299,7 +300,8 @@ def iteration_number(op: Op) -> Value:
 
     Without an operand Iter continues from the blob that is its output, or starts at 1 if that does not exist.
     """
-    if op.type == "AtomicIter":
-        return add(op, op.input(1), 1)
-    before = op.optional(0) or op.scope.find(op.view.outputs[0])
-    return op.const([1], np.int64) if before is None else add(op, before, 1)
+    before = op.input(1) if op.type == "AtomicIter" else op.optional(0) or op.scope.find(op.view.outputs[0])
+    if before is None:
+        return op.const([1], np.int64)
+    require_dtype(op, before, INDICES, "the iteration number")
+    return add(op, before, 1)

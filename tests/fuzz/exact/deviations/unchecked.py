@@ -63,7 +63,8 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     for op, operands in _operators(drawn, *INDEXED):
         index, table, axis = INDEXED[op.type]
         indexed = operands[table]
-        every = operands[index : index + _COUNTS.get(op.type, lambda _: 1)(len(operands))]
+        count = _COUNTS[op.type](len(operands)) if op.type in _COUNTS else 1
+        every = operands[index : index + count]
         for indices in every:
             if indices is None or indexed is None or not indices.size or indexed.ndim <= axis or not indexed.ndim:
                 continue

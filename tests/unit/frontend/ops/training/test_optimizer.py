@@ -6,6 +6,7 @@ import pytest
 from conformance.recording import operator
 from support.exports import Specs, dims, export
 
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 TABLE: Specs = {
@@ -31,3 +32,11 @@ STATE: Specs = {"w": ("float32", ("R", "D")), "m": ("float32", ("R", "D")), "g":
 def test_named_dims_stay(op: OperatorDef, inputs: Specs, expected: list[list[int | str]]) -> None:
     model = export(op, inputs)
     assert [dims(model, index) for index in range(len(op.output))] == expected
+
+
+@pytest.mark.parametrize("op", [operator("Iter", ["i"], ["i"]), operator("AtomicIter", ["mutex", "i"], ["i"])])
+def test_iterations_are_counted_in_integers(op: OperatorDef) -> None:
+    mutex = operator("CreateMutex", [], ["mutex"])
+    assert dims(export([mutex, op], {"i": ("int64", (1,))}), 0) == [1]
+    with pytest.raises(ConversionError, match="the iteration number must be INT32 or INT64, not BOOL"):
+        export([mutex, op], {"i": ("bool", (1,))})
