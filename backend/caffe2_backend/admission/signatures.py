@@ -57,6 +57,8 @@ def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:
 def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     yield from _operand_faults(node, schema)
     yield from _attribute_faults(node, schema)
+    if node.op_type == "Split" and node.domain in STANDARD_DOMAINS:
+        yield from _split_faults(node)
     if node.op_type == "Constant":
         if len(node.attribute) != 1:
             yield f"a Constant has one attribute, its value, not {len(node.attribute)}"
@@ -64,17 +66,27 @@ def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
             yield f"a Constant has no attribute {node.attribute[0].name!r}"
 
 
+def _split_faults(node: onnx.NodeProto) -> Iterator[str]:
+    """ONNX's inference reads as many sizes as the node has outputs, of a list of ``num_outputs`` sizes."""
+    for attribute in node.attribute:
+        if attribute.name == "num_outputs" and not attribute.ref_attr_name and attribute.i != len(node.output):
+            yield f"attribute 'num_outputs' must be the number of outputs, {len(node.output)}, not {attribute.i}"
+
+
 def _operand_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     given = len(node.input)
     if given < schema.min_input:
         yield f"the node has {given} inputs; {node.op_type} has at least {schema.min_input}"
-    for index, formal in enumerate(schema.inputs[:given]):
-        if formal.option == OpSchema.FormalParameterOption.Single and not node.input[index]:
+    for index, name in enumerate(node.input):
+        formal = schema.inputs[min(index, len(schema.inputs) - 1)] if schema.inputs else None
+        if formal is not None and formal.option != OpSchema.FormalParameterOption.Optional and not name:
             yield f"input {index} ({formal.name}) is missing"
     if len(node.output) < schema.min_output:
         yield f"the node has {len(node.output)} outputs; {node.op_type} has at least {schema.min_output}"
     if given > schema.max_input:
         yield f"the node has {given} inputs; {node.op_type} has at most {schema.max_input}"
+    if len(node.output) > schema.max_output:
+        yield f"the node has {len(node.output)} outputs; {node.op_type} has at most {schema.max_output}"
 
 
 def _attribute_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.operator_base import refuse_dim
 from caffe2_frontend.interop.types import BOOL, INT64
 
 Size = Value | int
@@ -42,10 +43,28 @@ def dim_of(op: Op, value: Value, axis: int) -> Value:
     return op.emit("Shape", value, axes=[axis])
 
 
-def dims_of(op: Op, value: Value) -> list[Value]:
-    """The dims of a value: known ones, and blobs for those that are known at run time only."""
+class OperandDims(list[Value]):
+    """The dims of an operand; the operator is refused where it reads a dim beyond the rank."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """A dim, or a list of dims."""
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            refuse_dim(len(self), index)
+
+
+def dims_of(op: Op, value: Value, rank: int | None = None) -> list[Value]:
+    """The dims of a value: known ones, and blobs for those that are known at run time only.
+
+    Reading a dim beyond the rank refuses the operator, and so does a rank other than the one that is given.
+    """
     dims = op.shape(value)
-    return [op.const(dim, INT64) if isinstance(dim, int) else dim_of(op, value, i) for i, dim in enumerate(dims)]
+    if rank is not None and len(dims) != rank:
+        op.unsupported(f"an operand must have rank {rank}, not {len(dims)}", code="invalid-operands")
+    return OperandDims(
+        op.const(dim, INT64) if isinstance(dim, int) else dim_of(op, value, i) for i, dim in enumerate(dims)
+    )
 
 
 def size_list(op: Op, sizes: Sequence[Size]) -> Value:

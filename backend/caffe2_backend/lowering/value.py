@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from caffe2_backend.lowering.types import UNDEFINED
 from caffe2_bridge.bounds import MAX_FOLDED
+from caffe2_frontend.interop.operator_base import refuse_shapes
 from caffe2_frontend.interop.types import BOOL, FLOAT
 
 Array = np.ndarray[Any, Any]
@@ -215,7 +216,10 @@ class Value:
     def reshape(self, shape: Sequence[int]) -> Value:
         """The elements in another shape; 0 keeps a dim and -1 is inferred from the number of elements."""
         if self.array is not None:
-            return self._new(self.array.reshape(shape))
+            try:
+                return self._new(self.array.reshape(shape))
+            except ValueError:
+                refuse_shapes(self.array.shape, tuple(shape))
         return self._builder.reshape(self, shape)
 
     def sum(self, axis: int) -> Value:
@@ -250,7 +254,11 @@ class Value:
 
 def _fits(first: Array, second: Array) -> bool:
     """Whether the result of an operator of two arrays is stored; a larger one is computed when the net runs."""
-    return math.prod(np.broadcast_shapes(first.shape, second.shape)) <= max(first.size, second.size, MAX_FOLDED)
+    try:
+        result = np.broadcast_shapes(first.shape, second.shape)
+    except ValueError:
+        refuse_shapes(first.shape, second.shape)
+    return math.prod(result) <= max(first.size, second.size, MAX_FOLDED)
 
 
 Operand = Value | float

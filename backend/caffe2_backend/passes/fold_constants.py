@@ -25,6 +25,11 @@ _NEVER_FOLDED: Final = frozenset({
     "Bernoulli", "Constant", "DequantizeLinear", "DynamicQuantizeLinear", "Loop", "Multinomial", "QuantizeLinear",
     "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
 })  # fmt: skip
+# Operators whose results are as large as their operands' contents say; ONNX infers the size unless they are malformed.
+_SIZED_BY_CONTENTS: Final = frozenset({
+    "AffineGrid", "BlackmanWindow", "CenterCropPad", "Col2Im", "DFT", "Expand", "HammingWindow", "HannWindow",
+    "MaxUnpool", "MelWeightMatrix", "OneHot", "Pad", "Range", "Resize", "STFT", "Tile", "Upsample",
+})  # fmt: skip
 
 
 class FoldConstants(InPlacePass[Import]):
@@ -153,8 +158,8 @@ def _quiet() -> Iterator[None]:
 def _should_fold(node: ir.Node) -> bool | None:
     """Whether to fold a node whose operands are constants; None leaves the decision to the folder.
 
-    False for nodes that output sequences or optional values, and for fills unless they are small: the folder leaves
-    all fills, and what is computed from one, such as the pads of PyTorch's ``F.pad``.
+    False for nodes that output sequences or optional values, or more than is stored, and for fills unless they are
+    small: the folder leaves all fills, and what is computed from one, such as the pads of PyTorch's ``F.pad``.
     """
     if node.op_type == "ConstantOfShape":
         operand = node.inputs[0]
@@ -164,4 +169,14 @@ def _should_fold(node: ir.Node) -> bool | None:
         return min(dims, default=0) >= 0 and math.prod(dims) <= _LARGEST
     # ONNX's reference evaluator does not end for a GatherElements whose operands have other shapes than they should.
     is_unsafe = node.op_type in {"Optional", "GatherElements"}
-    return False if node.op_type.startswith("Sequence") or is_unsafe else None
+    return False if node.op_type.startswith("Sequence") or is_unsafe or _is_large(node) else None
+
+
+def _is_large(node: ir.Node) -> bool:
+    """Whether the outputs would not be stored: the folder looks at their sizes after it has computed them."""
+    given = sum(value.const_value.size for value in node.inputs if value is not None and value.const_value is not None)
+    shapes = (value.shape for value in node.outputs)
+    known = [math.prod(shape.numpy()) for shape in shapes if shape is not None and shape.is_static()]
+    if len(known) < len(node.outputs) and node.op_type in _SIZED_BY_CONTENTS:
+        return True
+    return sum(known) > max(given, _LARGEST)

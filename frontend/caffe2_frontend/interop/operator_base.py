@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import onnx_ir as ir
 
-from caffe2_bridge.bounds import current_limits, hint_of
+from caffe2_bridge.bounds import MAX_RANK, current_limits, hint_of
 from caffe2_bridge.diagnostics import BridgeError, Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 
@@ -28,6 +29,12 @@ class RefusedBodyError(UnsupportedError):
 
     def __init__(self, reason: str = "a body cannot be converted") -> None:
         super().__init__(reason, code="refused-body")
+
+
+def refuse_shapes(first: Sequence[int], second: Sequence[int]) -> NoReturn:
+    """Refuse an operator whose operands have shapes that do not go together. Raises UnsupportedError."""
+    reason = f"the operands' shapes do not go together: {list(first)} and {list(second)}"
+    raise UnsupportedError(reason, code="invalid-operands") from None
 
 
 def bounded(*dims: int) -> int:
@@ -80,8 +87,26 @@ class OperandShape(ir.Shape):
         try:
             return super().__getitem__(index)
         except IndexError:
-            reason = f"an operand has rank {len(self)}, and the operator reads its dim {index}"
-            raise UnsupportedError(reason, code="invalid-operands") from None
+            refuse_dim(len(self), index)
+
+
+class OperandSizes(tuple[int, ...]):
+    """The sizes of all dims of an operand; the operator is refused where it reads a dim beyond the rank."""
+
+    __slots__ = ()
+
+    def __getitem__(self, index: Any) -> Any:
+        """A size, or a tuple of sizes."""
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            refuse_dim(len(self), index)
+
+
+def refuse_dim(rank: int, index: object) -> NoReturn:
+    """Refuse an operator that reads a dim beyond the rank of an operand. Raises UnsupportedError."""
+    reason = f"an operand has rank {rank}, and the operator reads its dim {index}"
+    raise UnsupportedError(reason, code="invalid-operands") from None
 
 
 class OperatorBase(Generic[V]):
@@ -121,15 +146,26 @@ class OperatorBase(Generic[V]):
         return len(self.shape(value))
 
     def static_shape(self, value: V) -> tuple[int, ...] | None:
-        """The dims of a value if all of them are known, else None."""
+        """The dims of a value if all of them are known, else None.
+
+        Reading a dim beyond the rank refuses the operator.
+        """
         if value.shape is None or not value.shape.is_static():
             return None
-        return tuple(value.shape.numpy())
+        return OperandSizes(value.shape.numpy())
 
     def static_dim(self, value: V, axis: int) -> int | None:
         """The size of a dim if it is known, else None; refuses the operator where the rank is unknown."""
         dim = self.shape(value)[axis]
         return dim if isinstance(dim, int) else None
+
+    def list_length(self, value: V, axis: int = 0) -> int | None:
+        """The length of lists of sizes or axes if it is known, else None; refuses one that no rank reaches."""
+        length = self.static_dim(value, axis)
+        if length is not None and length > MAX_RANK:
+            reason = f"an operand lists {length:,} dims; at most {MAX_RANK} are supported"
+            self.unsupported(reason, code="invalid-operands")
+        return length
 
     def known(self, value: V) -> Array | None:
         """The contents of a parameter or constant, None for a value that is computed at run time."""

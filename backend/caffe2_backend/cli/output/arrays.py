@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from caffe2_backend.npz import read_npz
+from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.storage import AnyPath
 
 
@@ -18,9 +19,18 @@ def read_arrays(path: AnyPath) -> dict[str, Any]:
 
 
 def write_arrays(path: AnyPath, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text."""
+    """Write arrays by name, atomically; string tensors, which the runtime returns as objects, are written as text.
+
+    Raises RunError for a sequence, a map or a missing optional value, which an .npz file has no array for.
+    """
     from caffe2_frontend.interop.files.onnx_files import replacing
 
+    for name, value in arrays.items():
+        if not isinstance(value, np.ndarray):
+            kind = "empty" if value is None else "a map" if isinstance(value, dict) else "a sequence"
+            raise RunError(
+                f"output {name!r} is {kind}, which an .npz file cannot hold: choose other outputs with --output"
+            )
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             plain = array.astype(str) if array.dtype == object else array

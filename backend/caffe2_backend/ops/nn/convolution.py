@@ -132,7 +132,7 @@ def col2im(op: Op) -> Value:
     from it: tap k of block b was copied from b * stride + k * dilation - pad.
     """
     columns = op.require(op.input(0), FLOAT, DOUBLE, INT32, INT64)
-    rank = op.static_dim(op.input(1), 0)
+    rank = op.list_length(op.input(1))
     if rank is None:
         op.needs_shape("the number of dims of the image is unknown")
     window = read_window(op, columns, [1] * rank)

@@ -53,7 +53,7 @@ def non_max_suppression(op: Op) -> Value:
     """
     is_centered = op.args.flag("center_point_box", default=False)
     boxes, scores = op.require(op.input(0), FLOAT), op.require(op.input(1), FLOAT)
-    images, classes, count = dims_of(op, scores)
+    images, classes, count = dims_of(op, scores, rank=3)
     first, second = slice_axis(op, boxes, 2, 0, 2), slice_axis(op, boxes, 2, 2, 4)
     if is_centered:
         low, high = first - second * 0.5, first + second * 0.5

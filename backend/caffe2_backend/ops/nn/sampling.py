@@ -148,7 +148,7 @@ def grid_sample(op: Op) -> Value:
         reason = f"padding_mode must be zeros, border or reflection, not {padding!r}"
         op.unsupported(reason, code="invalid-argument")
     x, grid = op.require(op.input(0), FLOAT), op.require(op.input(1), FLOAT)
-    dims, grid_dims = dims_of(op, x), dims_of(op, grid)
+    dims, grid_dims = dims_of(op, x), dims_of(op, grid, op.rank(x))
     rank = len(dims) - 2
     points = grid.reshape([-1, rank])
     axes = []
@@ -171,7 +171,7 @@ def affine_grid(op: Op) -> Value:
     """
     corners = op.args.flag("align_corners", default=False)
     theta = op.require(op.input(0), FLOAT)
-    rank = op.static_dim(theta, 1)
+    rank = op.list_length(theta, 1)
     if rank is None:
         op.needs_shape("the sizes of theta are unknown")
     sizes = [element(op, op.input(1), i + 2).cast(INT64) for i in range(rank)]
@@ -221,7 +221,7 @@ def deform_conv(op: Op) -> Value:
         op.needs_shape("the sizes of the kernel are unknown")
     window = read_window(op, x, op.args.integers("kernel_shape", default=()) or kernel[2:])
     group, shared = op.args.integer("group", default=1), op.args.integer("offset_group", default=1)
-    dims, outer = dims_of(op, x), dims_of(op, offset)[2:]
+    dims, outer = dims_of(op, x, len(kernel)), dims_of(op, offset, len(kernel))[2:]
     channels, taps, rank = kernel[1] * group, math.prod(window.kernel), window.rank
     # each of the ``shared`` groups of channels is an image with its own offsets
     images = product(op, [dims[0], shared])

@@ -51,7 +51,7 @@ def reshape_(op: Op) -> Value:
 
 def _without_inferred(op: Op, data: Value, shape: Value) -> Value:
     """A shape whose -1 is replaced by the number of elements divided by the product of the other dims."""
-    count = op.static_dim(shape, 0)
+    count = op.list_length(shape)
     if count is None:
         op.needs_shape("the rank of the result is unknown")
     ones = op.const([1] * count, INT64)
@@ -96,7 +96,7 @@ def unsqueeze(op: Op) -> Value:
     """``Unsqueeze(data, axes) -> expanded``: ExpandDims, or a reshape where the axes are computed at run time."""
     data, axes = op.input(0), op.input(1)
     known = op.known(axes)
-    count = op.static_dim(axes, 0) if op.rank(axes) else 1
+    count = op.list_length(axes) if op.rank(axes) else 1
     if known is None and count is None:
         op.needs_shape("the number of axes is unknown")
     if known is not None and (known >= 0).all() and data.shape is None:
@@ -158,7 +158,7 @@ def expand_(op: Op) -> Value:
     grown = expand(op, data, shape)
     if known is not None and known.all():
         return grown
-    count = op.static_dim(shape, 0)
+    count = op.list_length(shape)
     if count is None:
         op.needs_shape("the number of dims that the data is expanded to is unknown")
     ends = shape.equals(op.const([0] * count, INT64)).cast(INT64) - op.const([1] * count, INT64)  # -1: all elements

@@ -60,7 +60,7 @@ def slice_(op: Op) -> Value:
     """
     data = op.input(0)
     starts, ends = op.known(op.input(1)), op.known(op.input(2))
-    lengths = (op.static_dim(op.input(i), 0) for i in (1, 2, 4) if op.has_input(i))
+    lengths = (op.list_length(op.input(i)) for i in (1, 2, 4) if op.has_input(i))
     axes = _known_axes(op, 3, next((length for length in lengths if length is not None), None))
     steps = op.known(op.input(4)) if op.has_input(4) else np.ones(len(axes or ()), np.int64)
     if axes is None or starts is None or ends is None or steps is None:

@@ -4,6 +4,7 @@ As of onnx 1.23:
 
 * MaxPool with pads counts them twice in the size of the result where ``ceil_mode`` is set: an image of 28 under a
   window of 3 with pads of 1 and stride 1 becomes 30, and not 28 as onnx's own shape inference has it.
+* AveragePool computes window by window in Python: 16 million elements take hours.
 * GatherElements goes through ``numpy.choose``, which takes no more than 64 choices: an axis of 65 fails.
 * OneHot takes the depth as a scalar alone, and not as a tensor of one element and rank 1.
 * Scan refuses sequences that run backwards, and those along other axes than the first.
@@ -11,12 +12,17 @@ As of onnx 1.23:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
 from math import ceil, floor
 from typing import Any, Final
 
 import numpy as np
 import onnx
 from onnx.reference.op_run import OpRun
+from onnx.reference.ops.op_average_pool import AveragePool_19 as PlainAveragePool
 from onnx.reference.ops.op_max_pool import MaxPool as PlainMaxPool
 from onnx.reference.ops.op_one_hot import OneHot as PlainOneHot
 from onnx.reference.ops.op_scan import Scan as PlainScan
@@ -52,40 +58,87 @@ class OneHot(PlainOneHot):
         return (found[0],)
 
 
+@dataclass(frozen=True)
+class _Windows:
+    """The windows of a pool along each spatial axis, with pads that are given.
+
+    Attributes:
+        pads: before and behind each axis, as ``numpy.pad`` takes them; behind as far as the last window reaches.
+        taps: by axis, for each element of a window its indices in the padded image, one for each window.
+        given: by axis, the first index that the given pads and the image cover, that of the image, that of the pads
+            behind, and the one behind those.
+    """
+
+    pads: list[tuple[int, int]]
+    taps: list[list[Array]]
+    given: list[tuple[int, int, int, int]]
+
+    @classmethod
+    def of(cls, x: Array, attributes: Mapping[str, Any]) -> _Windows:
+        rank = x.ndim - 2
+        kernel = attributes["kernel_shape"]
+        strides = attributes.get("strides") or [1] * rank
+        dilations = attributes.get("dilations") or [1] * rank
+        given = attributes.get("pads") or [0] * (2 * rank)
+        rounded = ceil if attributes.get("ceil_mode") else floor
+        found = cls([], [], [])
+        for axis in range(rank):
+            size, head, tail = x.shape[axis + 2], given[axis], given[axis + rank]
+            reach = dilations[axis] * (kernel[axis] - 1) + 1
+            count = max(rounded((size + head + tail - reach) / strides[axis]) + 1, 0)
+            if attributes.get("ceil_mode") and (count - 1) * strides[axis] >= size + head:
+                count -= 1  # no window starts in the pads behind
+            starts = np.arange(count) * strides[axis]
+            found.taps.append([starts + place * dilations[axis] for place in range(kernel[axis])])
+            found.pads.append((head, max(tail, (count - 1) * strides[axis] + reach - size - head)))
+            found.given.append((0, head, head + size, head + size + tail))
+        return found
+
+    def elements(self, x: Array, fill: Any) -> Iterator[Array]:
+        """For each element of a window, that of all windows; ``fill`` is in the pads."""
+        padded = np.pad(x, [(0, 0), (0, 0), *self.pads], constant_values=fill)
+        for taps in product(*self.taps):
+            index: Any = (slice(None), slice(None), *np.ix_(*taps))
+            yield padded[index]
+
+    def counts(self, *, with_pads: bool) -> Array:
+        """How many elements of each window are in the image, or in the given pads too."""
+        total = np.ones((), np.int64)
+        for taps, (first, begin, end, last) in zip(self.taps, self.given, strict=True):
+            low, high = (first, last) if with_pads else (begin, end)
+            inside = sum((tap >= low) & (tap < high) for tap in taps)
+            total = total[..., None] * np.asarray(inside, np.int64)
+        return total
+
+
+def _is_explicit(attributes: Mapping[str, Any]) -> bool:
+    return attributes.get("auto_pad") in (None, "NOTSET")
+
+
 class MaxPool(PlainMaxPool):
     """MaxPool; that with indices as a second output, or whose pads follow from the sizes, is left to the original."""
 
     op_domain = ""
 
     def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # by name, all of them
-        if len(self.output) > 1 or attributes.get("auto_pad") not in (None, "NOTSET"):
+        if len(self.output) > 1 or not _is_explicit(attributes):
             return tuple(super()._run(x, **attributes))  # type: ignore[no-untyped-call] # onnx's own
-        rank = x.ndim - 2
-        kernel = attributes["kernel_shape"]
-        strides = attributes.get("strides") or [1] * rank
-        dilations = attributes.get("dilations") or [1] * rank
-        pads = attributes.get("pads") or [0] * (2 * rank)
-        rounded = ceil if attributes.get("ceil_mode") else floor
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-        whole: list[tuple[int, int]] = [(0, 0), (0, 0)]
-        counts = []
-        for axis in range(rank):
-            size, head, tail = x.shape[axis + 2], pads[axis], pads[axis + rank]
-            reach = dilations[axis] * (kernel[axis] - 1) + 1
-            count = max(rounded((size + head + tail - reach) / strides[axis]) + 1, 0)
-            if attributes.get("ceil_mode") and (count - 1) * strides[axis] >= size + head:
-                count -= 1  # no window starts in the pads behind
-            counts.append(count)
-            whole.append((head, max(tail, (count - 1) * strides[axis] + reach - size - head)))
-        padded = np.pad(x, whole, constant_values=lowest)
-        result = np.full((*x.shape[:2], *counts), lowest, x.dtype)
-        for place in np.ndindex(*kernel):
-            cut = tuple(
-                slice(p * d, p * d + (n - 1) * s + 1, s) if n else slice(0)
-                for p, d, s, n in zip(place, dilations, strides, counts, strict=True)
-            )
-            np.maximum(result, padded[(..., *cut)], out=result)
-        return (result,)
+        return (reduce(np.maximum, _Windows.of(x, attributes).elements(x, lowest)),)
+
+
+class AveragePool(PlainAveragePool):
+    """AveragePool; that whose pads follow from the sizes is left to the original."""
+
+    op_domain = ""
+
+    def _run(self, x: Array, **attributes: Any) -> tuple[Array, ...]:  # type: ignore[override] # by name, all of them
+        if not _is_explicit(attributes):
+            return tuple(super()._run(x, **attributes))  # type: ignore[no-untyped-call] # onnx's own
+        windows = _Windows.of(x, attributes)
+        total = reduce(np.add, windows.elements(x, 0))
+        counts = windows.counts(with_pads=attributes.get("count_include_pad") == 1)
+        return ((total / counts.astype(total.dtype)).astype(x.dtype),)
 
 
 class Scan(PlainScan):
@@ -123,4 +176,4 @@ def _turned(
     return np.moveaxis(value, 0, axis) if from_first else np.moveaxis(value, axis, 0)
 
 
-OPERATORS: Final = (GatherElements, MaxPool, OneHot, Scan)
+OPERATORS: Final = (AveragePool, GatherElements, MaxPool, OneHot, Scan)

@@ -158,7 +158,7 @@ def fill_shape(op: Op) -> FillShape:
     held = op.known(first)
     if held is not None:
         return FillShape(op.const([*held, *extra], np.int64), (*map(int, held), *extra))
-    rank = op.static_dim(first, 0)
+    rank = op.list_length(first)
     return FillShape(_concat(op, first, extra), None if rank is None else (*[None] * rank, *extra))
 
 

@@ -103,7 +103,7 @@ def _reshape_runtime(op: Op, x: Value, shape: Value) -> Value:
     kept = op.emit("Mul", op.emit("Slice", padded, zero, count), nonempty)
     rest = op.emit("Where", op.emit("Less", requested, zero), op.emit("Neg", nonempty), requested)
     target = op.emit("Where", op.emit("Equal", requested, zero), kept, rest)
-    length = op.static_dim(shape, 0)
+    length = op.list_length(shape)
     return op.emit("Reshape", x, target, allowzero=1, shape=None if length is None else [None] * length)
 
 

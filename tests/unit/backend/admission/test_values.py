@@ -83,7 +83,9 @@ def test_pictures_do_not_need_values(tmp_path: Any) -> None:
     [
         (node("Add", ["x"], ["y"]), "the node has 1 inputs; Add has at least 2"),
         (node("Relu", ["x", "x"], ["y"]), "the node has 2 inputs; Relu has at most 1"),
+        (node("Relu", ["x"], ["y", "z"]), "the node has 2 outputs; Relu has at most 1"),
         (node("Add", ["x", ""], ["y"]), "input 1 (B) is missing"),
+        (node("Min", ["x", ""], ["y"]), "input 1 (data_0) is missing"),
         (node("Cast", ["x"], ["y"]), "attribute 'to' is missing"),
         (node("Softmax", ["x"], ["y"], axis=KINDS(data_type=FLOAT, float_data=[1])), "must be of type INT, not TENSOR"),
     ],
@@ -93,6 +95,12 @@ def test_nodes_are_as_onnx_defines_them(made: onnx.NodeProto, reason: str) -> No
     assert found.code == "malformed-model"
     assert reason in found.reason
     assert found.location.index == 0
+
+
+def test_a_split_into_more_parts_than_outputs() -> None:
+    split = node("Split", ["x"], ["y", "z"])
+    split.attribute.add(name="num_outputs", type=onnx.AttributeProto.INT, i=3)
+    assert refused(model(graph([split]))).reason == "attribute 'num_outputs' must be the number of outputs, 2, not 3"
 
 
 def test_a_node_without_outputs() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import onnx
 import pytest
 from click.testing import CliRunner
 from support.paths import ROOT
@@ -30,6 +31,22 @@ def test_commands_print_through_one_function() -> None:
     files = (ROOT / "backend" / "caffe2_backend").rglob("*.py")
     found = [str(file) for file in files if "click.echo(" in file.read_text() and file.name != "echo.py"]
     assert found == []
+
+
+def test_outputs_that_are_not_tensors(tmp_path: Path) -> None:
+    onnx.save(
+        onnx.parser.parse_model(
+            '<ir_version: 9, opset_import: ["" : 20]> g () => (seq(float[N]) y, float[2] x) <float[2] x = {1.0, 2.0}>'
+            "{ y = SplitToSequence (x) }"
+        ),
+        tmp_path / "m.onnx",
+    )
+    words = ["run", str(tmp_path / "m.onnx"), "-o", str(tmp_path / "out.npz")]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 1
+    assert "output 'y' is a sequence, which an .npz file cannot hold" in result.output
+    assert not (tmp_path / "out.npz").exists()
+    assert CliRunner().invoke(main, [*words, "--output", "x"]).exit_code == 0
 
 
 def test_a_fault_of_our_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,14 @@ from caffe2_bridge import ConversionError
 FLOAT = TensorProto.FLOAT
 
 
-def _model(node: onnx.NodeProto, *inputs: tuple[str, int, list[int]], **constants: list[int]) -> onnx.ModelProto:
+def _model(
+    node: onnx.NodeProto, *inputs: tuple[str, int, list[int]], opset: int = 20, **constants: list[int]
+) -> onnx.ModelProto:
     infos = [helper.make_tensor_value_info(name, dtype, dims) for name, dtype, dims in inputs]
     tensors = [helper.make_tensor(name, TensorProto.INT64, [len(v)], v) for name, v in constants.items()]
     output = helper.make_tensor_value_info("y", FLOAT, None)
     graph = helper.make_graph([node], "g", infos, [output], tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
 
 
 CASES = {
@@ -57,6 +59,27 @@ CASES = {
     "ConstantOfShape of no value": _model(
         helper.make_node("ConstantOfShape", ["x"], ["y"], value=helper.make_tensor("v", TensorProto.INT64, [0], [])),
         ("x", TensorProto.INT64, [1]),
+    ),
+    "TensorScatter of another rank": _model(
+        helper.make_node("TensorScatter", ["x", "u", "i"], ["y"]), ("x", FLOAT, [2, 1, 4, 5]), ("u", FLOAT, [2]),
+        i=[1, 3], opset=24,
+    ),
+    "TensorScatter into no items": _model(
+        helper.make_node("TensorScatter", ["x", "u", "i"], ["y"]),
+        ("x", FLOAT, [0, 1, 4, 5]), ("u", FLOAT, [2, 1, 2, 5]), i=[1, 3], opset=24,
+    ),
+    "NonMaxSuppression of scores of two dims": _model(
+        helper.make_node("NonMaxSuppression", ["b", "s"], ["y"]), ("b", FLOAT, [1, 3, 4]), ("s", FLOAT, [3, 4])
+    ),
+    "DeformConv with offsets of another rank": _model(
+        helper.make_node("DeformConv", ["x", "w", "o"], ["y"], kernel_shape=[2, 2]),
+        ("x", FLOAT, [1, 1, 3, 3]), ("w", FLOAT, [1, 1, 2, 2]), ("o", FLOAT, [1, 8, 2]),
+    ),
+    "AffineGrid of a million axes": _model(
+        helper.make_node("AffineGrid", ["x", "n"], ["y"]), ("x", FLOAT, [1, 1 << 20, 3]), ("n", TensorProto.INT64, [4])
+    ),
+    "Expand to a million axes": _model(
+        helper.make_node("Expand", ["x", "n"], ["y"]), ("x", FLOAT, [1]), ("n", TensorProto.INT64, [1 << 20])
     ),
     "Split into other pieces": _model(
         helper.make_node("Split", ["x", "n"], ["y"]), ("x", FLOAT, [4]), n=[2, 2]

@@ -11,6 +11,7 @@ import pytest
 from caffe2_backend.lowering.emitter import Emitter
 from caffe2_backend.lowering.value import Value
 from caffe2_frontend.interop.names import Names
+from caffe2_frontend.interop.operator_base import UnsupportedError
 from caffe2_frontend.interop.types import BOOL, FLOAT, FLOAT16, INT64
 
 
@@ -100,3 +101,11 @@ def test_shapes_follow_through_casts() -> None:
     assert (wide.dtype, wide.shape) == (FLOAT, x.shape)
     assert builder.narrow(wide, FLOAT16).dtype == FLOAT16
     assert emitted(builder) == ["HalfToFloat", "FloatToHalf"]
+
+
+def test_arrays_whose_shapes_do_not_go_together() -> None:
+    value = emitter().const([1, 2, 3], INT64)
+    for compute in (lambda: value + emitter().const([1, 2], INT64), lambda: value.reshape([2, -1])):
+        with pytest.raises(UnsupportedError, match="shapes do not go together") as raised:
+            compute()
+        assert raised.value.code == "invalid-operands"

@@ -117,3 +117,14 @@ def test_in_real_caffe2() -> None:
     with comparison() as check:
         check("float[2,3,4,5] x", "float[A,B,C,D] y", PADS, [{"x": x}], head=PAD_WEIGHTS)
         check("float[A,B] x", "float[N,C] y", RANKS, [{"x": x[0, 0]}, {"x": x[0, :1, 0]}], head=RANK_WEIGHTS)
+
+
+def test_what_is_too_large_to_be_stored_is_not_computed() -> None:
+    # 3 TB: the model is malformed, so that ONNX infers no size
+    text = """
+        <ir_version: 9, opset_import: ["" : 20]> g (float[2] x) => (float[A,B] y)
+        <int64[2] shape = {1099511627776, 3}, float[2] two = {1.0, 2.0}> { e = Expand (two, shape)  y = Add (e, x) }
+    """
+    with pytest.raises(ConversionError) as raised:
+        to_netdef(parser.parse_model(text))
+    assert {found.code for found in raised.value.errors} != {"internal-error"}

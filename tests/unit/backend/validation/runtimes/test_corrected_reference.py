@@ -9,11 +9,11 @@ import pytest
 from caffe2_backend.validation.runtimes import find_runtime
 
 
-def agree(text: str, **inputs: np.ndarray) -> None:  # type: ignore[type-arg] # of any type
+def agree(text: str, error: float = 0, **inputs: np.ndarray) -> None:  # type: ignore[type-arg] # of any type
     model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> {text}')
     one, other = (find_runtime(name).load(model).run(inputs) for name in ("onnxruntime-cpu", "onnx-reference"))
     for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name])
+        np.testing.assert_allclose(value, other[name], rtol=error, atol=error)
 
 
 @pytest.mark.parametrize("ceil", [0, 1])
@@ -34,6 +34,25 @@ def test_max_pool(spec: str, side: int, ceil: int) -> None:
         f"{{ y = MaxPool<kernel_shape = [3, 3], {spec}ceil_mode = {ceil}>(x) }}",
         x=x,
     )
+
+
+@pytest.mark.parametrize("ceil", [0, 1])
+@pytest.mark.parametrize("include", [0, 1])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "strides = [2, 2], pads = [0, 1, 1, 0], ",
+        "strides = [3, 2], pads = [1, 1, 1, 1], dilations = [2, 1], ",
+    ],
+)
+def test_average_pool(spec: str, include: int, ceil: int) -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 14, 15)).astype(np.float32)
+    agree(
+        "g (float[2, 3, 14, 15] x) => (float[A, B, C, D] y)"
+        f"{{ y = AveragePool<kernel_shape = [3, 3], {spec}ceil_mode = {ceil}, count_include_pad = {include}>(x) }}",
+        1e-6, x=x,
+    )  # fmt: skip
 
 
 def test_gather_elements_of_a_long_axis() -> None:
