@@ -146,6 +146,56 @@ def test_gradients_of_which_caffe2_does_not_compare_the_operands() -> None:
     assert deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape + 1), {}, {})
 
 
+@pytest.mark.parametrize(
+    ("kind", "features", "rows"),
+    [
+        ("SingleScalar", [np.array([True, False]), np.array([True, True])], 3),
+        ("SingleList", [np.array([2, 5]), np.array([True, False])], 2),
+        ("MultiScalar", [np.array([2, 1]), np.array([0, 1])], 4),
+        ("MultiMap", [np.array([2, 1]), np.array([3, 0, 1])], 4),
+    ],
+)
+def test_merged_features_have_as_many_values_as_their_gradient(
+    kind: str, features: list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]], rows: int
+) -> None:
+    op_type = f"Merge{kind}FeatureTensorsGradient"
+    assert not deviation(drawn(op_type, *features, np.ones(rows)), {}, {})
+    assert deviation(drawn(op_type, *features, np.ones(rows + 1)), {}, {})
+    assert deviation(drawn(op_type, features[0][:1], *features[1:], np.ones(rows)), {}, {})
+
+
+def test_sizes_of_yellow_fin_and_of_hierarchies() -> None:
+    def yellow_fin(width: int, memory: int) -> Drawn:
+        sizes = (3, 3, 1, 1, width, 3, 3, memory, 3, 1)
+        return drawn("YellowFin", *(np.ones(size) for size in sizes), curv_win_width=5)
+
+    assert not deviation(yellow_fin(5, 5), {}, {})
+    assert deviation(yellow_fin(4, 5), {}, {})
+    assert deviation(yellow_fin(5, 4), {}, {})
+
+    # One word, 7, whose path has one node of two classes from row 1 on.
+    hierarchy = bytes([18, 10, 8, 7, 18, 6, 8, 1, 16, 2, 24, 0])
+    x, weights, labels = np.ones((2, 3)), np.ones((3, 3)), np.array([7, 7])
+
+    def softmax(*operands: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Drawn:
+        return drawn("HSoftmaxGradient", *operands, hierarchy=hierarchy)
+
+    assert not deviation(softmax(x, weights, np.ones(3), labels, np.ones(8), np.ones(2)), {}, {})
+    assert deviation(softmax(x, weights, np.ones(3), labels, np.ones(7), np.ones(2)), {}, {})
+    assert deviation(softmax(x, weights, np.ones(3), labels[:1], np.ones(4), np.ones(2)), {}, {})
+    assert deviation(softmax(x, weights[:2], np.ones(2), labels, np.ones(8), np.ones(2)), {}, {})
+
+
+def test_results_of_training_that_alone_are_not_finite_differ() -> None:
+    finite, infinite = {"y": np.ones(2, np.float32)}, {"y": np.array([1, np.inf], np.float32)}
+    other = {"y": np.array([np.inf, 1], np.float32)}
+    case = drawn("TanhGradient", np.ones(2), np.ones(2))
+    assert not deviation(case, infinite, finite)
+    assert deviation(case, infinite, other)
+    assert deviation(drawn("TanhGradient", np.ones(2), np.array([np.inf, 1])), infinite, finite)
+    assert deviation(drawn("LambdaRankNdcg", np.ones(2), np.ones(2)), infinite, finite)
+
+
 def test_gradients_of_no_elements_are_zeros_of_float() -> None:
     case = drawn("FCGradient", np.ones((0, 3)), np.ones((4, 3)), np.ones((0, 4)))
     zeros = {"y": np.zeros(4, np.float32)}

@@ -6,6 +6,7 @@ from typing import Final
 
 from fuzz.exact.deviations.causes import has_negative_numbers, has_other_characters, has_unsorted_floats
 from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.sizes import MERGES, has_another_window, has_other_classes, merges_other_counts
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
     fails,
@@ -18,6 +19,9 @@ from fuzz.exact.deviations.unchecked import (
     is_shorter_than_padding,
 )
 
+_SIZES: Final = (
+    "operands of sizes that contradict each other, which Caffe2 does not compare: the model reports an error"
+)
 OPERANDS: Final = (
     Deviation(
         "operands of a gradient that contradict each other, and that Caffe2 does not compare",
@@ -40,23 +44,31 @@ OPERANDS: Final = (
         may_fail=True,
     ),
     Deviation(
-        "operands of sizes that contradict each other, which Caffe2 does not compare: the model reports an error",
+        _SIZES,
+        frozenset({"HSoftmax", "HSoftmaxGradient", "HSoftmaxSearch"}),
+        has_other_classes,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset(MERGES),
+        merges_other_counts,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"YellowFin"}),
+        has_another_window,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
         frozenset(
             {
                 "BooleanMaskGradient",
-                "HSoftmax",
-                "HSoftmaxGradient",
-                "HSoftmaxSearch",
-                "MergeMultiListFeatureTensorsGradient",
-                "MergeMultiMapFeatureTensorsGradient",
-                "MergeMultiScalarFeatureTensorsGradient",
-                "MergeSingleListFeatureTensorsGradient",
-                "MergeSingleMapFeatureTensorsGradient",
-                "MergeSingleScalarFeatureTensorsGradient",
                 "SparseLengthsSumSparseLookup",
                 "SparseToDenseMask",
                 "TTSparseLengthsSumGradient",
-                "YellowFin",
             }
         ),
         fails,

@@ -8,7 +8,14 @@ from conformance.corpus import is_gradient
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.netdef.views import NetView
-from fuzz.exact.deviations.causes import Arrays, differs_in_types_of_nothing, leaves_the_range, sums_leave_the_range
+from fuzz.exact.deviations.causes import (
+    Arrays,
+    both_leave_the_range,
+    differs_in_types_of_nothing,
+    is_not_finite,
+    leaves_the_range,
+    sums_leave_the_range,
+)
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.of_floats import FLOATS
 from fuzz.exact.deviations.of_images import IMAGES
@@ -52,7 +59,11 @@ GENERAL: Final[tuple[Deviation, ...]] = (
         "a NaN or an infinity in an optimizer, a gradient or a weighted sum: whether it meets a 0, or is compared, "
         "depends on the form",
         frozenset(),
-        lambda drawn, expected, actual: _is_training(drawn) and leaves_the_range(drawn, expected, actual),
+        lambda drawn, expected, actual: (
+            _is_training(drawn)
+            and (is_not_finite(drawn, expected, actual) or both_leave_the_range(expected, actual))
+            and leaves_the_range(drawn, expected, actual)
+        ),
     ),
 )
 

@@ -51,7 +51,7 @@ _COUNTS: Final[dict[str, Callable[[int], int]]] = {
 }
 
 
-def _operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | None]]]:
+def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | None]]]:
     """The operators of some types, with those of their operands that are fed."""
     for op in all_operators(NetView(drawn.net)):
         if op.type in types:
@@ -60,7 +60,7 @@ def _operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array |
 
 def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an index is negative, or not below the size that it is for."""
-    for op, operands in _operators(drawn, *INDEXED):
+    for op, operands in operators(drawn, *INDEXED):
         index, table, axis = INDEXED[op.type]
         indexed = operands[table]
         count = _COUNTS[op.type](len(operands)) if op.type in _COUNTS else 1
@@ -75,7 +75,7 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def is_shorter_than_padding(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a segment of GatherPadding or RemovePadding has fewer rows than its paddings."""
-    for op, operands in _operators(drawn, "GatherPadding", "RemovePadding"):
+    for op, operands in operators(drawn, "GatherPadding", "RemovePadding"):
         before = op.args.integer("padding_width", default=1)
         after = op.args.integer("end_padding_width", default=-1)
         lengths = operands[1] if len(operands) > 1 else None
@@ -86,7 +86,7 @@ def is_shorter_than_padding(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_unsorted_bounds(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the bounds of a function of PiecewiseLinearTransform, of which there is one more than slopes, descend."""
-    for _op, operands in _operators(drawn, "PiecewiseLinearTransform"):
+    for _op, operands in operators(drawn, "PiecewiseLinearTransform"):
         bounds, slopes = (*operands[1:3], None, None)[:2]
         if bounds is None or slopes is None or not bounds.size > slopes.size:
             continue
@@ -98,7 +98,7 @@ def has_unsorted_bounds(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def samples_nowhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a coordinate of ATen's grid_sampler is not finite."""
-    for op, operands in _operators(drawn, "ATen"):
+    for op, operands in operators(drawn, "ATen"):
         if op.args.text("operator", default="") == "grid_sampler" and len(operands) > 1:
             coordinates = operands[1]
             if coordinates is not None and not bool(np.isfinite(coordinates).all()):
@@ -113,7 +113,7 @@ def fails(_: Drawn, expected: Arrays, __: Arrays) -> bool:
 
 def has_another_state(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the state of SparseFtrl does not have two numbers per weight, or its gradient not a row per index."""
-    for _op, (weights, state, indices, grad, *_rest) in _operators(drawn, "SparseFtrl"):
+    for _op, (weights, state, indices, grad, *_rest) in operators(drawn, "SparseFtrl"):
         if weights is None or state is None or indices is None or grad is None or not weights.ndim:
             continue
         if state.size != 2 * weights.size or grad.size != indices.size * prod(weights.shape[1:]):
@@ -125,13 +125,13 @@ def has_too_few_bytes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether ByteWeightDequant has fewer bytes than its argument ``shape`` has elements."""
     return any(
         x is not None and x.size < prod(op.args.integers("shape", default=()))
-        for op, (x, *_) in _operators(drawn, "ByteWeightDequant")
+        for op, (x, *_) in operators(drawn, "ByteWeightDequant")
     )
 
 
 def is_resized_to_another_size(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the third operand of MatMul, like which the product is resized, has another number of elements."""
-    for op, operands in _operators(drawn, "MatMul"):
+    for op, operands in operators(drawn, "MatMul"):
         if len(operands) < 3 or any(operand is None for operand in operands):
             continue
         sizes = []
@@ -148,7 +148,7 @@ def is_resized_to_another_size(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def is_of_another_shape(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the shape that ReduceFrontWeightedSumGradient reads has other rows than weights, or others than dY."""
-    for op, (weights, dy, shape, *_rest) in _operators(drawn, "ReduceFrontWeightedSumGradient"):
+    for op, (weights, dy, shape, *_rest) in operators(drawn, "ReduceFrontWeightedSumGradient"):
         if weights is None or dy is None or shape is None:
             continue
         count, dims = op.args.integer("num_reduce_dim", default=1), shape.reshape(-1).tolist()

@@ -1,0 +1,95 @@
+"""Whether operands have the sizes that others give them, for operators that compare few of these or none."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from conformance.corpus import Array
+
+from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.layers.softmax_tree import read_choices, read_paths
+from fuzz.exact.deviations.causes import Arrays
+from fuzz.exact.deviations.unchecked import operators
+from fuzz.exact.drawing.drawn import Drawn
+
+MERGES: Final = tuple(
+    f"Merge{features}{values}FeatureTensorsGradient"
+    for features in ("Single", "Multi")
+    for values in ("Scalar", "List", "Map")
+)
+# The numbers that YellowFin keeps beside its window.
+_MEMORY: Final = 5
+
+
+def merges_other_counts(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the gradient of merged features does not have as many rows as these have values in all."""
+    for op, operands in operators(drawn, *MERGES):
+        fed = [operand for operand in operands if operand is not None]
+        if len(fed) < len(operands):
+            continue
+        *features, gradient = fed
+        step = 1 if "Scalar" in op.type else 2
+        counts = [_values(op.type, *features[index : index + step]) for index in range(0, len(features), step)]
+        known = [count for count in counts if count is not None]
+        examples = {operand.size for operand in features[::step]}
+        if len(examples) > 1 or len(known) < len(counts) or gradient.shape[:1] != (sum(known),):
+            return True
+    return False
+
+
+def _values(kind: str, lengths: Array, of: Array | None = None) -> int | None:
+    """How many values one feature has; None if its two operands contradict each other."""
+    if of is None:
+        return int(lengths.sum())
+    if "Single" in kind:
+        return int(lengths.reshape(-1)[of.reshape(-1)].sum()) if of.size == lengths.size else None
+    return int(of.sum()) if of.size == lengths.sum() else None
+
+
+def has_another_window(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the window of YellowFin does not have its width, or its memory not five numbers."""
+    for op, operands in operators(drawn, "YellowFin"):
+        window, memory = operands[4], operands[7]
+        if window is not None and window.size != op.args.integer("curv_win_width", default=20):
+            return True
+        if memory is not None and memory.size != _MEMORY:
+            return True
+    return False
+
+
+def has_other_classes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether operands of a hierarchical softmax have other sizes than its tree or other operands give them."""
+    for op, operands in operators(drawn, "HSoftmax", "HSoftmaxGradient", "HSoftmaxSearch"):
+        x, weights, bias = operands[:3]
+        if x is None or weights is None or bias is None:
+            continue
+        rows = len(x) if x.ndim else 1
+        if bias.size < _classes(op) or weights.size != bias.size * (x.size // max(rows, 1)):
+            return True
+        if op.type != "HSoftmaxSearch" and _has_other_labels(op, rows, *operands[3:]):
+            return True
+    return False
+
+
+def _has_other_labels(op: OpView, rows: int, labels: Array | None, *results: Array | None) -> bool:
+    """Whether there are not as many labels as rows, or the results of the forward operator do not follow from them."""
+    if labels is None:
+        return False
+    sizes = {word: sum(2 * step.length for step in path) for word, path in read_paths(_tree(op, "hierarchy")).items()}
+    of_results = (sum(sizes.get(int(label), 0) for label in labels.reshape(-1)), rows)
+    pairs = zip(results, of_results, strict=False)
+    return labels.size != rows or any(result is not None and result.size != size for result, size in pairs)
+
+
+def _classes(op: OpView) -> int:
+    """How many rows of weights the tree of a hierarchical softmax needs."""
+    if op.type == "HSoftmaxSearch":
+        choices = read_choices(_tree(op, "tree"))
+        return max((choice.index + choice.length for choice in choices), default=0)
+    steps = [step for path in read_paths(_tree(op, "hierarchy")).values() for step in path]
+    return max((step.index + step.length for step in steps), default=0)
+
+
+def _tree(op: OpView, name: str) -> bytes:
+    raw = op.args.raw(name)
+    return b"" if raw is None else raw.s
