@@ -38,7 +38,9 @@ _BOOLS: Final = {0: TensorInfo(ir.DataType.BOOL), 1: TensorInfo(ir.DataType.BOOL
 def arithmetic(op: Op) -> Value:
     """Add | Sub | Mul | Div(A, B; <legacy>) -> C."""
     op.args.ignore("use_grad_hack", "allow_broadcast_fastpath")
-    return op.emit(op.type, *_operands(op, NUMBERS))
+    a, b = _operands(op, NUMBERS)
+    # With broadcast=1 also where ONNX cannot know whether a dim of the second operand is larger.
+    return op.emit(op.type, a, b, shape=op.shape(a) if op.args.flag("broadcast", default=False) else None)
 
 
 @family.converts("EQ", "GT", "GE", "LT", "LE", uniform=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from caffe2_frontend.emit.shapes import reshape, transpose_matrix, unsqueeze
+from caffe2_frontend.emit.shapes import reshape, sizes, transpose_matrix, unsqueeze
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.body_passes.body_nodes import is_constant, replace_node
@@ -50,6 +50,8 @@ def _product(op: Op, x: Value, row: Value) -> Value:
     product = op.emit("Gemm", row, matrix, transB=1)
     if rank == 2:
         return reshape(op, product, [-1, 1])
+    if all(isinstance(dim, int) or dim.value in op.scope.sizes for dim in op.shape(x)[:-1]):
+        return reshape(op, product, [*sizes(op, x, 0, rank - 1), 1])  # sizes of inputs, which leave the body
     # All sizes at once: joined in a body, onnxruntime would copy them to a GPU and back.
     rows = op.emit("Shape", x, start=0, end=rank - 1)
     logits = op.emit("Reshape", product, rows, allowzero=1, shape=[_known(dim) for dim in op.shape(x)[:-1]])

@@ -83,3 +83,13 @@ def test_a_batch_may_be_empty(form: Any) -> None:
     cell = scores_cell()
     results = session_of(cell, form).run(cells.feed(cell, 4, 0))
     assert {name: value.shape for name, value in results.items()} == {"h_all": (4, 0, 3), "h_last": (1, 0, 3)}
+
+
+@pytest.mark.parametrize("form", ["scan", "loop"])
+def test_the_mask_of_the_encoder_leaves_the_loop(form: Any) -> None:
+    """The scores have the sizes of the encoder's outputs, as the sum with ``broadcast=1`` has its first operand's."""
+    body = body_of(to_onnx(load(MODELS / "attention_regular"), recurrent=form))
+    kinds = [node.op_type for node in body]
+    assert not {"GreaterOrEqual", "Slice", "Cast"} & set(kinds)
+    assert kinds.count("Concat") == 1  # of the hidden state and the context
+    assert kinds.count("Shape") == 1  # of the softmax
