@@ -10,7 +10,7 @@ import onnx
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
-from caffe2_backend.runtime.sessions.empty_sequences import needed_dims, require_sequences
+from caffe2_backend.runtime.sessions.guard import Guard
 from conformance.corpus import Array, Case
 
 
@@ -32,14 +32,13 @@ class OnnxRuntime:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
-        data = model.SerializeToString()
-        self._needed = needed_dims(data)
-        self._session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        self._guard = Guard.of(model.SerializeToString())
+        self._session = onnxruntime.InferenceSession(self._guard.model, options, providers=["CPUExecutionProvider"])
         self._names = [value.name for value in self._session.get_inputs()]
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """See Runnable."""
-        require_sequences(self._needed, inputs)
+        self._guard.check(inputs)
         return [np.asarray(value) for value in self._session.run(None, {name: inputs[name] for name in self._names})]
 
 

@@ -7,6 +7,5 @@ that is stored outside the model lies in a regular file inside the model's folde
 
 from caffe2_backend.admission.folders import AdmittedFile
 from caffe2_backend.admission.load import OnnxModel, admit_file, load_graph, load_ir, load_proto
-from caffe2_backend.admission.native import InputGuard
 
-__all__ = ["AdmittedFile", "InputGuard", "OnnxModel", "admit_file", "load_graph", "load_ir", "load_proto"]
+__all__ = ["AdmittedFile", "OnnxModel", "admit_file", "load_graph", "load_ir", "load_proto"]

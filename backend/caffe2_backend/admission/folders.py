@@ -10,7 +10,6 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, check_spelling, extent_of, location_of
-from caffe2_backend.admission.native import InputGuard
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate
 from caffe2_bridge.wire import read as wire
 
@@ -66,13 +65,11 @@ class AdmittedFile:
 
     Attributes:
         path: of the file; of a remote one that of the local copy.
-        guard: of the arrays that the model is given.
     """
 
     path: str
     file: AnyPath
     folder: Folder
-    guard: InputGuard
 
 
 def map_values(values: Mapping[str, ir.Value]) -> None:

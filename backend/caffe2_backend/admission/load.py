@@ -14,7 +14,7 @@ from caffe2_backend.admission.bodies import check_bodies
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, is_external
 from caffe2_backend.admission.folders import AdmittedFile, Folder, map_values
 from caffe2_backend.admission.ir_models import admit_ir
-from caffe2_backend.admission.native import InputGuard, check_native
+from caffe2_backend.admission.native import check_native
 from caffe2_backend.admission.normalize import needs_rewrites, rewrite
 from caffe2_backend.admission.own_names import own_names
 from caffe2_backend.admission.payloads import check_payloads
@@ -114,9 +114,9 @@ def admit_file(path: Location) -> AdmittedFile:
     """
     where = locate(path)
     folder = Folder.of_model(where)
-    proto, scopes = _admitted(where)
+    _, scopes = _admitted(where)
     _external(scopes, folder)
-    return AdmittedFile(os.fspath(where), where, folder, InputGuard.of(proto.graph))
+    return AdmittedFile(os.fspath(where), where, folder)
 
 
 def _admitted(model: onnx.ModelProto | bytes | AnyPath, *, values: bool = True) -> tuple[onnx.ModelProto, list[Scope]]:

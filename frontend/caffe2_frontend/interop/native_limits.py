@@ -1,17 +1,24 @@
 """What native code takes for granted of ONNX nodes: with other attributes or operands, onnxruntime ends the process.
 
 The tables are those of onnxruntime 1.31, found by trying every attribute and every dim of ONNX's operator tests, and of
-models of onnxruntime's own operators, on the CPU.
+models of onnxruntime's own operators, on the CPU. They are read where models come in
+(:mod:`caffe2_backend.admission`), where nets with ONNX operators are exported, and before each session, where the dims
+of inputs and of computed operands are known (:mod:`caffe2_backend.runtime.sessions.guard`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
+import onnx
+
+from caffe2_bridge.bounds import MAX_RANK
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 
-Dims = Sequence[int | None]
+Dims = Sequence[int | str | None]
+Key = tuple[str, str]
 
 _MICROSOFT: Final = "com.microsoft"
 _BOUND: Final = 1 << 31  # kernels narrow integers to 32 bits, and divide by what is left
@@ -24,11 +31,13 @@ _COUNTS: Final = frozenset(
 _OPTIONAL: Final = frozenset({
     ("Attention", "kv_num_heads"), ("Attention", "q_num_heads"), ("RotaryEmbedding", "num_heads"),
 })  # fmt: skip
-# By operator: operands that must have elements along some axes, None for all; or that must be given.
+# Of those, the ranks of the first operand at which the count is not optional.
+_COUNTED_RANKS: Final[Mapping[Key, int]] = {("", "Attention"): 3}
+# By operator: operands that must have elements along some axes, None for all.
 _Axes = tuple[int, ...] | None
-_FILLED: Final[Mapping[tuple[str, str], Mapping[int, _Axes]]] = {
+_FILLED: Final[Mapping[Key, Mapping[int, _Axes]]] = {
     ("", "Conv"): {1: None}, ("", "ConvTranspose"): {1: None}, ("", "ConvInteger"): {1: None},
-    ("", "LSTM"): {0: None}, ("", "GRU"): {0: None}, ("", "RNN"): {0: None}, ("", "STFT"): {2: None},
+    ("", "LSTM"): {0: (1,)}, ("", "GRU"): {0: None}, ("", "STFT"): {2: None},
     (_MICROSOFT, "DynamicQuantizeLSTM"): {0: None}, (_MICROSOFT, "AttnLSTM"): {0: None},
     (_MICROSOFT, "FusedConv"): {1: None}, (_MICROSOFT, "GroupQueryAttention"): {0: (0,)},
     (_MICROSOFT, "Inverse"): {0: None}, (_MICROSOFT, "MoE"): {0: None}, (_MICROSOFT, "QMoE"): {0: None},
@@ -36,25 +45,86 @@ _FILLED: Final[Mapping[tuple[str, str], Mapping[int, _Axes]]] = {
     (_MICROSOFT, "RotaryEmbedding"): {0: (-1,)},
     (_MICROSOFT, "SkipLayerNormalization"): {1: None}, (_MICROSOFT, "SkipSimplifiedLayerNormalization"): {1: None},
 }  # fmt: skip
-_FILLED_OF_RANK: Final[Mapping[tuple[str, str], tuple[int, Mapping[int, _Axes]]]] = {
+# The same where another operand is given: a GRU with the lengths of sequences does not read X without steps.
+_FILLED_WITH: Final[Mapping[Key, tuple[int, Mapping[int, _Axes]]]] = {("", "GRU"): (4, {0: (1, 2)})}
+_FILLED_OF_RANK: Final[Mapping[Key, tuple[int, Mapping[int, _Axes]]]] = {
     ("", "Attention"): (4, {0: (1,), 1: (1,), 2: (1,)}),
 }
-_GIVEN: Final[Mapping[tuple[str, str], tuple[int, ...]]] = {(_MICROSOFT, "AttnLSTM"): (8, 9, 10, 11)}
+_GIVEN: Final[Mapping[Key, tuple[int, ...]]] = {(_MICROSOFT, "AttnLSTM"): (8, 9, 10, 11)}
+_RANKS: Final[Mapping[Key, Mapping[int, int]]] = {("", "Attention"): {4: 4, 5: 4}}
+# Operands that list sizes: the inference of onnxruntime makes as many dims.
+_LISTS: Final[Mapping[Key, tuple[int, ...]]] = {
+    ("", "AffineGrid"): (1,), ("", "Col2Im"): (1, 2), ("", "ConstantOfShape"): (0,), ("", "Expand"): (1,),
+    ("", "Reshape"): (1,), ("", "Resize"): (3,),
+}  # fmt: skip
 # Operands that kernels divide by.
-DIVISORS: Final[Mapping[tuple[str, str], tuple[int, ...]]] = {("", "STFT"): (1, 3)}
+_DIVISORS: Final[Mapping[Key, tuple[int, ...]]] = {("", "STFT"): (1, 3)}
+# Operators that are looked at again when the dims of operands are known.
+GUARDED: Final = frozenset[Key]().union(_FILLED, _FILLED_OF_RANK, _RANKS, _DIVISORS, _COUNTED_RANKS)
+_READ: Final = GUARDED.union(_GIVEN, _LISTS)
 
 
-def key_of(domain: str, op_type: str) -> tuple[str, str]:
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What an operand must be for the process to survive.
+
+    Attributes:
+        operand: its index.
+        axes: the axes along which it must have elements; None: all.
+        rank: the number of dims that it must have, None for any.
+        is_divisor: whether it must be one positive number instead.
+    """
+
+    operand: int
+    axes: tuple[int, ...] | None = ()
+    rank: int | None = None
+    is_divisor: bool = False
+
+    def fault(self, dims: Dims) -> str:
+        """Why an operand of known rank is not that, empty where it may be."""
+        if self.is_divisor:
+            is_bad = any(isinstance(dim, int) and dim != 1 for dim in dims)
+        elif self.rank is not None:
+            is_bad = len(dims) != self.rank
+        else:
+            is_bad = any(dims[axis] == 0 for axis in self.within(len(dims)))
+        shown = ["?" if dim is None else dim for dim in dims]
+        return f"input {self.operand} {self.text}, and has the shape {shown}" if is_bad else ""
+
+    @property
+    def text(self) -> str:
+        """What it must be, after the name of the operand."""
+        if self.is_divisor:
+            return "must be one positive number"
+        if self.rank is not None:
+            return f"must have rank {self.rank}"
+        if self.axes is None:
+            return "must not have a dim of size 0"
+        return f"must have elements along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
+
+    def within(self, rank: int) -> list[int]:
+        """The axes along which an operand of a rank must have elements."""
+        if self.axes is None:
+            return list(range(rank))
+        return [axis % rank for axis in self.axes if -rank <= axis < rank]
+
+
+def key_of(node: onnx.NodeProto) -> Key:
+    """The key of a node's operator in the tables here."""
+    return operator_key(node.domain, node.op_type)
+
+
+def operator_key(domain: str, op_type: str) -> Key:
     """The key of an operator in the tables here."""
     return ("" if domain in STANDARD_DOMAINS else domain), op_type
 
 
-def reads_dims(key: tuple[str, str]) -> bool:
+def reads_dims(key: Key) -> bool:
     """Whether :func:`operand_faults` looks at the operands of an operator."""
-    return key in _FILLED or key in _FILLED_OF_RANK or key in _GIVEN
+    return key in _READ
 
 
-def attribute_faults(key: tuple[str, str], integers: Mapping[str, int]) -> Iterator[str]:
+def attribute_faults(key: Key, integers: Mapping[str, int]) -> Iterator[str]:
     """The faults of the integer attributes of an operator of ONNX or of onnxruntime."""
     domain, op_type = key
     if domain not in ("", _MICROSOFT):
@@ -67,24 +137,60 @@ def attribute_faults(key: tuple[str, str], integers: Mapping[str, int]) -> Itera
             yield f"attribute {name!r} must fit into 32 bits, not {value}"
 
 
-def operand_faults(key: tuple[str, str], operands: Sequence[Dims | None]) -> Iterator[str]:
+def needs_of(key: Key, given: Sequence[bool], ranks: Sequence[int | None]) -> Iterator[Need]:
+    """What the operands of a node must be.
+
+    Args:
+        key: of the operator.
+        given: for each operand that the node lists, whether it is not left out.
+        ranks: of the operands, as far as they are known.
+    """
+    table = _FILLED.get(key, {})
+    if key in _FILLED_WITH and _has(given, _FILLED_WITH[key][0]):
+        table = _FILLED_WITH[key][1]
+    rank, of_rank = _FILLED_OF_RANK.get(key, (0, {}))
+    for index in (index for index, is_given in enumerate(given) if is_given):
+        if index in table:
+            yield Need(index, table[index])
+        if index in of_rank and ranks[index] == rank:
+            yield Need(index, of_rank[index])
+        if index in _RANKS.get(key, {}):
+            yield Need(index, rank=_RANKS[key][index])
+        if index in _DIVISORS.get(key, ()):
+            yield Need(index, is_divisor=True)
+
+
+def operand_faults(
+    key: Key, integers: Mapping[str, int], given: Sequence[bool], operands: Sequence[Dims | None]
+) -> Iterator[str]:
     """The faults of the operands of an operator, by their dims.
 
-    None is an operand of unknown rank, or a dim of unknown size. An operand that is left out is given as no operand at
-    the end, and as one of unknown rank between others: only the former is found to be missing.
+    Args:
+        key: of the operator.
+        integers: its integer attributes.
+        given: for each operand that the node lists, whether it is not left out.
+        operands: the dims of each; None is an operand of unknown rank, or a dim of unknown size.
     """
     for index in _GIVEN.get(key, ()):
-        if index >= len(operands):
+        if not _has(given, index):
             yield f"input {index} is missing"
             return
-    rank, of_rank = _FILLED_OF_RANK.get(key, (0, {}))
-    for index, dims in enumerate(operands):
-        for table in (_FILLED.get(key, {}), of_rank if dims is not None and len(dims) == rank else {}):
-            if dims is not None and index in table and _is_empty(dims, table[index]):
-                yield f"input {index} must not have a dim of size 0: {['?' if dim is None else dim for dim in dims]}"
+    first = operands[0] if operands else None
+    if first is not None and _COUNTED_RANKS.get(key) == len(first):
+        for name, value in integers.items():
+            if name in _COUNTS and value < 1:
+                yield f"attribute {name!r} must be at least 1 where input 0 has rank {len(first)}, not {value}"
+    for index in _LISTS.get(key, ()):
+        dims = operands[index] if index < len(operands) else None
+        length = dims[0] if dims else None
+        if isinstance(length, int) and length > MAX_RANK:
+            yield f"input {index} lists {length:,} sizes; at most {MAX_RANK} are supported"
+    for need in needs_of(key, given, [None if dims is None else len(dims) for dims in operands]):
+        dims = operands[need.operand]
+        reason = "" if dims is None else need.fault(dims)
+        if reason:
+            yield reason
 
 
-def _is_empty(dims: Dims, axes: _Axes) -> bool:
-    if axes is None:
-        return 0 in dims
-    return any(-len(dims) <= axis < len(dims) and dims[axis] == 0 for axis in axes)
+def _has(given: Sequence[bool], index: int) -> bool:
+    return index < len(given) and given[index]

@@ -17,7 +17,7 @@ from caffe2_frontend.interop.metadata.embedded_onnx import (
     read_type,
 )
 from caffe2_frontend.interop.metadata.origin import node_metadata
-from caffe2_frontend.interop.native_limits import attribute_faults, key_of, operand_faults
+from caffe2_frontend.interop.native_limits import attribute_faults, operand_faults, operator_key
 from caffe2_frontend.lowering.op import Op, Value
 
 
@@ -58,11 +58,12 @@ def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
 
 def _require_native(op: Op, domain: str, inputs: Sequence[Value | None], attributes: Sequence[ir.Attr]) -> None:
     """Refuse a node that ends onnxruntime's process."""
-    key = key_of(domain, op.type)
+    key = operator_key(domain, op.type)
     integers = {a.name: a.as_int() for a in attributes if a.type == ir.AttributeType.INT and not a.is_ref()}
     shapes = [None if value is None else value.shape for value in inputs]
     dims = [None if shape is None else [dim if isinstance(dim, int) else None for dim in shape] for shape in shapes]
-    for reason in (*attribute_faults(key, integers), *operand_faults(key, dims)):
+    given = [value is not None for value in inputs]
+    for reason in (*attribute_faults(key, integers), *operand_faults(key, integers, given, dims)):
         op.unsupported(reason, code="malformed-model")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from caffe2_backend.admission import InputGuard, admit_file, load_proto
+from caffe2_backend.admission import admit_file, load_proto
 from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.devices.device_names import CPU, device_name
 from caffe2_backend.runtime.placement.automatic import PlacedProgram
@@ -248,12 +248,9 @@ class _OnnxRunner:
     ) -> None:
         if isinstance(model, str | PathLike):
             admitted = admit_file(model)
-            self._guard = admitted.guard
             self._session = Session(admitted.path, device, options=options)
         else:
-            proto = load_proto(model)
-            self._guard = InputGuard.of(proto.graph)
-            self._session = Session(proto.SerializeToString(), device, options=options)
+            self._session = Session(load_proto(model).SerializeToString(), device, options=options)
         self.inputs, self.outputs = self._session.inputs, self._session.outputs
         if outputs is not None:
             require_outputs(outputs, self.outputs)
@@ -273,7 +270,5 @@ class _OnnxRunner:
             if not isinstance(value, np.ndarray | DeviceTensor | Int8Tensor):
                 raise RunError(f"input {name!r} is not a tensor")
             given[name] = value.data if isinstance(value, Int8Tensor) else value
-        if self._guard.nodes:
-            self._guard.check(given)
         results = self._session.run_on_device(given)
         return {name: results[name] for name in self.outputs}

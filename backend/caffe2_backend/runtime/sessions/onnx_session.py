@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from caffe2_backend.runtime.sessions.guard import failure_of
 from caffe2_backend.runtime.sessions.onnxruntime_library import failures, onnxruntime
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_bridge.diagnostics import RunError
@@ -34,7 +35,7 @@ class OnnxSession(Session):
         try:
             values = session.run_with_ort_values(self._outputs, {name: _typed(value) for name, value in feed.items()})
         except failures() as error:
-            raise RunError(f"onnxruntime: {error}") from error
+            raise failure_of(error) from error
         return [_array(value) for value in values]
 
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_backend.runtime.devices.device_names import CPU, device_index, device_kind, device_name
-from caffe2_backend.runtime.sessions.empty_sequences import Needed, needed_dims, require_sequences
 from caffe2_backend.runtime.sessions.fixed_binding import FixedBinding
+from caffe2_backend.runtime.sessions.guard import Guard, failure_of
 from caffe2_backend.runtime.sessions.missing_inputs import missing_inputs, onnx_type_text
 from caffe2_backend.runtime.sessions.onnxruntime_library import (
     copy_to_device,
@@ -30,6 +30,7 @@ from caffe2_bridge.diagnostics import OptionError, RunError
 
 # What onnxruntime says of a model with nodes on the host, control flow, or copies to the host.
 _NOT_CAPTURED: Final = "graph capture"
+_WEIGHTS_FOLDER: Final = "session.model_external_initializers_file_folder_path"
 
 
 class Session:
@@ -43,7 +44,7 @@ class Session:
         options: everything else.
 
     Raises:
-        RunError: onnxruntime is missing, cannot load the model, or does not support the device.
+        RunError: onnxruntime is missing, cannot load the model, does not support the device, or would end the process.
     """
 
     def __init__(
@@ -59,6 +60,10 @@ class Session:
             options = dataclasses.replace(options, threads=threads, verbose=verbose)
         self.device = device_name(device)
         self._real = real_device(self.device, options)
+        self._guard = Guard.of(model, adds_checks=self._real == CPU)
+        if self._guard.folder:
+            options = dataclasses.replace(options, entries={_WEIGHTS_FOLDER: self._guard.folder, **options.entries})
+        model = self._guard.model
         try:
             self._session = self._load(model, options)
         except RunError as error:
@@ -81,9 +86,8 @@ class Session:
         # On the host, without the public method's checks for other devices, which take as long as a tiny model.
         plain = self._on_cpu and not options.providers
         self._run = self._session._sess.run if plain else self._session.run  # noqa: SLF001 - the method behind it
-        self._needed = needed_dims(model)
-        if self._needed:
-            self._run = partial(_run_checked, self._run, self._needed)
+        if self._guard.inputs:
+            self._run = partial(_run_checked, self._run, self._guard)
         self._graphs = options.cuda_graphs and device_kind(self._real) == "cuda"
         self._fixed: dict[Any, FixedBinding] = {}
         self._lock = threading.Lock()
@@ -140,7 +144,7 @@ class Session:
         try:
             values: list[Array] = self._run(outputs or self._outputs, feed, None)
         except failures() as error:
-            raise RunError(f"onnxruntime: {error}") from error
+            raise failure_of(error) from error
         return values
 
     def run_on_device(self, inputs: Mapping[str, Array | DeviceTensor]) -> dict[str, Array | DeviceTensor]:
@@ -155,11 +159,11 @@ class Session:
             # Strings cannot be bound: onnxruntime copies all values of this run to the host and back.
             values = zip(self._outputs, self.run_list(_on_host(feed), self._outputs), strict=True)
             return {name: v if v.dtype == object else self._copy(v) for name, v in values}
-        require_sequences(self._needed, feed)
+        self._guard.check(feed)
         try:
             return self._run_fixed(feed) if self._graphs else self._run_bound(feed)
         except failures() as error:
-            raise RunError(f"onnxruntime: {error}") from error
+            raise failure_of(error) from error
 
     def _copy(self, array: Array) -> DeviceTensor:
         return copy_to_device(array, self.device, self._real)
@@ -203,9 +207,9 @@ def require_outputs(names: Sequence[str], available: Sequence[str]) -> None:
         raise OptionError(f"the ONNX model does not output {texts}: it outputs {', '.join(available)}")
 
 
-def _run_checked(run: Any, needed: Sequence[Needed], outputs: list[str], feed: dict[str, Array], how: Any) -> Any:
-    """Run a session on operands that do not end the process."""
-    require_sequences(needed, feed)
+def _run_checked(run: Any, guard: Guard, outputs: list[str], feed: dict[str, Array], how: Any) -> Any:
+    """Run a session on inputs that do not end the process."""
+    guard.check(feed)
     return run(outputs, feed, how)
 
 
@@ -226,7 +230,7 @@ class Binding:
 
     def __init__(self, session: Session) -> None:
         self._session = session._session  # noqa: SLF001 - the same module
-        self._needed = session._needed  # noqa: SLF001 - the same module
+        self._guard = session._guard  # noqa: SLF001 - the same module
         self._binding = self._session.io_binding()
         self._kind, self._index = device_kind(session._real), device_index(session._real)  # noqa: SLF001 - as above
         self._device = session.device
@@ -240,8 +244,8 @@ class Binding:
 
     def bind_input(self, name: str, value: Array | DeviceTensor) -> None:
         """Bind an input to a value, which is not kept."""
-        if self._needed:
-            require_sequences(self._needed, {name: value})
+        if self._guard.inputs:
+            self._guard.check({name: value})
         self._inputs.pop(name, None)
         if isinstance(value, DeviceTensor):
             self._binding.bind_ortvalue_input(name, value.ort)
@@ -251,8 +255,8 @@ class Binding:
     def bind_input_value(self, name: str, ort: Any) -> None:
         """Bind an input to one of onnxruntime's values, or leave it bound to that."""
         if self._inputs.get(name) is not ort:
-            if self._needed:
-                require_sequences(self._needed, {name: DeviceTensor(ort, self._device)})
+            if self._guard.inputs:
+                self._guard.check({name: DeviceTensor(ort, self._device)})
             self._binding.bind_ortvalue_input(name, ort)
             self._inputs[name] = ort
 
@@ -297,7 +301,7 @@ class Binding:
             self._run()
             self._binding.synchronize_outputs()
         except failures() as error:
-            raise RunError(f"onnxruntime: {error}") from error
+            raise failure_of(error) from error
 
     def value(self, ort: Any) -> Array | DeviceTensor:
         """One of onnxruntime's values as a value of a workspace, which shares its memory."""

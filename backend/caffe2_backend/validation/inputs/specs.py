@@ -15,7 +15,7 @@ from caffe2_backend.validation.inputs.dims import Dims
 from caffe2_backend.validation.inputs.random_values import Scene, draw
 from caffe2_backend.validation.roles import Role, find_roles
 from caffe2_backend.validation.sizes import SIZES, Size
-from caffe2_bridge.bounds import current_limits, hint_of
+from caffe2_bridge.bounds import MAX_RANK, current_limits, hint_of
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
@@ -150,8 +150,11 @@ class Layout:
 
 
 def _bounded(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an input. Raises RunError if double values of it would exceed the limit."""
-    wanted, allowed = 8 * prod(shape), current_limits().constant_bytes
+    """The shape of an input. Raises RunError for too many dims, or if double values of it would exceed the limit."""
+    if len(shape) > MAX_RANK:
+        raise RunError(f"input {name!r} has {len(shape):,} dims; at most {MAX_RANK} are supported: give inputs")
+    # NumPy counts the elements of an array without any by its other dims.
+    wanted, allowed = 8 * prod(dim for dim in shape if dim), current_limits().constant_bytes
     if wanted > allowed:
         reason = f"input {name!r} of shape {list(shape)} is too large to be synthesized: {wanted:,} bytes"
         raise RunError(f"{reason}, and {allowed:,} are allowed ({hint_of('constant_bytes', wanted)}, or give inputs)")

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.admission import InputGuard
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
 from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, real_device
 from caffe2_backend.runtime.sessions.session import Session
@@ -55,15 +54,14 @@ class OnnxRuntime:
         """See Runtime."""
         proto = onnx_model(model)
         session = Session(proto.SerializeToString(), self.device, options=self.options)
-        return _Loaded(session, InputGuard.of(proto.graph))
+        return _Loaded(session)
 
 
 class _Loaded:
-    def __init__(self, session: Session, guard: InputGuard) -> None:
-        self._session, self._guard = session, guard
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items()}
-        self._guard.check(plain)
         found = self._session.run(plain, outputs)
         return {name: np.asarray(value) for name, value in found.items()}

@@ -1,0 +1,72 @@
+"""The outline of a serialized ONNX model: its nodes and the dims of its weights, without the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from caffe2_bridge.wire.read import Buffer, Span, WireError, split
+from caffe2_bridge.wire.write import encode_len
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
+
+_GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
+_INITIALIZER: Final = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
+_SMALL: Final = 1 << 20  # bytes that are searched in less time than they are parsed
+_CONTENTS: Final = frozenset({
+    onnx.TensorProto.RAW_DATA_FIELD_NUMBER, onnx.TensorProto.FLOAT_DATA_FIELD_NUMBER,
+    onnx.TensorProto.INT32_DATA_FIELD_NUMBER, onnx.TensorProto.INT64_DATA_FIELD_NUMBER,
+    onnx.TensorProto.DOUBLE_DATA_FIELD_NUMBER, onnx.TensorProto.UINT64_DATA_FIELD_NUMBER,
+    onnx.TensorProto.STRING_DATA_FIELD_NUMBER,
+})  # fmt: skip
+
+
+def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto | None:
+    """A model in memory or in a file as a message whose larger initializers have dims, and no contents.
+
+    Weights are neither read nor copied. None where the rest of the model has none of ``op_types`` as text, is
+    malformed or cannot be read: whoever loads the model says why.
+    """
+    if isinstance(model, bytes) and len(model) <= _SMALL and not any(op_type in model for op_type in op_types):
+        return None
+    try:
+        buffer = Buffer.of_file(model) if isinstance(model, str) else Buffer(model)
+        rest, weights = _parts(buffer.span())
+        if not any(op_type in rest for op_type in op_types):
+            return None
+        found = onnx.ModelProto.FromString(rest)
+        found.graph.initializer.extend(map(_tensor, weights))
+    except (OSError, WireError, DecodeError):
+        return None
+    return found
+
+
+def _parts(model: Span) -> tuple[bytes, list[Span]]:
+    """The bytes of a model without initializers, and those of each initializer."""
+    rest, graphs = split(model, {_GRAPH})
+    parts, weights = [rest], []
+    for graph in graphs:
+        light, tensors = split(model.within(graph.start, graph.end), {_INITIALIZER})
+        parts.append(encode_len(_GRAPH, light))
+        weights += [model.within(tensor.start, tensor.end) for tensor in tensors]
+    return b"".join(parts), weights
+
+
+def _tensor(span: Span) -> onnx.TensorProto:
+    if len(span) <= SMALL_TENSOR_BYTES:
+        return onnx.TensorProto.FromString(span.tobytes())
+    return onnx.TensorProto.FromString(split(span, _CONTENTS)[0])
+
+
+def is_outlined(tensor: onnx.TensorProto) -> bool:
+    """Whether an initializer of an outline has no contents, although it has elements."""
+    return not any(_contents(tensor)) and 0 not in tensor.dims
+
+
+def _contents(tensor: onnx.TensorProto) -> Iterator[bool]:
+    yield bool(tensor.raw_data)
+    yield from (
+        bool(getattr(tensor, f"{kind}_data")) for kind in ("float", "int32", "int64", "double", "uint64", "string")
+    )
