@@ -103,7 +103,9 @@ class HostOp:
     # Inputs by index
 
     def value(self, index: int) -> Value:
-        """The value of an input. Raises NoBlobError if it has none."""
+        """The value of an input. Raises NoBlobError if it has none, RunError if the operator does not list it."""
+        if index >= len(self._op.inputs):
+            raise self.error(f"input {index} is missing: the operator lists {len(self._op.inputs)}")
         name = self._op.inputs[index]
         value = self.find(name)
         if value is None:
@@ -148,7 +150,9 @@ class HostOp:
     # Outputs by index
 
     def set(self, index: int, value: Any) -> None:
-        """Set an output to an array, a number, a text, or an object."""
+        """Set an output to an array, a number, a text, or an object. Raises RunError if it is not listed."""
+        if index >= len(self._op.outputs):
+            raise self.error(f"output {index} is missing: the operator lists {len(self._op.outputs)}")
         self.write(self._op.outputs[index], value)
 
 

@@ -32,6 +32,7 @@ from caffe2_bridge.control import ControlOperator, control_of
 from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_bridge.ssa.effects import NetEffects, analyse
 from caffe2_bridge.ssa.outputs import declared_outputs
 
@@ -114,11 +115,17 @@ class TensorStage:
 
 
 class HostStage:
-    """One host operator."""
+    """One host operator. Raises RunError if it does not have as many inputs and outputs as Caffe2's schema asks for."""
 
     conversions = 0
 
     def __init__(self, op: OpView, location: Location) -> None:
+        schema = operator_schema(op.type)
+        violation = None if schema is None else count_violation(schema, op.type, len(op.inputs), len(op.outputs))
+        if violation is not None:
+            failure = RunError(f"{location}: {violation.reason}")
+            failure.operator = op.index
+            raise failure
         self._op = op
         self._location = location
         self._function = HOST_OPERATORS[op.type]

@@ -40,7 +40,8 @@ class BlobsQueue(HostObject):
         self._name = name
         self.num_blobs: Final = num_blobs
         self._field_names = tuple(field_names)
-        self._slots: list[_Record] = [[None] * num_blobs for _ in range(capacity)]
+        self._capacity = capacity
+        self._slots: dict[int, _Record] = {}  # those that were used: the capacity may be any number
         self._read = 0
         self._written = 0
         self._closed = False
@@ -54,8 +55,9 @@ class BlobsQueue(HostObject):
             wait_for(self._changed, lambda: self._closed or self._has_room())
             if not self._has_room():
                 return None
-            slot = self._written % len(self._slots)
-            before, self._slots[slot] = self._slots[slot], record
+            slot = self._written % self._capacity
+            before = self._slots.get(slot) or [None] * self.num_blobs
+            self._slots[slot] = record
             self._written += 1
             self._changed.notify_all()
         self._time("write_time_ns", start)
@@ -72,7 +74,7 @@ class BlobsQueue(HostObject):
             wait_for(self._changed, lambda: self._closed or self._has_record(), timeout)
             if not self._has_record():
                 return None
-            slot = self._read % len(self._slots)
+            slot = self._read % self._capacity
             record, self._slots[slot] = self._slots[slot], before
             self._read += 1
             self._changed.notify_all()
@@ -92,7 +94,7 @@ class BlobsQueue(HostObject):
             self._changed.notify_all()
 
     def _has_room(self) -> bool:
-        return self._written < self._read + len(self._slots)
+        return self._written < self._read + self._capacity
 
     def _has_record(self) -> bool:
         return self._read < self._written

@@ -52,7 +52,7 @@ def test_a_reservoir_of_objects(workspace: Workspace) -> None:
 
 def test_every_row_is_as_likely_as_another(workspace: Workspace) -> None:
     found = np.zeros(10)
-    op = make_operator("ReservoirSampling", ["kept", "visited", "data"], ["kept", "visited"], num_to_collect=3)
+    op = make_operator("ReservoirSampling", ["kept", "visited", "data", "mutex"], ["kept", "visited"], num_to_collect=3)
     workspace.feed("data", np.arange(10, dtype=np.float32))
     for _ in range(1000):
         workspace.feed("kept", np.empty(0, np.float32))
@@ -66,7 +66,9 @@ def test_every_row_is_as_likely_as_another(workspace: Workspace) -> None:
 def test_packed_records(workspace: Workspace) -> None:
     workspace.feed("field", np.float32([1, 2, 3]))
     workspace.run_operator_once(make_operator("PackRecords", ["field"], ["packed"], fields=["f"]))
-    op = make_operator("ReservoirSampling", ["kept", "visited", "packed"], ["kept", "visited"], num_to_collect=3)
+    op = make_operator(
+        "ReservoirSampling", ["kept", "visited", "packed", "mutex"], ["kept", "visited"], num_to_collect=3
+    )
     workspace.run_operator_once(op)
     workspace.run_operator_once(make_operator("UnPackRecords", ["kept", "field"], ["out"], fields=["f"]))
     assert workspace.fetch("out").tolist() == [1, 2, 3]  # type: ignore[union-attr] # a tensor
@@ -75,7 +77,7 @@ def test_packed_records(workspace: Workspace) -> None:
 def test_rows_that_do_not_fit(workspace: Workspace) -> None:
     def run(data: object, limit: int = 3) -> None:
         workspace.feed("data", data)
-        inputs, outputs = ["kept", "visited", "data"], ["kept", "visited"]
+        inputs, outputs = ["kept", "visited", "data", "mutex"], ["kept", "visited"]
         workspace.run_operator_once(make_operator("ReservoirSampling", inputs, outputs, num_to_collect=limit))
 
     run(rows(1))
