@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from google.protobuf.message import DecodeError
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from fuzz.robust.cli import CASES
+from fuzz.robust.cli import CASES, Found, main, table_of_saves
+from fuzz.robust.ending import ended_by_signals
 from fuzz.robust.inputs import Input, read_input
-from fuzz.robust.monitor import Monitor
+from fuzz.robust.monitor import Monitor, Violation
 from fuzz.robust.mutate_bytes import mutate_bytes
 from fuzz.robust.mutate_messages import mutate_message
 from fuzz.robust.outcome import Outcome, Status
@@ -59,6 +64,68 @@ def test_what_a_worker_counts_outlives_it(tmp_path: Path) -> None:
     call = progress.call()
     assert (call.index, call.kind, call.door, call.calls) == (8, "net", "check", 2)
     assert progress.counts() == {("onnx", "prepare", Status.REFUSED): 1}
+
+
+def test_a_worker_that_waits_is_an_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.robust.monitor._STARTING", 0.0)
+    monkeypatch.setattr("fuzz.robust.monitor._WALL", 0.6)
+    net = Input("net", {"predict_net.pb": NetDef(op=[OperatorDef(type="Relu")]).SerializeToString()})
+    with Monitor(tmp_path, seconds=600) as monitor:
+        assert monitor.given(net, "load").status is Status.RETURNED
+        monitor._seconds = 0.0
+        process = monitor._started()
+        process.send_signal(signal.SIGSTOP)  # it computes nothing
+        outcome = monitor._answer(process)
+    assert isinstance(outcome, Outcome)
+    assert (outcome.status, outcome.detail) == (Status.HUNG, "waits for more than 1 s")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_ended_keeps_what_it_found(
+    tmp_path: Path, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = Input("net", {"predict_net.pb": b"abc"})
+    violation = Violation(7, "net", "check", Outcome(Status.HUNG, "a.py:f"))
+
+    def search(*arguments: Any) -> Found:
+        found, ended = Found(), arguments[-1]
+        found.counts["net", "check", Status.HUNG] += 1
+        found.add(violation)
+        os.kill(os.getpid(), number)
+        assert ended.is_set()
+        return found
+
+    monkeypatch.setattr("fuzz.robust.cli.search", search)
+    monkeypatch.setattr("fuzz.robust.cli.draw_case", lambda *_: (net, "check"))
+    (tmp_path / "seeds" / "net").mkdir(parents=True)
+    options = {"--seeds": "seeds", "--json": "counts.json", "--keep": "kept"}
+    words = [word for option, name in options.items() for word in (option, str(tmp_path / name))]
+    before = signal.getsignal(number)
+    result = CliRunner().invoke(main, [*words, "--kills", "9"])
+    assert signal.getsignal(number) is before
+    assert result.exit_code == 1, result.output
+    assert "0 saves, 0 lost or mixed" in result.output
+    assert json.loads((tmp_path / "counts.json").read_text()) == {
+        "calls": {"net, check: hung": 1}, "faults": {"net: hung a.py:f": 1}, "saves": {},
+    }  # fmt: skip
+    assert (tmp_path / "kept" / f"net-{net.digest}" / "check" / "predict_net.pb").read_bytes() == b"abc"
+
+
+def test_a_second_signal_ends_the_process() -> None:
+    with ended_by_signals() as ended:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert ended.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_table_of_saves() -> None:
+    counts = Counter({("pb", "killed"): 3, ("lmdb", "killed"): 2, ("pb", "out of space"): 1})
+    assert [line.split() for line in table_of_saves(counts, ["pb, killed: lost"])] == [
+        ["killed", "out", "of", "space"], ["pb", "3", "1"], ["lmdb", "2", "0"],
+        ["6", "saves,", "1", "lost", "or", "mixed"], ["1", "pb,", "killed:", "lost"],
+    ]  # fmt: skip
+    assert list(table_of_saves(Counter(), [])) == ["0 saves, 0 lost or mixed"]
 
 
 def test_a_room_reports_what_is_written_outside_of_the_output() -> None:

@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from fuzz.robust.draw import draw_case
+from fuzz.robust.ending import STATUS, ended_by_signals
 from fuzz.robust.inputs import Input
 from fuzz.robust.monitor import Monitor, Violation
 from fuzz.robust.outcome import Outcome, Status
@@ -82,31 +83,37 @@ def main(
     """Call every door with malformed input; report what the contract of docs/testing.md forbids.
 
     Exit status 1 where something is found. Internal errors, which the project reports as such, are listed alone.
+    Ctrl-C and SIGTERM end the search: what it found until then is written, inputs as they were drawn.
     """
     seed = int(time.time()) if seed is None else seed
     click.echo(f"seed {seed}")
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as made, ended_by_signals() as ended:
         seeds = folder or Path(made)
         if not any(seeds.glob("*")):
             write_seeds(seeds, seed)
-        found = search(seeds, seed, time.monotonic() + 60 * minutes, jobs, _batches(first, cases))
+        found = search(seeds, seed, time.monotonic() + 60 * minutes, jobs, _batches(first, cases), ended)
         click.echo("\n".join(table(found)))
         if keep is not None:
-            _keep(found, seeds, seed, keep)
-    saves, lost = disturb_saves(kills, -(-kills // 5), seed) if kills else (Counter[tuple[str, str]](), [])
-    _print_saves(saves, lost)
+            _keep(found, seeds, seed, keep, ended)
+        saves, lost = disturb_saves(kills, -(-kills // 5), seed, ended)
+    click.echo("\n".join(table_of_saves(saves, lost)))
     if tally is not None:
         add_to_tally(tally, found.counts, saves, Counter([*found.times.elements(), *lost]))
-    sys.exit(1 if lost or any(fault.outcome.status is not Status.INTERNAL for fault in found.faults.values()) else 0)
+    broken = lost or any(fault.outcome.status is not Status.INTERNAL for fault in found.faults.values())
+    sys.exit(1 if broken else STATUS if ended.is_set() else 0)
 
 
-def _print_saves(counts: Counter[tuple[str, str]], faults: list[str]) -> None:
-    kinds = Counter[str]()
-    for (_, kind), count in counts.items():
-        kinds[kind] += count
-    click.echo(f"saves {', '.join(f'{kind}: {count}' for kind, count in kinds.items())}; {len(faults)} lost or mixed")
+def table_of_saves(counts: Counter[tuple[str, str]], faults: list[str]) -> Iterator[str]:
+    """How many saves of each format were disturbed how, and what was lost or mixed."""
+    kinds = list(dict.fromkeys(kind for _, kind in counts))
+    forms = list(dict.fromkeys(form for form, _ in counts))
+    if counts:
+        yield " ".join([f"{'':24}", *(f"{kind:>16}" for kind in kinds)])
+    for form in forms:
+        yield " ".join([f"{form:24}", *(f"{counts[form, kind]:16}" for kind in kinds)])
+    yield f"{counts.total()} saves, {len(faults)} lost or mixed"
     for fault, count in Counter(faults).most_common(20):
-        click.echo(f"{count:6} {fault}")
+        yield f"{count:6} {fault}"
 
 
 def _batches(first: int, cases: int | None) -> Iterator[range]:
@@ -117,13 +124,15 @@ def _batches(first: int, cases: int | None) -> Iterator[range]:
         start = stop
 
 
-def search(seeds: Path, seed: int, deadline: float, jobs: int, batches: Iterator[range]) -> Found:
-    """Call doors until the deadline, or until there are no more inputs."""
+def search(
+    seeds: Path, seed: int, deadline: float, jobs: int, batches: Iterator[range], ended: threading.Event
+) -> Found:
+    """Call doors until the deadline, until there are no more inputs, or until the run is ended."""
     found = Found()
 
     def work(_: int) -> None:
         with Monitor(seeds) as monitor:
-            while time.monotonic() < deadline:
+            while time.monotonic() < deadline and not ended.is_set():
                 with found.lock:
                     batch = next(batches, None)
                 if batch is None:
@@ -156,14 +165,14 @@ def table(found: Found) -> Iterator[str]:
         yield f"{count:6} {signature} (first: {fault.index}, {fault.door})"
 
 
-def _keep(found: Found, seeds: Path, seed: int, folder: Path) -> None:
+def _keep(found: Found, seeds: Path, seed: int, folder: Path, ended: threading.Event) -> None:
     drawn = Seeds(seeds)
     with Monitor(seeds) as monitor:
         for fault in found.faults.values():
             case, door = draw_case(drawn, seed, fault.index)
 
             def fails(smaller: Input, door: str = door, outcome: Outcome = fault.outcome) -> bool:
-                return monitor.given(smaller, door).signature == outcome.signature
+                return not ended.is_set() and monitor.given(smaller, door).signature == outcome.signature
 
             if fails(case):
                 case = shrink(case, fails, _SHRINKING)

@@ -118,6 +118,7 @@ class Monitor:
     def _answer(self, process: subprocess.Popen[bytes]) -> str | Outcome:
         """The line that the process answers with, or how it failed to."""
         assert process.stdout is not None
+        waited, asked, calls = 0.0, time.monotonic(), -1
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
@@ -132,11 +133,16 @@ class Monitor:
                         return self._died(process)
                     continue
                 call = self._progress.call()
+                now = time.monotonic()
+                # The time in which the machine stood still, and this process with it, is not a part of the call.
+                waited = waited + min(now - asked, 2 * _POLL) if call.calls == calls else 0.0
+                asked, calls = now, call.calls
                 # The first call of a process imports what doors import.
                 allowed = self._seconds if call.calls > 1 else max(_STARTING, self._seconds)
-                too_long = time.monotonic() - call.wall > max(_WALL, allowed)
-                if too_long or _processor_time(process.pid) - call.processor > allowed:
-                    return self._hung(process)
+                if waited > max(_WALL, allowed):
+                    return self._hung(process, f"waits for more than {max(_WALL, allowed):.0f} s")
+                if _processor_time(process.pid) - call.processor > allowed:
+                    return self._hung(process, f"computes for more than {allowed:.0f} s")
 
     def _died(self, process: subprocess.Popen[bytes]) -> Outcome:
         code = process.wait()
@@ -144,10 +150,10 @@ class Monitor:
         text = self._printed()
         return Outcome(Status.DIED, place_in_dump(text), f"{reason}: {text[-300:]}")
 
-    def _hung(self, process: subprocess.Popen[bytes]) -> Outcome:
+    def _hung(self, process: subprocess.Popen[bytes], reason: str) -> Outcome:
         process.send_signal(signal.SIGUSR1)  # the worker writes where it is
         time.sleep(_POLL)
-        return Outcome(Status.HUNG, place_in_dump(self._printed()), f"more than {self._seconds:.0f} s")
+        return Outcome(Status.HUNG, place_in_dump(self._printed()), reason)
 
     def _printed(self) -> str:
         assert self._errors is not None
@@ -163,7 +169,7 @@ class Monitor:
             paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(  # noqa: S603 - this project's own module
                 words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-                env={**os.environ, **paths},
+                env={**os.environ, **paths}, start_new_session=True,  # Ctrl-C is for the monitor
             )  # fmt: skip
             self.restarts += 1
         return self._process

@@ -18,7 +18,7 @@ _NAMES: Final = [(kind, door) for kind, doors in DOORS.items() for door in doors
 _NUMBERS: Final[Mapping[tuple[str, str], int]] = {name: number for number, name in enumerate(_NAMES)}
 _STATUSES: Final = list(Status)
 _COLUMNS: Final[Mapping[Status, int]] = {status: column for column, status in enumerate(_STATUSES)}
-_CALL: Final = struct.Struct("<qqqdd")
+_CALL: Final = struct.Struct("<qqqd")
 _COUNT: Final = struct.Struct("<q")
 _SIZE: Final = _CALL.size + _COUNT.size * len(_NAMES) * len(_STATUSES)
 
@@ -35,7 +35,6 @@ class Call:
         door: that the input is taken to.
         calls: how many calls the process has begun.
         processor: seconds that the process had computed.
-        wall: the monotonic time.
     """
 
     index: int
@@ -43,7 +42,6 @@ class Call:
     door: str
     calls: int
     processor: float
-    wall: float
 
 
 class Progress:
@@ -64,19 +62,19 @@ class Progress:
 
     def reset(self) -> None:
         """Note that a process starts."""
-        _CALL.pack_into(self._memory, 0, -1, 0, 0, 0.0, time.monotonic())
+        _CALL.pack_into(self._memory, 0, -1, 0, 0, 0.0)
 
     def begin(self, index: int, kind: str, door: str) -> None:
         """Note that a call begins in this process."""
         self._calls += 1
         number = _NUMBERS[kind, door]
-        _CALL.pack_into(self._memory, 0, index, number, self._calls, time.process_time(), time.monotonic())
+        _CALL.pack_into(self._memory, 0, index, number, self._calls, time.process_time())
 
     def call(self) -> Call:
         """The call that was begun last."""
-        index, number, calls, processor, wall = _CALL.unpack_from(self._memory, 0)
+        index, number, calls, processor = _CALL.unpack_from(self._memory, 0)
         kind, door = _NAMES[number]
-        return Call(index, kind, door, calls, processor, wall)
+        return Call(index, kind, door, calls, processor)
 
     def count(self, kind: str, door: str, status: Status) -> None:
         """Count the end of a call."""

@@ -112,8 +112,10 @@ def formats() -> list[Format]:
     return found
 
 
-def disturb_saves(kills: int, others: int, seed: int) -> tuple[Counter[tuple[str, str]], list[str]]:
-    """Disturb saves: kill so many, and so many others run out of space, and at the same time.
+def disturb_saves(
+    kills: int, others: int, seed: int, ended: threading.Event | None = None
+) -> tuple[Counter[tuple[str, str]], list[str]]:
+    """Disturb saves: kill so many, and so many others run out of space, and at the same time, unless it is ended.
 
     Returns how many there were, by format and kind, and what was lost or mixed.
     """
@@ -124,6 +126,8 @@ def disturb_saves(kills: int, others: int, seed: int) -> tuple[Counter[tuple[str
     with tempfile.TemporaryDirectory() as made:
         for kind, run, count in ((_KILLED, _kill, kills), (_FAILED, _fill, others), (_RACED, _race, others)):
             for index in range(count):
+                if ended is not None and ended.is_set():
+                    break
                 form = known[index % len(known)]
                 folder = Path(made, f"{kind} {index}")
                 folder.mkdir()
