@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -131,14 +132,27 @@ def test_count_is_not_fooled_by_a_run_that_only_ends_alike() -> None:
     assert wire.count_fixed(wire.Span.of(data), wire.FLOATS, 4) == 1
 
 
+def peak_of(run: Callable[[], np.ndarray]) -> tuple[np.ndarray, int]:
+    """What a function returns, and the most memory that it had, in bytes."""
+    tracemalloc.start()
+    try:
+        return run(), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_mapped_file_costs_its_result_only(tmp_path: Path) -> None:
     values = np.arange(2_000_000, dtype=np.float32)
     path = tmp_path / "large"
     path.write_bytes(wire_write.encode_fixed(wire.FLOATS, values))
     span = wire.Buffer.of_file(str(path)).span()
-    tracemalloc.start()
-    found = wire.fixed(span, wire.FLOATS, "<f4")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+
+    def shrunk() -> np.ndarray:
+        found = np.empty(len(span) // 4, np.float32)
+        found.resize(values.size, refcheck=False)
+        return found
+
+    found, peak = peak_of(lambda: wire.fixed(span, wire.FLOATS, "<f4"))
     np.testing.assert_array_equal(found, values)
-    assert peak < 1.5 * values.nbytes  # 10 MB of Python floats would be 64 MB
+    # NumPy counts an array that it shrinks in place once until release 2.4, and twice since.
+    assert peak < peak_of(shrunk)[1] + 0.25 * values.nbytes  # Python floats would be 64 MB, and a copy 8
