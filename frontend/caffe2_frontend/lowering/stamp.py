@@ -23,9 +23,8 @@ Value: TypeAlias = ir.Value
 # A value of a stamp: an operand or a result of one of its nodes by number (operands first), or one value each time.
 Ref: TypeAlias = int | Value | None
 
-# Values of these types may be quantized, which converters see and the key does not hold.
 _BODIES: Final = frozenset({ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS})
-_MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
+_MAY_BE_SIZES: Final = frozenset({ir.DataType.INT64, ir.DataType.INT32})
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +131,14 @@ class Stamps:
     def _kind(self, value: Value) -> int | None:
         """The number of what is known of a value; None where converters may know more than stamps depend on.
 
-        They follow computed sizes back to the nodes that make them.
+        They follow computed sizes back to the nodes that make them, and read the quantization of Int8 tensors, which
+        is in the data that onnx_ir keeps of a value.
         """
         if value in self._kinds:
             return self._kinds[value]
         kind, node = value.type, value.producer()
         number = None
-        may_be_size = isinstance(kind, ir.TensorType) and kind.dtype == ir.DataType.INT64 and node is not None
-        if isinstance(kind, ir.TensorType) and kind.dtype not in _MAY_BE_INT8 and not may_be_size:
+        if isinstance(kind, ir.TensorType) and not value.meta and (node is None or kind.dtype not in _MAY_BE_SIZES):
             dims = None if value.shape is None else value.shape.dims
             maker = "" if node is None else node.op_type
             key = (int(kind.dtype), dims, value.const_value is not None, maker)

@@ -81,21 +81,21 @@ def mish(op: Op) -> Value:
     return mul(op, x, op.emit("Tanh", softplus))
 
 
-@family.converts("Swish", expects=_X)
+@family.converts("Swish", expects=_X, uniform=True)
 def swish(op: Op) -> Value:
     """Swish(X) -> Y."""
     x = _input(op)
     return mul(op, x, op.emit("Sigmoid", x))
 
 
-@family.converts("Clip", expects=_X)
+@family.converts("Clip", expects=_X, uniform=True)
 def clip(op: Op) -> Value:
     """Clip(X; min, max) -> Y. Either bound may be left out."""
     x = _input(op)
     return op.emit("Clip", x, *_limits(op, x))
 
 
-@family.converts("ReluN", expects=_X)
+@family.converts("ReluN", expects=_X, uniform=True)
 def relu_n(op: Op) -> Value:
     """ReluN(X; n=6.0) -> Y."""
     x = _input(op)
@@ -116,7 +116,7 @@ def logit(op: Op) -> Value:
     return op.emit("Log", div(op, x, op.emit("Sub", op.const(1.0, x), x)))
 
 
-@family.converts("PRelu", expects=_X)
+@family.converts("PRelu", expects=_X, uniform=True)
 def prelu(op: Op) -> Value:
     """PRelu(X, slope; order="NCHW") -> Y.
 

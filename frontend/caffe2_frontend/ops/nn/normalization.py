@@ -35,7 +35,7 @@ def _operand(_: OpView, index: int) -> TensorInfo:
     return TensorInfo(ir.DataType.FLOAT, (None,) if index else None)
 
 
-@family.converts("SpatialBN", expects=_operand)
+@family.converts("SpatialBN", expects=_operand, uniform=True)
 def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     """SpatialBN(X, scale, bias, mean, var[, sums, sumsq]; is_test=0, epsilon=1e-5, momentum=0.9, ...) -> Y[, ...].
 
@@ -84,7 +84,7 @@ def spatial_bn(op: Op) -> Value | tuple[Value, ...]:
     return (move_last(op, y, when=last), *results)
 
 
-@family.converts("InstanceNorm", expects=_operand)
+@family.converts("InstanceNorm", expects=_operand, uniform=True)
 def instance_norm(op: Op) -> Value | tuple[Value, ...]:
     """InstanceNorm(X, scale, bias; epsilon=1e-5, order="NCHW") -> Y[, mean, inv_std].
 
@@ -202,7 +202,7 @@ def local_response(op: Op) -> Value | tuple[Value, Value]:
     return move_last(op, y, when=last), move_last(op, scale, when=last)
 
 
-@family.converts("AffineChannel", expects=_operand)
+@family.converts("AffineChannel", expects=_operand, uniform=True)
 def affine_channel(op: Op) -> Value:
     """AffineChannel(X, scale, bias; order="NCHW", is_learnable) -> Y."""
     op.args.ignore("is_learnable")

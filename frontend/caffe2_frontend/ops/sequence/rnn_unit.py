@@ -12,7 +12,7 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("rnn_unit")
 
 
-@family.converts("LSTMUnit", expects=lstm_operand)
+@family.converts("LSTMUnit", expects=lstm_operand, uniform=True)
 def lstm_unit(op: Op) -> tuple[Value, Value]:
     """LSTMUnit(H_prev, C_prev, gates[, seq_lengths], timestep; forget_bias=0.0, ...) -> H, C.
 
@@ -33,7 +33,7 @@ def lstm_unit(op: Op) -> tuple[Value, Value]:
     return _masked(op, valid, drop or states == 1, h, op.input(0)), _masked(op, valid, drop, c, c_prev)
 
 
-@family.converts("GRUUnit", expects=unit_operand(1))
+@family.converts("GRUUnit", expects=unit_operand(1), uniform=True)
 def gru_unit(op: Op) -> Value:
     """GRUUnit(H_prev, gates[, seq_lengths], timestep; sequence_lengths=1, drop_states=0) -> H.
 

@@ -70,7 +70,7 @@ def append(op: Op) -> Value:
     return op.emit("Concat", op.input(0), op.input(1), axis=0)
 
 
-@family.converts("Split", "DepthSplit", expects={1: _LENGTHS})
+@family.converts("Split", "DepthSplit", expects={1: _LENGTHS}, uniform=True)
 def split(op: Op) -> tuple[Value, ...]:
     """Split | DepthSplit(X[, split]; axis=1, order="NCHW", split, add_axis=0) -> Y0, Y1, ...
 

@@ -130,7 +130,7 @@ def modulo(op: Op) -> Value:
     return cast(op, op.emit("Sub", x, op.emit("Mul", op.emit("Div", x, by), by)), dtype)
 
 
-@family.converts("Sum", "SumInt")
+@family.converts("Sum", "SumInt", uniform=True)
 def total(op: Op) -> Value:
     """Sum | SumInt(X0, X1, ...) -> Y.
 
@@ -139,13 +139,13 @@ def total(op: Op) -> Value:
     return _total(op)
 
 
-@family.converts("SumRelu")
+@family.converts("SumRelu", uniform=True)
 def sum_relu(op: Op) -> Value:
     """SumRelu(X0, X1, ...) -> Y."""
     return op.emit("Relu", _total(op))
 
 
-@family.converts("Mean")
+@family.converts("Mean", uniform=True)
 def mean(op: Op) -> Value:
     """Mean(X0, X1, ...) -> Y."""
     count = len(op.inputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,60 @@ def repetitive() -> tuple[NetDef, NetDef]:
     return predict, init
 
 
-def test_the_model_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    nets = repetitive()
-    expected = exported(*nets, x=(None, 4), v=(None, 2, 2))
+def images() -> tuple[NetDef, NetDef]:
+    """Residual blocks of convolutions and normalizations, each with weights of its own."""
+    ops, init = [], NetDef()
+
+    def fill(name: str, *shape: int) -> str:
+        made = init.op.add(type="GivenTensorFill", output=[name])
+        made.arg.add(name="shape", ints=shape)
+        made.arg.add(name="values", floats=np.arange(1, 1 + np.prod(shape)))
+        return name
+
+    for i in range(3):
+        weights = [fill(f"{kind}{i}", 2) for kind in ("scale", "bias", "mean", "var")]
+        filters = fill(f"w{i}", 2, 2, 3, 3)
+        ops += [
+            op("Conv", f"x{i} {filters}", f"c{i}", kernel=3, pad=1, order="NCHW"),
+            op("SpatialBN", " ".join([f"c{i}", *weights]), f"n{i}", is_test=1, order="NCHW"),
+            op("Sum", f"n{i} x{i}", f"s{i}"),
+            op("Clip", f"s{i}", f"x{i + 1}", min=0.0, max=float(i // 2)),
+        ]
+    predict = net(*ops, inputs="x0", outputs="x3")
+    predict.external_input.extend(fill.output[0] for fill in init.op)
+    return predict, init
+
+
+def steps() -> tuple[NetDef, NetDef]:
+    """Steps of an LSTM, with integers as operands: the lengths, an input, and the timestep, a constant of the step."""
+    ops = []
+    for i in range(3):
+        ops += [
+            op("ConstantFill", "", f"t{i}", shape=[1], value=i, dtype=2),
+            op("Sum", f"g h{i}", f"h{i}s"),
+            op("Concat", f"h{i}s h{i}s h{i}s h{i}s", f"g{i} sizes{i}", axis=2),
+            op("LSTMUnit", f"h{i} c{i} g{i} lengths t{i}", f"h{i + 1} c{i + 1}"),
+            op("Split", f"h{i + 1}", f"p{i} q{i}", axis=2),
+        ]
+    return net(*ops, inputs="g h0 c0 lengths", outputs="h3 c3 p2 q2"), NetDef()
+
+
+_STATE = ("float32", (1, None, 2))
+
+
+@pytest.mark.parametrize(
+    ("nets", "inputs"),
+    [
+        (repetitive(), {"x": ("float32", (None, 4)), "v": ("float32", (None, 2, 2))}),
+        (images(), {"x0": ("float32", (None, 2, None, None))}),
+        (steps(), {"g": _STATE, "h0": _STATE, "c0": _STATE, "lengths": ("int32", (None,))}),
+    ],
+    ids=["products", "images", "steps"],
+)
+def test_the_model_is_the_same(
+    monkeypatch: pytest.MonkeyPatch, nets: tuple[NetDef, NetDef], inputs: Mapping[str, object]
+) -> None:
+    expected = to_onnx(*nets, inputs=inputs)
     monkeypatch.delenv(VARIABLE)
     repeated: list[Stamp] = []
     repeat = Stamps.repeat
@@ -66,7 +118,7 @@ def test_the_model_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         return repeat(self, stamp, *args)
 
     monkeypatch.setattr(Stamps, "repeat", counted)
-    assert exported(*nets, x=(None, 4), v=(None, 2, 2)) == expected
+    assert to_onnx(*nets, inputs=inputs) == expected
     assert len(repeated) > len(nets[0].op) // 3
 
 
