@@ -22,6 +22,8 @@ class Constants:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._shared: dict[tuple[str, tuple[int, ...], bytes], ir.Value] = {}
+        self._types: dict[ir.DataType, ir.TensorType] = {}
+        self._shapes: dict[tuple[int, ...], ir.Shape] = {}
         self.values: list[ir.Value] = []
 
     def add(self, array: Array, base: str = "const") -> ir.Value:
@@ -38,12 +40,22 @@ class Constants:
             self._shared[key] = value
         return value
 
+    def shape(self, dims: tuple[int, ...]) -> ir.Shape:
+        """The shape with these dims: always one object."""
+        known = self._shapes.get(dims)
+        if known is None:
+            known = self._shapes[dims] = ir.Shape(dims)
+        return known
+
     def add_tensor(self, tensor: ir.TensorProtocol, base: str, *, claimed: bool = False) -> ir.Value:
-        """Add a constant with a tensor, which may be lazy. With ``claimed``, its name is that of the blob ``base``."""
+        """Add a constant with a tensor, which may be lazy. With ``claimed``, its name is that of the blob ``base``.
+
+        Equal types and shapes are one object, by which later passes recognize that operators are alike.
+        """
         value = ir.Value(
             name=self._names.claim(base) if claimed and base else self._names.fresh(base or "unnamed"),
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape.numpy()),
+            type=self._types.setdefault(tensor.dtype, ir.TensorType(tensor.dtype)),
+            shape=self.shape(tuple(tensor.shape.numpy())),
             const_value=tensor,
         )
         tensor.name = value.name
