@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,10 +13,17 @@ from caffe2_bridge.bounds import MAX_FILL_ELEMENTS, MAX_RANK
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
 from caffe2_bridge.netdef.views import Args
-from caffe2_bridge.proto.caffe2_pb2 import TensorProto
+from caffe2_bridge.proto.caffe2_pb2 import Argument, TensorProto
 from caffe2_bridge.wire import read as wire
 
 _TYPE_NAMES: Final[dict[int, str]] = {number: name for name, number in TensorProto.DataType.items()}
+
+
+_LISTS: Final[dict[int, Callable[[Argument], Sized]]] = {
+    wire.FLOATS: lambda arg: arg.floats,
+    wire.INTS: lambda arg: arg.ints,
+    wire.STRINGS: lambda arg: arg.strings,
+}
 
 
 class FillError(BridgeError):
@@ -25,9 +32,13 @@ class FillError(BridgeError):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The ``values`` argument of an operator, decoded on demand; ``message`` returns the bytes of the Argument."""
+    """The ``values`` argument of an operator, decoded on demand.
+
+    ``message`` returns the bytes of the Argument, which is ``parsed`` unless it is read from a file.
+    """
 
     message: Callable[[], wire.Span]
+    parsed: Argument | None = None
 
     def __call__(self, kind: int, dtype: np.dtype[Any]) -> Array:
         """Decode all values of one field (wire.FLOATS, INTS or STRINGS) into a flat array of ``dtype``."""
@@ -43,6 +54,8 @@ class Values:
 
     def count(self, kind: int) -> int:
         """Count the values of one field."""
+        if self.parsed is not None:
+            return len(_LISTS[kind](self.parsed))
         span = self.message()
         if kind == wire.FLOATS:
             return wire.count_fixed(span, kind, 4)

@@ -143,7 +143,10 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Operator:
-    """An operator without its ``values`` argument, the values, and a function that returns the complete operator."""
+    """An operator, the values of its ``values`` argument, and a function that returns the complete operator.
+
+    ``light`` lacks that argument where the operator is read from a file.
+    """
 
     light: OperatorDef
     values: Values | None
@@ -154,12 +157,8 @@ class _Operator:
         values = [arg for arg in op.arg if arg.name == _VALUES]
         if not values:
             return cls(op, None, lambda: op)
-        light = OperatorDef(type=op.type, name=op.name, input=op.input, output=op.output)
-        if op.HasField("device_option"):
-            light.device_option.CopyFrom(op.device_option)
-        light.arg.extend(arg for arg in op.arg if arg.name != _VALUES)
         last = values[-1]
-        return cls(light, Values(lambda: wire.Span.of(last.SerializeToString())), lambda: op)
+        return cls(op, Values(lambda: wire.Span.of(last.SerializeToString()), last), lambda: op)
 
     @classmethod
     def of_span(cls, span: wire.Span) -> _Operator:
@@ -300,7 +299,7 @@ def _filled(operator: _Operator, index: int, inputs: tuple[Parameter, ...], devi
     if op.type in FILLS:
         seeded = device is not None and device.HasField("random_seed")
         seed = (device.random_seed,) if seeded and device is not None else (_DEFAULT_SEED, index)
-        return FILLS[op.type](FillOp(Args(op.arg), operator.values, inputs, seed))
+        return FILLS[op.type](FillOp(Args(arg for arg in op.arg if arg.name != _VALUES), operator.values, inputs, seed))
     if op.type == _SUM:
         return sum_of(inputs)
     if len(inputs) != 1:

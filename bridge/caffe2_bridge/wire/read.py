@@ -22,6 +22,7 @@ import mmap
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, cast
 
 import numpy as np
@@ -193,8 +194,8 @@ def fixed(span: Span, number: int, dtype: npt.DTypeLike) -> np.ndarray[tuple[int
     while at < span.end:
         tag, start = _varint(span, at)
         if tag == number << 3 | kind:
-            stride = start - at + dtype.itemsize
-            row = np.dtype({"names": ["v"], "formats": [dtype], "offsets": [start - at], "itemsize": stride})
+            row = _row(dtype, start - at)
+            stride = row.itemsize
             for first, count in _fixed_chunks(span, at, start, dtype.itemsize):
                 rows = np.frombuffer(span.buffer.view, row, count, first)
                 out[filled : filled + count] = rows["v"]
@@ -218,6 +219,12 @@ def fixed(span: Span, number: int, dtype: npt.DTypeLike) -> np.ndarray[tuple[int
                 span.buffer.release(offset, offset + part * dtype.itemsize)
         at = field.end
     return _trimmed(out, filled)
+
+
+@cache
+def _row(dtype: np.dtype[Any], width: int) -> np.dtype[Any]:
+    """A tag of so many bytes, and a value."""
+    return np.dtype({"names": ["v"], "formats": [dtype], "offsets": [width], "itemsize": width + dtype.itemsize})
 
 
 def count_fixed(span: Span, number: int, width: int) -> int:

@@ -14,6 +14,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization, TensorInfo
@@ -169,13 +170,19 @@ def _named_sizes(inputs: list[ir.Value]) -> dict[str, tuple[ir.Value, int]]:
 
 
 def _parameter(parameter: Parameter, constants: Constants) -> ir.Value:
-    """A parameter as a constant, read from its file when the model is written; strings are read at once."""
+    """A parameter as a constant, read from its file whenever the model is written; strings are read at once.
+
+    A small one is read once: to read it takes longer than to keep it costs.
+    """
     tensor: ir.TensorProtocol
     if parameter.dtype.kind in "OSU":
         tensor = string_tensor(parameter.load())
     else:
         dtype = ir.DataType.from_numpy(parameter.dtype)
-        tensor = ir.LazyTensor(lambda: ir.Tensor(parameter.load()), dtype, ir.Shape(parameter.shape))
+        small = parameter.size * parameter.dtype.itemsize <= SMALL_TENSOR_BYTES
+        tensor = ir.LazyTensor(
+            lambda: ir.Tensor(parameter.load()), dtype, constants.shape(parameter.shape), cache=small
+        )
     value = constants.add_tensor(tensor, parameter.name, claimed=True)
     if parameter.scale is not None:
         value.meta["quantization"] = Quantization(parameter.scale, parameter.zero_point or 0)
