@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
@@ -11,7 +12,7 @@ import onnx_ir as ir
 from caffe2_frontend.dims.sizes import sizes
 from caffe2_frontend.interop.bodies import bodies
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
-from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError
+from caffe2_frontend.interop.inference.node_inference import SIZED_BY_NUMBERS, ShapeMismatchError
 from caffe2_frontend.interop.types import Dim
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.lowering.inference import infer_outputs
@@ -20,22 +21,77 @@ from caffe2_frontend.lowering.inference import infer_outputs
 WITH_BODIES: Final = frozenset({"If", "Loop", "Scan"})
 
 
+@dataclass(frozen=True, slots=True)
+class _Completed:
+    """The shapes of a node's outputs after their completion, whether any changed, and what these followed from."""
+
+    shapes: Sequence[ir.Shape | None]
+    changed: bool
+    given: Sequence[ir.Shape | None]  # held, so that no other shape gets the id of one of them
+
+
 def complete_shapes(graph: ir.Graph, opset: int) -> bool:
     """Fill unknown dims of a graph's values, and of its bodies, in the order of the nodes. Returns whether any changed.
 
-    Known dims stay. Every node is visited once; only those with incomplete outputs are inferred.
+    Known dims stay. Every node is visited once; of the nodes with incomplete outputs that are alike, one is inferred.
     """
-    changed = False
-    for node in graph:
-        if node.op_type in WITH_BODIES:
-            for body in bodies(node):
-                _describe_formals(node, body)
-                changed |= complete_shapes(body, opset)
-        if any(map(_is_incomplete, node.outputs)):
-            shapes = _inferred(node, opset)
-            for value, shape in zip(node.outputs, shapes, strict=True):
-                changed |= _fill(value, shape)
-    return changed
+    return _Completion(opset).complete(graph)
+
+
+class _Completion:
+    def __init__(self, opset: int) -> None:
+        self._opset = opset
+        self._known: dict[Hashable, _Completed] = {}
+        self._shapes: dict[tuple[int | ir.SymbolicDim, ...], ir.Shape] = {}
+
+    def complete(self, graph: ir.Graph) -> bool:
+        """Complete the shapes of a graph; returns whether any changed."""
+        changed = False
+        for node in graph:
+            if node.op_type in WITH_BODIES:
+                for body in bodies(node):
+                    _describe_formals(node, body)
+                    changed |= self.complete(body)
+            if any(map(_is_incomplete, node.outputs)):
+                key = _key(node)
+                done = (None if key is None else self._known.get(key)) or self._inferred(node, key)
+                changed |= done.changed
+                for value, shape in zip(node.outputs, done.shapes, strict=True):
+                    if value.shape is not shape:
+                        value.shape = shape
+        return changed
+
+    def _inferred(self, node: ir.Node, key: Hashable | None) -> _Completed:
+        """The completed shapes of a node's outputs, known by a key from now on. Equal ones are one object."""
+        given = [value.shape for value in (*node.inputs, *node.outputs) if value is not None]
+        changes = [_fill(*pair) for pair in zip(node.outputs, _inferred(node, self._opset), strict=True)]
+        shapes = [value.shape for value in node.outputs]
+        shared = [None if shape is None else self._shapes.setdefault(shape.dims, shape) for shape in shapes]
+        done = _Completed(shared, any(changes), given)
+        if key is not None:
+            self._known[key] = done
+        return done
+
+
+def _key(node: ir.Node) -> Hashable | None:
+    """What the shapes of a node's outputs follow from, by id; None where they follow from other nodes too.
+
+    The graph holds attributes, types and constants. Of these, integers and the numbers of few operators affect shapes.
+    """
+    if node.op_type in _KNOWN:
+        return None
+    operands: list[Hashable] = []
+    for value in node.inputs:
+        if value is None:
+            operands.append(None)
+        else:
+            constant = value.const_value
+            is_weight = constant is None or (
+                constant.dtype.is_floating_point() and node.op_type not in SIZED_BY_NUMBERS
+            )
+            operands.append((id(value.type), id(value.shape), None if is_weight else id(constant)))
+    attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()
+    return node.domain, node.op_type, attributes, tuple(operands), tuple([id(value.shape) for value in node.outputs])
 
 
 def _is_incomplete(value: ir.Value) -> bool:
@@ -53,11 +109,10 @@ def _fill(value: ir.Value, shape: ir.Shape | None) -> bool:
     if len(value.shape) != len(shape):
         return False
     dims = [b if not isinstance(a, int) and a.value is None else a for a, b in zip(value.shape, shape, strict=True)]
-    if all(a is b for a, b in zip(dims, value.shape, strict=True)):
+    if dims == [*value.shape]:
         return False
-    changed = any(not isinstance(a, int) and a.value is None and a != b for a, b in zip(value.shape, dims, strict=True))
     value.shape = ir.Shape(dims)
-    return changed
+    return True
 
 
 def _inferred(node: ir.Node, opset: int) -> Sequence[ir.Shape | None]:

@@ -15,6 +15,7 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.emit.int8_values import find_quantization
 from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.inference.node_inference import SIZED_BY_NUMBERS
 from caffe2_frontend.interop.metadata.fingerprint import OpenRegionError, Region, contents
 from caffe2_frontend.interop.metadata.origin import (
     LOCATION_KEY,
@@ -31,7 +32,7 @@ from caffe2_frontend.interop.metadata.origin import (
 )
 from caffe2_frontend.lowering.reads import count_reads
 from caffe2_frontend.lowering.trace import Trace
-from caffe2_frontend.passes.alike_origins import SIZED_BY_NUMBERS, AlikeOrigins, ValueTypes, as_written
+from caffe2_frontend.passes.alike_origins import AlikeOrigins, ValueTypes, as_written
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)

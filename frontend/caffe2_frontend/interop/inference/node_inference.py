@@ -14,7 +14,7 @@ from onnx import shape_inference
 _MAX_CONSTANT_ELEMENTS: Final = 64
 
 # The only operators whose output shape depends on constants that are not integers; elsewhere these are weights.
-_SIZED_BY_NUMBERS: Final = frozenset(["Resize", "Range", "OneHot"])
+SIZED_BY_NUMBERS: Final = frozenset(["Resize", "Range", "OneHot"])
 _INTEGERS: Final = frozenset([ir.DataType.INT64, ir.DataType.INT32])
 
 
@@ -124,7 +124,7 @@ def _affects_shape(node: ir.Node, constant: ir.TensorProtocol) -> bool:
     """Return whether ONNX's inference may depend on the contents of a constant."""
     if constant.size > _MAX_CONSTANT_ELEMENTS:
         return False
-    return constant.dtype in _INTEGERS or node.op_type in _SIZED_BY_NUMBERS
+    return constant.dtype in _INTEGERS or node.op_type in SIZED_BY_NUMBERS
 
 
 def _type_proto(value: ir.Value) -> onnx.TypeProto:
