@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from caffe2_bridge.control import nets_run_by
+from caffe2_bridge.control import is_control, nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -29,7 +29,9 @@ def check_shared_operands(net: NetDef, indices: Collection[int]) -> list[Diagnos
 
 def _is_of_interest(op: OperatorDef) -> bool:
     """Whether an operator lists a blob twice, or must, or may have bodies."""
-    if op.arg or not frozenset(op.output).isdisjoint(op.input):
+    if not frozenset(op.output).isdisjoint(op.input):
+        return True
+    if op.arg and (is_control(op) or any(arg.HasField("n") for arg in op.arg)):
         return True
     schema = operator_schema(op.type)
     return schema is not None and bool(schema.enforced_in_place)

@@ -76,6 +76,12 @@ def _optional_outputs(op_type: str, opset: int) -> tuple[int, ...]:
     return tuple(index for index, formal in enumerate(formals) if formal.option == _OPTIONAL)
 
 
+@cache
+def _has_training_mode(opset: int) -> bool:
+    """Whether an attribute of BatchNormalization is its mode."""
+    return "training_mode" in onnx.defs.get_schema("BatchNormalization", opset, "").attributes
+
+
 def _computes_alike_without_outputs(node: ir.Node, opset: int) -> bool:
     """Whether the other outputs stay the same. A BatchNormalization in training mode computes others.
 
@@ -83,7 +89,7 @@ def _computes_alike_without_outputs(node: ir.Node, opset: int) -> bool:
     """
     if node.op_type != "BatchNormalization":
         return True
-    if "training_mode" not in onnx.defs.get_schema(node.op_type, opset, "").attributes:
+    if not _has_training_mode(opset):
         return False
     mode = node.attributes.get("training_mode")
     if mode is not None and (mode.is_ref() or mode.type != ir.AttributeType.INT or mode.as_int() != 0):
