@@ -265,8 +265,12 @@ def test_operands_that_are_not_there(index: int) -> None:
     assert [found.code for found in lowering.findings] == ["missing-input"]
 
 
-def test_a_result_of_too_many_dims() -> None:
+def test_too_many_dims() -> None:
     op = operator("Reshape", ["x", "s"], ["y", "old"])
     net = NetDef(name="n", op=[op], external_input=["x", "s"], external_output=["y"])
     (found,) = check(net, inputs={"x": ("float32", [2]), "s": ("int64", [1000])}).findings
-    assert found.reason == "a result has 1,000 dims; at most 32 are supported"
+    assert found.reason == "an operand lists 1,000 dims; at most 32 are supported"
+    lowering, _ = lowered(
+        {"Rank": lambda op: op.emit("Identity", op.input(0), shape=[1] * 33)}, operator("Rank", ["x"], ["y"])
+    )
+    assert [found.reason for found in lowering.findings] == ["a result has 33 dims; at most 32 are supported"]
