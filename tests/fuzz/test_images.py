@@ -98,7 +98,7 @@ def test_operands_of_gradients_have_the_sizes_of_the_forward_operator() -> None:
     assert are_of_other_sizes(other, runs)
     one = drawn("AveragePoolGradient", ones(1, 1, 4, 4), ones(1, 1, 1, 1), ones(1, 1, 2, 2), kernel=2, stride=2)
     assert are_of_other_sizes(one, runs)
-    assert are_of_other_sizes(drawn("FCGradient", ones(2, 3), ones(4, 3), ones(2, 4)), runs) is None
+    assert are_of_other_sizes(drawn("CopyRowsToTensorGradient", ones(2, 3)), runs) is None
     assert are_of_other_sizes(fits, lambda all_runs: [OracleResult(error="no") for _ in all_runs])
     assert not are_of_other_sizes(drawn("Relu", ones(1)), runs)
 
@@ -126,5 +126,13 @@ def test_operands_stand_where_the_form_of_a_gradient_has_them() -> None:
     assert are_of_other_sizes(drawn("SliceGradient", image, bounds, bounds, image), runs) is True
     assert are_of_other_sizes(drawn("DivGradient", part, part, part), runs) is False
     assert are_of_other_sizes(drawn("DivGradient", part, part, ones(3), part, broadcast=1), runs) is False
+    assert are_of_other_sizes(drawn("FCGradient", ones(2, 4), ones(3, 4), part), runs) is False
     read = [list(run.net.op[0].input) for run in asked]
-    assert read == [["x0"], ["x0", "x1", "x2"], ["x0", "x1", "x2"], ["x1", "x0"], ["x1", "x2"]]
+    assert read == [
+        ["x0"],
+        ["x0", "x1", "x2"],
+        ["x0", "x1", "x2"],
+        ["x1", "x0"],
+        ["x1", "x2"],
+        ["x0", "x1", "forward/bias"],
+    ]

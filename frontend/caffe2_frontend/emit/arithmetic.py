@@ -85,6 +85,11 @@ def reshape_like(op: Op, x: Value, like: Value) -> Value:
     return op.emit("Reshape", x, op.emit("Shape", like), allowzero=allow_zero, shape=like.shape)
 
 
+def aligned(op: Op, x: Value, like: Value) -> Value:
+    """``x`` in the shape of ``like`` where the ranks differ, for operands of which Caffe2 compares the sizes alone."""
+    return x if op.rank(x) == op.rank(like) else reshape_like(op, x, like)
+
+
 def _keeps_zeros(before: ir.Shape | None, after: ir.Shape | None) -> bool:
     """Whether every dim after a reshape is positive or equal to that before, which ONNX's Reshape copies for a 0."""
     if after is None:

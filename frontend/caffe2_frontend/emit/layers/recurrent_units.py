@@ -12,7 +12,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.shapes import unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Expectation
 from caffe2_frontend.lowering.op import Op, Value
@@ -81,5 +81,5 @@ def valid_rows(op: Op, states: int) -> tuple[Value | None, bool]:
     drop = op.args.flag("drop_states", default=False)
     if not op.args.flag("sequence_lengths", default=True):
         return None, drop
-    lengths, timestep = op.input(states + 1), op.input(states + 2)
+    lengths, timestep = (as_vector(op, op.input(states + offset)) for offset in (1, 2))
     return unsqueeze(op, op.emit("Less", timestep, lengths), [1]), drop

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, scalar
+from caffe2_frontend.emit.arithmetic import add, aligned, div, mul, reshape_like, scalar
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_min_rank
 from caffe2_frontend.emit.rows.row_updates import flat_indices
@@ -197,7 +197,7 @@ def dropout_grad(op: Op) -> Value:
     ratio = _ratio(op)
     if op.args.flag("is_test"):
         return dy
-    mask = op.emit("Cast", op.input(1), to=int(op.dtype(dy)))
+    mask = op.emit("Cast", aligned(op, op.input(1), dy), to=int(op.dtype(dy)))
     return mul(op, dy, mul(op, mask, 1.0 / (1.0 - ratio)))
 
 

@@ -39,7 +39,7 @@ def pair_wise_loss(op: Op) -> Value:
         loss = unsqueeze(op, _pair_loss(op, x, labels), [0])
         count = size_vector(op, x, 0) if op.rank(op.input(0)) else op.const([0], np.int64)
         return op.emit("Slice", loss, op.const([0], np.int64), count, shape=[None])
-    lengths = cast(op, op.input(2), ir.DataType.INT64)
+    lengths = cast(op, as_vector(op, op.input(2)), ir.DataType.INT64)
 
     def session(body: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:
         start, losses = states
@@ -60,7 +60,7 @@ def lambda_rank_ndcg(op: Op) -> tuple[Value, Value]:
     One loss per session, and its gradient with respect to each score. (C. Burges, "From RankNet to LambdaRank to
     LambdaMART", 2010.)
     """
-    y, ratings, lengths = op.input(0), op.input(1), cast(op, op.input(2), ir.DataType.INT64)
+    y, ratings, lengths = op.input(0), op.input(1), cast(op, as_vector(op, op.input(2)), ir.DataType.INT64)
     require_rank(op, y, 1, "the scores")
 
     def session(body: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:

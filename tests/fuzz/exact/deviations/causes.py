@@ -8,6 +8,8 @@ import numpy as np
 from conformance.compare import mismatches
 from conformance.corpus import Array
 
+from caffe2_bridge.control import all_operators
+from caffe2_bridge.netdef.views import NetView
 from fuzz.exact.drawing.drawn import Drawn
 
 Arrays = Mapping[str, Array]
@@ -21,7 +23,7 @@ def has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
 
 def is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operand or an argument is not finite."""
-    numbers = np.array([arg.f for op in drawn.net.op for arg in op.arg])
+    numbers = np.array([arg.f for op in all_operators(NetView(drawn.net)) for arg in op.proto.arg])
     arrays: list[Array] = [numbers, *(array for array in drawn.inputs.values() if array.dtype.kind == "f")]
     return not all(np.isfinite(array).all() for array in arrays)
 

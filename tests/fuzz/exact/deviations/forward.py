@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
 from conformance.corpus import Array
 from conformance.oracle import OracleResult, OracleRun
 
@@ -28,11 +29,13 @@ class _Forward:
         results: the operands of the gradient that have the shape of an output of the forward operator, by its index;
             -1 is the last operand.
         arguments: further arguments of the forward operator.
+        bias: the operand whose last dim is that of a last operand of zeros, which the forward operator needs.
     """
 
     inputs: tuple[int, ...]
     results: Mapping[int, int]
     arguments: Mapping[str, int] = field(default_factory=dict)
+    bias: int | None = None
 
 
 _POOLS: Final = tuple(f"{kind}{dims}" for kind in ("MaxPool", "AveragePool") for dims in ("", "1D", "2D", "3D"))
@@ -69,6 +72,7 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     **{f"Reduce{end}MaxGradient": _Forward((1, 3), {0: 0, 2: 0}) for end in _ENDS},
     **{f"{kind}wiseMaxGradient": _Forward((0,), {1: 0, 2: 0}) for kind in ("Row", "Col")},
     "PReluGradient": _Forward((2, 3), {0: 0, 1: 0}),
+    **{f"{kind}Gradient": _Forward((0, 1), {2: 0}, bias=2) for kind in ("FC", "FCTransposed")},
     "BatchGatherGradient": _Forward((0, 1), {2: 0}),
     "SliceGradient": _Forward((0, 1, 2), {-1: 0}),
 }
@@ -109,7 +113,10 @@ def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, list[tuple[str, _Shape]]]
         for name, value in how.arguments.items():
             op.arg.add(name=name, i=value)
         fed = {name: known[name] for name in inputs}
-        yield OracleRun(NetDef(op=[op], external_input=inputs), fed, outputs=outputs), shapes
+        if how.bias is not None:
+            fed["forward/bias"] = np.zeros(known[view.inputs[how.bias]].shape[-1:], np.float32)
+            op.input.append("forward/bias")
+        yield OracleRun(NetDef(op=[op], external_input=list(fed)), fed, outputs=outputs), shapes
 
 
 def _known(drawn: Drawn) -> dict[str, Array]:

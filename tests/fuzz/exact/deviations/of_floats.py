@@ -33,6 +33,7 @@ _ROWWISE: Final = frozenset(
 )
 _CONVOLUTIONS: Final = tuple(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D"))
 _NORMS: Final = ("LayerNorm", "InstanceNorm", "GroupNorm", "SpatialBN", "AffineChannel", "RMSNorm")
+_SLOPES: Final = ("PReluGradient", "LeakyReluGradient", "SwishGradient")
 _CANCELLATION: Final = (
     "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "
     "square, which leaves rounding errors, or a NaN, which counts as 0"
@@ -95,9 +96,7 @@ FLOATS: Final = (
         frozenset(
             {
                 "PRelu",
-                "PReluGradient",
                 "LeakyRelu",
-                "LeakyReluGradient",
                 "Elu",
                 "Selu",
                 "MaxPool",
@@ -107,7 +106,6 @@ FLOATS: Final = (
                 "LC3D",
                 "LRN",
                 "Swish",
-                "SwishGradient",
             }
         ),
         is_not_finite,
@@ -132,7 +130,6 @@ FLOATS: Final = (
         frozenset(
             {
                 "LayerNorm",
-                "LayerNormGradient",
                 "InstanceNorm",
                 "GroupNorm",
                 "BatchMoments",
@@ -146,7 +143,7 @@ FLOATS: Final = (
     Deviation(_CANCELLATION, frozenset({"Moments", "RowwiseMoments"}), cancels),
     Deviation(
         _NO_FACTOR,
-        frozenset({*_CONVOLUTIONS, *_NORMS, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
+        frozenset({*_CONVOLUTIONS, *_NORMS, *_SLOPES, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
         lambda drawn, expected, actual: (
             is_not_finite(drawn, expected, actual) and leaves_the_range(drawn, expected, actual)
         ),

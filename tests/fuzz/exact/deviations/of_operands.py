@@ -6,7 +6,13 @@ from typing import Final
 
 from fuzz.exact.deviations.causes import has_negative_numbers, has_other_characters, has_unsorted_floats
 from fuzz.exact.deviations.deviation import Deviation
-from fuzz.exact.deviations.sizes import MERGES, has_another_window, has_other_classes, merges_other_counts
+from fuzz.exact.deviations.sizes import (
+    MERGES,
+    has_another_count,
+    has_another_window,
+    has_other_classes,
+    merges_other_counts,
+)
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
     fails,
@@ -57,6 +63,12 @@ OPERANDS: Final = (
     ),
     Deviation(
         _SIZES,
+        frozenset({"BooleanMaskGradient"}),
+        has_another_count,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
         frozenset({"YellowFin"}),
         has_another_window,
         may_fail=True,
@@ -65,7 +77,6 @@ OPERANDS: Final = (
         _SIZES,
         frozenset(
             {
-                "BooleanMaskGradient",
                 "SparseLengthsSumSparseLookup",
                 "SparseToDenseMask",
                 "TTSparseLengthsSumGradient",

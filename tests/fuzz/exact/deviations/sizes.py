@@ -46,6 +46,14 @@ def _values(kind: str, lengths: Array, of: Array | None = None) -> int | None:
     return int(of.sum()) if of.size == lengths.sum() else None
 
 
+def has_another_count(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the gradient of BooleanMask does not have as many rows as its mask has true elements."""
+    return any(
+        mask is not None and gradient is not None and gradient.shape[:1] != (mask.sum(),)
+        for _op, (mask, gradient, *_rest) in operators(drawn, "BooleanMaskGradient")
+    )
+
+
 def has_another_window(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the window of YellowFin does not have its width, or its memory not five numbers."""
     for op, operands in operators(drawn, "YellowFin"):

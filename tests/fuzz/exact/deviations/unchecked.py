@@ -62,6 +62,7 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an index is negative, or not below the size that it is for."""
     for op, operands in operators(drawn, *INDEXED):
         index, table, axis = INDEXED[op.type]
+        axis = op.args.integer("axis", default=axis) if op.type == "TopKGradient" else axis
         indexed = operands[table]
         count = _COUNTS[op.type](len(operands)) if op.type in _COUNTS else 1
         every = operands[index : index + count]

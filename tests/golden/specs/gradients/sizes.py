@@ -27,6 +27,19 @@ def norm(kind: str, order: tuple[str, ...], scale: tuple[int, ...], moments: tup
 LARGE = np.array([[1e3, -3.4e38], [1e3, 65504.0]], "float32")
 RATES = np.array([0.1, 7.0], "float32")
 
+HOLE = {"i": np.array([2, 0, 1], "int32").reshape(3, 1), "dY": real(3, 2)}
+KEPT = {"dY": real(2, 1), "mask": np.array([True, False])}
+UNIT = {
+    **{name: real(1, 2, 3) for name in ("H_prev", "C_prev")},
+    "gates": real(1, 2, 12),
+    "lengths": np.array([[1], [2]], "int32"),
+    "timestep": np.array([0], "int32"),
+    **{name: real(1, 2, 3) for name in ("H", "C")},
+    "dH": real(2, 3),
+    "dC": real(1, 2, 3),
+}
+BOUNDS = {"s": np.array([1], "int64"), "e": np.array([-1], "int64")}
+
 CASES = [
     layer("FCGradient", (2, 0), (3, 0), (2, 3)),
     layer("FCTransposedGradient", (2, 0), (0, 3), (2, 3)),
@@ -59,5 +72,31 @@ CASES = [
             "l": np.array([2, 1], "int32"),
         },
         outputs=["w", "m"],
+    ),
+    case("BatchPermutationGradient", HOLE, outputs=["dX"]),
+    case("DropoutGrad", KEPT, outputs=["dX"], args={"ratio": 0.25, "is_test": 0}),
+    case("LSTMUnitGradient", UNIT, outputs=["dH_prev", "dC_prev", "dgates"]),
+    case("MishGradient", {"X": real(6), "Y": real(2, 3), "dY": real(2, 3)}, outputs=["dX"]),
+    case("ElementwiseLinearGradient", {"dY": real(4), "X": real(2, 2), "w": real(2)}, outputs=["dX", "dw", "db"]),
+    case(
+        "BooleanMaskGradient",
+        {"mask": np.array([[True, False], [True, True]]), "dY": real(3)},
+        outputs=["dX"],
+    ),
+    *(
+        case("SliceGradient", {"X": rows, **BOUNDS, "dY": rows[1:]}, outputs=["dX"])
+        for dtype in ("int8", "uint8", "int16", "uint16", "bool")
+        for rows in (rng.integers(0, 2, (3, 2)).astype(dtype),)
+    ),
+    *(
+        case("PReluGradient", {"Y": x, "dY": x, "X": x, "w": real(shape[1])}, outputs=["dX", "dw"])
+        for shape in ((2, 0, 3), (0, 3, 2))
+        for x in (real(*shape),)
+    ),
+    case(
+        "AffineChannelGradient",
+        {"dY": real(2, 3, 2), "X": real(2, 3, 2, 1), "scale": real(3)},
+        outputs=["dX", "dscale", "dbias"],
+        args={"is_learnable": 1},
     ),
 ]

@@ -9,12 +9,21 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import Operand, add, binary, div, mul, reshape_like, square, sub
+from caffe2_frontend.emit.arithmetic import Operand, add, aligned, binary, div, mul, reshape_like, square, sub
 from caffe2_frontend.emit.broadcast import paired_operands
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import FLOATS, SINGLE, require_dtype, require_equal, require_min_rank
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import as_vector, broadcast_over_channels, known_size, reshape, size
+from caffe2_frontend.emit.shapes import (
+    Size,
+    as_vector,
+    broadcast_over_channels,
+    known_size,
+    reshape,
+    size,
+    size_vector,
+    vector,
+)
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -178,7 +187,7 @@ def mish_gradient(op: Op) -> Value:
     x, dy = paired_operands(op, 0, 2, FLOATS)
     tanh = op.emit("Tanh", op.emit("Softplus", x))
     slope = mul(op, mul(op, x, op.emit("Sigmoid", x)), sub(op, 1.0, square(op, tanh)))
-    return mul(op, dy, add(op, tanh, slope))
+    return aligned(op, mul(op, dy, add(op, tanh, slope)), op.input(0))
 
 
 @family.converts("PReluGradient", expects=_FOUR)
@@ -204,6 +213,10 @@ def prelu_gradient(op: Op) -> tuple[Value, Value]:
     dx = _where(op, positive, dy, mul(op, dy, scale))
     of_slope = _where(op, positive, 0.0, mul(op, dy, x))
     sums = reduce_axes(op, "ReduceSum", of_slope, [axis for axis in range(rank) if axis != channel] if rank > 1 else [])
-    # One slope sums over the channels too; whether there is one may be known at run time alone.
-    by_slope = reshape(op, sums, [size(op, flat, 0), -1])
+    # One slope sums over the channels too; whether there is one, or none, may be known at run time alone.
+    slopes = size(op, flat, 0)
+    of_each: Size = -1
+    if not isinstance(slopes, int) or not slopes:
+        of_each = div(op, size_vector(op, sums, 0), binary(op, "Max", vector(op, [slopes]), 1))
+    by_slope = reshape(op, sums, [slopes, of_each])
     return dx, reshape_like(op, reduce_axes(op, "ReduceSum", by_slope, [1]), slope)

@@ -12,10 +12,10 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sub
+from caffe2_frontend.emit.arithmetic import add, aligned, binary, div, mul, sub
 from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY
 from caffe2_frontend.emit.layers.softmax_paths import read_hierarchy, word_indices
-from caffe2_frontend.emit.operand_checks import takes
+from caffe2_frontend.emit.operand_checks import require_rank, takes
 from caffe2_frontend.emit.rows.segments import filled
 from caffe2_frontend.emit.shapes import (
     Size,
@@ -49,6 +49,7 @@ def h_softmax_gradient(op: Op) -> tuple[Value, ...]:
     softmax: ``p * (dp - sum(p * dp))``.
     """
     x, weight, stored = op.input(0), op.input(1), as_vector(op, op.input(4))
+    require_rank(op, weight, 2, "the weights")
     steps = _visited(op)
     score, likelihood = _stored_indices(op, steps, stored)
     padded = op.emit("Concat", stored, op.const([0], stored), axis=0)
@@ -61,14 +62,15 @@ def h_softmax_gradient(op: Op) -> tuple[Value, ...]:
     rows = size(op, weight, 0)
     scores = _scattered(op, by_score, op.emit("Where", steps.is_class, steps.row, vector(op, [rows])), rows)
     dx, dw = op.emit("MatMul", scores, weight), op.emit("Gemm", scores, x, transA=1)
-    db = op.emit("ReduceSum", scores, op.const([0], np.int64), keepdims=0)
+    db = aligned(op, op.emit("ReduceSum", scores, op.const([0], np.int64), keepdims=0), op.input(2))
     if not op.wants(3):
         return dx, dw, db
     indices, values = concat_flat(op, (score, likelihood)), concat_flat(op, (by_score, by_likelihood))
     zeros = filled(op, padded, sizes(op, padded))
     gradient = op.emit("ScatterElements", zeros, indices, values, axis=0)
     end = op.emit("Shape", stored)
-    return dx, dw, db, op.emit("Slice", gradient, op.const([0], np.int64), end, shape=stored.shape)
+    of_stored = op.emit("Slice", gradient, op.const([0], np.int64), end, shape=stored.shape)
+    return dx, dw, db, aligned(op, of_stored, op.input(4))
 
 
 @dataclass(frozen=True)

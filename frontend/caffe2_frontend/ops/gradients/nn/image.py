@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.window import window_argument
-from caffe2_frontend.emit.arithmetic import add, mul, sub
+from caffe2_frontend.emit.arithmetic import add, aligned, mul, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last, require_nchw, swap_factors
 from caffe2_frontend.emit.operand_checks import (
     SINGLE,
@@ -239,5 +239,5 @@ def affine_channel_gradient(op: Op) -> tuple[Value, ...]:
     if not learnable:
         return (dx,)
     axes = [axis for axis in range(op.rank(dy)) if axis != channel]
-    products = mul(op, dy, op.input(1))
+    products = mul(op, dy, aligned(op, op.input(1), dy))
     return dx, reduce_axes(op, "ReduceSum", products, axes), reduce_axes(op, "ReduceSum", dy, axes)

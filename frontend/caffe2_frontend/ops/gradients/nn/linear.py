@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import known_equal, mul, reshape_like
+from caffe2_frontend.emit.arithmetic import aligned, known_equal, mul, reshape_like
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import cast, flatten, known_size, reshape, size
@@ -76,7 +76,7 @@ def elementwise_linear_gradient(op: Op) -> tuple[Value, Value, Value]:
     """ElementwiseLinearGradient(dY, X, w; axis=1) -> dX, dw, db: ``dY * w``, and the sums of ``dY * X`` and of dY."""
     dy, x, w = op.input(0), op.input(1), op.input(2)
     axis = op.axis(op.args.integer("axis", default=1), op.rank(x))
-    dy_rows, x_rows = flatten(op, dy, axis), flatten(op, x, axis)
+    dy_rows, x_rows = flatten(op, aligned(op, dy, x), axis), flatten(op, x, axis)
     dx = mul(op, dy_rows, op.emit("Reshape", w, op.const([-1], np.int64)))
     products = mul(op, dy_rows, x_rows)
     dw, db = (reshape_like(op, reduce_axes(op, "ReduceSum", value, [0]), w) for value in (products, dy_rows))

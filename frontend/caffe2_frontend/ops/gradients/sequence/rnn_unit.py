@@ -7,7 +7,7 @@ gradient of a state is passed on or, with drop_states, set to zero, and the grad
 
 from __future__ import annotations
 
-from caffe2_frontend.emit.arithmetic import add, mul, square, sub
+from caffe2_frontend.emit.arithmetic import add, aligned, mul, square, sub
 from caffe2_frontend.emit.layers.recurrent_units import (
     lstm_operand,
     lstm_states,
@@ -35,7 +35,7 @@ def lstm_unit_gradient(op: Op) -> tuple[Value, ...]:
     *_, c_prev, gates = (op.input(index) for index in range(states + 1))
     record_dims(op, [op.input(index) for index in range(states)], gates, 4)
     timestep = timestep_index(op, states)
-    c, dh, dc = (op.input(timestep + offset) for offset in (2, 3, 4))
+    c, dh, dc = (aligned(op, op.input(timestep + offset), c_prev) for offset in (2, 3, 4))
     require_dtype(op, gates, SINGLE, "gates")
     i, f, o, g = op.emit("Split", gates, axis=-1, num_outputs=4, outputs=4)
     forget_bias = op.args.number("forget_bias", default=0.0)
@@ -59,7 +59,7 @@ def lstm_unit_gradient(op: Op) -> tuple[Value, ...]:
     if states == 1:
         return mul(op, cell, passed), dgates
     dh_prev = op.emit("Where", valid, op.const(0.0, dh), dh) if valid is not None and not drop else _zeros(op, dh)
-    return dh_prev, mul(op, cell, passed), dgates
+    return aligned(op, dh_prev, op.input(0)), mul(op, cell, passed), dgates
 
 
 @family.converts("GRUUnitGradient", expects=unit_operand(1))
@@ -71,7 +71,7 @@ def gru_unit_gradient(op: Op) -> tuple[Value, Value]:
     op.args.ignore("forget_bias")
     h_prev, gates = op.input(0), op.input(1)
     record_dims(op, [h_prev], gates, 3)
-    dh = op.input(timestep_index(op, 1) + 2)
+    dh = aligned(op, op.input(timestep_index(op, 1) + 2), h_prev)
     require_dtype(op, gates, SINGLE, "gates")
     _, u, candidate = op.emit("Split", gates, axis=-1, num_outputs=3, outputs=3)
     update, output = op.emit("Sigmoid", u), op.emit("Tanh", candidate)

@@ -12,7 +12,7 @@ from typing import Final, Literal
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, mul, reshape_like, sub
+from caffe2_frontend.emit.arithmetic import add, aligned, mul, sub
 from caffe2_frontend.emit.operand_checks import (
     INDICES,
     SINGLE,
@@ -138,7 +138,7 @@ def weighted_sum_gradient(op: Op) -> tuple[Value, Value]:
         data = take_rows(op, data, indices)
     ids = _segments(op, vector_operand(op, 2), dy, weights)
     rows = _rows(op, dy, ids, weights)
-    products = mul(op, rows, _aligned(op, data, rows))
+    products = mul(op, rows, aligned(op, data, rows))
     return weigh(op, rows, weights), reduce_axes(op, "ReduceSum", products, list(range(1, op.rank(dy))))
 
 
@@ -161,7 +161,7 @@ def range_gradient(op: Op) -> Value:
     rows = _rows(op, dy, ids, ids)
     if reduction in ("Sum", "Mean"):
         return rows
-    x, result = _aligned(op, x, rows), _rows(op, _aligned(op, y, dy), ids, ids)
+    x, result = aligned(op, x, rows), _rows(op, aligned(op, y, dy), ids, ids)
     return _at_maximum(op, rows, x, result) if reduction == "Max" else mul(op, rows, op.emit("Exp", sub(op, x, result)))
 
 
@@ -174,7 +174,7 @@ def lengths_max_gradient(op: Op) -> Value:
     y, dy, x = op.input(0), op.input(1), op.input(3)
     ids = _segments(op, vector_operand(op, 2), dy, x)
     rows = _rows(op, dy, ids, x)
-    return _at_maximum(op, rows, _aligned(op, x, rows), _rows(op, _aligned(op, y, dy), ids, x))
+    return _at_maximum(op, rows, aligned(op, x, rows), _rows(op, aligned(op, y, dy), ids, x))
 
 
 @family.converts(
@@ -235,14 +235,6 @@ def _rows(op: Op, x: Value, ids: Value, rows: Value | None) -> Value:
     """The rows of ``x`` [S, ...] at segment ids [N], of which there are as many as ``rows`` has rows."""
     count = op.shape(ids if rows is None else rows)[0]
     return op.emit("Gather", x, ids, axis=0, shape=[count, *op.shape(x)[1:]])
-
-
-def _aligned(op: Op, x: Value, like: Value) -> Value:
-    """``x`` in the shape of ``like``, where the ranks differ.
-
-    Caffe2 compares numbers of elements alone; a state of a recurrent net has more dims than what it is computed from.
-    """
-    return x if op.rank(x) == op.rank(like) else reshape_like(op, x, like)
 
 
 def _at_maximum(op: Op, dy: Value, x: Value, maximum: Value) -> Value:

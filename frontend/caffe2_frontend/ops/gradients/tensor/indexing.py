@@ -71,7 +71,7 @@ def boolean_mask_gradient(op: Op) -> Value:
     if op.rank(mask) > 1:
         mask = op.emit("Slice", as_vector(op, mask), op.const([0], np.int64), size_vector(op, mask, 0))
     index = true_indices(op, mask)
-    if op.rank(dy) != 1:
+    if op.rank(dy) != 1 or op.rank(op.input(0)) > 1:
         dy = op.emit("Slice", as_vector(op, dy), op.const([0], np.int64), op.emit("Shape", index))
     return op.emit("ScatterElements", filled(op, dy, [size(op, mask, 0)]), index, dy, axis=0)
 
@@ -85,7 +85,7 @@ def batch_permutation_gradient(op: Op) -> Value:
 
     As in Caffe2 the permutation is inverted, where rows that no index names are row 0.
     """
-    index, dy = cast(op, op.input(0), INT64), op.input(1)
+    index, dy = cast(op, as_vector(op, op.input(0)), INT64), op.input(1)
     count = size(op, dy, 0)
     inverse = op.emit("ScatterElements", filled(op, index, [count]), index, indices(op, count), axis=0)
     return op.emit("Gather", dy, inverse, axis=0)

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.broadcast import sum_to
 from caffe2_frontend.emit.constant_evaluation import constant_integers
-from caffe2_frontend.emit.operand_checks import NUMBERS, require_rank, takes
+from caffe2_frontend.emit.operand_checks import NUMBERS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import Size, cast, quotient, reshape, size, sizes, vector
 from caffe2_frontend.emit.slicing import require_ranges
@@ -22,6 +22,9 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("shape_gradient")
 
 _FLOAT: Final = TensorInfo(ir.DataType.FLOAT)
+_BYTES: Final = (ir.DataType.BOOL, ir.DataType.INT8, ir.DataType.UINT8)
+# onnxruntime has no Pad kernel for these.
+_NARROW: Final = (ir.DataType.INT16, ir.DataType.UINT16)
 _INTEGER: Final = TensorInfo(ir.DataType.INT32, (1,))
 
 
@@ -105,6 +108,15 @@ def slice_gradient(op: Op) -> Value:
     """
     x, dy = op.input(0), op.input(len(op.inputs) - 1)
     require_rank(op, dy, op.rank(x), "the gradient")
+    require_dtype(op, dy, (*NUMBERS, *_BYTES, *_NARROW), "the gradient")
+    dtype = op.dtype(dy)
+    if dtype in _NARROW:
+        return cast(op, _in_place(op, x, cast(op, dy, ir.DataType.INT32)), dtype)
+    return _in_place(op, x, dy)
+
+
+def _in_place(op: Op, x: Value, dy: Value) -> Value:
+    """``dy`` at its place in ``x``, and zeros around it."""
     if len(op.inputs) < 4:
         return _padded(op, x, dy, list(op.args.integers("starts")), list(op.args.integers("ends")))
     op.args.ignore("starts", "ends")
