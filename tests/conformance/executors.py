@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -23,9 +24,9 @@ class Runnable(Protocol):
 
 
 class OnnxRuntime:
-    """onnxruntime on the CPU, one thread."""
+    """onnxruntime on the CPU, one thread. A run that takes longer than ``seconds`` raises TimeoutError."""
 
-    def __init__(self, model: onnx.ModelProto) -> None:
+    def __init__(self, model: onnx.ModelProto, seconds: float | None = None) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -35,11 +36,31 @@ class OnnxRuntime:
         self._guard = Guard.of(model.SerializeToString())
         self._session = onnxruntime.InferenceSession(self._guard.model, options, providers=["CPUExecutionProvider"])
         self._names = [value.name for value in self._session.get_inputs()]
+        self._seconds = seconds
 
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """See Runnable."""
         self._guard.check(inputs)
-        return [np.asarray(value) for value in self._session.run(None, {name: inputs[name] for name in self._names})]
+        fed = {name: inputs[name] for name in self._names}
+        values = self._session.run(None, fed) if self._seconds is None else self._run_until(fed, self._seconds)
+        return [np.asarray(value) for value in values]
+
+    def _run_until(self, fed: Mapping[str, Array], seconds: float) -> Sequence[Array]:
+        import onnxruntime
+
+        options = onnxruntime.RunOptions()
+        timer = threading.Timer(seconds, setattr, (options, "terminate", True))
+        timer.start()
+        try:
+            values: Sequence[Array] = self._session.run(None, fed, options)
+        except Exception:
+            if options.terminate:
+                msg = f"onnxruntime has no result after {seconds:.0f} seconds"
+                raise TimeoutError(msg) from None
+            raise
+        finally:
+            timer.cancel()
+        return values
 
 
 class Reference:

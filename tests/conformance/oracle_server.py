@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 import select
 import signal
@@ -77,11 +78,18 @@ class OracleServer:
             raise result
         return result
 
-    def run_all(self, runs: Sequence[OracleRun]) -> list[OracleResult | OracleDiedError]:
-        """Run nets one after another; an OracleDiedError for each on which the process dies or is too slow."""
+    def run_all(self, runs: Sequence[OracleRun], deadline: float = math.inf) -> list[OracleResult | OracleDiedError]:
+        """Run nets one after another; an OracleDiedError for each on which the process dies or is too slow.
+
+        A net on which the process dies after ``deadline`` (of ``time.monotonic()``) is the last one that is run: each
+        later one has an OracleDiedError as well.
+        """
         results: list[OracleResult | OracleDiedError] = []
         while len(results) < len(runs):
             rest = runs[len(results) :]
+            if results and time.monotonic() > deadline:
+                results += [OracleDiedError("no time left")] * len(rest)
+                break
             self._send_request(rest)
             answered, end = self._responses()
             results += answered

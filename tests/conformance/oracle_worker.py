@@ -30,7 +30,7 @@ from caffe2.proto import caffe2_pb2  # type: ignore[import-not-found]  # oracle'
 from caffe2.python import core, workspace  # type: ignore[import-not-found]  # oracle's own
 
 # How many times the CPU time that a run may take it may wait.
-WAITS = 20
+WAITS = 6
 # Some operators ask for whatever memory their arguments say.
 MEMORY_LIMIT = 4 << 30
 

@@ -20,7 +20,8 @@ from fuzz.exact.spec import spec
 from fuzz.exact.tally import Tally
 from fuzz.exact.verdict import FAULTS, SHOWN, Outcome, Verdict
 
-_BATCH_SECONDS = 600.0
+# Of a batch whose process does not answer: longer than a worker itself takes over one (fuzz.exact.lane).
+_BATCH_SECONDS = 1800.0
 
 
 @click.command("exact")

@@ -21,7 +21,7 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, PART_KEY
 from fuzz.exact.deviations.table import deviation
 from fuzz.exact.drawing.drawn import Drawn
-from fuzz.exact.judge import escaped, export, first_line, is_fault, reasons
+from fuzz.exact.judge import RUN_SECONDS, escaped, export, first_line, is_fault, reasons
 from fuzz.exact.verdict import Outcome, Verdict
 
 Mutation = Callable[[onnx.GraphProto, np.random.Generator], str]
@@ -50,7 +50,7 @@ class ImportJudge:
             said = mutate(model, self._random)
             onnx.checker.check_model(model, full_check=True)
             names = [value.name for value in model.graph.output]
-            expected = dict(zip(names, OnnxRuntime(model).run(drawn.inputs), strict=True))
+            expected = dict(zip(names, OnnxRuntime(model, RUN_SECONDS).run(drawn.inputs), strict=True))
         except Exception:  # noqa: BLE001 - nothing to compare with
             return None
         return self._compare(replace(drawn, trail=(*drawn.trail, *said)), model, expected)

@@ -28,6 +28,8 @@ _SCHEMA: Final = "did not pass schema checking"
 _INTERNAL: Final = "internal-error"
 # Bytes of a float that an operator stores change with half of all nudges.
 _NUDGES: Final = 12
+# Of a run on onnxruntime: a loop may have no end.
+RUN_SECONDS: Final = 30.0
 # How often a case runs again: small masks of random elements are often the same.
 _WITNESSES: Final = 4
 _NUDGE: Final = 3e-7
@@ -76,7 +78,7 @@ class Judge:
             try:
                 values = loaded.runnable.run(_fed(drawn))
             except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
-                if real.error:
+                if real.error and not isinstance(error, TimeoutError):
                     return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
             else:
                 if real.error:
@@ -98,7 +100,7 @@ class Judge:
         if not outputs:  # none is a tensor
             return Verdict(Outcome.BOTH_REFUSE if real.error else Outcome.EQUAL, "", drawn)
         try:
-            runnable = OnnxRuntime(model)
+            runnable = OnnxRuntime(model, RUN_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             outcome = Outcome.BOTH_REFUSE if real.error else Outcome.CRASHED
             return Verdict(outcome, f"the model does not load: {first_line(error)}", drawn)
@@ -110,6 +112,8 @@ class Judge:
             values = loaded.runnable.run(_fed(drawn))
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             if real.error:
+                if isinstance(error, TimeoutError):
+                    return self._computed(drawn, real)
                 return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
             if reason := deviation(drawn, {}, {}):
                 return Verdict(Outcome.DEVIATES, reason, drawn)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from conformance.oracle_server import OracleServer
@@ -16,6 +18,8 @@ from fuzz.exact.judge import Judge, run_of
 from fuzz.exact.shrink import shrink
 from fuzz.exact.verdict import SHOWN, Outcome, Verdict
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 # The bytes with which the witness fills new memory.
 _FILLER = 165
 # How many more cases of each net that can be converted are drawn: they share its conversion, which takes longest.
@@ -23,6 +27,8 @@ VARIANTS = 5
 # Seconds of a case in real Caffe2, and bytes of this process.
 _TIME_LIMIT = 5
 _MEMORY_LIMIT = 6 << 30
+# Of a batch, after which no more of its cases are judged: nets whose loops have no end take long in each of them.
+_BATCH_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,14 @@ def _bounded_memory() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
+def _in_time(cases: Sequence[_T], reals: Sequence[_R], deadline: float) -> Iterator[tuple[_T, _R]]:
+    """The cases with their results in real Caffe2, until the deadline."""
+    for pair in zip(cases, reals, strict=True):
+        if time.monotonic() > deadline:
+            return
+        yield pair
+
+
 def _is_doubtful(verdict: Verdict) -> bool:
     """Whether a case may have ended as it did because an earlier one of its request wrote out of bounds."""
     return verdict.outcome in SHOWN or verdict.outcome in {Outcome.DIED, Outcome.UNDEFINED, Outcome.CONTRADICTS}
@@ -89,19 +103,20 @@ class Lane:
             return self._imported(batch) if batch.imports else self._compared(batch)
 
     def _compared(self, batch: Batch) -> Judged:
+        deadline = time.monotonic() + _BATCH_SECONDS
         firsts = [drawn.declared() for drawn in draw_batch(batch.seed, batch.number, batch.types)]
-        results = zip(firsts, self._oracle.run_all([run_of(drawn) for drawn in firsts]), strict=True)
-        judged = [self._judge.first(drawn, real) for drawn, real in results]
-        verdicts = [
-            self._judge(drawn) if _is_doubtful(verdict) else verdict
-            for drawn, (verdict, _) in zip(firsts, judged, strict=True)
-        ]
+        reals = self._oracle.run_all([run_of(drawn) for drawn in firsts], deadline)
+        verdicts, pairs = [], []
+        for drawn, real in _in_time(firsts, reals, deadline):
+            verdict, loaded = self._judge.first(drawn, real)
+            verdicts.append(self._judge(drawn) if _is_doubtful(verdict) else verdict)
+            if loaded is not None:
+                pairs.append((drawn, loaded))
         random = np.random.default_rng([batch.seed, batch.number, 2])
-        pairs = ((drawn, loaded) for drawn, (_, loaded) in zip(firsts, judged, strict=True) if loaded is not None)
         others = [(vary(drawn, random), loaded) for drawn, loaded in pairs for _ in range(VARIANTS)]
-        reals = self._oracle.run_all([run_of(drawn) for drawn, _ in others])
+        reals = self._oracle.run_all([run_of(drawn) for drawn, _ in others], deadline)
         verdicts += [
-            self._judge.another(drawn, real, loaded) for (drawn, loaded), real in zip(others, reals, strict=True)
+            self._judge.another(drawn, real, loaded) for (drawn, loaded), real in _in_time(others, reals, deadline)
         ]
         return Judged(batch, tuple(self._shrunk(verdict, batch) for verdict in verdicts), len(firsts))
 

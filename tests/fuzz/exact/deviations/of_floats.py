@@ -169,6 +169,7 @@ FLOATS: Final = (
                 "Int8Add",
                 "Int8Sum",
                 "Int8SumRelu",
+                "FloatToFusedRandRowwiseQuantized",
                 *_ROWWISE,
             }
         ),
