@@ -6,6 +6,8 @@ Every exported method of ``caffe2::ArgumentHelper`` that takes a name is replace
 the operator under observation and the name, then jumps to the original with all registers as they were.
 """
 
+from __future__ import annotations  # Python 3.8 runs this
+
 import subprocess
 import sys
 from pathlib import Path

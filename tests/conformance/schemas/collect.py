@@ -182,11 +182,20 @@ def describe(op_type, schema):
     }
 
 
+def engines():
+    """The operator types that are registered, each with the engine that it needs: empty where it needs none."""
+    found = {}
+    for name in sorted(workspace.RegisteredOperators()):
+        op_type, _, engine = name.partition("_ENGINE_")
+        found.setdefault(op_type, engine)
+    return found
+
+
 def construct(op_type, entry, done, inputs=None, argument=None):
     """Construct one operator, with a kernel so that operators with windows get by, and perhaps one argument more."""
     smallest, largest = entry["inputs"]
     count = inputs if inputs is not None else max(smallest, 1 if largest else 0)
-    op = caffe2_pb2.OperatorDef(type=op_type)
+    op = caffe2_pb2.OperatorDef(type=op_type, engine=engines()[op_type])
     op.input.extend("i%d" % index for index in range(count))
     smallest, largest = entry["outputs"]
     op.output.extend("o%d" % index for index in range(min(max(smallest, 1 if largest else 0), MANY)))
@@ -271,7 +280,7 @@ def main(known, corpora):
     with open(known) as file:
         seen = {op_type: entry["arguments_read"] for op_type, entry in json.load(file).items()}
     table = {}
-    for op_type in sorted(workspace.RegisteredOperators()):
+    for op_type in sorted(engines()):
         schema = workspace.C.OpSchema.get(op_type)
         if schema is not None:
             table[op_type] = describe(op_type, schema)

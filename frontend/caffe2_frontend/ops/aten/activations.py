@@ -5,6 +5,7 @@ from __future__ import annotations
 from caffe2_frontend.emit.arithmetic import binary, div, mul, sub
 from caffe2_frontend.emit.selection import select
 from caffe2_frontend.emit.shapes import unsqueeze
+from caffe2_frontend.emit.slicing import split_equally
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.aten.operands import as_float, name_of, number
@@ -95,7 +96,7 @@ def convert_glu(op: Op) -> Value:
     """aten::glu(self; dim=-1): the first half, times the sigmoid of the second."""
     x = op.input(0)
     axis = op.axis(op.args.integer("dim", default=-1), op.rank(x), "dim")
-    a, b = op.emit("Split", x, outputs=2, axis=axis, num_outputs=2)
+    a, b = split_equally(op, x, axis, 2)
     return mul(op, a, op.emit("Sigmoid", b))
 
 

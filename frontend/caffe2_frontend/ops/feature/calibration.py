@@ -76,6 +76,13 @@ def piecewise_linear_transform(op: Op) -> Value:
 def _tables(op: Op) -> list[Value]:
     """Return bounds, slopes and intercepts, from arguments or operands: the tables of all functions concatenated."""
     tables = [op.args.numbers(name, default=()) for name in _TABLES]
+    count = 1 if any(tables) else 1 + len(_TABLES)
+    if len(op.inputs) != count:
+        op.unsupported(
+            f"the operator must have {count} inputs {'with' if any(tables) else 'without'} the arguments "
+            f"{', '.join(_TABLES)}, not {len(op.inputs)}",
+            code="invalid-operands",
+        )
     if not any(tables):
         return [reshape(op, table, [-1]) if op.rank(table) != 1 else table for table in op.inputs[1:4]]
     groups = len(tables[0]) - len(tables[1])
@@ -94,8 +101,8 @@ def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -
     """Apply M functions to the columns of ``x`` [N, M].
 
     A function with P pieces has P + 1 bounds and P slopes and intercepts. The piece of an element is found by binary
-    search between the function's bounds, and clamped to [0, P - 1]; the element is clamped to the bounds, so that the
-    function is constant beyond them.
+    search between the function's bounds; beyond them the function is constant. Each comparison is Caffe2's, so that
+    bounds that are not sorted, or are NaN, have its results as well.
     """
     bounds, slopes, intercepts = tables
     columns = indices(op, groups)
@@ -105,11 +112,13 @@ def _piecewise(op: Op, x: Value, tables: Sequence[Value], groups: int | Value) -
     low, high = (op.emit("Gather", bounds, index) for index in (first, last))
     end = op.emit("Add", last, op.const([1], np.int64))
     piece = op.emit("Sub", search(op, bounds, x, "left", first, end), op.emit("Add", first, op.const([1], np.int64)))
-    piece = op.emit("Max", piece, op.const([0], np.int64))
-    piece = op.emit("Min", piece, op.emit("Sub", pieces, op.const([1], np.int64)))
+    below, above = op.emit("LessOrEqual", x, low), op.emit("GreaterOrEqual", x, high)
+    last_piece = op.emit("Sub", pieces, op.const([1], np.int64))
+    piece = op.emit("Min", op.emit("Where", above, last_piece, piece), last_piece)
+    piece = op.emit("Max", op.emit("Where", below, op.const([0], np.int64), piece), op.const([0], np.int64))
     piece = op.emit("Add", piece, op.emit("Mul", columns, pieces))
-    clamped = op.emit("Min", op.emit("Max", x, low), high)
-    return add(op, mul(op, op.emit("Gather", slopes, piece), clamped), op.emit("Gather", intercepts, piece))
+    nearest = op.emit("Where", below, low, op.emit("Where", above, high, x))
+    return add(op, mul(op, op.emit("Gather", slopes, piece), nearest), op.emit("Gather", intercepts, piece))
 
 
 @family.converts("Percentile", expects={0: _MATRIX, 1: _MATRIX, 2: _LENGTHS})

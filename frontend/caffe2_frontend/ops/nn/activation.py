@@ -12,6 +12,7 @@ from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_min_rank
 from caffe2_frontend.emit.rows.row_updates import flat_indices
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_channels, known_size, unsqueeze
+from caffe2_frontend.emit.slicing import split_equally
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -146,7 +147,7 @@ def gated_linear_unit(op: Op) -> Value:
         op.unsupported(f"dim {dim} is out of range for rank {rank}", code="invalid-argument")
     if (op.static_dim(x, axis) or 0) % 2:
         op.unsupported(f"the size of dim {dim} must be even, not {op.static_dim(x, axis)}", code="invalid-operands")
-    value, gate = op.emit("Split", x, axis=axis, num_outputs=2, outputs=2)
+    value, gate = split_equally(op, x, axis, 2)
     return mul(op, value, op.emit("Sigmoid", gate))
 
 

@@ -42,8 +42,10 @@ def to_codes(op: Op) -> Value:
         op.unsupported(f"bitwidth must be 1, 2, 4 or 8, not {bits}", code="invalid-argument")
     minimum, maximum = (op.emit(kind, x, op.const([1], np.int64), keepdims=1) for kind in ("ReduceMin", "ReduceMax"))
     largest_code = op.const(2.0**bits - 1, x)
-    step = op.emit("Add", op.emit("Div", op.emit("Sub", maximum, minimum), largest_code), op.const(_EPSILON, x))
-    position = op.emit("Mul", op.emit("Sub", x, minimum), op.emit("Reciprocal", step))
+    # Caffe2 adds and divides in float64 here, which decides where an element is halfway between two codes.
+    step = cast(op, op.emit("Div", op.emit("Sub", maximum, minimum), largest_code), ir.DataType.DOUBLE)
+    inverse = op.emit("Reciprocal", op.emit("Add", step, op.const(_EPSILON, np.float64)))
+    position = op.emit("Mul", op.emit("Sub", x, minimum), cast(op, inverse, _FLOAT))
     if op.args.flag("random", default=True):
         codes = op.emit("Floor", op.emit("Add", position, op.emit("RandomUniformLike", x, seed=op.view.random_seed)))
     else:

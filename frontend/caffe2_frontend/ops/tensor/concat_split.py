@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, squeeze, unsqueeze, vector
-from caffe2_frontend.emit.slicing import require_ranges
+from caffe2_frontend.emit.slicing import require_ranges, split_equally
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -103,7 +103,7 @@ def split(op: Op) -> tuple[Value, ...]:
             f"the size of axis {axis} ({total}) must be a multiple of the number of outputs ({count})",
             code="invalid-operands",
         )
-    return op.emit("Split", x, axis=axis, num_outputs=count, outputs=count) if count > 1 else (x,)
+    return split_equally(op, x, axis, count)
 
 
 def _enforce_total(op: Op, total: int | None, requested: int) -> None:

@@ -40,8 +40,14 @@ def _hill(schedule: Schedule) -> Value:
     limit = schedule.integer("num_iter")
     rising = linear(schedule, schedule.iteration, schedule.number("start_multiplier"), limit)
     falling = inverse_decay(schedule, schedule.since(limit), schedule.number("gamma"), schedule.number("power"))
-    bounded = schedule.op.emit("Max", falling, schedule.const(schedule.number("end_multiplier")))
-    return schedule.where(schedule.before(limit), rising, bounded)
+    return schedule.where(
+        schedule.before(limit), rising, _at_least(schedule, schedule.number("end_multiplier"), falling)
+    )
+
+
+def _at_least(schedule: Schedule, lowest: float, value: Value) -> Value:
+    """``std::max(lowest, value)``, which is ``lowest`` where the value is a NaN."""
+    return schedule.where(schedule.op.emit("Less", schedule.const(lowest), value), value, lowest)
 
 
 def _slope(schedule: Schedule) -> Value:
@@ -55,7 +61,7 @@ def _slope(schedule: Schedule) -> Value:
         div(schedule.op, mul(schedule.op, schedule.as_float(schedule.since(start)), low - high), float(end - start)),
         high,
     )
-    return schedule.where(schedule.before(start), high, schedule.op.emit("Max", schedule.const(low), down))
+    return schedule.where(schedule.before(start), high, _at_least(schedule, low, down))
 
 
 def _step(schedule: Schedule) -> Value:

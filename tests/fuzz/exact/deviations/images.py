@@ -85,6 +85,18 @@ def has_flat_boxes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     )
 
 
+def has_uncounted_sizes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the height or width of an image, scaled or not, is beyond 32 bits."""
+    for op in all_operators(NetView(drawn.net)):
+        info = drawn.inputs.get(op.inputs[2]) if len(op.inputs) > 2 else None
+        if op.type in ("GenerateProposals", "GenerateProposalsCPP", "BBoxTransform") and info is not None:
+            with np.errstate(all="ignore"):
+                sizes = np.concatenate([info[:, :2], info[:, :2] / info[:, 2:]]) if info.ndim == 2 else info
+            if not bool((np.abs(sizes) < 2**31).all()):
+                return True
+    return False
+
+
 def _operators(drawn: Drawn, name: str, count: int) -> Iterator[tuple[OpView, list[Array]]]:
     """The operators with ``name`` in their types, at any depth, of which at least ``count`` operands are inputs."""
     for op in all_operators(NetView(drawn.net)):

@@ -112,7 +112,12 @@ FLOATS: Final = (
     ),
     Deviation(
         "a stored scale or bias that is not finite",
-        frozenset(f"Fused{bits}BitRowwiseQuantizedTo{kind}" for bits in (2, 4, 8) for kind in ("Float", "HalfFloat")),
+        frozenset(
+            {
+                "FusedRandRowwiseQuantizedToFloat",
+                *(f"Fused{bits}BitRowwiseQuantizedTo{kind}" for bits in (2, 4, 8) for kind in ("Float", "HalfFloat")),
+            }
+        ),
         overflows,
     ),
     Deviation(

@@ -12,6 +12,7 @@ from fuzz.exact.deviations.images import (
     has_flat_boxes,
     has_other_columns,
     has_regions_elsewhere,
+    has_uncounted_sizes,
     has_windows_beyond,
     reflects_twice,
 )
@@ -39,7 +40,9 @@ IMAGES: Final = (
     Deviation(
         "a region of an image that does not exist, or one whose samples 32 bits do not count: Caffe2 reads out of "
         "bounds",
-        frozenset({"RoIAlign", "RoIAlignRotated", "RoIPool", "RoIAlignGradient", "RoIAlignRotatedGradient"}),
+        frozenset(
+            {"RoIAlign", "RoIAlignRotated", "RoIPool", "Int8RoIAlign", "RoIAlignGradient", "RoIAlignRotatedGradient"}
+        ),
         has_regions_elsewhere,
         may_fail=True,
     ),
@@ -58,6 +61,11 @@ IMAGES: Final = (
         "coordinates of boxes that are not finite, whose overlap is a NaN",
         frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
         is_not_finite,
+    ),
+    Deviation(
+        "the size of an image beyond 32 bits, which Caffe2 casts to an integer",
+        frozenset({"GenerateProposals", "GenerateProposalsCPP", "BBoxTransform"}),
+        has_uncounted_sizes,
     ),
     Deviation(
         "rotated boxes without a positive width and height, of whose overlap Caffe2's rounding decides",

@@ -15,14 +15,16 @@ from fuzz.exact.deviations.sizes import (
 )
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
+    exceeds_a_row,
     fails,
     has_another_state,
     has_foreign_index,
     has_too_few_bytes,
-    has_unsorted_bounds,
     is_of_another_shape,
     is_resized_to_another_size,
     is_shorter_than_padding,
+    orders_equal_scores,
+    starts_with_nan,
 )
 
 _SIZES: Final = (
@@ -86,9 +88,9 @@ OPERANDS: Final = (
         may_fail=True,
     ),
     Deviation(
-        "bounds of a piecewise linear function that are not sorted, in which Caffe2 searches by bisection",
+        "a NaN as the first bound of a piecewise linear function, before whose pieces Caffe2 reads other memory",
         frozenset({"PiecewiseLinearTransform"}),
-        has_unsorted_bounds,
+        starts_with_nan,
     ),
     Deviation(
         "a segment shorter than its paddings, before which Caffe2 reads other memory",
@@ -115,6 +117,16 @@ OPERANDS: Final = (
         frozenset({"MatMul"}),
         is_resized_to_another_size,
         may_fail=True,
+    ),
+    Deviation(
+        "a length beyond the row, of which Caffe2 adds up the next ones, or other memory",
+        frozenset(f"Reduce{end}{kind}" for end in ("Front", "Back") for kind in ("Sum", "Mean", "Max")),
+        exceeds_a_row,
+    ),
+    Deviation(
+        "equal scores of words, of which an unstable sort decides which comes first",
+        frozenset({"HSoftmaxSearch"}),
+        orders_equal_scores,
     ),
     Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
 )

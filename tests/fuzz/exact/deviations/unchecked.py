@@ -7,6 +7,7 @@ from math import prod
 from typing import Final
 
 import numpy as np
+from conformance.compare import mismatches
 from conformance.corpus import Array
 
 from caffe2_bridge.control import all_operators
@@ -85,14 +86,44 @@ def is_shorter_than_padding(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def has_unsorted_bounds(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the bounds of a function of PiecewiseLinearTransform, of which there is one more than slopes, descend."""
-    for _op, operands in operators(drawn, "PiecewiseLinearTransform"):
-        bounds, slopes = (*operands[1:3], None, None)[:2]
+def exceeds_a_row(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a length is beyond the size of the axis that ReduceFront or ReduceBack reduces."""
+    for op in all_operators(NetView(drawn.net)):
+        x, lengths = (*(drawn.inputs.get(name) for name in op.inputs[:2]), None, None)[:2]
+        if op.type.startswith(("ReduceFront", "ReduceBack")) and x is not None and x.ndim and lengths is not None:
+            size = x.shape[0 if op.type.startswith("ReduceFront") else -1]
+            if lengths.dtype.kind == "i" and bool((lengths > size).any()):
+                return True
+    return False
+
+
+def orders_equal_scores(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether HSoftmaxSearch yields the same scores, and other names only where several nodes have a score.
+
+    Of those that share the last score of a row, some may not be among the best.
+    """
+    for op in all_operators(NetView(drawn.net)):
+        if op.type != "HSoftmaxSearch" or not set(op.outputs[:2]) <= set(expected):
+            continue
+        (names, scores), (others, same) = ([arrays[name] for name in op.outputs[:2]] for arrays in (expected, actual))
+        if names.shape != others.shape or mismatches({"": scores}, {"": same}):
+            continue
+        tied = np.isclose(scores[:, :, None], scores[:, None, :], 1e-6, 0).sum(axis=2) > 1
+        tied |= np.isclose(scores, scores[:, -1:], 1e-6, 0)
+        if bool((tied | (names == others)).all()):
+            return True
+    return False
+
+
+def starts_with_nan(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the first bound of a function of PiecewiseLinearTransform is NaN."""
+    for op, operands in operators(drawn, "PiecewiseLinearTransform"):
+        given = [np.array(op.args.numbers(name, default=()), np.float32) for name in ("bounds", "slopes")]
+        bounds, slopes = given if given[0].size else (*operands[1:3], None, None)[:2]
         if bounds is None or slopes is None or not bounds.size > slopes.size:
             continue
-        groups = bounds.size - slopes.size
-        if bounds.size % groups or bool((np.diff(bounds.reshape(groups, -1), axis=1) < 0).any()):
+        pieces = slopes.size // (bounds.size - slopes.size)
+        if bool(np.isnan(bounds.ravel()[:: pieces + 1]).any()):
             return True
     return False
 
