@@ -276,6 +276,8 @@ def test_a_process_that_dies_is_replaced() -> None:
         assert oracle.run(plain).outputs["y"] == [1]
         results = oracle.run_all([plain, crash, crash, plain])
         assert [isinstance(result, OracleDiedError) for result in results] == [False, True, True, False]
+        results = oracle.run_all([plain, crash, plain], deadline=0)
+        assert [isinstance(result, OracleDiedError) for result in results] == [False, True, True]
 
 
 @pytest.mark.oracle

@@ -247,6 +247,7 @@ def _pairs(op: Op, first: Value, second: Value) -> Value:
 def _after_last(op: Op, ids: Value) -> Value:
     """The last id plus one, [1]; 0 if there are no ids."""
     last = slice_axis(op, op.emit("Concat", op.const([-1], np.int64), ids, axis=0), 0, -1, END)
+    last.shape = ir.Shape([1])
     return op.emit("Add", last, op.const([1], np.int64))
 
 
