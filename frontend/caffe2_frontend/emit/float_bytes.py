@@ -2,7 +2,7 @@
 
 ONNX has no operator that reinterprets bits. A float is ``(-1)**sign * significand * 2**exponent`` with an integer
 significand, which is ``2**mantissa + stored mantissa`` for normal numbers and the stored mantissa for subnormal ones.
-Both directions are exact, also for subnormal numbers and infinities; NaN is not preserved.
+Both directions are exact, also for subnormal numbers and infinities. NaN is decoded, but not encoded.
 """
 
 from __future__ import annotations
@@ -52,7 +52,11 @@ def floats_from_bytes(op: Op, data: Value, count: int, dtype: ir.DataType) -> Va
     significand = op.emit("Add", mantissa, op.emit("Gather", op.const(np.tile(layout.leading, 2), np.int64), head))
     powers = np.append(np.ldexp(1.0, layout.exponents), np.inf)
     power = op.emit("Gather", op.const(np.concatenate([powers, -powers]), np.float32), head)
-    return op.emit("Mul", cast(op, significand, ir.DataType.FLOAT), power)
+    value = op.emit("Mul", cast(op, significand, ir.DataType.FLOAT), power)
+    count = 2**layout.exponent
+    last = op.emit("Equal", op.emit("Mod", head, op.const(count, np.int64)), op.const(count - 1, np.int64))
+    is_nan = op.emit("And", last, op.emit("Greater", mantissa, op.const(0, np.int64)))
+    return op.emit("Where", is_nan, op.const(np.nan, np.float32), value)
 
 
 def floats_to_bytes(op: Op, values: Value, dtype: ir.DataType) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, mul, sub
-from caffe2_frontend.emit.shapes import cast, slice_axis, squeeze
+from caffe2_frontend.emit.shapes import cast, reshape, size, slice_axis
 from caffe2_frontend.interop.types import FLOAT, INT64
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -47,8 +47,8 @@ def read_pooling(op: Op) -> Pooling:
 
 def image_indices(op: Op, rois: Value, dims: int) -> Value:
     """The image of each region: column 0 of [R, dims + 1], or 0 for regions [R, dims]."""
-    first = squeeze(op, slice_axis(op, rois, 1, 0, 1), [1])
-    images = cast(op, first, INT64)
+    # Reshaped, not squeezed: Caffe2 does not look at the columns where there are no regions.
+    images = cast(op, reshape(op, slice_axis(op, rois, 1, 0, 1), [size(op, rois, 0)]), INT64)
     known = op.static_dim(rois, 1)
     if known is not None and known not in (dims, dims + 1):
         op.unsupported(f"RoIs must have {dims} or {dims + 1} columns, not {known}", code="invalid-operands")

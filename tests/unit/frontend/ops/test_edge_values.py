@@ -79,6 +79,16 @@ CASES = {
         (np.array([[2, 0, 0, 0, 0, 0, 0, 0, 128, 63, 0b01110100]], np.uint8),),
         {"bitwidth": 2, "random": 0},
     ),
+    "a stored scale is a NaN": Case(
+        "Fused8BitRowwiseQuantizedToFloat",
+        (np.array([[0, 3, 0, 0, 192, 255, 0, 0, 128, 63]], np.uint8),),
+        (floats(NAN, NAN).reshape(1, 2),),
+    ),
+    "there are no regions": Case(
+        "RoIAlignRotated",
+        (np.ones((1, 3, 4, 4), np.float32), np.zeros((0, 0), np.float32)),
+        (np.zeros((0, 3, 1, 1), np.float32),),
+    ),
     "the multiplier of a schedule is a NaN": Case(
         "LearningRate",
         (np.array([1]),),
