@@ -89,7 +89,7 @@ def _pads_for_ceil(op: Op, window: Window, pads: list[int]) -> list[int]:
 def lp_pool(op: Op) -> Value:
     """``LpPool(X; kernel_shape, p=2, ceil_mode=0, ...) -> Y``: the p-th root of the windows' sums of |x|^p."""
     window = _window(op)
-    ceil, p = op.args.flag("ceil_mode", default=False), op.args.integer("p", default=2)
+    ceil, p = op.args.flag("ceil_mode", default=False), _order(op)
     powers = _power(op, op.require(op.input(0), FLOAT), p)
     return _root(op, sum_of_windows(op, powers, slide(op, window, ceil=ceil)), p)
 
@@ -97,9 +97,16 @@ def lp_pool(op: Op) -> Value:
 @family.converts("GlobalLpPool")
 def global_lp_pool(op: Op) -> Value:
     """``GlobalLpPool(X; p=2) -> Y``: the p-th root of ReduceSum of |x|^p."""
-    p, x = op.args.integer("p", default=2), op.require(op.input(0), FLOAT)
+    p, x = _order(op), op.require(op.input(0), FLOAT)
     total = op.emit("ReduceSum", _power(op, x, p), axes=list(range(2, op.rank(x))), keepdims=1)
     return _root(op, total, p)
+
+
+def _order(op: Op) -> int:
+    p = op.args.integer("p", default=2)
+    if p < 1:
+        op.unsupported(f"p must be at least 1, not {p}", code="invalid-argument")
+    return p
 
 
 def _power(op: Op, value: Value, p: int) -> Value:

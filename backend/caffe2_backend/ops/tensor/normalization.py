@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import onnx_ir as ir
 
 from caffe2_backend.emit.doubles import elementwise
@@ -68,12 +70,17 @@ def mean_variance_normalization(op: Op) -> Value:
     return centered / (deviation + 1e-9)
 
 
+_NORMS: Final = {1: "ReduceL1", 2: "ReduceL2"}
+
+
 @family.converts("LpNormalization")
 def lp_normalization(op: Op) -> Value:
     """``LpNormalization(input; axis=-1, p=2) -> output``: x / norm; where the norm is 0, x is 0 and divided by 1."""
     x, axis = _operand(op)
-    op_type = "ReduceL1" if op.args.integer("p", default=2) == 1 else "ReduceL2"
-    norm = reduce_axes(op, op_type, x, [axis], keep=True)
+    p = op.args.integer("p", default=2)
+    if p not in _NORMS:
+        op.unsupported(f"p must be 1 or 2, not {p}", code="invalid-argument")
+    norm = reduce_axes(op, _NORMS[p], x, [axis], keep=True)
     return x / (norm + (norm <= 0).cast(FLOAT))
 
 

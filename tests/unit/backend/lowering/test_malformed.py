@@ -75,6 +75,12 @@ CASES = {
         helper.make_node("DeformConv", ["x", "w", "o"], ["y"], kernel_shape=[2, 2]),
         ("x", FLOAT, [1, 1, 3, 3]), ("w", FLOAT, [1, 1, 2, 2]), ("o", FLOAT, [1, 8, 2]),
     ),
+    "LpPool of order 0": _model(
+        helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], p=0), ("x", FLOAT, [1, 1, 4, 4])
+    ),
+    "LpNormalization of order 3": _model(
+        helper.make_node("LpNormalization", ["x"], ["y"], p=3), ("x", FLOAT, [1, 4])
+    ),
     "AffineGrid of a million axes": _model(
         helper.make_node("AffineGrid", ["x", "n"], ["y"]), ("x", FLOAT, [1, 1 << 20, 3]), ("n", TensorProto.INT64, [4])
     ),

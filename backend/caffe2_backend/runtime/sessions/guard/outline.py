@@ -14,7 +14,7 @@ from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 
 _GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER: Final = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
-_SMALL: Final = 1 << 20  # bytes that are searched in less time than they are parsed
+_SMALL: Final = 1 << 20  # bytes that are parsed in less time than weights are found in them
 _CONTENTS: Final = frozenset({
     onnx.TensorProto.RAW_DATA_FIELD_NUMBER, onnx.TensorProto.FLOAT_DATA_FIELD_NUMBER,
     onnx.TensorProto.INT32_DATA_FIELD_NUMBER, onnx.TensorProto.INT64_DATA_FIELD_NUMBER,
@@ -24,14 +24,15 @@ _CONTENTS: Final = frozenset({
 
 
 def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto | None:
-    """A model in memory or in a file as a message whose larger initializers have dims, and no contents.
+    """A model in memory or in a file as a message; in that of a large one, larger initializers have no contents.
 
-    Weights are neither read nor copied. None where the rest of the model has none of ``op_types`` as text, is
+    Their weights are neither read nor copied. None where the rest of the model has none of ``op_types`` as text, is
     malformed or cannot be read: whoever loads the model says why.
     """
-    if isinstance(model, bytes) and len(model) <= _SMALL and not any(op_type in model for op_type in op_types):
-        return None
     try:
+        if isinstance(model, bytes) and len(model) <= _SMALL:
+            is_read = any(op_type in model for op_type in op_types)
+            return onnx.ModelProto.FromString(model) if is_read else None
         buffer = Buffer.of_file(model) if isinstance(model, str) else Buffer(model)
         rest, weights = _parts(buffer.span())
         if not any(op_type in rest for op_type in op_types):

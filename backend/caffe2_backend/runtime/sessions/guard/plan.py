@@ -85,11 +85,10 @@ class _Planner:
 
     def _open(self, node: onnx.NodeProto, key: Key, edit: Edit) -> Iterator[Need]:
         """What is needed of the operands of a node, but for what weights are. Raises RunError."""
-        given = [bool(name) for name in node.input]
-        unknown = [None] * len(given)
-        known = [self._weights.get(name) for name in node.input]
-        needs = list(needs_of(key, given, unknown))
-        if needs and all(_holds(need, known[need.operand]) for need in needs):
+        names = list(node.input)
+        given = list(map(bool, names))
+        needs = list(needs_of(key, given, [None] * len(given)))
+        if needs and all(_holds(need, self._weights.get(names[need.operand])) for need in needs):
             return
         operands = [self._dims(edit.scope, name) for name in node.input]
         integers = {a.name: a.i for a in node.attribute if a.type == onnx.AttributeProto.INT}
