@@ -10,6 +10,7 @@ import onnx
 from onnx.defs import OpSchema, SchemaError
 
 from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.types import is_dtype
 from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.diagnostics import Diagnostic
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
@@ -18,6 +19,8 @@ _Opsets = Mapping[str, int]
 
 # Attributes that early opsets require although no operator reads them.
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})
+# Attributes that are numbers of element types.
+_DTYPES: Final = frozenset({"dtype", "output_datatype", "output_dtype", "softmax_precision", "stash_type", "to"})
 
 
 def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnostic]:
@@ -57,6 +60,7 @@ def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:
 def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     yield from _operand_faults(node, schema)
     yield from _attribute_faults(node, schema)
+    yield from _dtype_faults(node)
     if node.op_type == "Split" and node.domain in STANDARD_DOMAINS:
         yield from _split_faults(node)
     if node.op_type == "Constant":
@@ -98,6 +102,13 @@ def _attribute_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
         elif not present[name].ref_attr_name and present[name].type != _number(attribute.type):
             expected, found = map(onnx.AttributeProto.AttributeType.Name, (_number(attribute.type), present[name].type))
             yield f"attribute {name!r} must be of type {expected}, not {found}"
+
+
+def _dtype_faults(node: onnx.NodeProto) -> Iterator[str]:
+    """ONNX's inference copies what attributes say of element types."""
+    for attribute in node.attribute:
+        if attribute.name in _DTYPES and attribute.type == onnx.AttributeProto.INT and not is_dtype(attribute.i):
+            yield f"attribute {attribute.name!r} must be an element type, not {attribute.i}"
 
 
 def _number(kind: Any) -> int:  # the stubs of ONNX's enumerations lack their values

@@ -7,6 +7,7 @@ otherwise.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -16,6 +17,7 @@ import onnx
 from caffe2_backend.admission.calls import check_calls
 from caffe2_backend.admission.scopes import Scope, attributes_of
 from caffe2_backend.admission.types import check_types, is_dtype
+from caffe2_bridge.bounds import MAX_FILL_ELEMENTS
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 from caffe2_frontend.interop.inference.map_types import nested_types
@@ -140,6 +142,8 @@ def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
             yield Diagnostic("malformed-model", f"{what} has unknown element type {tensor.data_type}", location)
         if any(dim < 0 for dim in tensor.dims):
             yield Diagnostic("malformed-model", f"{what} has a negative dim: {list(tensor.dims)}", location)
+        elif 0 in tensor.dims and math.prod(dim for dim in tensor.dims if dim) > MAX_FILL_ELEMENTS:  # NumPy counts so
+            yield Diagnostic("malformed-model", f"{what} has dims that no array has: {list(tensor.dims)}", location)
 
 
 def _inputs(scope: Scope) -> list[str]:

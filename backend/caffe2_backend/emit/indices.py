@@ -12,6 +12,7 @@ import numpy as np
 from caffe2_backend.emit.shapes import arange, as_vector, dim_of, dims_of, known_size, product, reshape, size_list
 from caffe2_backend.lowering.op import Op, index_type
 from caffe2_backend.lowering.value import Value
+from caffe2_bridge.bounds import MAX_FOLDED
 from caffe2_frontend.interop.types import INT64
 
 
@@ -41,12 +42,11 @@ def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
             code="invalid-operands",
         )
     sizes, shape = dims_of(op, data), op.static_shape(indices)
-    if shape is None or op.static_shape(data) is None:
-        return _flat_indices_at_run_time(op, sizes, indices, non_negative(op, indices, data, axis), axis)
     strides = [math.prod(known_size(size) or 0 for size in sizes[i + 1 :]) for i in range(len(sizes))]
-    op.bounded(*shape)
     if max(strides, default=0) > np.iinfo(np.int64).max:
         op.unsupported("the data must have fewer elements than int64 counts", code="invalid-operands")
+    if shape is None or op.static_shape(data) is None or math.prod(shape) > MAX_FOLDED:
+        return _flat_indices_at_run_time(op, sizes, indices, non_negative(op, indices, data, axis), axis)
     base = np.zeros(shape, np.int64)
     for i, stride in enumerate(strides):
         if i != axis:

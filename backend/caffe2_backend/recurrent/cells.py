@@ -73,6 +73,8 @@ def recurrent(op: Op) -> tuple[Value, ...]:
     hidden = op.args.integer("hidden_size", default=0) or op.static_dim(op.input(2), 2)
     if not hidden:
         op.needs_shape("the size of the hidden state is unknown")
+    if hidden < 0:
+        op.unsupported(f"hidden_size must be at least 1, not {hidden}", code="invalid-argument")
     batch_first = op.args.flag("layout", default=False)
     functions = _functions(op, kind, len(directions))
     x = op.require(op.input(0), FLOAT)

@@ -38,7 +38,12 @@ def refuse_shapes(first: Sequence[int], second: Sequence[int]) -> NoReturn:
 
 
 def bounded(*dims: int) -> int:
-    """The product of dims. Raises UnsupportedError where an int64 constant of so many elements exceeds the limit."""
+    """The product of dims.
+
+    Raises UnsupportedError where one is negative, or an int64 constant of so many elements exceeds the limit.
+    """
+    if min(dims, default=0) < 0:
+        raise UnsupportedError(f"a constant has a negative dim: {list(dims)}", code="invalid-argument")
     size = prod(dims)
     wanted, allowed = 8 * size, current_limits().constant_bytes
     if wanted > allowed:

@@ -40,6 +40,7 @@ def initialized(**fields: Any) -> onnx.ModelProto:
         ({"int32_data": [1] * 4, "data_type": KINDS.INT4}, "malformed-model", "not 2"),
         ({}, "no-values", "has no values"),
         ({"dims": [2**62, 4]}, "no-values", "has no values"),
+        ({"dims": [0, 2**62]}, "malformed-model", "has dims that no array has"),
         ({"dims": [1] * 70, "float_data": [1.0]}, "malformed-model", "has 70 dims"),
     ],
 )

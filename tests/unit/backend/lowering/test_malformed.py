@@ -75,6 +75,12 @@ CASES = {
         helper.make_node("DeformConv", ["x", "w", "o"], ["y"], kernel_shape=[2, 2]),
         ("x", FLOAT, [1, 1, 3, 3]), ("w", FLOAT, [1, 1, 2, 2]), ("o", FLOAT, [1, 8, 2]),
     ),
+    "LSTM of a negative size": _model(
+        helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=-63),
+        ("x", FLOAT, [3, 1, 2]), ("w", FLOAT, [1, 28, 2]), ("r", FLOAT, [1, 28, 7]),
+    ),
+    "Cast to no element type": _model(helper.make_node("Cast", ["x"], ["y"], to=100), ("x", FLOAT, [2])),
+    "a sequence of no element type": _model(helper.make_node("SequenceEmpty", [], ["y"], dtype=100)),
     "LpPool of order 0": _model(
         helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], p=0), ("x", FLOAT, [1, 1, 4, 4])
     ),
