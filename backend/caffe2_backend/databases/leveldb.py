@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from caffe2_backend.databases.database import Cursor, Database, DatabaseError, Mode
+from caffe2_backend.databases.database import Cursor, Database, DatabaseError, Mode, database_errors
 from caffe2_bridge.files import leveldb_file
 
 
@@ -13,30 +15,42 @@ class LevelCursor(Cursor):
 
     supports_seek = True
 
-    def __init__(self, view: leveldb_file.View) -> None:
+    def __init__(self, view: leveldb_file.View, path: Path) -> None:
         self._view = view  # which is removed with this object
-        self._cursor = view.cursor()
-        self._cursor.seek_to_first()
+        self._path = path
+        with self._reading():
+            self._cursor = view.cursor()
+            self._cursor.seek_to_first()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with database_errors(self._path), leveldb_file.reading(self._path):
+            yield
 
     def seek_to_first(self) -> None:
         """Move to the first record."""
-        self._cursor.seek_to_first()
+        with self._reading():
+            self._cursor.seek_to_first()
 
     def seek(self, key: bytes) -> None:
         """Move to the first record whose key is not before ``key``."""
-        self._cursor.seek(key)
+        with self._reading():
+            self._cursor.seek(key)
 
     def _is_valid(self) -> bool:
         return bool(self._cursor.valid())
 
     def _key(self) -> bytes:
-        return bytes(self._cursor.key())
+        with self._reading():
+            return bytes(self._cursor.key())
 
     def _value(self) -> bytes:
-        return bytes(self._cursor.value())
+        with self._reading():
+            return bytes(self._cursor.value())
 
     def _next(self) -> None:
-        self._cursor.next()
+        with self._reading():
+            self._cursor.next()
 
 
 class LevelDatabase(Database):
@@ -54,7 +68,7 @@ class LevelDatabase(Database):
         self._view = leveldb_file.open_view(self.path)
 
     def _cursor(self) -> Cursor:
-        return LevelCursor(self._view)
+        return LevelCursor(self._view, self.path)
 
     def _write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         leveldb_file.put_all(self.path, records)

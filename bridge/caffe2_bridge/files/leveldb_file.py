@@ -54,19 +54,23 @@ class View:
         with ExitStack() as stack:
             view = stack.enter_context(temporary_folder(views, 0o700))
             _link_current_database(folder, view)
-            self._database = plyvel.DB(str(view), create_if_missing=False)
+            # Without these checks LevelDB passes over records that are damaged.
+            self._database = plyvel.DB(str(view), create_if_missing=False, paranoid_checks=True)
             weakref.finalize(self, _close, self._database, stack.pop_all())
 
     def __iter__(self) -> Iterator[bytes]:
-        yield from self._database.iterator(include_value=False)
+        yield from self._database.iterator(include_value=False, verify_checksums=True)
 
     def fetch(self, key: bytes) -> wire.Span:
-        """Read the value of a key."""
-        return wire.Span.of(self._database.get(key))
+        """Read the value of a key. Raises NetFormatError if the tables contradict each other."""
+        found = self._database.get(key, verify_checksums=True)
+        if found is None:
+            raise NetFormatError(f"the LevelDB database is damaged: key {key[:40]!r} is listed, but not found")
+        return wire.Span.of(found)
 
     def cursor(self) -> Any:
         """A raw iterator of the package plyvel."""
-        return self._database.raw_iterator()
+        return self._database.raw_iterator(verify_checksums=True)
 
 
 def _close(database: Any, view: ExitStack) -> None:
@@ -122,31 +126,35 @@ def blobs(folder: Path) -> Mapping[str, Blob]:
 
     Raises NetFormatError if it is damaged, BridgeError if the package plyvel is not installed.
     """
-    plyvel = required("plyvel", "LevelDB databases")
-    try:
-        return gather(_records(View(plyvel, folder), plyvel, str(folder)))
-    except (plyvel.Error, OSError) as error:
-        raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", str(folder)) from None
+    view = open_view(folder)
+    with reading(folder):
+        return gather(_records(view, folder))
 
 
 def open_view(folder: Path) -> View:
     """Open a database as it is now; later writes are not seen. Raises as :func:`blobs`."""
     plyvel = required("plyvel", "LevelDB databases")
-    try:
+    with reading(folder):
         return View(plyvel, folder)
+
+
+@contextmanager
+def reading(folder: Path) -> Iterator[None]:
+    """Turn the errors of LevelDB and of files into NetFormatErrors that name the database."""
+    plyvel = required("plyvel", "LevelDB databases")
+    try:
+        yield
     except (plyvel.Error, OSError) as error:
         raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", str(folder)) from None
 
 
-def _records(database: View, plyvel: ModuleType, source: str) -> Iterator[tuple[str, Fetch]]:
+def _records(database: View, folder: Path) -> Iterator[tuple[str, Fetch]]:
     for key in database:
         name = decode_key(key)
 
         def fetch(key: bytes = key) -> wire.Span:
-            try:
+            with reading(folder):
                 return database.fetch(key)
-            except plyvel.Error as error:
-                raise NetFormatError(f"the LevelDB database cannot be read: {_text(error)}", source) from None
 
         yield name, fetch
 
@@ -175,7 +183,9 @@ def _writing(folder: Path) -> Iterator[Any]:
     for entry in folder.iterdir() if folder.is_dir() else ():
         require_regular(entry.stat(), str(entry))
     try:
-        database = plyvel.DB(str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER)
+        database = plyvel.DB(
+            str(folder), create_if_missing=True, compression=None, write_buffer_size=_BUFFER, paranoid_checks=True
+        )
         try:
             yield database
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ from support.paths import CHAR_RNN
 import caffe2_backend
 from caffe2_backend import to_netdef
 from caffe2_backend.cli.commands import main
+from caffe2_backend.databases.database import Database, Mode
+from caffe2_backend.databases.registry import create_database
 from caffe2_bridge import ConversionError, Diagnostic, Model, load, load_init_net
 from caffe2_bridge.files import FORMATS, save
 from caffe2_bridge.files.loader import load_meta, load_plan
@@ -168,12 +171,37 @@ _NET: Final = {
     **{f"save {layout}": Door(_save(layout)) for layout in FORMATS},
     **_NET_COMMANDS,
 }
-_DATABASE: Final = {
-    "load": Door(_read, weight=4),
-    "load_meta": Door(lambda path, _: load_meta(path), weight=2),
-    "to_onnx": Door(_export),
-    "show command": Door(_command("show", "MODEL")),
-}
+
+
+def _database(kind: str) -> Mapping[str, Door]:
+    def open_database(path: Path, mode: Mode) -> Database:
+        return create_database(kind, path.parent if path.name == "data.mdb" else path, mode)
+
+    def read(path: Path, _: Path) -> None:
+        cursor = open_database(path, Mode.READ).cursor()
+        keys = [key for key, _ in cursor.records()]
+        for key in (b"", b"w", *keys[-1:]) if cursor.supports_seek else ():
+            cursor.seek(key)
+            next(cursor.records(), None)
+
+    def append(path: Path, out: Path) -> None:
+        copy = Path(shutil.copytree(path.parent, out / "copy"), path.name)
+        database = open_database(copy, Mode.WRITE)
+        transaction = database.transaction()
+        transaction.put(b"key", b"value")
+        transaction.commit()
+        database.close()
+        read(copy, out)
+
+    return {
+        "load": Door(_read, weight=4),
+        "load_meta": Door(lambda path, _: load_meta(path), weight=2),
+        "to_onnx": Door(_export),
+        "show command": Door(_command("show", "MODEL")),
+        "cursor": Door(read, weight=3),
+        "append": Door(append),
+    }
+
 
 DOORS: Final[Mapping[str, Mapping[str, Door]]] = {
     "net": {
@@ -195,9 +223,7 @@ DOORS: Final[Mapping[str, Mapping[str, Door]]] = {
         "to_onnx": Door(_export, weight=3),
         "show command": Door(_command("show", "MODEL")),
     },
-    "minidb": _DATABASE,
-    "lmdb": _DATABASE,
-    "leveldb": _DATABASE,
+    **{kind: _database(kind) for kind in ("minidb", "lmdb", "leveldb")},
     "onnx": {
         "to_netdef": Door(_import(), weight=14),
         "to_netdef carry": Door(_import(foreign="carry"), weight=6),

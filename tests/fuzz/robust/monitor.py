@@ -23,6 +23,7 @@ from fuzz.robust.progress import Counts, Progress
 SECONDS: Final = 10.0  # of processor time that a call may take
 _WALL: Final = 60.0  # seconds that it may take in all, for it may also wait
 _POLL: Final = 0.5
+_RUNNABLE: Final = "R"  # it computes, or another process does in its stead
 _PIECE: Final = 1 << 16
 _STARTING: Final = 120.0
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -134,14 +135,16 @@ class Monitor:
                     continue
                 call = self._progress.call()
                 now = time.monotonic()
-                # The time in which the machine stood still, and this process with it, is not a part of the call.
-                waited = waited + min(now - asked, 2 * _POLL) if call.calls == calls else 0.0
+                state, computed = _state(process.pid)
+                # Neither the time in which the machine stood still, and this process with it, is a part of the call,
+                # nor that in which others had the processors.
+                waited = 0.0 if call.calls != calls else waited + min(now - asked, 2 * _POLL) * (state != _RUNNABLE)
                 asked, calls = now, call.calls
                 # The first call of a process imports what doors import.
                 allowed = self._seconds if call.calls > 1 else max(_STARTING, self._seconds)
                 if waited > max(_WALL, allowed):
                     return self._hung(process, f"waits for more than {max(_WALL, allowed):.0f} s")
-                if _processor_time(process.pid) - call.processor > allowed:
+                if computed - call.processor > allowed:
                     return self._hung(process, f"computes for more than {allowed:.0f} s")
 
     def _died(self, process: subprocess.Popen[bytes]) -> Outcome:
@@ -184,10 +187,10 @@ class Monitor:
                     stream.close()
 
 
-def _processor_time(pid: int) -> float:
-    """Seconds that a process has computed."""
+def _state(pid: int) -> tuple[str, float]:
+    """The state of a process, a letter of ``proc(5)``, and the seconds that it has computed."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+        return "X", 0.0
+    return fields[0], (int(fields[11]) + int(fields[12])) / _TICKS

@@ -150,6 +150,23 @@ def test_a_missing_or_damaged_database_is_an_error(kind: str, tmp_path: Path) ->
         create_database("rocks", tmp_path / "none", Mode.READ)
 
 
+@pytest.mark.parametrize("kind", SORTED, indirect=True)
+def test_damage_that_the_cursor_comes_to_is_an_error(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "database"
+    fill(kind, path, [f"{index:03}" for index in range(200)])
+    table = max(path.glob("data.mdb" if kind == "lmdb" else "*.l[od][gb]"), key=lambda file: file.stat().st_size)
+    data = bytearray(table.read_bytes())
+    at = data.rindex(b"100") if kind == "leveldb" else data.rindex(b"199") // 4096 * 4096  # the number of the page
+    data[at] ^= 0x55
+    table.write_bytes(data)
+    with pytest.raises(DatabaseError, match=r"database .*: the L.* database (cannot be read|is truncated or damaged)"):
+        list(opened(kind, path).records())
+    if kind == "lmdb":
+        with pytest.raises(DatabaseError, match="the LMDB database is truncated or damaged"):
+            create_database(kind, path, Mode.WRITE)
+    assert table.read_bytes() == data
+
+
 def test_protodb_checks_names(tmp_path: Path) -> None:
     database = create_database("protodb", tmp_path / "database", Mode.NEW)
     transaction = database.transaction()

@@ -189,6 +189,43 @@ def test_a_damaged_leveldb_database(tmp_path: Path) -> None:
 
 
 @needs_plyvel
+def test_a_damaged_block_of_a_leveldb_database_is_found(tmp_path: Path) -> None:
+    """LevelDB itself skips records after a damaged one, or returns other bytes, unless it compares checksums."""
+    import plyvel
+
+    database = plyvel.DB(str(tmp_path / "m"), create_if_missing=True, compression=None, write_buffer_size=1 << 16)
+    for index in range(2000):
+        database.put(b"k%04d" % index, bytes([index % 256]) * 100)
+    database.close()
+    table = min((tmp_path / "m").glob("*.ldb"))
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+    reason = "the LevelDB database cannot be read: Corruption: block checksum mismatch"
+    with pytest.raises(c2.NetFormatError, match=reason) as caught:
+        leveldb_file.blobs(tmp_path / "m")
+    assert caught.value.source == str(tmp_path / "m")
+
+
+@needs_plyvel
+def test_a_damaged_log_of_a_leveldb_database_is_found(tmp_path: Path) -> None:
+    """A small database is a log, of which LevelDB itself drops the records from a damaged one on."""
+    folder = tmp_path / "m"
+    c2.save(model_of(w=vector(1), v=np.arange(10_000, dtype=np.float32)), folder, "leveldb")
+    (log,) = folder.glob("*.log")
+    data = bytearray(log.read_bytes())
+    log.write_bytes(data[:-2])  # of a writer that was killed
+    assert sorted(leveldb_file.blobs(folder)) == ["!!META_NET_DEF", "v"]
+    data[len(data) // 2] ^= 1
+    log.write_bytes(data)
+    with pytest.raises(c2.NetFormatError, match="the LevelDB database cannot be read: Corruption"):
+        c2.load(folder)
+    with pytest.raises(c2.BridgeError, match="the LevelDB database cannot be written: Corruption"):
+        leveldb_file.put_all(folder, [(b"a", b"b")])
+    assert log.read_bytes() == data
+
+
+@needs_plyvel
 def test_a_folder_with_other_files_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(c2.BridgeError, match="files that are not part of a LevelDB database, so it is not replaced"):
