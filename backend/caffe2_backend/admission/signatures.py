@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 import onnx
+import onnx_ir as ir
 from onnx.defs import OpSchema, SchemaError
 
 from caffe2_backend.admission.scopes import Scope
@@ -19,6 +20,7 @@ _Opsets = Mapping[str, int]
 
 # Attributes that early opsets require although no operator reads them.
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})
+_INTEGERS: Final = frozenset({"tensor(int32)", "tensor(int64)"})
 # Attributes that are numbers of element types.
 _DTYPES: Final = frozenset({"dtype", "output_datatype", "output_dtype", "softmax_precision", "stash_type", "to"})
 
@@ -31,13 +33,18 @@ def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnosti
     root = (scope.root or scope).proto
     opsets = _opsets(root if isinstance(root, onnx.FunctionProto) else model)
     functions = {(_domain(function.domain), function.name) for function in model.functions}
+    types: Mapping[str, int] | None = None
     for index, node in enumerate(scope.nodes):
         domain = _domain(node.domain)
         version = opsets.get(domain, None if domain else WORKING_OPSET)
         if version is not None and (domain, node.op_type) not in functions:
             schema = _schema(node.op_type, version, domain)
             if schema is not None:
-                for reason in _faults(node, schema):
+                reasons = list(_faults(node, schema))
+                if _integer_operands(node.op_type, version, domain):
+                    types = _known_types(scope) if types is None else types
+                    reasons += _type_faults(node, schema, _integer_operands(node.op_type, version, domain), types)
+                for reason in reasons:
                     yield Diagnostic("malformed-model", reason, scope.at(index))
 
 
@@ -55,6 +62,40 @@ def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:
         return onnx.defs.get_schema(op_type, version, domain)
     except (SchemaError, TypeError):  # not defined there; a version beyond the numbers that ONNX counts
         return None
+
+
+@lru_cache(maxsize=4096)
+def _integer_operands(op_type: str, version: int, domain: str) -> frozenset[int]:
+    """The operands of an operator that are integers whatever the others are: indices, sizes and axes."""
+    schema = _schema(op_type, version, domain)
+    formals = [] if schema is None else schema.inputs
+    return frozenset(index for index, formal in enumerate(formals) if formal.types and formal.types <= _INTEGERS)
+
+
+def _known_types(scope: Scope) -> Mapping[str, int]:
+    """The element types of the inputs and constants that a scope sees, the innermost of a name."""
+    found: dict[str, int] = {}
+    at: Scope | None = scope
+    while at is not None:
+        own: dict[str, int] = {}
+        if isinstance(at.proto, onnx.GraphProto):
+            own = {info.name: info.type.tensor_type.elem_type for info in at.proto.input}
+            own |= {tensor.name: tensor.data_type for tensor in at.proto.initializer}
+        for node in at.nodes:
+            if node.op_type == "Constant" and node.output and node.attribute and node.attribute[0].HasField("t"):
+                own[node.output[0]] = node.attribute[0].t.data_type
+        found = own | found
+        at = at.parent
+    return found
+
+
+def _type_faults(
+    node: onnx.NodeProto, schema: OpSchema, operands: Collection[int], types: Mapping[str, int]
+) -> Iterator[str]:
+    for index in operands:
+        kind = types.get(node.input[index], 0) if index < len(node.input) else 0
+        if kind and not ir.DataType(kind).is_integer():
+            yield f"input {index} ({schema.inputs[index].name}) must be integers, not {ir.DataType(kind).name.lower()}"
 
 
 def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:

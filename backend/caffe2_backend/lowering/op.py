@@ -142,6 +142,13 @@ class Op(OperatorBase[Value], Emitter):
         """The contents of a value that is an array or an initializer, None for one that is computed at run time."""
         return value.array if value.array is not None else super().known(value)
 
+    def known_list(self, value: Value) -> Array | None:
+        """The contents of a list, or None as :meth:`known`; refuses the node where the operand has more dims."""
+        known = self.known(value)
+        if known is not None and known.ndim > 1:
+            self.unsupported(f"an operand must be a list, not of rank {known.ndim}", code="invalid-operands")
+        return None if known is None else known.reshape(-1)
+
     def require(self, value: Value, *dtypes: ir.DataType) -> Value:
         """The value, which must be of one of ``dtypes``.
 

@@ -59,10 +59,10 @@ def slice_(op: Op) -> Value:
     Caffe2 counts a negative end from one behind the last element.
     """
     data = op.input(0)
-    starts, ends = op.known(op.input(1)), op.known(op.input(2))
+    starts, ends = op.known_list(op.input(1)), op.known_list(op.input(2))
     lengths = (op.list_length(op.input(i)) for i in (1, 2, 4) if op.has_input(i))
     axes = _known_axes(op, 3, next((length for length in lengths if length is not None), None))
-    steps = op.known(op.input(4)) if op.has_input(4) else np.ones(len(axes or ()), np.int64)
+    steps = op.known_list(op.input(4)) if op.has_input(4) else np.ones(len(axes or ()), np.int64)
     if axes is None or starts is None or ends is None or steps is None:
         return _slice_at_run_time(op, axes, None if steps is None else steps.tolist())
     y = data
@@ -149,7 +149,7 @@ def pad(op: Op) -> Value:
     if mode not in ("constant", *_SOURCES):
         names = ", ".join(("constant", *_SOURCES))
         op.unsupported(f"mode must be one of {names}, not {mode!r}", code="invalid-argument")
-    axes, pads = _known_axes(op, 3, op.rank(data)), op.known(op.input(1))
+    axes, pads = _known_axes(op, 3, op.rank(data)), op.known_list(op.input(1))
     if axes is None or pads is None:
         return _pad_at_run_time(op, axes, mode)
     half = pads.size // 2

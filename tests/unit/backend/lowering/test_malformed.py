@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 import pytest
 from onnx import TensorProto, helper  # noqa: TID251 - malformed models, which onnx_ir does not build
@@ -13,10 +15,14 @@ FLOAT = TensorProto.FLOAT
 
 
 def _model(
-    node: onnx.NodeProto, *inputs: tuple[str, int, list[int]], opset: int = 20, **constants: list[int]
+    node: onnx.NodeProto,
+    *inputs: tuple[str, int, list[int]],
+    opset: int = 20,
+    tensors: Sequence[onnx.TensorProto] = (),
+    **constants: list[int],
 ) -> onnx.ModelProto:
     infos = [helper.make_tensor_value_info(name, dtype, dims) for name, dtype, dims in inputs]
-    tensors = [helper.make_tensor(name, TensorProto.INT64, [len(v)], v) for name, v in constants.items()]
+    tensors = [*tensors, *(helper.make_tensor(name, TensorProto.INT64, [len(v)], v) for name, v in constants.items())]
     output = helper.make_tensor_value_info("y", FLOAT, None)
     graph = helper.make_graph([node], "g", infos, [output], tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
@@ -81,6 +87,13 @@ CASES = {
     ),
     "Cast to no element type": _model(helper.make_node("Cast", ["x"], ["y"], to=100), ("x", FLOAT, [2])),
     "a sequence of no element type": _model(helper.make_node("SequenceEmpty", [], ["y"], dtype=100)),
+    "Slice from a matrix": _model(
+        helper.make_node("Slice", ["x", "s", "s"], ["y"]), ("x", FLOAT, [4]),
+        tensors=[helper.make_tensor("s", TensorProto.INT64, [1, 1], [1])],
+    ),
+    "Slice from floats": _model(
+        helper.make_node("Slice", ["x", "s", "e"], ["y"]), ("x", FLOAT, [4]), ("s", FLOAT, [1]), e=[2]
+    ),
     "LpPool of order 0": _model(
         helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], p=0), ("x", FLOAT, [1, 1, 4, 4])
     ),
