@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
@@ -20,6 +21,7 @@ _Opsets = Mapping[str, int]
 
 # Attributes that early opsets require although no operator reads them.
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})
+_TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")  # of the equation of an Einsum
 _INTEGERS: Final = frozenset({"tensor(int32)", "tensor(int64)"})
 # Attributes that are numbers of element types.
 _DTYPES: Final = frozenset({"dtype", "output_datatype", "output_dtype", "softmax_precision", "stash_type", "to"})
@@ -104,6 +106,8 @@ def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     yield from _dtype_faults(node)
     if node.op_type == "Split" and node.domain in STANDARD_DOMAINS:
         yield from _split_faults(node)
+    if node.op_type == "Einsum" and node.domain in STANDARD_DOMAINS:
+        yield from _equation_faults(node)
     if node.op_type == "Constant":
         if len(node.attribute) != 1:
             yield f"a Constant has one attribute, its value, not {len(node.attribute)}"
@@ -116,6 +120,15 @@ def _split_faults(node: onnx.NodeProto) -> Iterator[str]:
     for attribute in node.attribute:
         if attribute.name == "num_outputs" and not attribute.ref_attr_name and attribute.i != len(node.output):
             yield f"attribute 'num_outputs' must be the number of outputs, {len(node.output)}, not {attribute.i}"
+
+
+def _equation_faults(node: onnx.NodeProto) -> Iterator[str]:
+    """ONNX's inference does not end at characters that it does not know."""
+    for attribute in node.attribute:
+        if attribute.name == "equation" and not attribute.ref_attr_name:
+            terms, _, result = attribute.s.decode(errors="replace").replace(" ", "").partition("->")
+            if not all(_TERM.fullmatch(term) for term in (*terms.split(","), result)):
+                yield f"attribute 'equation' is malformed: {attribute.s.decode(errors='replace')!r}"
 
 
 def _operand_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:

@@ -94,6 +94,9 @@ CASES = {
     "Slice from floats": _model(
         helper.make_node("Slice", ["x", "s", "e"], ["y"]), ("x", FLOAT, [4]), ("s", FLOAT, [1]), e=[2]
     ),
+    "Einsum of other characters": _model(
+        helper.make_node("Einsum", ["x"], ["y"], equation="op {"), ("x", FLOAT, [3, 4])
+    ),
     "LpPool of order 0": _model(
         helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], p=0), ("x", FLOAT, [1, 1, 4, 4])
     ),
