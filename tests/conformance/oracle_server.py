@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
@@ -31,7 +32,7 @@ from conformance.oracle import (
 
 _HEAD: Final = struct.Struct("<Q")
 TIME_LIMIT: Final = 20
-WAIT_LIMIT: Final = 900.0
+WAIT_LIMIT: Final = 300.0
 
 
 class OracleDiedError(RuntimeError):
@@ -65,11 +66,15 @@ class OracleServer:
 
     def close(self) -> None:
         """End the process."""
+        self._stop()
+        self._folder.cleanup()
+
+    def _stop(self) -> None:
         if self._process is not None:
-            os.killpg(self._process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
             self._process.communicate()
             self._process = None
-        self._folder.cleanup()
 
     def run(self, run: OracleRun) -> OracleResult:
         """Run a net. Raises OracleDiedError if the process dies or does not answer in time."""
@@ -90,8 +95,13 @@ class OracleServer:
             if results and time.monotonic() > deadline:
                 results += [OracleDiedError("no time left")] * len(rest)
                 break
-            self._send_request(rest)
-            answered, end = self._responses()
+            answered: list[OracleResult] = []
+            try:
+                self._send_request(rest)
+                end = self._add_responses(answered)
+            except (OSError, EOFError, MemoryError) as error:  # the process that forks died, hangs, or sends too much
+                end = str(error) or type(error).__name__
+                self._stop()
             results += answered
             if len(answered) < len(rest):
                 results.append(OracleDiedError(end))
@@ -112,15 +122,14 @@ class OracleServer:
         body = _packed(request_arrays(runs))
         self._send(_HEAD.pack(len(body)) + body)
 
-    def _responses(self) -> tuple[list[OracleResult], str]:
-        """The results of a request, and how its process died."""
-        results: list[OracleResult] = []
+    def _add_responses(self, results: list[OracleResult]) -> str:
+        """Add the results of a request, and return how its process died."""
         while True:
             deadline = time.monotonic() + WAIT_LIMIT
             arrays = _unpacked(self._read(_HEAD.unpack(self._read(_HEAD.size, deadline))[0], deadline))
             end: str | None = json.loads(arrays["meta"].tobytes())[0].get("end")
             if end is not None:
-                return results, end
+                return end
             results += results_of(arrays)
 
     def _send(self, data: bytes) -> None:

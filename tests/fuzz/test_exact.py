@@ -276,6 +276,10 @@ def test_a_process_that_dies_is_replaced() -> None:
         assert oracle.run(plain).outputs["y"] == [1]
         results = oracle.run_all([plain, crash, crash, plain])
         assert [isinstance(result, OracleDiedError) for result in results] == [False, True, True, False]
+        assert oracle._process is not None
+        oracle._process.kill()
+        results = oracle.run_all([plain, plain])
+        assert [isinstance(result, OracleDiedError) for result in results] == [True, False]
         results = oracle.run_all([plain, crash, plain], deadline=0)
         assert [isinstance(result, OracleDiedError) for result in results] == [False, True, True]
 

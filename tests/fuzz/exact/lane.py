@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -106,18 +106,20 @@ class Lane:
         deadline = time.monotonic() + _BATCH_SECONDS
         firsts = [drawn.declared() for drawn in draw_batch(batch.seed, batch.number, batch.types)]
         reals = self._oracle.run_all([run_of(drawn) for drawn in firsts], deadline)
-        verdicts, pairs = [], []
+        verdicts: list[Verdict] = []
+        pairs = []
         for drawn, real in _in_time(firsts, reals, deadline):
-            verdict, loaded = self._judge.first(drawn, real)
-            verdicts.append(self._judge(drawn) if _is_doubtful(verdict) else verdict)
-            if loaded is not None:
-                pairs.append((drawn, loaded))
+            with suppress(MemoryError):  # results that are too large to be compared
+                verdict, loaded = self._judge.first(drawn, real)
+                verdicts.append(self._judge(drawn) if _is_doubtful(verdict) else verdict)
+                if loaded is not None:
+                    pairs.append((drawn, loaded))
         random = np.random.default_rng([batch.seed, batch.number, 2])
         others = [(vary(drawn, random), loaded) for drawn, loaded in pairs for _ in range(VARIANTS)]
         reals = self._oracle.run_all([run_of(drawn) for drawn, _ in others], deadline)
-        verdicts += [
-            self._judge.another(drawn, real, loaded) for (drawn, loaded), real in _in_time(others, reals, deadline)
-        ]
+        for (drawn, loaded), real in _in_time(others, reals, deadline):
+            with suppress(MemoryError):
+                verdicts.append(self._judge.another(drawn, real, loaded))
         return Judged(batch, tuple(self._shrunk(verdict, batch) for verdict in verdicts), len(firsts))
 
     def _shrunk(self, verdict: Verdict, batch: Batch) -> Verdict:

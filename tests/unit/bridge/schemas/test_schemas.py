@@ -15,7 +15,14 @@ from caffe2_bridge.schemas import (
 
 
 def test_every_operator_of_real_caffe2_is_there() -> None:
-    assert len(operator_schemas()) == 805
+    assert len(operator_schemas()) == 806
+
+
+def test_a_type_that_only_an_engine_has() -> None:
+    schema = operator_schema("Int8FCRelu")
+    assert schema is not None
+    assert (schema.inputs, schema.outputs, schema.has_cpu_kernel) == ((3, 4), (1, 1), False)
+    assert refused_in_place(schema, ["x", "w", "b"], ["b"]) == ["b"]
 
 
 def test_counts_of_operands() -> None:

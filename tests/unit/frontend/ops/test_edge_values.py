@@ -89,6 +89,11 @@ CASES = {
         (np.ones((1, 3, 4, 4), np.float32), np.zeros((0, 0), np.float32)),
         (np.zeros((0, 3, 1, 1), np.float32),),
     ),
+    "regions have no columns": Case(
+        "RoIAlignRotated",
+        (np.ones((1, 3, 4, 4), np.float32), np.zeros((2, 0), np.float32)),
+        (np.zeros((0, 3, 1, 1), np.float32),),
+    ),
     "the multiplier of a schedule is a NaN": Case(
         "LearningRate",
         (np.array([1]),),
