@@ -52,6 +52,10 @@ _FILLED_OF_RANK: Final[Mapping[Key, tuple[int, Mapping[int, _Axes]]]] = {
 }
 _GIVEN: Final[Mapping[Key, tuple[int, ...]]] = {(_MICROSOFT, "AttnLSTM"): (8, 9, 10, 11)}
 _RANKS: Final[Mapping[Key, Mapping[int, int]]] = {("", "Attention"): {4: 4, 5: 4}}
+# Operands that must not be scalars.
+_TENSORS: Final[Mapping[Key, tuple[int, ...]]] = {("", "DFT"): (0,), ("", "GridSample"): (0, 1)}
+# Operators whose operands have one rank: without elements, those of another one are not refused.
+JOINED: Final = frozenset({("", "Concat")})
 # Operands that list sizes: the inference of onnxruntime makes as many dims.
 _LISTS: Final[Mapping[Key, tuple[int, ...]]] = {
     ("", "AffineGrid"): (1,), ("", "Col2Im"): (1, 2), ("", "ConstantOfShape"): (0,), ("", "Expand"): (1,),
@@ -60,7 +64,7 @@ _LISTS: Final[Mapping[Key, tuple[int, ...]]] = {
 # Operands that kernels divide by.
 _DIVISORS: Final[Mapping[Key, tuple[int, ...]]] = {("", "STFT"): (1, 3)}
 # Operators that are looked at again when the dims of operands are known.
-GUARDED: Final = frozenset[Key]().union(_FILLED, _FILLED_OF_RANK, _RANKS, _DIVISORS, _COUNTED_RANKS)
+GUARDED: Final = frozenset[Key]().union(_FILLED, _FILLED_OF_RANK, _RANKS, _TENSORS, _DIVISORS, _COUNTED_RANKS)
 _READ: Final = GUARDED.union(_GIVEN, _LISTS)
 
 
@@ -72,12 +76,14 @@ class Need:
         operand: its index.
         axes: the axes along which it must have elements; None: all.
         rank: the number of dims that it must have, None for any.
+        has_dims: whether it must not be a scalar.
         is_divisor: whether it must be one positive number instead.
     """
 
     operand: int
     axes: tuple[int, ...] | None = ()
     rank: int | None = None
+    has_dims: bool = False
     is_divisor: bool = False
 
     def fault(self, dims: Dims) -> str:
@@ -86,6 +92,8 @@ class Need:
             is_bad = any(isinstance(dim, int) and dim != 1 for dim in dims)
         elif self.rank is not None:
             is_bad = len(dims) != self.rank
+        elif self.has_dims:
+            is_bad = not dims
         else:
             is_bad = any(dims[axis] == 0 for axis in self.within(len(dims)))
         shown = ["?" if dim is None else dim for dim in dims]
@@ -98,6 +106,8 @@ class Need:
             return "must be one positive number"
         if self.rank is not None:
             return f"must have rank {self.rank}"
+        if self.has_dims:
+            return "must not be a scalar"
         if self.axes is None:
             return "must not have a dim of size 0"
         return f"must have elements along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
@@ -156,6 +166,8 @@ def needs_of(key: Key, given: Sequence[bool], ranks: Sequence[int | None]) -> It
             yield Need(index, of_rank[index])
         if index in _RANKS.get(key, {}):
             yield Need(index, rank=_RANKS[key][index])
+        if index in _TENSORS.get(key, ()):
+            yield Need(index, has_dims=True)
         if index in _DIVISORS.get(key, ()):
             yield Need(index, is_divisor=True)
 

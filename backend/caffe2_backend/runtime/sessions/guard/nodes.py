@@ -48,8 +48,8 @@ def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
         return emit("Less", number, emit.constant(1))
     if need.rank is not None:
         return emit("Not", emit("Equal", emit("Size", shape), emit.constant(need.rank)))
-    if need.axes is None:
-        least = emit("Size", operand)
+    if need.has_dims or need.axes is None:
+        least = emit("Size", shape if need.has_dims else operand)
     else:
         least = emit("ReduceMin", emit("Gather", shape, emit.constant(need.axes)), keepdims=0)
     return emit("Not", emit("Cast", least, to=onnx.TensorProto.BOOL))

@@ -12,12 +12,12 @@ from caffe2_backend.admission.scopes import Scope, scopes_of
 from caffe2_backend.runtime.sessions.guard.edits import Edit
 from caffe2_backend.runtime.sessions.guard.shapes import Shapes
 from caffe2_bridge.diagnostics import ConversionError, RunError
-from caffe2_frontend.interop.native_limits import GUARDED, Dims, Key, Need, key_of, needs_of, operand_faults
+from caffe2_frontend.interop.native_limits import GUARDED, JOINED, Dims, Key, Need, key_of, needs_of, operand_faults
 
 # Operators that end the process while the model is loaded if their last operand is listed, and left out.
 _TRIMMED: Final = frozenset({("", "LayerNormalization")})
 # The types of the operators that are looked at, as they are in a serialized model.
-OPERATORS: Final = frozenset(op_type.encode() for _, op_type in GUARDED | _TRIMMED)
+OPERATORS: Final = frozenset(op_type.encode() for _, op_type in GUARDED | JOINED | _TRIMMED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class _Planner:
         self._outline = outline
         self._shapes: Shapes | None = None
         inputs = {info.name for info in outline.graph.input}
+        self._has_unknown_ranks = any(not info.type.tensor_type.HasField("shape") for info in outline.graph.input)
         self._weights: Mapping[str, Dims] = {
             tensor.name: list(tensor.dims) for tensor in outline.graph.initializer if tensor.name not in inputs
         }
@@ -81,6 +82,10 @@ class _Planner:
             if key in GUARDED:
                 edit = Edit(index, at, label)
                 for need in self._open(node, key, edit):
+                    self._require(node.input[need.operand], replace(edit, need=need))
+            if key in JOINED and self._has_unknown_ranks:
+                edit = Edit(index, at, label)
+                for need in self._joined(node, edit):
                     self._require(node.input[need.operand], replace(edit, need=need))
 
     def _open(self, node: onnx.NodeProto, key: Key, edit: Edit) -> Iterator[Need]:
@@ -99,6 +104,13 @@ class _Planner:
             is_constant = need.is_divisor and node.input[need.operand] in self._weights  # admission has seen its value
             if not is_constant and not _holds(need, operands[need.operand]):
                 yield need
+
+    def _joined(self, node: onnx.NodeProto, edit: Edit) -> Iterator[Need]:
+        """The ranks of the operands that are unknown, where that of another one is known."""
+        operands = [self._dims(edit.scope, name) for name in node.input]
+        ranks = {len(dims) for dims in operands if dims is not None}
+        if len(ranks) == 1:
+            yield from (Need(index, rank=min(ranks)) for index, dims in enumerate(operands) if dims is None)
 
     def _dims(self, scope: int, name: str) -> Dims | None:
         if not name or name in self._weights:
@@ -139,5 +151,7 @@ def _holds(need: Need, dims: Dims | None) -> bool:
         return False
     if need.rank is not None:
         return len(dims) == need.rank
+    if need.has_dims:
+        return bool(dims)
     sizes = [dims[axis] for axis in need.within(len(dims))]
     return all(isinstance(size, int) and size > 0 for size in sizes)

@@ -237,3 +237,21 @@ def test_models_that_have_checks_get_more(tmp_path: Path) -> None:
     path.write_bytes(again)
     with pytest.raises(RunError, match=DIED):
         Session(str(path)).run(zeros(5, 0, 2))
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [("y = Concat <axis = 0> (x, z)", "must have rank 2"), ("y = DFT (x)", "must not be a scalar")],
+    ids=["Concat", "DFT"],
+)
+@pytest.mark.parametrize("before", ["", "t = Identity (x) "])
+def test_ranks_that_are_not_declared(body: str, text: str, before: str) -> None:
+    made = model(before + body.replace("(x", "(t" if before else "(x"), "float x, float[2, 2] z", "float y")
+    for info in (made.graph.input[0], made.graph.output[0]):
+        info.type.tensor_type.ClearField("shape")
+    session = Session(made.SerializeToString())
+    inputs = {"z": np.ones((2, 2), np.float32)}
+    shape = (3, 2) if "Concat" in body else (1, 4, 1)
+    assert session.run(inputs | {"x": np.ones(shape, np.float32)})["y"].ndim == len(shape)
+    with pytest.raises(RunError, match=f"{text}.*{DIED}"):
+        session.run(inputs | {"x": np.ones(0 if "Concat" in body else (), np.float32)})
