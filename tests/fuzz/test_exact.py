@@ -141,6 +141,9 @@ def test_gradients_of_which_caffe2_does_not_compare_the_operands() -> None:
     assert not deviation(drawn("QuantDecodeGradient", book, codes, codes, dy, dy), {}, {})
     assert deviation(drawn("QuantDecodeGradient", book, codes, codes + 1, dy, dy), {}, {})
     assert not deviation(drawn("QuantDecodeGradient", book, codes, np.array([7.0, 8.0])), {}, {})
+    lengths, indices = np.array([2, 1]), np.array([[1, 0], [0, -1]])
+    assert not deviation(drawn("LengthsTopKGradient", lengths, indices, np.ones(4)), {}, {})
+    assert deviation(drawn("LengthsTopKGradient", lengths, indices + 1, np.ones(4)), {}, {})
     weights, rows, shape = np.ones(3), np.ones((2, 4)), np.array([3, 2, 4])
     assert not deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape), {}, {})
     assert deviation(drawn("ReduceFrontWeightedSumGradient", weights, rows, shape + 1), {}, {})
@@ -189,10 +192,12 @@ def test_sizes_of_yellow_fin_and_of_hierarchies() -> None:
 def test_results_of_training_that_alone_are_not_finite_differ() -> None:
     finite, infinite = {"y": np.ones(2, np.float32)}, {"y": np.array([1, np.inf], np.float32)}
     other = {"y": np.array([np.inf, 1], np.float32)}
-    case = drawn("TanhGradient", np.ones(2), np.ones(2))
+    case = drawn("FCGradient", np.ones(2), np.ones(2), np.ones(2))
     assert not deviation(case, infinite, finite)
     assert deviation(case, infinite, other)
-    assert deviation(drawn("TanhGradient", np.ones(2), np.array([np.inf, 1])), infinite, finite)
+    special = np.array([np.inf, 1])
+    assert deviation(drawn("FCGradient", special, np.ones(2), np.ones(2)), infinite, finite)
+    assert not deviation(drawn("TanhGradient", np.ones(2), special), infinite, finite)
     assert deviation(drawn("LambdaRankNdcg", np.ones(2), np.ones(2)), infinite, finite)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import add, binary, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for, update_rows
-from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, size, unsqueeze, vector
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -221,7 +221,13 @@ def sparse_wngrad(op: Op) -> tuple[Value, Value]:
     indices, grads = _indices_and_rows(op, 2, 3, param)
     steps = div(op, mul(op, grads, lr), scalar(op, add(op, sequence, epsilon)))
     new = op.emit("ScatterND", param, unsqueeze(op, indices, [1]), steps, reduction="add")
-    return new, add(op, sequence, div(op, total(op, square(op, grads)), sequence))
+    grown = add(op, sequence, div(op, total(op, square(op, grads)), sequence))
+    count = size(op, indices, 0)
+    if isinstance(count, int) and count:
+        return new, grown
+    # A sequence of 0 stays one without indices.
+    has_rows = binary(op, "Greater", scalar(op, vector(op, [count])), 0)
+    return new, op.emit("Where", has_rows, grown, sequence)
 
 
 @family.converts("SparseLpRegularizer", expects={0: TensorInfo(FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})

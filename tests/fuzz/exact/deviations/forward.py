@@ -44,7 +44,7 @@ _PRODUCTS: Final = (
     "ConvTranspose",
 )  # fmt: skip
 # Gradients of elementwise operators from its operand or its result, and from the gradient of the result.
-_UNARY: Final = (
+ELEMENTWISE: Final = (
     "Abs", "Acos", "Asin", "Atan", "Cbrt", "Clip", "Cos", "Cosh", "Cube", "Elu", "Erf", "LeakyRelu", "Log1p", "Logit",
     "Reciprocal", "Relu", "ReluN", "Rsqrt", "Selu", "Sigmoid", "Sin", "Sinh", "Softplus", "Softsign", "Tan", "Tanh",
     "ThresholdedRelu",
@@ -62,7 +62,7 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     "LayerNormGradient": _Forward((4,), {0: 0, 1: 0, 2: 1, 3: 2}, {"elementwise_affine": 0}),
     "GroupNormGradient": _Forward((1, 2, 3), {0: 0, 4: 1, 5: 2}),
     "InstanceNormGradient": _Forward((0, 1, 2), {3: 0, 4: 1, 5: 2}),
-    **{f"{kind}Gradient": _Forward((0,), {1: 0}) for kind in _UNARY},
+    **{f"{kind}Gradient": _Forward((0,), {1: 0}) for kind in ELEMENTWISE},
     **{f"{kind}Gradient": _Forward((1, 2), {0: 0}) for kind in ("Add", "Sub", "Mul")},
     "DivGradient": _Forward((1, 2), {0: 0, 3: 0}),
     _SHORT_DIV: _Forward((1, 0), {2: 0}),

@@ -17,6 +17,7 @@ from fuzz.exact.deviations.causes import (
     sums_leave_the_range,
 )
 from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.forward import ELEMENTWISE
 from fuzz.exact.deviations.of_floats import FLOATS
 from fuzz.exact.deviations.of_images import IMAGES
 from fuzz.exact.deviations.of_nothing import NOTHING
@@ -28,6 +29,14 @@ _OPTIMIZERS: Final = frozenset(
      "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale",
      "WeightedSum", "ScatterWeightedSum", "LambdaRankNdcg"}
 )  # fmt: skip  # fmt: skip
+# Gradients that compute the same of elements that are not finite, too.
+_EXACT: Final = frozenset(
+    f"{kind}Gradient"
+    for kind in (
+        *ELEMENTWISE, "Max", "Min", "ReduceMax", "ReduceMin", "ReduceFrontMax", "ReduceBackMax", "RowwiseMax",
+        "ColwiseMax", "LpNorm", "Add", "Sub", "Mul", "Slice", "Tile", "Copy",
+    )
+)  # fmt: skip
 DEVIATIONS: Final = (*FLOATS, *IMAGES, *NOTHING, *OPERANDS)
 # Deviations of operators of any type.
 LEAVES_THE_RANGE: Final = (
@@ -37,9 +46,12 @@ ABSORBS: Final = "large operands beside small ones, which are lost in sums: how 
 
 
 def _is_training(drawn: Drawn) -> bool:
-    """Whether operators compute gradients, or update or add up weights."""
+    """Whether operators compute gradients other than elementwise ones, or update or add up weights."""
     return any(
-        is_gradient(op.type) or op.type in _OPTIMIZERS or "Adagrad" in op.type or "Adam" in op.type
+        (is_gradient(op.type) and op.type not in _EXACT)
+        or op.type in _OPTIMIZERS
+        or "Adagrad" in op.type
+        or "Adam" in op.type
         for op in all_operators(NetView(drawn.net))
     )
 

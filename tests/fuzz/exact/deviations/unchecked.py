@@ -75,6 +75,16 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def has_index_beyond_its_segment(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an index of LengthsTopKGradient, which writes there, is not below the length of its segment."""
+    for _op, (lengths, indices, *_rest) in operators(drawn, "LengthsTopKGradient"):
+        if lengths is None or indices is None or not lengths.size or indices.size % lengths.size:
+            continue
+        if (indices.reshape(lengths.size, -1) >= lengths.reshape(-1, 1)).any():
+            return True
+    return False
+
+
 def is_shorter_than_padding(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a segment of GatherPadding or RemovePadding has fewer rows than its paddings."""
     for op, operands in operators(drawn, "GatherPadding", "RemovePadding"):

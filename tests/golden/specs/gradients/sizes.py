@@ -38,6 +38,9 @@ UNIT = {
     "dH": real(2, 3),
     "dC": real(1, 2, 3),
 }
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -1.0, 0.0, 1.0], "float32")
+# Every pair of elements, of which ordinary ones meet those that are not finite.
+EACH, PAIRED = (np.ascontiguousarray(grid.reshape(6, 6)) for grid in np.meshgrid(SPECIAL, SPECIAL))
 BOUNDS = {"s": np.array([1], "int64"), "e": np.array([-1], "int64")}
 
 CASES = [
@@ -98,5 +101,24 @@ CASES = [
         {"dY": real(2, 3, 2), "X": real(2, 3, 2, 1), "scale": real(3)},
         outputs=["dX", "dscale", "dbias"],
         args={"is_learnable": 1},
+    ),
+    *(
+        case(f"{kind}Gradient", {"Y": EACH, "dY": PAIRED}, outputs=["dX"], args=args)
+        for kind, args in (("Clip", {"min": -0.5, "max": 0.5}), ("ThresholdedRelu", {}))
+    ),
+    case("PReluGradient", {"Y": EACH, "dY": PAIRED, "X": EACH, "w": real(6)}, outputs=["dX", "dw"]),
+    case("LpNormGradient", {"X": SPECIAL, "dY": np.array([np.inf], "float32")}, outputs=["dX"], args={"p": 1}),
+    *(
+        case(kind, {"dY": SPECIAL[:3], "X": EACH[:3], "Y": np.abs(SPECIAL[3:])}, outputs=["dX"], args=args)
+        for kind, args in (("ReduceMaxGradient", {"axes": [1], "keepdims": 0}), ("ReduceBackMaxGradient", {}))
+    ),
+    *(
+        case(f"{kind}wiseMaxGradient", {"X": EACH[None], "Y": SPECIAL[None], "dY": PAIRED[:1]}, outputs=["dX"])
+        for kind in ("Row", "Col")
+    ),
+    case(
+        "SparseWngrad",
+        {"w": real(2, 3), "b": np.zeros(1, "float32"), "i": np.array([], "int64"), "g": real(0, 3), "lr": real(1)},
+        outputs=["w", "b"],
     ),
 ]

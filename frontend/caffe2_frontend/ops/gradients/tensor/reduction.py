@@ -10,7 +10,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, scalar, sub
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, SINGLE, require_dtype, require_min_rank, takes
-from caffe2_frontend.emit.selection import by_sign
+from caffe2_frontend.emit.selection import by_sign, select
 from caffe2_frontend.emit.shapes import (
     Size,
     broadcast_over_channels,
@@ -81,7 +81,7 @@ def over_axes(op: Op) -> Value:
     y = _with_ones(op, op.input(2), x, axes)
     if kind == "L2":
         return op.emit("Where", binary(op, "Less", y, _EPSILON), dy, div(op, mul(op, dy, x), y))
-    return mul(op, dy, cast(op, op.emit("Equal", x, y), op.dtype(dy)))
+    return select(op, op.emit("Equal", x, y), dy, op.const(0, dy))
 
 
 def _legacy_operand(op: OpView, index: int) -> TensorInfo:
@@ -122,7 +122,7 @@ def front_or_back(op: Op) -> Value:
         dy = _divided(op, dy, reduced) if lengths is None else div(op, dy, cast(op, lengths, op.dtype(dy)))
     if kind == "Max":
         is_maximum = op.emit("Equal", x, reshape(op, op.input(2), ones))
-        dx = mul(op, dy, cast(op, is_maximum, op.dtype(dy)))
+        dx = select(op, is_maximum, dy, op.const(0, dy))
     else:
         dx = op.emit("Expand", dy, vector(op, dims), shape=[dim if isinstance(dim, int) else None for dim in dims])
     return dx if lengths is None else _before(op, dx, lengths, dims[axes[0]], axes[0])
@@ -169,7 +169,7 @@ def matrix_max_gradient(op: Op) -> Value:
     require_min_rank(op, x, 3, "X")
     axis = 2 if op.type.startswith("Row") else 1
     y, dy = (unsqueeze(op, op.input(index), [axis]) for index in (1, 2))
-    return mul(op, dy, cast(op, op.emit("Equal", x, y), op.dtype(dy)))
+    return select(op, op.emit("Equal", x, y), dy, op.const(0, dy))
 
 
 @family.converts("MomentsGradient", expects=_FLOATS)

@@ -11,7 +11,6 @@ from caffe2_frontend.emit.arithmetic import binary, div, mul, scalar, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.operand_checks import REALS, SINGLE, require_dim, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.selection import dead_zone_sign
 from caffe2_frontend.emit.shapes import cast, product, sizes
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -29,7 +28,7 @@ _EPSILON: Final = 1e-12
 def lp_norm_gradient(op: Op) -> Value:
     """LpNormGradient(X, dY; p=2, average=0) -> dX: ``dY * sign(X)`` if p is 1, ``2 * dY * X`` if it is 2.
 
-    The sign of an element up to 1e-12 is 0. With ``average`` both are divided by the number of elements.
+    The sign of an element up to 1e-12, or of a NaN, is 0. With ``average`` both are divided by the number of elements.
     """
     x, dy = op.input(0), op.input(1)
     require_rank(op, dy, 1, "the gradient")
@@ -43,7 +42,10 @@ def lp_norm_gradient(op: Op) -> Value:
         factor = div(
             op, factor, float(max(count, 1)) if isinstance(count, int) else scalar(op, cast(op, count, op.dtype(x)))
         )
-    return mul(op, dead_zone_sign(op, x, _EPSILON) if p == 1 else x, factor)
+    if p == 2:
+        return mul(op, x, factor)
+    counts = binary(op, "Greater", op.emit("Abs", x), _EPSILON)
+    return mul(op, op.emit("Where", counts, op.emit("Sign", x), op.const(0, x)), factor)
 
 
 @family.converts("NormalizeGradient", expects={0: _FLOAT, 1: _FLOAT})
