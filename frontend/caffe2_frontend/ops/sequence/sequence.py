@@ -123,8 +123,12 @@ def reverse_packed_segments(op: Op) -> Value:
 
 @family.converts("VariableLengthSequencePadding", expects={0: TensorInfo(_FLOAT, (None, None, None)), 1: _LENGTHS})
 def variable_length_sequence_padding(op: Op) -> Value:
-    """VariableLengthSequencePadding(data, lengths) -> data [T, S, D], set to zero from step ``lengths[s]`` on."""
+    """VariableLengthSequencePadding(data, lengths) -> data [T, S, D], set to zero from step ``lengths[s]`` on.
+
+    Caffe2 does not check the element type: what new memory holds is the result where it is not float.
+    """
     x, lengths = op.input(0), vector_operand(op, 1)
+    require_dtype(op, x, (_FLOAT,), "data")
     require_rank(op, x, 3, "data")
     inside = op.emit("Less", unsqueeze(op, indices(op, size(op, x, 0)), [1]), lengths)
     return op.emit("Where", unsqueeze(op, inside, [2]), x, op.const(0, x), shape=op.shape(x))

@@ -153,6 +153,15 @@ def fails(_: Drawn, expected: Arrays, __: Arrays) -> bool:
     return not expected
 
 
+def has_another_depthwise_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the filter of a Conv of engine DEPTHWISE_3x3 is not 3 x 3."""
+    for op, operands in operators(drawn, "Conv"):
+        weights = operands[1] if len(operands) > 1 else None
+        if op.proto.engine == "DEPTHWISE_3x3" and weights is not None and weights.shape[2:] != (3, 3):
+            return True
+    return False
+
+
 def has_another_state(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the state of SparseFtrl does not have two numbers per weight, or its gradient not a row per index."""
     for _op, (weights, state, indices, grad, *_rest) in operators(drawn, "SparseFtrl"):

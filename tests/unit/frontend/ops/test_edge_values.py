@@ -103,6 +103,9 @@ CASES = {
 }
 REFUSED = {
     "an iteration number that is a bool": Case("Iter", (np.array([True]),), (np.array([1]),)),
+    "sequences of bools to be padded": Case(
+        "VariableLengthSequencePadding", (np.ones((1, 1, 1), bool), integers(0)), (np.zeros((1, 1, 1), bool),)
+    ),
     "a function without intercepts": Case(
         "PiecewiseLinearTransform", (floats(0), floats(0, 1), floats(1)), (floats(0),), {"binary": 1}
     ),
