@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +30,7 @@ from fuzz.robust.progress import Progress
 from fuzz.robust.room import Room
 from fuzz.robust.shrink import shrink
 from fuzz.robust.tally import add_to_tally
-from fuzz.robust.writing import disturb_saves
+from fuzz.robust.writing import Format, disturb_saves
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +193,23 @@ def test_outcomes_travel() -> None:
     assert Outcome.from_json(outcome.to_json()) == outcome
     assert outcome.signature == "escaped KeyError a.py:f"
     assert outcome.is_violation
+
+
+def test_a_save_that_does_not_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = os.getpid()
+
+    def write(_: int, path: Path) -> None:
+        path.write_bytes(b"")
+        if os.getpid() != parent:
+            time.sleep(60)
+
+    monkeypatch.setattr("fuzz.robust.writing._SAVING", 0.05)
+    monkeypatch.setattr("fuzz.robust.writing.formats", lambda: [Format("pb", write, lambda _: 1)])
+    _, faults = disturb_saves(0, 1, 1)
+    assert [re.sub(r"\d+", "N", fault) for fault in faults] == [
+        "pb, out of space: a save within N bytes ended with status None",
+        *["pb, at the same time: saves at the same time do not end"] * 2,
+    ]
 
 
 @pytest.mark.slow

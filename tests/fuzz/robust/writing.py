@@ -34,6 +34,8 @@ _WEIGHTS: Final = 40_000
 _EVENTS: Final = frozenset({"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "fcntl.flock"})
 _MOST_EVENTS: Final = 60
 _LONGEST: Final = 0.1  # seconds until a process is killed
+_SAVING: Final = 60.0  # seconds that the saves of a process may take
+_POLL: Final = 0.001
 _KILLED, _FAILED, _RACED = "killed", "out of space", "at the same time"
 
 
@@ -156,7 +158,8 @@ def _kill(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
         while time.monotonic() < deadline:
             yield from _check(form, path)
         os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
+    if _status(process) is None:
+        yield "a save does not end"
     yield from _check(form, path)
     form.write(1, path)
     yield from _check(form, path, {1})
@@ -176,9 +179,9 @@ def _fill(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
             os._exit(10)
         os._exit(11)
 
-    status = os.waitstatus_to_exitcode(os.waitpid(_forked(child), 0)[1])
+    status = _status(_forked(child))
     if status not in {10, 11}:
-        yield f"a save within {limit} bytes ended with status {status}"
+        yield f"a save within {limit} bytes ended with status {status}"  # None: it did not end
     yield from _check(form, path, {1} if status == 10 else {0, 1} if status != 11 else {0})
     yield from _leftovers(path)
 
@@ -204,13 +207,29 @@ def _race(form: Format, path: Path, draw: random.Random) -> Iterator[str]:
         return run
 
     processes = {_forked(child(variant)) for variant in (1, 2)}
-    while processes:
+    deadline = time.monotonic() + _SAVING
+    while processes and time.monotonic() < deadline:
         yield from _check(form, path)
-        for process in list(processes):
-            if os.waitpid(process, os.WNOHANG)[0]:
-                processes.remove(process)
+        processes = {process for process in processes if not os.waitpid(process, os.WNOHANG)[0]}
+    for process in processes:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        yield "saves at the same time do not end"
     yield from _check(form, path)
     yield from _leftovers(path)
+
+
+def _status(process: int) -> int | None:
+    """The exit status of a process, negative for a signal; None if it did not end in time, and was killed."""
+    deadline = time.monotonic() + _SAVING
+    while time.monotonic() < deadline:
+        found, status = os.waitpid(process, os.WNOHANG)
+        if found:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(_POLL)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    return None
 
 
 def _forked(run: Callable[[], None]) -> int:
