@@ -306,6 +306,8 @@ def scalar_array(arg: Argument) -> np.ndarray[tuple[int], np.dtype[Any]]:
 def _varint(span: Span, at: int) -> tuple[int, int]:
     """Decode an unsigned varint; return its value and its end."""
     view = span.buffer.view
+    if at < span.end and (first := view[at]) < 0x80:
+        return first, at + 1  # as most
     value = 0
     for k in range(min(MAX_VARINT, span.end - at)):
         byte = view[at + k]
@@ -328,14 +330,16 @@ def _fixed_chunks(span: Span, at: int, start: int, width: int) -> Iterator[tuple
     if total == 1 or view[at + stride : at + stride + len(head)] != head:
         yield at, 1
         return
-    tag = np.frombuffer(head, np.uint8)
     chunk = 1024  # grows, so that a short run does not scan much of what follows it
     done = 0
     while done < total:
         count = min(chunk, total - done)
         first = at + done * stride
-        rows = np.frombuffer(view, np.uint8, count * stride, first).reshape(count, stride)[:, : len(head)]
-        other = np.flatnonzero((rows != tag).any(axis=1) if len(head) > 1 else rows[:, 0] != tag[0])
+        rows = np.frombuffer(view, np.uint8, count * stride, first).reshape(count, stride)
+        differs = rows[:, 0] != head[0]
+        for index in range(1, len(head)):
+            differs |= rows[:, index] != head[index]
+        (other,) = differs.nonzero()
         count = int(other[0]) if other.size else count
         if count:
             yield first, count
