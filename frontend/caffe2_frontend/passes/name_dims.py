@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import ClassVar, Final
 
 import onnx_ir as ir
@@ -56,7 +56,13 @@ class NameDims(InPlacePass[Export]):
 
 
 def _join(classes: DimClasses, nodes: Iterable[ir.Node]) -> None:
+    known: set[Hashable] = set()  # types, attributes and operands' shapes, by id, of which the dims are joined
     for node in nodes:
+        shapes = tuple([None if value is None else id(value.shape) for value in node.inputs])
+        key = (node.op_type, shapes, *map(id, node.attributes.values()))
+        if key in known:
+            continue
+        known.add(key)
         for a, b in equalities(node):
             if a is not None and b is not None and a != b:
                 classes.join(a, b)

@@ -6,6 +6,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from caffe2_frontend.dims import complete
 from caffe2_frontend.dims.complete import complete_shapes
 
 HEAD = '<ir_version: 9, opset_import: ["" : 20]>\n'
@@ -46,3 +47,25 @@ def test_a_scan_stacks_rows() -> None:
         last, y = Scan<num_scan_inputs = 1, body = b (float[N, D] a, float[N, D] r) => (c, d) {
             c = Add(a, r)  d = Identity(c) }>(h, x) }"""
     assert completed(text) == ["T", "N", "D"]
+
+
+def test_nodes_that_are_alike_are_inferred_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    inferred: list[str] = []
+    infer = complete.infer_outputs
+
+    def counted(node: ir.Node, opset: int) -> None:
+        inferred.append(node.op_type)
+        infer(node, opset)
+
+    monkeypatch.setattr(complete, "infer_outputs", counted)
+    text = "g (float[N, D] x) => (float[A, B] y) { a = Relu(x)  b = Relu(a)  c = Relu(b)  d = Relu(c)  y = Relu(d) }"
+    graph = ir.from_proto(onnx.parser.parse_model(HEAD + text)).graph
+    (x,) = graph.inputs
+    made = [node.outputs[0] for node in graph]
+    for value in made:
+        value.type = x.type
+    assert complete_shapes(graph, 20)
+    assert inferred == ["Relu"] * 2  # of x, whose shape is another object, and of what all others read
+    assert x.shape == made[0].shape
+    assert all(value.shape is made[0].shape for value in made[:-1])
+    assert not complete_shapes(graph, 20)

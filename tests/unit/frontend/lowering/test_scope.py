@@ -47,6 +47,15 @@ def test_small_constants_are_shared_by_value_type_and_shape() -> None:
     assert constants.add(np.array(0.0)) is not constants.add(np.array(-0.0))
 
 
+def test_types_and_shapes_of_constants_are_shared() -> None:
+    constants = Constants(Names())
+    first, second = (constants.add_tensor(ir.tensor(np.full((2, 3), value)), "w") for value in (1.0, 2.0))
+    assert (first.type, first.shape) == (ir.TensorType(ir.DataType.DOUBLE), ir.Shape([2, 3]))
+    assert first.type is second.type
+    assert first.shape is second.shape
+    assert constants.add(np.array(1.0)).shape == ir.Shape([])
+
+
 def test_text_constants() -> None:
     tensor = string_tensor(np.array([["a", b"\xff"]], object))
     assert tensor.shape.numpy() == (1, 2)
