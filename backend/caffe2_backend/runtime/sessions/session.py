@@ -97,6 +97,7 @@ class Session:
             session = onnxruntime().InferenceSession(
                 model, library_options(options), providers=execution_providers(self._real, options),
                 disabled_optimizers=list(options.disabled_optimizers) or None,
+                enable_fallback=int(self._real != CPU),  # which prints, and on the host does the same again
             )  # fmt: skip
         except failures() as error:
             raise RunError(f"onnxruntime cannot load the model: {error}") from error

@@ -41,6 +41,12 @@ def test_what_is_missing_is_named() -> None:
         session.run(ARRAYS | {"x": np.zeros(1, np.int64)})
 
 
+def test_names_that_are_not_text(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RunError):
+        Session(MODEL.replace(b"\x03Add", b"\x03Ad\xff"))
+    assert capfd.readouterr().out == ""
+
+
 @pytest.mark.parametrize("model", [b"", b"no model", "/nowhere/m.onnx"])
 def test_what_is_no_model(model: bytes | str) -> None:
     with pytest.raises(RunError, match="onnxruntime cannot load the model"):
