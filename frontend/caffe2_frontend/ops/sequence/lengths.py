@@ -192,6 +192,7 @@ def lengths_top_k(op: Op) -> tuple[Value, Value]:
     """
     x, lengths = op.input(0), vector_operand(op, 1, any_rank=True)
     require_dtype(op, x, (_FLOAT,), "data")
+    require_min_rank(op, op.input(1), 1, "lengths")
     x = reshape(op, x, [-1])
     k = op.args.integer("k", default=-1)
     if k < 1:

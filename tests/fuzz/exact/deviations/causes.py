@@ -110,6 +110,11 @@ def both_leave_the_range(expected: Arrays, actual: Arrays) -> bool:
     )
 
 
+def is_not_finite_and_leaves_the_range(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether an operand or an argument is not finite, and results differ only where one of them is not."""
+    return is_not_finite(drawn, expected, actual) and leaves_the_range(drawn, expected, actual)
+
+
 def small(array: Array) -> Array:
     """The array with its large finite elements cut to small ones of their sign; itself if it has none."""
     if array.dtype.kind != "f":
@@ -171,6 +176,11 @@ def has_no_sequences(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a tensor of three dims, [steps, batch, features] or [batch, steps, features], may have no sequences."""
     first = any(op.type == "InferenceLSTM" for op in drawn.net.op)
     return any(array.ndim == 3 and 0 in array.shape[not first : 2] for array in drawn.inputs.values())
+
+
+def multiplies_nothing(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether an operand has no elements, and results differ only where a sum of nothing is expected."""
+    return averages_nothing(drawn, expected, actual) and _differs_at(expected, actual, lambda one, _: one == 0)
 
 
 def has_negative_numbers(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

@@ -13,7 +13,7 @@ from fuzz.exact.deviations.causes import (
     has_nan,
     has_special_floats,
     is_not_finite,
-    leaves_the_range,
+    is_not_finite_and_leaves_the_range,
     overflows,
     overflows_midway,
     powers_leave_the_range,
@@ -109,7 +109,7 @@ FLOATS: Final = (
                 "Swish",
             }
         ),
-        is_not_finite,
+        is_not_finite_and_leaves_the_range,
     ),
     Deviation(
         "a code times its scale leaves the range before the bias is added: Caffe2 rounds the sum alone",
@@ -150,9 +150,7 @@ FLOATS: Final = (
     Deviation(
         _NO_FACTOR,
         frozenset({*_CONVOLUTIONS, *_NORMS, *_SLOPES, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
-        lambda drawn, expected, actual: (
-            is_not_finite(drawn, expected, actual) and leaves_the_range(drawn, expected, actual)
-        ),
+        is_not_finite_and_leaves_the_range,
     ),
     Deviation(
         "sines of large positions, whose float32 logarithms leave errors of whole turns",

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz.exact.deviations.causes import averages_nothing, has_float_zeros, has_no_rows, has_no_sequences
+from fuzz.exact.deviations.causes import (
+    averages_nothing,
+    has_float_zeros,
+    has_no_rows,
+    has_no_sequences,
+    multiplies_nothing,
+)
 from fuzz.exact.deviations.deviation import Deviation
 
 NOTHING: Final = (
@@ -41,7 +47,7 @@ NOTHING: Final = (
     Deviation(
         "products of matrices without columns: onnxruntime's fused product does not write them",
         frozenset({"BatchMatMul", "ConcatBatchMatMulBatchGatherOp"}),
-        averages_nothing,
+        multiplies_nothing,
     ),
     Deviation(
         "the gradient of no resized images: onnxruntime's product refuses to broadcast a matrix to no matrices",

@@ -106,6 +106,9 @@ REFUSED = {
     "sequences of bools to be padded": Case(
         "VariableLengthSequencePadding", (np.ones((1, 1, 1), bool), integers(0)), (np.zeros((1, 1, 1), bool),)
     ),
+    "a length that is no vector": Case(
+        "LengthsTopK", (np.zeros((), np.float32), np.array(0, np.int32)), (floats(0), integers(0)), {"k": 1}
+    ),
     "a function without intercepts": Case(
         "PiecewiseLinearTransform", (floats(0), floats(0, 1), floats(1)), (floats(0),), {"binary": 1}
     ),
