@@ -15,9 +15,9 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import add, aligned, div, mul, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.first_element import first_element
-from caffe2_frontend.emit.shapes import cast, indices, unsqueeze
+from caffe2_frontend.emit.shapes import cast, indices, reshape, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -81,7 +81,8 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
 
     # Norms, curvatures and the variance are at least epsilon.
     floor = op.const(epsilon, np.float32)
-    old = [scalar(op, v) for v in op.emit("Split", memory, axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
+    kept = reshape(op, memory, [-1]) if op.rank(memory) != 1 else memory
+    old = [scalar(op, v) for v in op.emit("Split", kept, axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
     new_mean, center = averages.update(mean, grad)
     new_mean_square, _ = averages.update(mean_square, square(op, grad))
     norm2 = op.emit("Max", total(op, square(op, grad)), floor)
@@ -102,7 +103,7 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
         for before, now in zip((rate, factor), tuned, strict=True)
     )
     scalars = (norm_average, norm2_average, low_average, high_average, distance_average)
-    new_memory = op.emit("Concat", *(unsqueeze(op, v, [0]) for v in scalars), axis=0)
+    new_memory = aligned(op, op.emit("Concat", *(unsqueeze(op, v, [0]) for v in scalars), axis=0), memory)
     state = (new_rate, new_factor, new_curvatures, new_mean, new_mean_square, new_memory)
     return sub(op, param, step), new_moment, *state
 

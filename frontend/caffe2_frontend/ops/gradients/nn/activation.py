@@ -191,7 +191,10 @@ def mish_gradient(op: Op) -> Value:
     With ``t = tanh(softplus(X))`` the derivative is ``t + X * sigmoid(X) * (1 - t^2)``.
     """
     x, dy = paired_operands(op, 0, 2, FLOATS)
-    tanh = op.emit("Tanh", op.emit("Softplus", x))
+    # onnxruntime has no float64 kernel for Softplus.
+    single = op.dtype(x) != ir.DataType.DOUBLE
+    softplus = op.emit("Softplus", x) if single else op.emit("Log", add(op, op.emit("Exp", x), 1.0))
+    tanh = op.emit("Tanh", softplus)
     slope = mul(op, mul(op, x, op.emit("Sigmoid", x)), sub(op, 1.0, square(op, tanh)))
     return aligned(op, mul(op, dy, add(op, tanh, slope)), op.input(0))
 
