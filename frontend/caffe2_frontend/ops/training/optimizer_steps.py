@@ -134,7 +134,9 @@ def ftrl_state(op: Op, param: Value, grad: Value, state: Value, alpha_inverse: V
     """
     n, z = (op.emit("Gather", state, op.const(i, np.int64), axis=-1) for i in (0, 1))
     new_n = add(op, n, square(op, grad))
-    sigma = mul(op, sub(op, sqrt(op, new_n), sqrt(op, n)), alpha_inverse)
+    # As in Caffe2 the roots, of which nearly equal ones cancel, are of float64.
+    new_root, root = (sqrt(op, cast(op, value, ir.DataType.DOUBLE)) for value in (new_n, n))
+    sigma = mul(op, cast(op, sub(op, new_root, root), op.dtype(n)), alpha_inverse)
     return new_n, sub(op, add(op, z, grad), mul(op, sigma, param))
 
 

@@ -121,4 +121,15 @@ CASES = [
         {"w": real(2, 3), "b": np.zeros(1, "float32"), "i": np.array([], "int64"), "g": real(0, 3), "lr": real(1)},
         outputs=["w", "b"],
     ),
+    # A small gradient beside a large sum of squares, and a weight that shows how their roots cancel.
+    case(
+        "Ftrl",
+        {
+            "w": np.array([-2.3442717e17, 0.5], "float32"),
+            "nz": np.array([[0.6241227, 0.675856], [0.6241227, 0.675856]], "float32"),
+            "g": np.array([0.0057471576, -0.0057471576], "float32"),
+        },
+        outputs=["w", "nz"],
+        args={"alpha": 0.018769288435578346},
+    ),
 ]
