@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import onnx
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import ArgumentError
@@ -34,6 +35,8 @@ def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
     seen = {name: op.input(count + i) for i, name in enumerate(captured)}
     attributes = [_attribute(op, arg, seen) for name, arg in args.items() if not name.startswith(":")]
     domain = view.proto.domain
+    if domain == ONNX_DOMAIN:
+        _require_operands(op, inputs)
     _require_native(op, domain, inputs, attributes)
     node = ir.Node(
         "" if domain == ONNX_DOMAIN else domain,
@@ -54,6 +57,26 @@ def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
             known = read_type(types[index])
             value.type, value.shape = known.type, known.shape
     return tuple(value if name else None for name, value in zip(view.outputs, node.outputs, strict=True))
+
+
+def _require_operands(op: Op, inputs: Sequence[Value | None]) -> None:
+    """Refuse an operator of ONNX without the operands that its schema requires: later passes rely on those."""
+    try:
+        schema = onnx.defs.get_schema(op.type, op.scope.opset)
+    except onnx.defs.SchemaError:  # not an operator of ONNX: the runtime's error names it
+        return
+    for what, count, least, most in (
+        ("inputs", len(inputs), schema.min_input, schema.max_input),
+        ("outputs", op.output_count, schema.min_output, schema.max_output),
+    ):
+        if not least <= count <= most:
+            op.unsupported(
+                f"the operator lists {count} {what}, but ONNX's {op.type} has at least {least} and at most {most}",
+                code="operand-count",
+            )
+    for index, (formal, value) in enumerate(zip(schema.inputs, inputs, strict=False)):
+        if value is None and formal.option == onnx.defs.OpSchema.FormalParameterOption.Single:
+            op.unsupported(f"input {index} ({formal.name}) is missing", code="missing-input")
 
 
 def _require_native(op: Op, domain: str, inputs: Sequence[Value | None], attributes: Sequence[ir.Attr]) -> None:

@@ -199,6 +199,23 @@ def test_stored_opsets_that_do_not_exist(opset: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("inputs", "outputs", "code"),
+    [
+        ([], ["y"], "operand-count"),
+        (["x", ""], ["y"], "missing-input"),
+        (["x", "x", "x", "x"], ["y"], "operand-count"),
+        (["x", "x"], ["y", "a", "b", "c"], "operand-count"),
+    ],
+)
+def test_carried_operators_without_their_operands(inputs: list[str], outputs: list[str], code: str) -> None:
+    carried = OperatorDef(type="LayerNormalization", domain="ai.onnx", input=inputs, output=outputs)
+    (found,) = check(stored(carried, opset="ai.onnx:20")).findings
+    assert (found.code, str(found.location)) == (code, "n[0] LayerNormalization")
+    carried.input[:], carried.output[:] = ["x", "x", ""], ["y", "", "z"]
+    assert check(stored(carried, opset="ai.onnx:20")).findings == ()
+
+
+@pytest.mark.parametrize(
     ("kind", "reason"),
     [
         (
