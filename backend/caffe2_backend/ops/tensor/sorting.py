@@ -28,10 +28,10 @@ def arg_extreme(op: Op) -> Value:
     """
     data = op.input(0)
     axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
-    keep = op.args.integer("keepdims", default=1)
+    keep = op.args.flag("keepdims", default=True)
     value = computable(op, data)
     if not op.args.flag("select_last_index", default=False):
-        return op.emit(op.type, value, axis=axis, keepdims=keep)
+        return op.emit(op.type, value, axis=axis, keepdims=int(keep))
     size = dims_of(op, data)[axis]
     first = op.emit(op.type, reverse(op, value, axis, size), axis=axis, keepdims=1)
     last = (size if size.array is not None else as_vector(op, size)) - 1 - first
