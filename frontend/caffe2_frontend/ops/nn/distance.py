@@ -41,9 +41,15 @@ def l1_distance(op: Op) -> Value:
 @family.converts("DotProduct", expects=_FLOATS)
 @takes(REALS, 0, 1)
 def dot_product(op: Op) -> Value:
-    """DotProduct(X, Y) -> Z."""
+    """DotProduct(X, Y) -> Z. There are no products of rows without elements, unlike in the other distances."""
     require_same_shape(op, op.inputs)
-    return _dot(op, op.input(0), op.input(1))
+    x = op.input(0)
+    products = _dot(op, x, op.input(1))
+    if all(isinstance(dim, int) and dim > 0 for dim in op.shape(x)[1:]):
+        return products
+    count = op.emit("Min", size_vector(op, x, 0), op.emit("Reshape", op.emit("Size", x), op.const([1], np.int64)))
+    zero = op.const([0], np.int64)
+    return op.emit("Slice", products, zero, count, zero, shape=[None])
 
 
 @family.converts("CosineSimilarity", expects=_FLOATS)

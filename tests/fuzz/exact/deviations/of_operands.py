@@ -90,6 +90,8 @@ OPERANDS: Final = (
         _SIZES,
         frozenset(
             {
+                "Int8Conv",
+                "Int8ConvRelu",
                 "SparseLengthsSumSparseLookup",
                 "SparseToDenseMask",
                 "TTSparseLengthsSumGradient",
