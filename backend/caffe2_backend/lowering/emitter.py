@@ -81,6 +81,8 @@ class Emitter:
 
     def const(self, array: Any, dtype: ir.DataType | None = None) -> Value:
         """A constant; numbers that the type, or int64, does not hold refuse the node."""
+        if dtype == ir.DataType.UNDEFINED:
+            raise UnsupportedError("an operand is not a tensor of a known element type", code="needs-shape")
         kind = None if dtype is None else dtype.numpy()
         try:
             made = np.asarray(array, kind)
