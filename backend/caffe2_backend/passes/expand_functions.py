@@ -94,6 +94,7 @@ def _define(model: ir.Model, version: int) -> int:
             function, attributes = _definition(node, schema, version), _attributes(node, schema)
         if function is None or not _takes(function, node):
             continue
+        _require_closed(function, node)
         function.domain, function.name = _DOMAIN, f"{node.op_type}_{count}"
         function.opset_imports.clear()
         function.opset_imports[""] = version
@@ -107,7 +108,7 @@ def _define(model: ir.Model, version: int) -> int:
 
 def _own_definition(node: ir.Node) -> ir.Function | None:
     """This project's definition of a node, if there is one. Raises ConversionError if the node is malformed."""
-    here = Location("graph" if node.graph is None else node.graph.name or "graph", None, node.op_type, node.name or "")
+    here = _location(node)
     try:
         return definition_of(node)
     except UnsupportedError as error:
@@ -122,6 +123,21 @@ def _own_definition(node: ir.Node) -> ir.Function | None:
 def _takes(function: ir.Function, node: ir.Node) -> bool:
     """Whether a function has the operands of a node: one with more of them is not the operator that ONNX defines."""
     return len(node.inputs) <= len(function.inputs) and sum(bool(v.name) for v in node.outputs) == len(function.outputs)
+
+
+def _require_closed(function: ir.Function, node: ir.Node) -> None:
+    """Raise ConversionError if a function reads values that it does not compute.
+
+    ONNX's builders take bodies of the node into its definition, whose results they expect to exist.
+    """
+    for value in (value for inner in all_nodes(function) for value in inner.inputs if value is not None):
+        if value.producer() is None and not value.is_graph_input() and not value.is_initializer():
+            reason = f"ONNX's definition of the node reads {value.name!r}, which no body of the node computes"
+            raise ConversionError([Diagnostic("malformed-model", reason, _location(node))])
+
+
+def _location(node: ir.Node) -> Location:
+    return Location("graph" if node.graph is None else node.graph.name or "graph", None, node.op_type, node.name or "")
 
 
 def _call(node: ir.Node, function: ir.Function, attributes: list[ir.Attr]) -> None:

@@ -127,6 +127,9 @@ def _read(op: Op) -> _Scan:
             f"{len(body.outputs)} outputs",
             code="invalid-argument",
         )
+    if op.output_count != len(body.outputs):
+        reason = f"the node has {op.output_count} outputs; its body has {len(body.outputs)}"
+        op.unsupported(reason, code="invalid-argument")
     axes, backward = _ways(op, "input", count)
     ranks = [op.rank(op.input(held + i)) for i in range(count)]
     ways = [_Way(op.axis(axis, rank), back) for axis, rank, back in zip(axes, ranks, backward, strict=True)]

@@ -75,6 +75,7 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     **{f"{kind}Gradient": _Forward((0, 1), {2: 0}, bias=2) for kind in ("FC", "FCTransposed")},
     "BatchGatherGradient": _Forward((0, 1), {2: 0}),
     "SliceGradient": _Forward((0, 1, 2), {-1: 0}),
+    "BatchMomentsGradient": _Forward((2,), {0: 0, 1: 1}),
 }
 
 

@@ -8,10 +8,12 @@ from fuzz.exact.deviations.causes import has_negative_numbers, has_other_charact
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.sizes import (
     MERGES,
+    MULTIPLE_MERGES,
     has_another_count,
     has_another_window,
     has_other_classes,
     merges_other_counts,
+    merges_other_lengths,
 )
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
@@ -72,6 +74,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset(MERGES),
         merges_other_counts,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset(MULTIPLE_MERGES),
+        merges_other_lengths,
         may_fail=True,
     ),
     Deviation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from conformance.corpus import Array
@@ -17,6 +18,9 @@ MERGES: Final = tuple(
     for features in ("Single", "Multi")
     for values in ("Scalar", "List", "Map")
 )
+# How many operands each feature has.
+_FEATURES: Final = {"Scalar": 3, "List": 4, "Map": 5}
+MULTIPLE_MERGES: Final = tuple(f"MergeMulti{values}FeatureTensors" for values in _FEATURES)
 # The numbers that YellowFin keeps beside its window.
 _MEMORY: Final = 5
 
@@ -35,6 +39,27 @@ def merges_other_counts(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if len(examples) > 1 or len(known) < len(counts) or gradient.shape[:1] != (sum(known),):
             return True
     return False
+
+
+def merges_other_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether merged features have other numbers of examples, or one has not as many values as its lengths say."""
+    for op, operands in operators(drawn, *MULTIPLE_MERGES):
+        fed = [operand for operand in operands if operand is not None]
+        step = next(count for values, count in _FEATURES.items() if values in op.type)
+        if len(fed) < len(operands):
+            continue
+        features = [fed[index : index + step] for index in range(0, len(fed), step)]
+        if len({lengths.size for lengths, *_rest in features}) > 1 or any(map(_has_other_lengths, features)):
+            return True
+    return False
+
+
+def _has_other_lengths(feature: Sequence[Array]) -> bool:
+    """Whether lengths, keys, lengths of values and values of a feature contradict each other."""
+    lengths, keys, *values = feature
+    counts = {int(lengths.sum()), keys.size, values[0].size}
+    nested = {value.size for value in values[1:]} | {int(values[0].sum())} if len(values) > 1 else ()
+    return len(counts) > 1 or len(nested) > 1
 
 
 def _values(kind: str, lengths: Array, of: Array | None = None) -> int | None:

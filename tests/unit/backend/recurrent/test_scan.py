@@ -111,6 +111,15 @@ def test_what_a_body_lacks_is_found_at_its_place() -> None:
         to_netdef(model)
 
 
+def test_other_outputs_than_the_body_has() -> None:
+    model = parser.parse_model("""<ir_version: 9, opset_import: ["": 20]>
+        g (float[2] s, float[T,2] x) => (float[2] y) {
+        y = Scan<num_scan_inputs = 1, body = b (float[2] h, float[2] r) => (float[2] n, float[2] o)
+          { n = Add(h, r) o = Mul(h, r) }>(s, x) }""")
+    with pytest.raises(ConversionError, match="the node has 1 outputs; its body has 2"):
+        to_netdef(model)
+
+
 # How many states, the first outputs, go through; the others have a dim of zero where they are stacked.
 WITHOUT_STEPS = {
     "one_state": 1, "scalar_state": 1, "states_of_ranks_one_to_three": 3, "batch_of_matrices": 2,
