@@ -26,6 +26,7 @@ def ones(*shape: int) -> Array:
     return np.ones(shape, np.float32)
 
 
+ONE = np.ones(1, np.int32)
 ROI = np.array([[0, 1, 1, 2, 2, 0]], np.float32)
 
 
@@ -46,6 +47,14 @@ ROI = np.array([[0, 1, 1, 2, 2, 0]], np.float32)
         (
             drawn("BatchPermutation", ones(2, 1), np.array([0, 2], np.int32)),
             drawn("BatchPermutation", ones(2, 1), np.array([0, 1], np.int32)),
+        ),
+        (
+            drawn("MergeMultiListFeatureTensors", ONE, ONE, ONE + 1, ones(1)),
+            drawn("MergeMultiListFeatureTensors", ONE, ONE, ONE + 1, ones(2)),
+        ),
+        (
+            drawn("MergeMultiScalarFeatureTensors", ONE, ONE, ones(1), np.zeros(2, np.int32), ONE[:0], ones(0)),
+            drawn("MergeMultiScalarFeatureTensors", ONE, ONE, ones(1), np.zeros(1, np.int32), ONE[:0], ones(0)),
         ),
     ],
 )
