@@ -26,16 +26,21 @@ _DNNLOWP: Final = (
 )  # fmt: skip
 _FUSED: Final = ("dequantize_output", "followed_by", "measure_quantization_error")
 _INT8: Final = (
-    "Int8Add", "Int8Conv", "Int8ConvRelu", "Int8Dequantize", "Int8FC", "Int8Quantize", "Int8Sum", "Int8SumRelu",
+    "Int8Add", "Int8Conv", "Int8ConvRelu", "Int8Dequantize", "Int8FC", "Int8FCRelu", "Int8Quantize", "Int8Sum",
+    "Int8SumRelu",
 )  # fmt: skip
-_PRODUCTS: Final = ("Int8Conv", "Int8ConvRelu", "Int8FC", "Int8Sum", "Int8SumRelu")
+_PRODUCTS: Final = ("Int8Conv", "Int8ConvRelu", "Int8FC", "Int8FCRelu", "Int8Sum", "Int8SumRelu")
 UNSUPPORTED: Final[Mapping[tuple[str, str], str]] = {
     **{(op_type, name): DNNLOWP for op_type in _INT8 for name in _DNNLOWP},
     **{(op_type, name): DNNLOWP for op_type in _PRODUCTS for name in _FUSED},
     ("Int8Quantize", "followed_by"): DNNLOWP,
     **{("Int8Add", name): "Int8 operands do not broadcast here" for name in ("axis", "axis_str", "broadcast")},
     **{(op_type, "quantize_groupwise"): DNNLOWP for op_type in ("Int8Conv", "Int8ConvRelu")},
-    **{("Int8FC", name): DNNLOWP for name in ("constant_weight", "quantize_channelwise")},
+    **{
+        (op_type, name): DNNLOWP
+        for op_type in ("Int8FC", "Int8FCRelu")
+        for name in ("constant_weight", "quantize_channelwise")
+    },
     ("Int8ResizeNearest", "output_size"): "the conversion reads scales only, as ResizeNearest does",
 }  # fmt: skip
 TRIED: Final = 6
