@@ -29,7 +29,7 @@ def draw_values(array: Array, random: np.random.Generator, *, hard: bool) -> tup
     name = str(random.choice(list(table)))
     with np.errstate(all="ignore"):
         drawn: Array = np.asarray(table[name](array, random)).reshape(array.shape)
-        if kind == "f" and array.size and np.nanmin(array) >= 0 and not hard:
+        if kind == "f" and (array >= 0).any() and not (array < 0).any() and not hard:
             drawn = np.abs(drawn)
             if np.nanmax(array) <= 1:
                 drawn = np.clip(drawn, 0, 1)
