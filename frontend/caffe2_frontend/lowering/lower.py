@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import onnx_ir as ir
 
@@ -32,6 +33,9 @@ from caffe2_frontend.lowering.stamp import Stamp, Stamps
 from caffe2_frontend.lowering.trace import Label, Trace
 from caffe2_frontend.lowering.unsupported_ops import unknown_hint, unknown_reason
 from caffe2_frontend.options import Recurrent
+
+# What to type for an argument that a schema requires.
+_ARGUMENT_HINTS: Final = {"is_test": "set is_test=1 to export for inference, or is_test=0 to train"}
 
 
 @dataclass
@@ -122,7 +126,7 @@ class Lowering:
             self._op(view, scope, here, key, operands)
 
     def _op(self, view: OpView, scope: Scope, here: Location, key: Hashable, operands: list[Value]) -> None:
-        sound = self._check_counts(view, here) and self._check_blobs(view, scope, here)
+        sound = self._check_schema(view, here) and self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
             self._poison_results(view, scope)
             if self._converter(view) is None:
@@ -164,14 +168,20 @@ class Lowering:
             self.report("duplicate-output", reason, here, "give each output a name of its own")
         return not undefined and not repeated
 
-    def _check_counts(self, view: OpView, here: Location) -> bool:
-        """Report a number of inputs or outputs that Caffe2's schema refuses; return whether it accepts them."""
+    def _check_schema(self, view: OpView, here: Location) -> bool:
+        """Report operand counts and missing arguments that Caffe2's schema refuses; return whether it accepts all."""
         schema = None if view.proto.domain else operator_schema(view.type)
-        wrong = schema and count_violation(schema, view.type, len(view.inputs), len(view.outputs))
-        if not wrong:
+        if schema is None:
             return True
-        self.report(wrong.code, wrong.reason, here, wrong.hint)
-        return False
+        wrong = count_violation(schema, view.type, len(view.inputs), len(view.outputs))
+        if wrong:
+            self.report(wrong.code, wrong.reason, here, wrong.hint)
+            return False
+        missing = sorted(schema.required_arguments.difference(arg.name for arg in view.proto.arg))
+        if missing:
+            reason = f"argument {missing[0]!r} is missing, which Caffe2's schema of {view.type} requires"
+            self.report("invalid-argument", reason, here, _ARGUMENT_HINTS.get(missing[0], ""))
+        return not missing
 
     def _expected(self, view: OpView, name: str) -> TensorInfo:
         """What an operator expects of a blob that it reads."""

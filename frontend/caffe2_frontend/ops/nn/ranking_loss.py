@@ -32,13 +32,15 @@ _OPERANDS: Final = {0: _SCORES, 1: _SCORES, 2: TensorInfo(ir.DataType.INT32, (No
 def pair_wise_loss(op: Op) -> Value:
     """PairWiseLoss(X, label[, lengths]) -> loss.
 
-    One loss per session; without lengths all elements are one session, and an empty one or a scalar has no loss.
+    One loss per session; without lengths all elements are one session. Of no elements, or of a scalar, Caffe2 returns
+    no loss, whatever the lengths are.
     """
     x, labels = (as_vector(op, v) for v in (op.input(0), op.input(1)))
+    if not op.rank(op.input(0)):
+        return op.emit("Identity", op.const(np.zeros(0, np.float32)))
     if not op.has_input(2):
         loss = unsqueeze(op, _pair_loss(op, x, labels), [0])
-        count = size_vector(op, x, 0) if op.rank(op.input(0)) else op.const([0], np.int64)
-        return op.emit("Slice", loss, op.const([0], np.int64), count, shape=[None])
+        return op.emit("Slice", loss, op.const([0], np.int64), size_vector(op, x, 0), shape=[None])
     lengths = cast(op, as_vector(op, op.input(2)), ir.DataType.INT64)
 
     def session(body: Op, states: list[Value], rows: list[Value]) -> tuple[list[Value], list[Value]]:

@@ -162,6 +162,16 @@ def test_nodes_say_where_they_come_from() -> None:
     ]
 
 
+def test_arguments_that_the_schema_requires() -> None:
+    """Caffe2's last version refuses them where earlier ones trained."""
+    names = ["X", "s", "b", "m", "v"]
+    norm = operator("SpatialBN", names, ["Y", "m", "v", "sm", "sv"])
+    findings = check(NetDef(op=[norm], external_input=names)).findings
+    (found,) = (finding for finding in findings if finding.code == "invalid-argument")
+    assert "argument 'is_test' is missing" in found.reason
+    assert found.hint.startswith("set is_test=1 to export")
+
+
 def test_reads_are_counted_in_bodies_and_arguments_too() -> None:
     inner = NetDef(op=[operator("Sum", ["a", "b"], ["c"])])
     ops = [

@@ -52,6 +52,10 @@ def test_another_order_is_refused_with_a_hint(op: OperatorDef, operands: str) ->
 def test_a_scalar_has_no_pairs() -> None:
     model = export(operator("PairWiseLoss", ["X", "label"], ["loss"]), {"X": ("float32", ()), "label": ("float32", ())})
     assert run(model, dict.fromkeys(("X", "label"), np.array(1, np.float32)))[0].shape == (0,)
+    scalars = {"X": ("float32", ()), "label": ("float32", ()), "n": ("int32", (1,))}
+    model = export(operator("PairWiseLoss", list(scalars), ["loss"]), scalars)
+    one = np.array(1, np.float32)
+    assert run(model, {"X": one, "label": one, "n": np.ones(1, np.int32)})[0].shape == (0,)
 
 
 @pytest.mark.parametrize("rank", [1, 3])
