@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -101,7 +102,7 @@ def known_size(op: Op, x: Value) -> int | None:
     """The number of elements of ``x`` if it is known at conversion, else None."""
     dims = list(op.shape(x))
     known = [d for d in dims if isinstance(d, int)]
-    return int(np.prod(known)) if len(known) == len(dims) or 0 in known else None
+    return math.prod(known) if len(known) == len(dims) or 0 in known else None
 
 
 def unsqueeze(op: Op, x: Value, axes: Sequence[int]) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -110,7 +111,7 @@ def max_with_indices(op: Op, slides: Sequence[Slide], *, column_major: bool) -> 
     image = op.input(0)
     dims = dims_of(op, image)
     lead, size = product(op, dims[:2]), product(op, dims[2:])
-    taps = int(np.prod([along.taps for along in slides]))
+    taps = math.prod([along.taps for along in slides])
     flat = append_element(op, reshape(op, image, [lead, size]), 1, _lowest(image))
     indices = _joint_indices(op, slides, range(len(slides)), taps)
     in_image = _joint_mask(op, slides, taps)

@@ -8,6 +8,7 @@ copies the list of elements; for large tensors they are faster, since scan outpu
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -69,7 +70,7 @@ def changing_rows(op: Op, stacks: Collection[str], inside: Op, states: Collectio
         shape = op.lowering.kept_rows[stack][blob].value.shape
         if shape is None or not all(_is_fixed(op, dim) for dim in shape):
             raise NoFixedRowsError
-        elements += int(np.prod([dim for dim in shape if isinstance(dim, int)]))
+        elements += math.prod([dim for dim in shape if isinstance(dim, int)])
     if elements > _MAX_ELEMENTS:
         raise NoFixedRowsError
     return changing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -216,5 +217,5 @@ def byte_weight_dequant(op: Op) -> Value:
     low, high = op.args.number("min", default=-3.0), op.args.number("max", default=3.0)
     shape = op.args.integers("shape", default=())
     step = np.float32((np.float32(high) - np.float32(low)) / 255.0)
-    flat = slice_axis(op, op.emit("Reshape", x, op.const([-1], np.int64)), 0, 0, int(np.prod(shape)))
+    flat = slice_axis(op, op.emit("Reshape", x, op.const([-1], np.int64)), 0, 0, math.prod(shape))
     return add(op, mul(op, cast(op, reshape(op, flat, shape), ir.DataType.FLOAT), float(step)), low)

@@ -24,14 +24,13 @@ _MATRIX = TensorInfo(FLOAT, (None, None))
 def dense_vector_to_id_list(op: Op) -> tuple[Value, Value]:
     """DenseVectorToIdList(X) -> lengths, ids (both int32).
 
-    The columns of each row whose elements, rounded half up, are not 0; and how many these are.
+    The columns of each row whose elements, rounded half up, are not 0; and how many these are. A NaN is not 0.
     """
     x = op.input(0)
     require_dtype(op, x, [FLOAT], "the operand")
     require_rank(op, x, 2, "the operand")
-    nonzero = op.emit(
-        "Or", op.emit("GreaterOrEqual", x, op.const(0.5, x)), op.emit("LessOrEqual", x, op.const(-1.5, x))
-    )
+    zero = op.emit("And", op.emit("Less", x, op.const(0.5, x)), op.emit("Greater", x, op.const(-1.5, x)))
+    nonzero = op.emit("Not", zero)
     lengths = op.emit("ReduceSum", cast(op, nonzero, INT32), op.const([1], np.int64), keepdims=0)
     columns = slice_axis(op, op.emit("NonZero", nonzero), 0, 1, 2)
     return lengths, cast(op, op.emit("Reshape", columns, op.const([-1], np.int64), shape=[None]), INT32)

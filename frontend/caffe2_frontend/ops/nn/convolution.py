@@ -6,6 +6,7 @@ likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and leg
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -173,7 +174,7 @@ def image_to_columns(op: Op) -> Value:
     out = sizes(op, columns, 2)
     if not window.channels_last:
         return reshape(op, columns, [n, product(op, [c, *window.kernel]), *out])
-    columns = reshape(op, columns, [n, c, int(np.prod(window.kernel)), *out])
+    columns = reshape(op, columns, [n, c, math.prod(window.kernel), *out])
     columns = op.emit("Transpose", columns, perm=[0, 3, 4, 2, 1])
     return reshape(op, columns, [n, *out, product(op, [c, *window.kernel])])
 
@@ -190,7 +191,7 @@ def columns_to_image(op: Op) -> Value:
     for value, what in ((columns, "the columns"), (like, "the image")):
         require_rank(op, value, 4, what)
     window = _square_window(op)
-    area = int(np.prod(window.kernel))
+    area = math.prod(window.kernel)
     if window.channels_last:
         columns = _channels_outside(op, columns, area)
     height = 1 if window.channels_last else 2
@@ -239,7 +240,7 @@ def _columns(op: Op, window: Window, x: Value) -> Value:
     """
     x, attributes = _padded(op, window, x)
     planes = reshape(op, x, [product(op, sizes(op, x, 0, 2)), 1, *sizes(op, x, 2)])
-    area = int(np.prod(window.kernel))
+    area = math.prod(window.kernel)
     op.bounded(area, area)
     picks = np.eye(area).reshape(area, 1, *window.kernel)
     columns: Value = op.emit("Conv", planes, op.const(picks, x), **attributes)

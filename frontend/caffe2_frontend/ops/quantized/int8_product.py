@@ -8,6 +8,7 @@ the result at zero.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
@@ -129,7 +130,7 @@ def average_pool(op: Op) -> Value:
         scale = cast(op, div(op, from_.scale, mul(op, count, to.scale)), ir.DataType.DOUBLE)
     else:
         planes, attributes = padded_planes(op, window, cast(op, steps, ir.DataType.FLOAT), 0)
-        area = int(np.prod(window.kernel))
+        area = math.prod(window.kernel)
         mean = op.emit("AveragePool", planes, count_include_pad=1, **attributes)
         # ONNX has no sum pooling. The mean is the integer sum divided and rounded once, so that its product with the
         # divisor rounds to the sum.

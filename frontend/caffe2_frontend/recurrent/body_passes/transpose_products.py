@@ -7,6 +7,7 @@ the small operand is packed. The width of the result is then the batch, which is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final
 
@@ -70,7 +71,7 @@ def _is_product(node: ir.Node, inside: set[Value]) -> bool:
     if is_constant(matrix):
         return False
     sizes = [dim for dim in matrix.shape if isinstance(dim, int)]
-    if len(matrix.shape) != 2 or len(sizes) != 2 or int(np.prod(sizes)) < _MIN_ELEMENTS:
+    if len(matrix.shape) != 2 or len(sizes) != 2 or math.prod(sizes) < _MIN_ELEMENTS:
         return False
     if node.op_type == "Gemm":
         attributes = node.attributes

@@ -57,6 +57,7 @@ CASES = {
         "Split", (np.zeros((0, 2), np.int64),), (np.zeros((0, 2), np.int64),) * 3, {"axis": 0}
     ),
     "an axis of no elements is gated": Case("Glu", (np.zeros((2, 0), np.float32),), (np.zeros((2, 0), np.float32),)),
+    "a NaN is an id": Case("DenseVectorToIdList", (floats(0, NAN, NAN).reshape(1, 3),), (integers(2), integers(1, 2))),
     "a last id of -1 is of no segments": Case(
         "SegmentIdsToRanges", (integers(4, 2, -1),), (np.zeros((0, 2), np.int32),)
     ),
@@ -105,6 +106,9 @@ CASES = {
     ),
 }
 REFUSED = {
+    "a kernel whose area 64 bits do not hold": Case(
+        "Im2Col", (np.zeros((1, 1, 2, 2), np.float32),), (floats(),), {"kernel": 1 << 32}
+    ),
     "an iteration number that is a bool": Case("Iter", (np.array([True]),), (np.array([1]),)),
     "sequences of bools to be padded": Case(
         "VariableLengthSequencePadding", (np.ones((1, 1, 1), bool), integers(0)), (np.zeros((1, 1, 1), bool),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -77,7 +78,7 @@ def _read_tensors(content: bytes, settings: Settings) -> Item:
 
 def _pixels(data: bytes, dims: tuple[int, ...]) -> Array:
     shape = dims if len(dims) == 3 else (*dims, 1)
-    if shape[2] not in (1, 3) or len(data) != int(np.prod(shape)):
+    if shape[2] not in (1, 3) or len(data) != math.prod(shape):
         raise RunError(f"an image of the dims {list(dims)} must have 1 or 3 channels, and a byte for each value")
     return np.frombuffer(data, np.uint8).reshape(shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,7 +66,7 @@ def deformable_convolution_gradient(op: Op) -> tuple[Value, ...]:
             code="invalid-argument",
         )
     check_weight(op, window, w, x, group, None)
-    n, channels, taps = size(op, x, 0), size(op, x, 1), int(np.prod(window.kernel))
+    n, channels, taps = size(op, x, 0), size(op, x, 1), math.prod(window.kernel)
     positions = product(op, sizes(op, dy, 2))
     samples = product(op, [positions, taps])
     corners = _corners(op, x, offset, window, groups)
@@ -103,7 +104,7 @@ def deformable_convolution_gradient(op: Op) -> tuple[Value, ...]:
 
 def _corners(op: Op, x: Value, offset: Value, window: Window, groups: int) -> list[_Corner]:
     """The pixels around all samples. A sample counts if it is less than one pixel outside of the image."""
-    taps = int(np.prod(window.kernel))
+    taps = math.prod(window.kernel)
     n, (rows, columns) = size(op, offset, 0), sizes(op, offset, 2)
     parts = reshape(op, offset, [n, groups, taps, 2, rows, columns])
     height, width = (vector(op, [length]) for length in sizes(op, x, 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
@@ -79,7 +81,7 @@ def _channels_last(op: Op, db: Value) -> Value:
 
 def _image(op: Op, columns: Value, window: Window, x: Value, positions: list[Size]) -> Value:
     """Add the columns [P, K, N] of pixels to the pixels of the image: a convolution with one-hot kernels, reversed."""
-    taps = int(np.prod(window.kernel))
+    taps = math.prod(window.kernel)
     planes = product(op, sizes(op, x, 0, 2))
     by_tap = reshape(op, op.emit("Transpose", columns, perm=[2, 1, 0]), [planes, taps, *positions])
     op.bounded(taps, taps)
