@@ -44,7 +44,7 @@ def nearest_weights(op: Op, x: Value, y: Value, axis: int, scale: Value) -> Valu
     Pixel i of ``y`` copies pixel ``min(i / scale, size - 1)``, rounded down. ``scale`` is a scalar.
     """
     rows, columns = op.static_dim(x, axis), op.static_dim(y, axis)
-    if rows is not None and columns is not None:
+    if rows is not None and columns is not None and op.known(scale) is not None:
         op.bounded(rows, columns)
     source = _copied_pixels(op, size(op, x, axis), size(op, y, axis), scale)
     known = op.known(source)
