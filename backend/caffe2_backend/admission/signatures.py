@@ -43,9 +43,10 @@ def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnosti
             schema = _schema(node.op_type, version, domain)
             if schema is not None:
                 reasons = list(_faults(node, schema))
-                if _integer_operands(node.op_type, version, domain):
+                integers = _integer_operands(node.op_type, version, domain)
+                if integers:
                     types = _known_types(scope) if types is None else types
-                    reasons += _type_faults(node, schema, _integer_operands(node.op_type, version, domain), types)
+                    reasons += _type_faults(node, schema, integers, types)
                 for reason in reasons:
                     yield Diagnostic("malformed-model", reason, scope.at(index))
 

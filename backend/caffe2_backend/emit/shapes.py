@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
-from caffe2_frontend.interop.operator_base import refuse_dim
+from caffe2_frontend.interop.operator_base import WithinRank
 from caffe2_frontend.interop.types import BOOL, INT64
 
 Size = Value | int
@@ -43,15 +43,8 @@ def dim_of(op: Op, value: Value, axis: int) -> Value:
     return op.emit("Shape", value, axes=[axis])
 
 
-class OperandDims(list[Value]):
-    """The dims of an operand; the operator is refused where it reads a dim beyond the rank."""
-
-    def __getitem__(self, index: Any) -> Any:
-        """A dim, or a list of dims."""
-        try:
-            return super().__getitem__(index)
-        except IndexError:
-            refuse_dim(len(self), index)
+class OperandDims(WithinRank, list[Value]):
+    """The dims of an operand, each known or a blob."""
 
 
 def dims_of(op: Op, value: Value, rank: int | None = None) -> list[Value]:

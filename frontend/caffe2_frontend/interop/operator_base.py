@@ -84,34 +84,28 @@ class TypedValue(Protocol):
 V = TypeVar("V", bound=TypedValue)
 
 
-class OperandShape(ir.Shape):
-    """The dims of an operand; the operator is refused where it reads a dim beyond the rank."""
-
-    def __getitem__(self, index: Any) -> Any:
-        """A dim, or a tuple of dims."""
-        try:
-            return super().__getitem__(index)
-        except IndexError:
-            refuse_dim(len(self), index)
-
-
-class OperandSizes(tuple[int, ...]):
-    """The sizes of all dims of an operand; the operator is refused where it reads a dim beyond the rank."""
+class WithinRank:
+    """A sequence of an operand's dims, mixed into its type: reading one beyond the rank raises UnsupportedError."""
 
     __slots__ = ()
 
     def __getitem__(self, index: Any) -> Any:
-        """A size, or a tuple of sizes."""
+        """A dim, or for a slice several."""
         try:
-            return super().__getitem__(index)
+            return super().__getitem__(index)  # type: ignore[misc]
         except IndexError:
-            refuse_dim(len(self), index)
+            reason = f"an operand has rank {len(self)}, and the operator reads its dim {index}"  # type: ignore[arg-type]
+            raise UnsupportedError(reason, code="invalid-operands") from None
 
 
-def refuse_dim(rank: int, index: object) -> NoReturn:
-    """Refuse an operator that reads a dim beyond the rank of an operand. Raises UnsupportedError."""
-    reason = f"an operand has rank {rank}, and the operator reads its dim {index}"
-    raise UnsupportedError(reason, code="invalid-operands") from None
+class OperandShape(WithinRank, ir.Shape):
+    """The dims of an operand, symbolic ones included."""
+
+
+class OperandSizes(WithinRank, tuple[int, ...]):
+    """The sizes of all dims of an operand."""
+
+    __slots__ = ()
 
 
 class OperatorBase(Generic[V]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 import onnx
@@ -15,12 +15,8 @@ from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 _GRAPH: Final = onnx.ModelProto.GRAPH_FIELD_NUMBER
 _INITIALIZER: Final = onnx.GraphProto.INITIALIZER_FIELD_NUMBER
 _SMALL: Final = 1 << 20  # bytes that are parsed in less time than weights are found in them
-_CONTENTS: Final = frozenset({
-    onnx.TensorProto.RAW_DATA_FIELD_NUMBER, onnx.TensorProto.FLOAT_DATA_FIELD_NUMBER,
-    onnx.TensorProto.INT32_DATA_FIELD_NUMBER, onnx.TensorProto.INT64_DATA_FIELD_NUMBER,
-    onnx.TensorProto.DOUBLE_DATA_FIELD_NUMBER, onnx.TensorProto.UINT64_DATA_FIELD_NUMBER,
-    onnx.TensorProto.STRING_DATA_FIELD_NUMBER,
-})  # fmt: skip
+_CONTENTS: Final = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_CONTENT_FIELDS: Final = frozenset(onnx.TensorProto.DESCRIPTOR.fields_by_name[name].number for name in _CONTENTS)
 
 
 def outline(model: bytes | str, op_types: Collection[bytes]) -> onnx.ModelProto | None:
@@ -58,16 +54,9 @@ def _parts(model: Span) -> tuple[bytes, list[Span]]:
 def _tensor(span: Span) -> onnx.TensorProto:
     if len(span) <= SMALL_TENSOR_BYTES:
         return onnx.TensorProto.FromString(span.tobytes())
-    return onnx.TensorProto.FromString(split(span, _CONTENTS)[0])
+    return onnx.TensorProto.FromString(split(span, _CONTENT_FIELDS)[0])
 
 
 def is_outlined(tensor: onnx.TensorProto) -> bool:
     """Whether an initializer of an outline has no contents, although it has elements."""
-    return not any(_contents(tensor)) and 0 not in tensor.dims
-
-
-def _contents(tensor: onnx.TensorProto) -> Iterator[bool]:
-    yield bool(tensor.raw_data)
-    yield from (
-        bool(getattr(tensor, f"{kind}_data")) for kind in ("float", "int32", "int64", "double", "uint64", "string")
-    )
+    return not any(getattr(tensor, name) for name in _CONTENTS) and 0 not in tensor.dims
