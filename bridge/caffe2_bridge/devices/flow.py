@@ -118,15 +118,15 @@ class _Builder:
         self.flow = flow
 
     def net(
-        self, net: NetDef, scope: _Scope, place: Location, versioned: dict[VersionedBlob, int] | None = None
+        self, net: NetDef, scope: _Scope, location: Location, versioned: dict[VersionedBlob, int] | None = None
     ) -> None:
         """Add the operators of a net; with ``versioned`` note the values under their versions."""
         counts: dict[str, int] = {}
         for index, proto in enumerate(net.op):
             try:
-                self._operator(index, proto, scope, place)
+                self._operator(index, proto, scope, location)
             except ArgumentError as error:
-                where = Location(place.net, index, proto.type, proto.name, place.path)
+                where = Location(location.net, index, proto.type, proto.name, location.path)
                 raise ConversionError([Diagnostic("invalid-argument", str(error), where)]) from None
             if versioned is not None:
                 for name in proto.output:  # a blob that is listed twice has the version of the last
@@ -134,10 +134,10 @@ class _Builder:
                 for name in dict.fromkeys(proto.output):
                     versioned[name, counts[name]] = scope.written[name]
 
-    def _operator(self, index: int, proto: OperatorDef, scope: _Scope, place: Location) -> None:
+    def _operator(self, index: int, proto: OperatorDef, scope: _Scope, location: Location) -> None:
         inputs = [scope.read(name) for name in proto.input]
         control = control_of(OpView(proto, index))
-        step = Step(place, index, proto, inputs, [], operand_sides(proto), control)
+        step = Step(location, index, proto, inputs, [], operand_sides(proto), control)
         self.flow.steps.append(step)
         if control is not None:
             self._control(step, control, scope)
@@ -145,46 +145,46 @@ class _Builder:
             made = [scope.write(name) for name in proto.output]
             step.outputs = made if len(made) == 1 else [scope.written[name] for name in proto.output]
 
-    def join(self, values: Iterable[int | None], place: Location) -> None:
+    def join(self, values: Iterable[int | None], location: Location) -> None:
         """Require all these values on one device."""
         together = list(dict.fromkeys(value for value in values if value is not None))
         if len(together) > 1:
-            self.flow.steps.append(Step(place, 0, None, together, [], all_same(len(together), 0)))
+            self.flow.steps.append(Step(location, 0, None, together, [], all_same(len(together), 0)))
 
-    def hold(self, values: Iterable[int], place: Location) -> None:
+    def hold(self, values: Iterable[int], location: Location) -> None:
         """Require these values on the host."""
         for value in values:
-            self.flow.steps.append(Step(place, 0, None, [value], [], ((Side.HOST,), ())))
+            self.flow.steps.append(Step(location, 0, None, [value], [], ((Side.HOST,), ())))
 
     def _control(self, step: Step, control: ControlOperator, scope: _Scope) -> None:
-        place = step.location
+        location = step.location
         if control.computes:
-            self._compute(step, control, scope, place)
+            self._compute(step, control, scope, location)
         else:
-            written = self._dispatch(control, scope, place)
+            written = self._dispatch(control, scope, location)
             for name in dict.fromkeys(control.op.outputs):
                 if name not in written:
-                    self._leave(name, [scope.get(name)], scope, place)
+                    self._leave(name, [scope.get(name)], scope, location)
         if control.runs is Runs.LOOP and control.condition is not None:
-            self.hold([scope.read(control.condition)], place)
+            self.hold([scope.read(control.condition)], location)
         step.outputs = [scope.read(name) for name in control.op.outputs]
 
-    def _dispatch(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+    def _dispatch(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
         """Walk the bodies of an operator that computes nothing itself; the outer blobs that they write."""
         match control.scope:
             case BodyScope.SHARED:
-                return self._shared(control, scope, place)
+                return self._shared(control, scope, location)
             case BodyScope.SEALED:
-                return self._sealed(control, scope, place)
+                return self._sealed(control, scope, location)
             case BodyScope.NESTED:
-                return self._nested(control, scope, place)
+                return self._nested(control, scope, location)
 
-    def _leave(self, name: str, values: Iterable[int | None], scope: _Scope, place: Location) -> None:
+    def _leave(self, name: str, values: Iterable[int | None], scope: _Scope, location: Location) -> None:
         """Write a blob that an operator with bodies leaves: it is where the values are that it may have."""
         values = list(values)
-        self.join([*values, scope.write(name)], place)
+        self.join([*values, scope.write(name)], location)
 
-    def _shared(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+    def _shared(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
         """Branches leave their own values or those before; iterations find what the one before left."""
         branches = control.runs is Runs.BRANCH
         inner = _Scope(self.flow, scope)
@@ -192,17 +192,17 @@ class _Builder:
         for body in control.bodies.values():
             if branches:
                 inner = _Scope(self.flow, scope)
-            self.net(body.net, inner, place.enter(body.argument))
+            self.net(body.net, inner, location.enter(body.argument))
             parts.append(inner.written)
         if not branches or len(control.bodies) < len(control.arguments):
             parts.append({})  # it may be that no body runs
         names = dict.fromkeys(name for part in parts for name in part)
         for name in names:
             prior = scope.get(name)
-            self._leave(name, [part.get(name, prior) for part in parts], scope, place)
+            self._leave(name, [part.get(name, prior) for part in parts], scope, location)
         return names
 
-    def _sealed(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+    def _sealed(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
         """Bodies find and leave outer blobs under other names; their own blobs may persist until the next run."""
         left: dict[str, int] = {}
         for body in control.bodies.values():
@@ -212,16 +212,16 @@ class _Builder:
                 known = scope.get(outer)
                 if known is not None:
                     inner.found[name] = known
-            self.net(body.net, inner, place.enter(body.argument))
+            self.net(body.net, inner, location.enter(body.argument))
             for name, value in inner.written.items():
                 if name not in bound and name in inner.found:
-                    self.join([inner.found[name], value], place)
+                    self.join([inner.found[name], value], location)
             left.update({outer: inner.written[name] for name, outer in bound.items() if name in inner.written})
         for outer, value in left.items():
-            self._leave(outer, [value], scope, place)
+            self._leave(outer, [value], scope, location)
         return left
 
-    def _nested(self, control: ControlOperator, scope: _Scope, place: Location) -> Container[str]:
+    def _nested(self, control: ControlOperator, scope: _Scope, location: Location) -> Container[str]:
         """Bodies find formals and outer blobs, and write blobs of their own; results become formals and outputs."""
         left: dict[str, list[int | None]] = {}
         inner = scope
@@ -229,11 +229,11 @@ class _Builder:
             if body.role is Role.CARRIED:
                 continue
             inner = _Scope(self.flow, inner)
-            self._enter(body, inner, place)
+            self._enter(body, inner, location)
             for result in body.results:
                 value = inner.read(result.name)
                 if result.formal is None and result.output is None:
-                    self.hold([value], place)
+                    self.hold([value], location)
                     continue
                 values: list[int | None] = [value]
                 if result.formal is not None:
@@ -242,25 +242,25 @@ class _Builder:
                 if result.output is not None:
                     left[result.output] = values
                 else:
-                    self.join(values, place)
+                    self.join(values, location)
         for name, values in left.items():
-            self._leave(name, values, scope, place)
+            self._leave(name, values, scope, location)
         return left
 
-    def _enter(self, body: Body, inner: _Scope, place: Location) -> None:
+    def _enter(self, body: Body, inner: _Scope, location: Location) -> None:
         """Bind the formals and walk the body. A view and the blob that it is of stay in one place."""
         around = inner.parent or inner
         views = {formal.name: around.read(formal.source) for formal in body.formals if formal.is_view and formal.source}
         for formal in body.formals:
             inner.found[formal.name] = views[formal.name] if formal.is_view else self.flow.value(formal.name)
             if formal.place is Place.HOST:
-                self.hold([inner.found[formal.name]], place)
-        self.net(body.net, inner, place.enter(body.argument))
+                self.hold([inner.found[formal.name]], location)
+        self.net(body.net, inner, location.enter(body.argument))
         for name, external in views.items():
             if name in inner.written:
-                self.join([external, inner.written[name]], place)
+                self.join([external, inner.written[name]], location)
 
-    def _compute(self, step: Step, control: ControlOperator, scope: _Scope, place: Location) -> None:
+    def _compute(self, step: Step, control: ControlOperator, scope: _Scope, location: Location) -> None:
         """Walk an operator that computes on its device: its blobs are there, and its bodies see them."""
         op = control.op
         for name in dict.fromkeys(op.outputs):
@@ -270,5 +270,5 @@ class _Builder:
         here += [scope.read(name) if name in op.outputs else scope.write(name) for name in created]
         here += [scope.read(name) for name in dict.fromkeys(control.viewed)]
         here += [scope.read(name) for name in op.outputs[:1]]
-        self._nested(control, scope, place)
-        self.join(here, place)
+        self._nested(control, scope, location)
+        self.join(here, location)

@@ -84,8 +84,8 @@ class _Inserter:
                 else:
                     self._plain(proto, does, here)
             except ArgumentError as error:
-                place = Location(effects.net.name or _PREDICT.net, index, proto.type, proto.name)
-                raise ConversionError([Diagnostic("invalid-argument", str(error), place)]) from None
+                location = Location(effects.net.name or _PREDICT.net, index, proto.type, proto.name)
+                raise ConversionError([Diagnostic("invalid-argument", str(error), location)]) from None
             here.ops.append(proto)
         set_operators(effects.net, here.ops[before:])
         del here.ops[before:]

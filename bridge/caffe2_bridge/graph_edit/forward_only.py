@@ -42,9 +42,9 @@ def forward_only(net: Message | bytes) -> NetDef:
     return result
 
 
-def _gradients(net: NetDef, place: Location) -> Iterator[Diagnostic]:
+def _gradients(net: NetDef, location: Location) -> Iterator[Diagnostic]:
     for index, proto in enumerate(net.op):
-        here = Location(place.net, index, proto.type, proto.name, place.path)
+        here = Location(location.net, index, proto.type, proto.name, location.path)
         control = control_class(proto)
         if control is not None and (proto.is_gradient_op or not control.is_forward):
             reason = "the operator computes a gradient with what its forward operator keeps"

@@ -9,7 +9,7 @@ from typing import Final, SupportsIndex
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic
-from caffe2_bridge.graph_edit.value_numbering import Slots, illegal, place_of, rename_slots, with_ops
+from caffe2_bridge.graph_edit.value_numbering import Slots, illegal, location_of, rename_slots, with_ops
 from caffe2_bridge.netdef.views import ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of
@@ -72,7 +72,7 @@ def rename_op_output(predict_net: Message | bytes, op_id: int, output_id: int, n
     if entry is not None:
         raise illegal(
             f"output {proto.output[output_id]!r} is an update of external input {entry!r} and must share its name",
-            place_of(_PREDICT, proto, op_id),
+            location_of(_PREDICT, proto, op_id),
             _how_to_rename_input(slots, root, entry, op_id, new_name),
         )
     return rename_slots(slots, {root: new_name}, _PREDICT, frozenset())
@@ -103,7 +103,7 @@ def fuse_alias_placeholder(
     for index in aliases:
         proto = predict.op[index]
         if len(proto.input) != 1 or len(proto.output) != 1:
-            raise illegal("the operator must have one input and one output", place_of(_PREDICT, proto, index))
+            raise illegal("the operator must have one input and one output", location_of(_PREDICT, proto, index))
     effects = effects_of(predict, _PREDICT)
     slots, apart = Slots(effects, aliases), Slots(effects)
     readers = apart.readers()
@@ -116,7 +116,7 @@ def fuse_alias_placeholder(
             args = OpView(proto, index).args
             name, is_backward = args.text("name"), args.flag("is_backward", default=False)
         except ArgumentError as error:
-            findings.append(Diagnostic("invalid-argument", str(error), place_of(_PREDICT, proto, index)))
+            findings.append(Diagnostic("invalid-argument", str(error), location_of(_PREDICT, proto, index)))
             continue
         others = readers[apart.reads[index][0]] - {index}
         if others and not is_backward:
@@ -126,7 +126,7 @@ def fuse_alias_placeholder(
         if known != name:
             reason = f"{proto.input[0]!r} cannot be renamed to both {known!r} and {name!r}"
             hint = "give the aliases of one blob one name, or remove all but one of them"
-            findings += illegal(reason, place_of(_PREDICT, proto, index), hint).findings
+            findings += illegal(reason, location_of(_PREDICT, proto, index), hint).findings
     if findings:
         raise ConversionError(findings)
     predict, init = _rename(init_net, slots, names, aliases)
@@ -161,11 +161,11 @@ def _require_one_reader(slots: Slots, slot: int, op_id: int, name: str) -> None:
 
 def _several(name: str, op_id: int, others: set[int], net: NetDef, hint: str) -> ConversionError:
     first = min(others)
-    reader = place_of(_PREDICT, net.op[first], first)
+    reader = location_of(_PREDICT, net.op[first], first)
     more = f" and {len(others) - 1} more" if len(others) > 1 else ""
     return illegal(
         f"{name!r} is also read by {reader}{more}",
-        place_of(_PREDICT, net.op[op_id], op_id),
+        location_of(_PREDICT, net.op[op_id], op_id),
         hint,
     )
 

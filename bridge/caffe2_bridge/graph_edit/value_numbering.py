@@ -15,7 +15,7 @@ def illegal(reason: str, location: Location, hint: str = "") -> ConversionError:
     return ConversionError([Diagnostic("illegal-graph-edit", reason, location, hint=hint)])
 
 
-def place_of(net: str, proto: OperatorDef, index: int) -> Location:
+def location_of(net: str, proto: OperatorDef, index: int) -> Location:
     """The location of an operator in the net named ``net``."""
     return Location(net, index, proto.type, proto.name)
 
@@ -151,9 +151,9 @@ def rename_slots(slots: Slots, names: Mapping[int, str], net_name: str, identiti
 
     for index, proto in enumerate(net.op):
         if index in slots.found:
-            place = place_of(net_name, proto, index)
+            location = location_of(net_name, proto, index)
             _rename_control(
-                proto, slots.effects.ops[index], new_names(slots.found[index]), new_names(slots.left[index]), place
+                proto, slots.effects.ops[index], new_names(slots.found[index]), new_names(slots.left[index]), location
             )
             continue
         for field, found in ((proto.input, slots.reads[index]), (proto.output, slots.writes[index])):
@@ -164,16 +164,16 @@ def rename_slots(slots: Slots, names: Mapping[int, str], net_name: str, identiti
     net.external_output[:] = renamed((name, slots.last.get(name)) for name in old.external_output)
     differs = slots.same_dataflow(Slots(effects_of(net, net_name), identities))
     if differs is not None:
-        place = place_of(net_name, net.op[differs], differs) if differs < len(net.op) else Location(net_name)
+        location = location_of(net_name, net.op[differs], differs) if differs < len(net.op) else Location(net_name)
         taken = ", ".join(map(repr, dict.fromkeys(names.values())))
         raise illegal(
-            f"with the new name {taken} the operator would read or write another value", place, "use another name"
+            f"with the new name {taken} the operator would read or write another value", location, "use another name"
         )
     return net
 
 
 def _rename_control(
-    proto: OperatorDef, op: OpEffects, found: Mapping[str, str], left: Mapping[str, str], place: Location
+    proto: OperatorDef, op: OpEffects, found: Mapping[str, str], left: Mapping[str, str], location: Location
 ) -> None:
     if not found and not left:
         return
@@ -183,8 +183,8 @@ def _rename_control(
         inside = {name for body in op.bodies.values() for name in all_names(body.net)}
         taken = next((new for new in names.values() if new in inside), None)
         if taken is not None:
-            raise illegal(f"a body of this operator already uses the name {taken!r}", place, "use another name")
+            raise illegal(f"a body of this operator already uses the name {taken!r}", location, "use another name")
     reason = next((why for name in names if (why := op.control.why_fixed(name)) is not None), None)
     if reason is not None:
-        raise illegal(reason, place)
+        raise illegal(reason, location)
     rename_control(proto, found, left)

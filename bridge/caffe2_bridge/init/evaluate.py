@@ -41,18 +41,18 @@ def evaluate_init_net(init: InitNet) -> tuple[dict[str, Parameter], list[Diagnos
         if op.index in findings or not failed.isdisjoint(op.inputs):
             failed.update(op.outputs)
             continue
-        place = Location("init", op.index, op.type, op.name)
+        location = Location("init", op.index, op.type, op.name)
         try:
             made = _evaluate(op, parameters, init.device)
         except (FillError, ArgumentError, NetFormatError, ValueError, IndexError) as error:
-            findings[op.index] = Diagnostic("bad-fill", str(error), place)
+            findings[op.index] = Diagnostic("bad-fill", str(error), location)
             made = None
         if made is None:
             unknown = next((name for name in op.inputs if name not in parameters), None)
             reason = f"the operator reads {unknown!r}, which is not a constant"
             if unknown is None:
                 reason = f"{op.type} is not among the operators that are evaluated without running Caffe2"
-            findings.setdefault(op.index, Diagnostic("not-a-constant", reason, place, hint=_HINT))
+            findings.setdefault(op.index, Diagnostic("not-a-constant", reason, location, hint=_HINT))
             failed.update(op.outputs)
             continue
         failed.difference_update(made)

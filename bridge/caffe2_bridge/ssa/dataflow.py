@@ -47,7 +47,7 @@ def check_effects(
 
 
 def _order(location: Location) -> list[int]:
-    return [-1 if place.index is None else place.index for place in (*location.path, location)]
+    return [-1 if here.index is None else here.index for here in (*location.path, location)]
 
 
 class _Visible:
@@ -82,32 +82,32 @@ class _Checker:
             undefined = [name for name in dict.fromkeys(names) if name and name not in visible]
             repeated = len(set(outputs)) != len(outputs)
             if undefined or repeated or op.control is not None:
-                place = Location(location.net, index, proto.type, proto.name, location.path)
-                self.undefined(undefined, visible, place)
+                here = Location(location.net, index, proto.type, proto.name, location.path)
+                self.undefined(undefined, visible, here)
                 if repeated:
-                    self.duplicates(outputs, place)
+                    self.duplicates(outputs, here)
                 if op.control is not None:
-                    self.bodies(op.control, op, visible, place)
+                    self.bodies(op.control, op, visible, here)
             visible.add(outputs)
             visible.add(op.changed)
 
-    def undefined(self, names: list[str], visible: _Visible, place: Location) -> None:
+    def undefined(self, names: list[str], visible: _Visible, here: Location) -> None:
         for name in names:
             reason = (
                 f"the operator reads blob {name!r}, which no earlier operator writes and which is not an external input"
             )
-            self.findings.append(Diagnostic("undefined-blob", reason, place))
+            self.findings.append(Diagnostic("undefined-blob", reason, here))
         visible.add(names)
 
-    def duplicates(self, outputs: list[str], place: Location) -> None:
+    def duplicates(self, outputs: list[str], here: Location) -> None:
         for name in dict.fromkeys(outputs):
             if name and outputs.count(name) > 1:
                 reason = f"the operator lists output {name!r} {outputs.count(name)} times"
                 self.findings.append(
-                    Diagnostic("duplicate-output", reason, place, hint="give each output a name of its own")
+                    Diagnostic("duplicate-output", reason, here, hint="give each output a name of its own")
                 )
 
-    def bodies(self, control: ControlOperator, effects: OpEffects, visible: _Visible, place: Location) -> None:
+    def bodies(self, control: ControlOperator, effects: OpEffects, visible: _Visible, here: Location) -> None:
         inside = self.inside(control, effects, visible)
         for name, body in effects.bodies.items():
             role = control.bodies[name].role
@@ -115,7 +115,7 @@ class _Checker:
                 inside.add(body.may)
             elif role is Role.RUN:
                 own = inside.inner() if control.runs is Runs.BRANCH else inside
-                self.net(body, own, place.enter(name))
+                self.net(body, own, here.enter(name))
 
     @staticmethod
     def inside(control: ControlOperator, effects: OpEffects, visible: _Visible) -> _Visible:

@@ -113,11 +113,11 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
         if control is None:
             op = _plain(proto)
         else:
-            place = Location(location.net, index, proto.type, proto.name, location.path)
+            here = Location(location.net, index, proto.type, proto.name, location.path)
             try:
-                op = _control(control, place, findings)
+                op = _control(control, here, findings)
             except ArgumentError as error:
-                findings.append(Diagnostic("invalid-argument", str(error), place))
+                findings.append(Diagnostic("invalid-argument", str(error), here))
                 op = OpEffects(tuple(proto.input), tuple(proto.output))
         result.ops.append(op)
         _add(result, op)
@@ -166,8 +166,8 @@ def _plain(op: OperatorDef) -> OpEffects:
     return OpEffects(inputs, writes, updates=updates, mutates=mutates, soft=updates)
 
 
-def _control(control: ControlOperator, place: Location, findings: list[Diagnostic]) -> OpEffects:
-    bodies = {name: analyse(body.net, place.enter(name), findings) for name, body in control.bodies.items()}
+def _control(control: ControlOperator, here: Location, findings: list[Diagnostic]) -> OpEffects:
+    bodies = {name: analyse(body.net, here.enter(name), findings) for name, body in control.bodies.items()}
     if control.scope is Scope.NESTED:
         return _nested(control, bodies)
     if control.scope is Scope.SEALED:

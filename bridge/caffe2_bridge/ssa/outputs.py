@@ -31,12 +31,12 @@ def declared_outputs(net: NetDef) -> tuple[str, ...]:
 def omitted_outputs(net: NetDef) -> list[Diagnostic]:
     """A warning for each declared output that is left out because it is an object."""
     objects = final_objects(net) if net.external_output else frozenset[str]()
-    place = Location(net.name or "net")
+    location = Location(net.name or "net")
     return [
         Diagnostic(
             "object-output",
             f"output {name!r} is left out, because it is an object and not a tensor",
-            place,
+            location,
             Severity.WARNING,
             f"remove {name!r} from the net's external_output, or choose the outputs: --output NAME, or outputs=[NAME]",
         )

@@ -98,8 +98,8 @@ class LoweringContext(Protocol):
         """How many diagnostics of this lowering are errors."""
         ...
 
-    def net(self, net: NetDef, scope: Scope, place: Location) -> None:
-        """Lower the operators of ``net`` into ``scope``; ``place`` is the net's location."""
+    def net(self, net: NetDef, scope: Scope, location: Location) -> None:
+        """Lower the operators of ``net`` into ``scope``; ``location`` is the net's location."""
 
     def report(
         self, code: str, reason: str, here: Location, hint: str = "", severity: Severity = Severity.ERROR

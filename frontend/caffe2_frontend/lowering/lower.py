@@ -106,14 +106,14 @@ class Lowering:
         """The number of errors among the diagnostics."""
         return sum(finding.severity is Severity.ERROR for finding in self.findings)
 
-    def net(self, net: NetDef, scope: Scope, place: Location) -> None:
-        """Lower the operators of ``net`` into ``scope``; ``place`` is the location of the net."""
-        self.ops(numbered(NetView(net)), scope, place)
+    def net(self, net: NetDef, scope: Scope, location: Location) -> None:
+        """Lower the operators of ``net`` into ``scope``; ``location`` is that of the net."""
+        self.ops(numbered(NetView(net)), scope, location)
 
-    def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, place: Location) -> None:
+    def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, location: Location) -> None:
         """Lower operators in order, each with its index in the original net."""
         for index, view in ops:
-            here = Location(place.net, index, view.type, view.name, place.path)
+            here = Location(location.net, index, view.type, view.name, location.path)
             self.op(view, scope, here)
 
     def op(self, view: OpView, scope: Scope, here: Location) -> None:
@@ -205,24 +205,24 @@ class Lowering:
         reported = {finding.location for finding in self.findings}
         for argument, net in nets_run_by(view):
             for index, inner in numbered(NetView(net)):
-                place = here.enter(argument, index, inner.type, inner.name)
-                if self._converter(inner) is None and place not in reported:
-                    self._report_unknown(inner, place)
-                self._report_unknown_inside(inner, place)
+                inside = here.enter(argument, index, inner.type, inner.name)
+                if self._converter(inner) is None and inside not in reported:
+                    self._report_unknown(inner, inside)
+                self._report_unknown_inside(inner, inside)
 
     def _converter(self, view: OpView) -> Converter | None:
         return convert_onnx_node if view.proto.domain else self.converters.get(view.type)
 
     def _repeat(self, stamp: Stamp, operands: list[Value], view: OpView, scope: Scope, here: Location) -> None:
         """Lower an operator that differs from an earlier one in names alone."""
-        place = str(here)
+        location = str(here)
         written = view.outputs
-        outputs = self.stamps.repeat(stamp, operands, scope, written[0], view.type, place)
+        outputs = self.stamps.repeat(stamp, operands, scope, written[0], view.type, location)
         for name, value in zip(written, outputs, strict=False):
             if name:
                 scope.bind(name, value)
-        self.labels[place] = Label(_label(view), next((value for value in outputs if value), None))
-        self.traces.append(Trace(view.proto, place))
+        self.labels[location] = Label(_label(view), next((value for value in outputs if value), None))
+        self.traces.append(Trace(view.proto, location))
         self.covered[view.type] += 1
 
     def _convert(self, view: OpView, scope: Scope, here: Location, key: Hashable, operands: list[Value]) -> None:

@@ -26,18 +26,18 @@ class ConvertFloat16(FunctionalPass[Export]):
         if not state.options.fp16 or state.model is None:
             return state
         half = to_float16(state.model, keep_io=state.options.fp16_io == "float32")
-        place = Location(str(state.graph.name))
+        location = Location(str(state.graph.name))
         findings = list(state.findings)
         if half.float32:
             listed = ", ".join(f"{count} {op_type}" for op_type, count in sorted(half.float32.items()))
             reason = f"these nodes stay in float32: {listed}"
-            findings.append(Diagnostic("note", reason, place, severity=Severity.NOTE))
+            findings.append(Diagnostic("note", reason, location, severity=Severity.NOTE))
         if half.clamped:
             reason = (
                 f"{_listed(half.clamped)} beyond the range of float16 ({SMALLEST:.3g} to {LARGEST:.5g}) "
                 "become the nearest number in it"
             )
-            findings.append(Diagnostic("float16-range", reason, place, severity=Severity.WARNING))
+            findings.append(Diagnostic("float16-range", reason, location, severity=Severity.WARNING))
         return replace(state, model=half.model, findings=tuple(findings))
 
 

@@ -70,10 +70,10 @@ def _opset_id(version: int) -> onnx.OperatorSetIdProto:
 
 def _refused(state: Export, why: str) -> Export:
     reason = f"the model cannot be converted from opset {state.working_opset} to {state.opset}: {why}"
-    place = Location(str(state.graph.name))
+    location = Location(str(state.graph.name))
     other = "an earlier" if state.opset > state.working_opset else "a later"
     hint = f"choose {other} opset: --opset {state.working_opset}, or opset={state.working_opset}"
-    return replace(state, findings=(*state.findings, Diagnostic("opset", reason, place, hint=hint)))
+    return replace(state, findings=(*state.findings, Diagnostic("opset", reason, location, hint=hint)))
 
 
 def _first_line(error: Exception) -> str:

@@ -81,7 +81,7 @@ def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
     """Report arguments that describe operands and are invalid; a converter might require ranks before it reads them."""
     table = expectations()
     sound: set[tuple[str, int]] = set()  # operators without arguments, by type and number of operands
-    for place, op in state.numbered():
+    for index, op in state.numbered():
         kind = (op.type, len(op.inputs))
         if op.proto.domain or (kind in sound and not op.proto.arg):
             continue
@@ -89,10 +89,10 @@ def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
         if expected is None:
             continue
         try:
-            for index in range(len(op.inputs)):
-                expected(op, index)
+            for operand in range(len(op.inputs)):
+                expected(op, operand)
         except ArgumentError as error:
-            yield Diagnostic("invalid-argument", str(error), Location(state.predict.name, place, op.type, op.name))
+            yield Diagnostic("invalid-argument", str(error), Location(state.predict.name, index, op.type, op.name))
         else:
             if not op.proto.arg:
                 sound.add(kind)
@@ -111,20 +111,20 @@ def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) ->
     )
 
 
-def _unknown_rank(name: str, place: Location, info: TensorInfo, *, wanted: bool) -> Diagnostic:
+def _unknown_rank(name: str, location: Location, info: TensorInfo, *, wanted: bool) -> Diagnostic:
     described = f"describe it, such as {input_hint(name, 2, example_dtype(info))}"
     if not wanted:
         reason = f"input {name!r} is left out, because no operator reads it and its rank is unknown"
-        return Diagnostic("unused-input", reason, place, Severity.NOTE, f"to keep it, {described}")
+        return Diagnostic("unused-input", reason, location, Severity.NOTE, f"to keep it, {described}")
     hint = f"{described}; a dim is an integer, a name, or '?' (None in Python)"
-    return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", place, hint=hint)
+    return Diagnostic("needs-shape", f"the rank of input {name!r} is unknown", location, hint=hint)
 
 
-def _assumed_rank(name: str, place: Location, info: TensorInfo, op_type: str) -> Diagnostic:
+def _assumed_rank(name: str, location: Location, info: TensorInfo, op_type: str) -> Diagnostic:
     rank = len(info.shape or ())
     reason = f"input {name!r} is assumed to have rank {rank}, as {op_type} most often has"
     hint = f"if it has another, describe it, such as {input_hint(name, rank + 1, example_dtype(info))}"
-    return Diagnostic("assumed-rank", reason, place, Severity.NOTE, hint)
+    return Diagnostic("assumed-rank", reason, location, Severity.NOTE, hint)
 
 
 def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:

@@ -97,7 +97,7 @@ def _touching(net: Model, build: Build, right: Array, differs: Array, names: Seq
 def _arguments(net: Model, build: Build, right: Array, wrong: Array) -> Iterator[ParameterOrigin]:
     """Float arguments of which another value yields exactly the wrong constant."""
     differs = differing(right, wrong)
-    for path, place, op, name in _float_arguments(net.predict_net, Location(NetView(net.predict_net).name), ()):
+    for path, here, op, name in _float_arguments(net.predict_net, Location(NetView(net.predict_net).name), ()):
         value = op.args.number(name, default=0.0)
         changed = build(_with_argument(net, path, name, value + 1.0))
         if changed is None or changed.shape != right.shape or not (differing(right, changed) == differs).all():
@@ -109,14 +109,14 @@ def _arguments(net: Model, build: Build, right: Array, wrong: Array) -> Iterator
         again = build(_with_argument(net, path, name, value + step))
         if again is not None and np.allclose(again, wrong, rtol=1e-5, atol=1e-6, equal_nan=True):
             yield ParameterOrigin(
-                f"argument {name!r} is {_number(value + step)}, not {_number(value)}", "", (str(place),), whole=True
+                f"argument {name!r} is {_number(value + step)}, not {_number(value)}", "", (str(here),), whole=True
             )
 
 
 def _float_arguments(
-    net: NetDef, place: Location, path: tuple[Any, ...]
+    net: NetDef, location: Location, path: tuple[Any, ...]
 ) -> Iterator[tuple[tuple[Any, ...], Location, OpView, str]]:
-    for op, here, body in _ops(net, place):
+    for op, here, body in _ops(net, location):
         names = {arg.name for arg in op.proto.arg if arg.HasField("f")} | set(_ADDED.get(op.type, ()))
         for name in sorted(names):
             yield (*path, op.index), here, op, name
@@ -137,10 +137,10 @@ def _with_argument(net: Model, path: tuple[Any, ...], name: str, value: float) -
     return Model(whole, net.init)
 
 
-def _ops(net: NetDef, place: Location) -> Iterator[tuple[OpView, Location, list[tuple[str, NetDef]]]]:
+def _ops(net: NetDef, location: Location) -> Iterator[tuple[OpView, Location, list[tuple[str, NetDef]]]]:
     """Operators with their locations and bodies."""
     for op in NetView(net).ops:
-        here = Location(place.net, op.index, op.type, op.name, place.path)
+        here = Location(location.net, op.index, op.type, op.name, location.path)
         yield op, here, [(arg.name, arg.n) for arg in op.proto.arg if arg.HasField("n")]
 
 
@@ -148,8 +148,8 @@ def _reads(net: Model) -> list[tuple[str, str]]:
     """Blobs and locations of the operators that read them, without operators with bodies, in the order of the net."""
     found: list[tuple[str, str]] = []
 
-    def walk(inner: NetDef, place: Location) -> None:
-        for op, here, bodies in _ops(inner, place):
+    def walk(inner: NetDef, location: Location) -> None:
+        for op, here, bodies in _ops(inner, location):
             if bodies:
                 for name, body in bodies:
                     if not name.startswith("backward"):

@@ -100,21 +100,21 @@ class _Synthesis:
         """Run operators in order, and for an If the operators of the branch that it takes."""
         view = NetView(net)
         for op in view.ops:
-            place = Location(view.name, op.index, op.type, op.name, outer)
+            location = Location(view.name, op.index, op.type, op.name, outer)
             try:
-                self._operator(op, place)
+                self._operator(op, location)
             except StuckError:
                 raise
             except (BridgeError, ValueError, IndexError) as error:
                 made = Synthesized(self._inputs, self._weights)
-                raise StuckError(self._completed, f"{place}: {error}", made) from error
+                raise StuckError(self._completed, f"{location}: {error}", made) from error
             self._completed += 1
 
-    def _operator(self, op: OpView, place: Location) -> None:
+    def _operator(self, op: OpView, location: Location) -> None:
         made = []
         control = control_of(op)
         if isinstance(control, RecurrentNetwork):
-            self._first_step(op, control, place)
+            self._first_step(op, control, location)
         for index, name in enumerate(op.inputs):
             if not self._workspace.has_blob(name):
                 self._make(name, op, index)
@@ -122,7 +122,7 @@ class _Synthesis:
         if isinstance(control, If):
             taken = control.bodies.get(control.taken(condition=bool(self._fetch(op.inputs[0]).item())))
             if taken is not None:
-                self._run(taken.net, (place,))
+                self._run(taken.net, (location,))
             return
         if op.type in _BODIES:
             self._bodies(op)
@@ -132,7 +132,7 @@ class _Synthesis:
         if op.type in _PRODUCTS and 1 in made and not op.type.startswith("Int8"):
             self._normalize_scale(op)
 
-    def _first_step(self, op: OpView, control: RecurrentNetwork, place: Location) -> None:
+    def _first_step(self, op: OpView, control: RecurrentNetwork, location: Location) -> None:
         """Synthesize the states and weights of a recurrent net: its step net runs once, operator by operator."""
         if all(map(self._workspace.has_blob, op.inputs)):
             return
@@ -148,7 +148,7 @@ class _Synthesis:
         for name, value in rows.items():
             self._workspace.feed(name, value)
         known = set(self._workspace.blobs()).difference(rows)
-        self._run(control.step_net, (place,))
+        self._run(control.step_net, (location,))
         for name in set(self._workspace.blobs()).difference(known, self._inputs, self._weights):
             self._workspace.remove_blob(name)
 
