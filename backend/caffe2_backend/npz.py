@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from caffe2_bridge.bounds import MAX_DEFLATE_RATIO
 from caffe2_bridge.diagnostics import NetFormatError
+from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath
-from caffe2_bridge.wire.regular_file import open_regular
 
 # What zipfile, zlib and NumPy's parser of headers, which uses Python's, raise for damaged files.
 _MALFORMED: Final = (

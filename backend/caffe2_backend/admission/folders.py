@@ -10,8 +10,8 @@ import onnx
 import onnx_ir as ir
 
 from caffe2_backend.admission.external_data import Extent, ExternalDataError, check_spelling, extent_of, location_of
+from caffe2_bridge import wire
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate
-from caffe2_bridge.wire import read as wire
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from caffe2_backend.admission.texts import check_texts
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, NetFormatError
 from caffe2_bridge.diagnostics import Location as NetLocation
 from caffe2_bridge.files.detect import mistaken_for_model
+from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
-from caffe2_bridge.wire.regular_file import open_regular
 from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 
 OnnxProto = onnx.ModelProto | bytes | str | os.PathLike[str]

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from caffe2_backend.databases.database import Cursor, Database, DatabaseError, LazyRecord, Mode, StreamCursor
 from caffe2_bridge.files.saver import replace_file
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto, TensorProtos
-from caffe2_bridge.wire.regular_file import read_regular
+from caffe2_bridge.regular_file import read_regular
 
 
 class ProtoDatabase(Database):

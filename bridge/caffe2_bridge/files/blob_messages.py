@@ -8,12 +8,12 @@ from typing import Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError, RunError
 from caffe2_bridge.files.blob_record_writer import CHUNK_SIZE, Record, encode_values, text_record
 from caffe2_bridge.files.blob_records import SEPARATOR, Blob
 from caffe2_bridge.netdef.parameters import NUMBERS, Array, Int8Tensor
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DeviceOption, QTensorProto, TensorProto
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire import write as wire_write
 
 # The types whose field comes after name and device_detail: Caffe2 writes fields in the order of their numbers.

@@ -15,11 +15,11 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
+from caffe2_bridge import wire
 from caffe2_bridge.bounds import MAX_RANK
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire.messages import parse_message
 
 M = TypeVar("M", bound=Message)

@@ -13,14 +13,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.files.blob_record_writer import Record
 from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
+from caffe2_bridge.regular_file import open_regular, require_regular
 from caffe2_bridge.storage import AnyPath
 from caffe2_bridge.storage.temporaries import remove_abandoned, temporary_folder
-from caffe2_bridge.wire import read as wire
-from caffe2_bridge.wire.regular_file import open_regular, require_regular
 
 _TABLE: Final = re.compile(r"\d+\.(ldb|sst)")
 _LOG: Final = re.compile(r"MANIFEST-\d+|CURRENT|\d+\.log")

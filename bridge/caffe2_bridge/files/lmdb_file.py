@@ -16,8 +16,8 @@ from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
 from caffe2_bridge.files.lmdb_pages import Tree
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.files.replace import replace_files
-from caffe2_bridge.wire.read import Buffer
-from caffe2_bridge.wire.regular_file import require_replaceable
+from caffe2_bridge.regular_file import require_replaceable
+from caffe2_bridge.wire import Buffer
 
 DATA: Final = "data.mdb"
 _FIRST_MAP: Final = 1 << 24  # bytes; doubled while it is too small

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.wire.read import Span
+from caffe2_bridge.wire import Span
 
 _MAGIC: Final = 0xBEEFC0DE
 _VERSION: Final = 1

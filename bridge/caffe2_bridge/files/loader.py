@@ -9,6 +9,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge import wire
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, pairing, text
@@ -25,7 +26,6 @@ from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire.messages import parse_message
 
 _MOST_DOWNLOADS: Final = 20  # of a remote folder, to detect what its files are

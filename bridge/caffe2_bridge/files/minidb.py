@@ -9,9 +9,9 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files.blob_records import Blob, decode_key, gather
-from caffe2_bridge.wire import read as wire
 
 _LENGTHS: Final = struct.Struct("<ii")
 _MAX_KEY_LENGTH: Final = 4095

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import journal
 from caffe2_bridge.storage import AnyPath, RemotePath, StorageError
-from caffe2_bridge.wire import read as wire
 
 _ATTEMPTS: Final = 100
 

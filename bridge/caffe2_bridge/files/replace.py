@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from caffe2_bridge.files import journal
+from caffe2_bridge.regular_file import require_replaceable
 from caffe2_bridge.storage import AnyPath, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_file, temporary_folder
-from caffe2_bridge.wire.regular_file import require_replaceable
 
 # Writes the content of an empty file or folder.
 Writer = Callable[[Path], None]

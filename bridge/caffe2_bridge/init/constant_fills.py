@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from caffe2_bridge import wire
 from caffe2_bridge.init.fill import (
     Fill,
     Filled,
@@ -24,7 +25,6 @@ from caffe2_bridge.init.fill import (
 from caffe2_bridge.netdef.parameters import DTYPES, Array
 from caffe2_bridge.netdef.views import ArgumentError
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
-from caffe2_bridge.wire import read as wire
 
 _FLOAT: Final = np.dtype(np.float32)
 _HALF: Final = np.dtype(np.float16)

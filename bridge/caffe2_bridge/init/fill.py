@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from caffe2_bridge import wire
 from caffe2_bridge.bounds import MAX_FILL_ELEMENTS, MAX_RANK
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
 from caffe2_bridge.netdef.views import Args
 from caffe2_bridge.proto.caffe2_pb2 import Argument, TensorProto
-from caffe2_bridge.wire import read as wire
 
 _TYPE_NAMES: Final[dict[int, str]] = {number: name for name, number in TensorProto.DataType.items()}
 

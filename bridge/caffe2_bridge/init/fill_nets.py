@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire import write as wire_write
 
 # The operator that fills a tensor of each type, and the field of its argument that holds the values.

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError
 from caffe2_bridge.init.casts import CASTS, sum_of
 from caffe2_bridge.init.fills import FILLS, Filled, FillError, FillOp, Values
@@ -19,7 +20,6 @@ from caffe2_bridge.netdef.names import require_text, require_text_in_operator
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import Args, ArgumentError, OpView, as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import Argument, DeviceOption, NetDef, OperatorDef
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire.messages import parse_message
 
 Chunks = Iterator[bytes | memoryview]

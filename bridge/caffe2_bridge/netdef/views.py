@@ -14,8 +14,8 @@ from caffe2_bridge.cached import cached_property
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
+from caffe2_bridge.wire import scalar_array
 from caffe2_bridge.wire.messages import TextError, parse_message, parse_text, require_fields
-from caffe2_bridge.wire.read import scalar_array
 
 _SCALARS: Final = ("f", "i", "s", "n", "t")
 _LISTS: Final = ("floats", "ints", "strings", "nets", "tensors", "qtensors")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from caffe2_bridge.regular_file import read_regular
 from caffe2_bridge.storage.publish import AnyPath
-from caffe2_bridge.wire.regular_file import read_regular
 
 
 def read_file(path: AnyPath) -> bytes:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import pairing
 from caffe2_bridge.files.detect import detect
 from caffe2_bridge.storage import AnyPath, walk
-from caffe2_bridge.wire import read as wire
 
 _SUFFIXES: Final = frozenset({".pb", ".pbtxt", ".prototxt", ".txt", ".model", ".minidb", ".lmdb", ".mdb"})
 _TEXT: Final = re.compile(r"\s*(#[^\n]*\s+)*(name|op|network|type|arg|external_input|device_option)\s*[:{]")

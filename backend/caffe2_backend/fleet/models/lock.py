@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from caffe2_backend.fleet.models.discovery import files_of
 from caffe2_backend.fleet.task import ModelTask
+from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage import AnyPath, locate, read_file
-from caffe2_bridge.wire.regular_file import open_regular
 from caffe2_frontend.interop.files.onnx_files import replacing
 
 NAME: Final = "fleet.lock"

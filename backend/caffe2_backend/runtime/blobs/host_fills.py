@@ -9,13 +9,13 @@ import numpy as np
 
 from caffe2_backend.runtime.blobs.feeding import as_value
 from caffe2_backend.runtime.values import Int8Tensor, Tensor, to_host
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import Location, NetFormatError, RunError
 from caffe2_bridge.init.fills import FILLS, FillError, FillOp, Values
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.wire import read as wire
 
 
 def split_fills(net: NetDef) -> tuple[tuple[OpView, ...], NetDef]:

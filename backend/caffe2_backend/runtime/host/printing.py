@@ -10,7 +10,7 @@ import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import Array, HostObject
-from caffe2_bridge.wire.regular_file import require_replaceable
+from caffe2_bridge.regular_file import require_replaceable
 
 family = HostFamily("printing")
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.values import HostObject
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto
-from caffe2_bridge.wire.regular_file import open_regular
+from caffe2_bridge.regular_file import open_regular
 
 family = HostFamily("text_reader")
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
+from caffe2_bridge.regular_file import open_regular
 from caffe2_bridge.storage.cache.fetch import fetched
 from caffe2_bridge.storage.errors import StorageError, StorageFolderError, StorageNotFoundError
 from caffe2_bridge.storage.store import Entry, Status, Store
 from caffe2_bridge.storage.stores.ranged_file import RangedFile
 from caffe2_bridge.storage.urls import Url, is_inside
-from caffe2_bridge.wire.regular_file import open_regular
 
 _PIECE: Final = 1 << 20
 _MALFORMED: Final = (

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_bridge.wire.read import WireError
+from caffe2_bridge.wire import WireError
 from caffe2_frontend.emit.layers.softmax_tree import Step, read_paths
 from caffe2_frontend.emit.shapes import cast, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value

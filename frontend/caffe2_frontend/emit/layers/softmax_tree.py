@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from caffe2_bridge.wire import read as wire
-from caffe2_bridge.wire.read import Span
+from caffe2_bridge import wire
+from caffe2_bridge.wire import Span
 
 # HierarchyProto: paths = 2. PathProto: word_id = 1, path_nodes = 2. PathNodeProto: index = 1, length = 2, target = 3.
 _PATHS, _WORD, _STEPS = 2, 1, 2

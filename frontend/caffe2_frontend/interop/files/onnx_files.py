@@ -15,9 +15,9 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge.files import replace
 from caffe2_bridge.files.replace import sync
+from caffe2_bridge.regular_file import open_regular, require_replaceable
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
-from caffe2_bridge.wire.regular_file import open_regular, require_replaceable
 from caffe2_frontend.interop.files.serialize import to_proto
 
 # Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.

@@ -16,7 +16,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
-from caffe2_bridge.wire.read import LEN
+from caffe2_bridge.wire import LEN
 from caffe2_bridge.wire.write import encode_len, encode_varint
 
 # Tensors that are written here, as raw bytes; by type, because onnx_ir's classes are slow to test for instances.

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge import wire
 from caffe2_bridge.init.fills import FILLS, Filled, FillError, FillOp, Values
 from caffe2_bridge.netdef.views import Args, OpView
 from caffe2_bridge.proto.caffe2_pb2 import Argument
-from caffe2_bridge.wire import read as wire
 from caffe2_frontend.emit.arithmetic import scalar
 from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.emit.selection import select

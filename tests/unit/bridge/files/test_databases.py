@@ -18,7 +18,7 @@ from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
-from caffe2_bridge.wire.read import Span
+from caffe2_bridge.wire import Span
 
 needs_plyvel = pytest.mark.skipif(
     find_spec("plyvel") is None, reason="plyvel has no wheels for every Python, and is not installed"

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import pytest
 
-from caffe2_bridge import NetFormatError
+from caffe2_bridge import NetFormatError, wire
 from caffe2_bridge.files.blob_record_writer import text_record
 from caffe2_bridge.files.detect import Format, detect
 from caffe2_bridge.files.minidb import record
@@ -21,7 +21,6 @@ from caffe2_bridge.proto.caffe2_pb2 import (
     TensorProtos,
 )
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap
-from caffe2_bridge.wire import read as wire
 
 OP = OperatorDef(type="Relu", input=["x"], output=["y"])
 NET = NetDef(name="net", op=[OP], external_input=["x"], external_output=["y"], num_workers=2)

@@ -13,7 +13,7 @@ import pytest
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.files import lmdb_file
 from caffe2_bridge.files.lmdb_pages import Tree
-from caffe2_bridge.wire.read import Span
+from caffe2_bridge.wire import Span
 
 lmdb = pytest.importorskip("lmdb", reason="lmdb is an optional package")
 

@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import pytest
 
-from caffe2_bridge import NetFormatError
+from caffe2_bridge import NetFormatError, wire
 from caffe2_bridge.files import blob_record_writer, minidb, predictor_db
 from caffe2_bridge.files.blob_records import Blob
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, BlobProto, NetDef, OperatorDef, PlanDef, QTensorProto, TensorProto
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap, PlansMap
-from caffe2_bridge.wire import read as wire
 
 PREDICT = NetDef(
     name="predict", op=[OperatorDef(type="FC", input=["x", "w"], output=["y"])], external_input=["x", "w"],

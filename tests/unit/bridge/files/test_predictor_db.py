@@ -17,7 +17,7 @@ import caffe2_bridge as c2
 from caffe2_bridge.files import FORMATS, minidb
 from caffe2_bridge.files.predictor_db import PREDICT_NET
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef
-from caffe2_bridge.wire.read import Span
+from caffe2_bridge.wire import Span
 
 needs_plyvel = pytest.mark.skipif(find_spec("plyvel") is None, reason="plyvel is not installed")
 LAYOUTS = ["pb", "pbtxt", "minidb", "lmdb", pytest.param("leveldb", marks=needs_plyvel)]

@@ -17,7 +17,7 @@ from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef
-from caffe2_bridge.wire.read import Span
+from caffe2_bridge.wire import Span
 
 # plyvel has no wheels for every Python.
 HAS_LEVELDB = find_spec("plyvel") is not None

@@ -5,11 +5,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from caffe2_bridge import NetFormatError
+from caffe2_bridge import NetFormatError, wire
 from caffe2_bridge.init.init_net import read_init_net
 from caffe2_bridge.model import Model, read_init
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire import write as wire_write
 
 AsInput = Callable[[NetDef], NetDef | bytes]

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from google.protobuf.message import DecodeError
 
@@ -10,7 +7,6 @@ from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.wire.messages import TextError, parse_message, parse_text
-from caffe2_bridge.wire.regular_file import open_regular, require_replaceable
 
 DEEP = "op { arg { n { " * 200
 
@@ -54,19 +50,3 @@ def test_texts_that_are_not_nets(text: str) -> None:
 def test_the_line_of_an_error() -> None:
     with pytest.raises(TextError, match=r"^line 2: .* has no field named"):
         parse_text(NetDef, "name: 'x'\nnone: 1")
-
-
-def test_regular_files_alone(tmp_path: Path) -> None:
-    (tmp_path / "file").write_bytes(b"content")
-    with open_regular(tmp_path / "file") as file:
-        assert file.read() == b"content"
-    os.mkfifo(tmp_path / "pipe")
-    for path in (tmp_path / "pipe", Path("/dev/null")):
-        with pytest.raises(OSError, match="not a regular file"):
-            open_regular(path)
-        with pytest.raises(OSError, match="not a regular file"):
-            require_replaceable(path)
-    require_replaceable(tmp_path / "file")
-    require_replaceable(tmp_path / "none")
-    with pytest.raises(IsADirectoryError):
-        open_regular(tmp_path)

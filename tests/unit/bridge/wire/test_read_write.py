@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from caffe2_bridge import wire
 from caffe2_bridge.proto.caffe2_pb2 import Argument, TensorProto
-from caffe2_bridge.wire import read as wire
 from caffe2_bridge.wire import write as wire_write
 
 INT64 = st.integers(-(2**63), 2**63 - 1)

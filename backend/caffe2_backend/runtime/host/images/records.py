@@ -12,10 +12,10 @@ from google.protobuf.message import DecodeError
 
 from caffe2_backend.runtime.host.images.settings import Box, LabelType, Settings
 from caffe2_backend.runtime.values import Array
+from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError, RunError
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.proto.caffe2_pb2 import TensorProto, TensorProtos
-from caffe2_bridge.wire import read as wire
 
 # Fields of CaffeDatum.
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _ENCODED = 1, 2, 3, 4, 5, 7

@@ -8,7 +8,7 @@ from typing import Final
 import onnx
 from google.protobuf.message import DecodeError
 
-from caffe2_bridge.wire.read import Buffer, Span, WireError, split
+from caffe2_bridge.wire import Buffer, Span, WireError, split
 from caffe2_bridge.wire.write import encode_len
 from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 
