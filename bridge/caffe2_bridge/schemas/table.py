@@ -27,6 +27,7 @@ class OperatorSchema:
         inputs: smallest and largest number of inputs; :data:`UNBOUNDED` stands for any number.
         outputs: smallest and largest number of outputs.
         refused_counts: (inputs, outputs) within those bounds that the schema refuses.
+        equal_counts: there must be as many outputs as inputs.
         enforced_in_place: (input, output) that must be one blob.
         allowed_in_place: (input, output) that may be one blob, among the first :data:`PROBED` of each.
         has_cpu_kernel: a CPU kernel is registered.
@@ -38,6 +39,7 @@ class OperatorSchema:
     inputs: tuple[int, int]
     outputs: tuple[int, int]
     refused_counts: frozenset[tuple[int, int]]
+    equal_counts: bool
     enforced_in_place: frozenset[tuple[int, int]]
     allowed_in_place: frozenset[tuple[int, int]]
     has_cpu_kernel: bool
@@ -64,6 +66,7 @@ class OperatorSchema:
             self.inputs[0] <= inputs <= self.inputs[1]
             and self.outputs[0] <= outputs <= self.outputs[1]
             and (inputs, outputs) not in self.refused_counts
+            and (inputs == outputs or not self.equal_counts)
         )
 
 
@@ -73,6 +76,7 @@ def _schema(data: Mapping[str, Any]) -> OperatorSchema:
         (data["inputs"][0], data["inputs"][1]),
         (data["outputs"][0], data["outputs"][1]),
         frozenset((i, o) for i, o in data.get("pairs_refused", ())),
+        bool(data.get("equal_counts", False)),
         frozenset((i, o) for i, o in data.get("inplace_enforced", ())),
         frozenset((i, o) for i, o in data.get("inplace_allowed", ())),
         bool(data.get("cpu", False)),

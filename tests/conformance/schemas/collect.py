@@ -173,6 +173,8 @@ def describe(op_type, schema):
             for o in range(schema.min_output, most_outputs + 1)
             if not accepts(i, o)
         ],
+        "equal_counts": schema.max_output > most_outputs
+        and all(schema.CalculateOutput(i) == i for i in range(schema.min_input, most_inputs + 1)),
         "inplace_enforced": [
             [i, o] for i in range(most_inputs) for o in range(most_outputs) if schema.inplace_enforced(i, o)
         ],

@@ -64,6 +64,9 @@ def test_an_engine_variant_has_the_schema_of_its_type() -> None:
         ("Relu", (1, 2), "extra-output"),
         ("Adagrad", (4, 1), "operand-count"),
         ("WeightedSum", (3, 1), "operand-count"),
+        ("SparseDropoutWithReplacement", (2, 2), None),
+        ("SparseDropoutWithReplacement", (2, 1), "operand-count"),
+        ("Free", (3, 2), "operand-count"),
         ("LSTMUnitGradient", (8, 2), None),  # in the form of early 2017
         ("LSTMUnitGradient", (8, 1), "operand-count"),
     ],
