@@ -130,6 +130,14 @@ def as_vector(op: Op, x: Value) -> Value:
     return x if op.rank(x) == 1 else reshape(op, x, [-1])
 
 
+def leading(op: Op, x: Value, count: Size) -> Value:
+    """The first ``count`` elements of ``x`` in memory, as a vector: what a kernel reads that does not look at ranks."""
+    if op.rank(x) == 1 and isinstance(count, int) and op.static_dim(x, 0) == count:
+        return x
+    shape = [count if isinstance(count, int) else None]
+    return op.emit("Slice", as_vector(op, x), op.const([0], np.int64), vector(op, [count]), shape=shape)
+
+
 def concat_flat(op: Op, values: Sequence[Value]) -> Value:
     """The elements of all values, one value after another, as a vector."""
     flat = [reshape(op, value, [-1]) for value in values]

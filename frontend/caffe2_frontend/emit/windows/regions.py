@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, mul, sub
-from caffe2_frontend.emit.shapes import cast, reshape, size, slice_axis
+from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, slice_axis
 from caffe2_frontend.interop.types import FLOAT, INT64
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -43,6 +43,17 @@ def read_pooling(op: Op) -> Pooling:
     if pooling.height <= 0 or pooling.width <= 0 or pooling.scale <= 0:
         op.unsupported("pooled_h, pooled_w and spatial_scale must be positive", code="invalid-argument")
     return pooling
+
+
+def regions_of_some_width(op: Op, rois: Value) -> Value:
+    """The regions, of which there are none if they have no columns: Caffe2 counts elements before it looks at these."""
+    if op.static_dim(rois, 1):
+        return rois
+    count, width = (size_vector(op, rois, axis) for axis in (0, 1))
+    end = op.emit("Min", count, op.emit("Mul", count, width))
+    return op.emit(
+        "Slice", rois, op.const([0], np.int64), end, op.const([0], np.int64), shape=[None, op.shape(rois)[1]]
+    )
 
 
 def image_indices(op: Op, rois: Value, dims: int) -> Value:

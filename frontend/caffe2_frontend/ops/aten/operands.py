@@ -8,6 +8,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -90,6 +91,8 @@ def promoted(op: Op, *values: Value) -> list[Value]:
     As in PyTorch, scalars (rank 0) count only if their category (bool, integer, float) is higher than that of all
     tensors with dims.
     """
+    for value in values:
+        require_dtype(op, value, _ORDER, "operands")
     dims = [op.dtype(v) for v in values if op.rank(v) > 0]
     scalars = [op.dtype(v) for v in values if op.rank(v) == 0]
     if not dims or not scalars:

@@ -59,7 +59,8 @@ def _distributed(op: Op, rois: Value, others: int) -> tuple[list[Value], Value]:
     """The boxes of each level, and the index of each box of ``rois`` in the concatenation of the levels.
 
     The levels are all outputs but ``others``.
-    The level is ``floor(log2(sqrt(area) / roi_canonical_scale + 1e-6) + roi_canonical_level)``, clipped to the levels.
+    The level is ``floor(log2(sqrt(area) / roi_canonical_scale + 1e-6) + roi_canonical_level)``, clipped to the levels;
+    a NaN, of a scale that is not positive, is the lowest level.
     """
     low, high = _levels(op, "roi", 2, 5)
     if high - low + 1 != op.output_count - others:
@@ -77,10 +78,9 @@ def _distributed(op: Op, rois: Value, others: int) -> tuple[list[Value], Value]:
     level = op.emit("Min", op.emit("Max", level, op.const(low, np.float32)), op.const(high, np.float32))
     level = squeeze(op, level, [1])
     # The rows of each level; their concatenation is a permutation, of which the inverse is returned.
-    rows_by_level = [
-        squeeze(op, op.emit("NonZero", op.emit("Equal", level, op.const(number, np.float32))), [0])
-        for number in range(low, high + 1)
-    ]
+    lowest = op.emit("Not", op.emit("Greater", level, op.const(low, np.float32)))
+    higher = (op.emit("Equal", level, op.const(number, np.float32)) for number in range(low + 1, high + 1))
+    rows_by_level = [squeeze(op, op.emit("NonZero", mask), [0]) for mask in (lowest, *higher)]
     order = op.emit("Concat", *rows_by_level, axis=0)
     restore = op.emit("ScatterElements", order, order, indices(op, size(op, rois, 0)), axis=0)
     return [op.emit("Gather", rois, rows, axis=0) for rows in rows_by_level], cast(op, restore, ir.DataType.INT32)

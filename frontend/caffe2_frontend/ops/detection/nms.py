@@ -72,8 +72,8 @@ def _onnx_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
     corners = joined(op, [x1, y1, shifted(op, x2, pixel), shifted(op, y2, pixel)])
     masked = op.emit("Where", candidates, scores, op.const(_LOWEST, scores))
     maximum = END if how.limit is None else how.limit
-    # Every overlap exceeds a negative threshold: a class keeps its best box alone.
-    limit, threshold = (1, 0.0) if how.threshold < 0 else (maximum, min(how.threshold, 1.0))
+    # No overlap is within a negative threshold, or one that is a NaN: a class keeps its best box alone.
+    limit, threshold = (maximum, min(how.threshold, 1.0)) if how.threshold >= 0 else (1, 0.0)
     picked = op.emit(
         "NonMaxSuppression",
         corners,

@@ -8,9 +8,15 @@ import numpy as np
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
-from caffe2_frontend.emit.shapes import cast, product, reshape, size, size_vector, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.shapes import cast, product, reshape, size, squeeze, unsqueeze, vector
 from caffe2_frontend.emit.subgraphs import loop
-from caffe2_frontend.emit.windows.regions import Pooling, bilinear_corners, image_indices, read_pooling
+from caffe2_frontend.emit.windows.regions import (
+    Pooling,
+    bilinear_corners,
+    image_indices,
+    read_pooling,
+    regions_of_some_width,
+)
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -53,17 +59,6 @@ def _empty_as_nan(op: Op, result: Value, rois: Value) -> Value:
     return op.emit("Where", unsqueeze(op, empty, [2, 3]), op.const(np.nan, np.float32), result)
 
 
-def _regions_of_some_width(op: Op, rois: Value) -> Value:
-    """The regions, of which there are none if they have no columns: Caffe2 counts elements before it looks at these."""
-    if op.static_dim(rois, 1):
-        return rois
-    count, width = (size_vector(op, rois, axis) for axis in (0, 1))
-    end = op.emit("Min", count, op.emit("Mul", count, width))
-    return op.emit(
-        "Slice", rois, op.const([0], np.int64), end, op.const([0], np.int64), shape=[None, op.shape(rois)[1]]
-    )
-
-
 @family.converts("RoIAlignRotated", expects=_OPERANDS)
 def roi_align_rotated(op: Op) -> Value:
     """RoIAlignRotated(X, RoIs; pooled_h=1, pooled_w=1, spatial_scale=1.0, sampling_ratio=-1, aligned=0, ...) -> Y.
@@ -72,7 +67,7 @@ def roi_align_rotated(op: Op) -> Value:
     [R, 5]. A Loop computes one region per iteration, as the number of samples depends on its size.
     """
     how, last = read_pooling(op), channels_last(op)
-    features, rois = move_first(op, op.input(0), when=last), _regions_of_some_width(op, op.input(1))
+    features, rois = move_first(op, op.input(0), when=last), regions_of_some_width(op, op.input(1))
     channels, height, width = (size(op, features, axis) for axis in (1, 2, 3))
     flat = reshape(op, features, [size(op, features, 0), channels, product(op, [height, width])])
     limits = [op.emit("Squeeze", vector(op, [v])) for v in (height, width)]

@@ -16,7 +16,19 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_min_rank, require_rank
 from caffe2_frontend.emit.rows.segments import count_rows, lengths_vector, range_rows, row_segments, starts, take_rows
-from caffe2_frontend.emit.shapes import Size, cast, reshape, size, size_vector, sizes, slice_axis, unsqueeze, vector
+from caffe2_frontend.emit.shapes import (
+    Size,
+    cast,
+    leading,
+    product,
+    reshape,
+    size,
+    size_vector,
+    sizes,
+    slice_axis,
+    unsqueeze,
+    vector,
+)
 from caffe2_frontend.interop.types import BOOL, INT32, INT64, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -47,12 +59,16 @@ def _operand(op: OpView, index: int) -> TensorInfo:
 def merge_dense(op: Op) -> tuple[Value, ...]:
     """MergeDenseFeatureTensors(data, presence; feature_ids) -> lengths, keys, values.
 
-    The features are columns; those that are present are kept.
+    The features are columns; those that are present are kept. Of operands with more elements than rows and columns the
+    first in memory count.
     """
     x, presence = op.input(0), op.input(1)
     require_min_rank(op, x, 2, "data")
     require_dtype(op, presence, (BOOL,), "presence")
-    presence = reshape(op, presence, sizes(op, x, 0, 2))
+    shape = sizes(op, x, 0, 2)
+    if op.rank(x) > 2 or op.rank(presence) > 2:
+        presence = leading(op, presence, product(op, shape))
+    presence = reshape(op, presence, shape)
     return *_present_keys(op, presence), op.emit("Compress", x, _flat(op, presence))
 
 

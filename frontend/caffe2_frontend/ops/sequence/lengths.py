@@ -32,6 +32,7 @@ from caffe2_frontend.emit.shapes import (
     Size,
     cast,
     indices,
+    leading,
     reshape,
     size,
     size_vector,
@@ -189,10 +190,13 @@ def lengths_top_k(op: Op) -> tuple[Value, Value]:
     """LengthsTopK(data, lengths; k) -> values [S, k], indices [S, k].
 
     The k largest elements of each segment and their indices within it; segments of fewer are filled with 0 and -1.
+    Of lengths [S, ...] the first S in memory count.
     """
     x, lengths = op.input(0), vector_operand(op, 1, any_rank=True)
     require_dtype(op, x, (_FLOAT,), "data")
     require_min_rank(op, op.input(1), 1, "lengths")
+    if op.rank(op.input(1)) > 1:
+        lengths = leading(op, lengths, size(op, op.input(1), 0))
     x = reshape(op, x, [-1])
     k = op.args.integer("k", default=-1)
     if k < 1:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import FLOATS, INDICES, NUMBERS, REALS, require_dtype, require_min_rank, takes
 from caffe2_frontend.emit.rows.segments import filled, scatter_rows
 from caffe2_frontend.emit.selection import true_indices
 from caffe2_frontend.emit.shapes import (
-    as_vector,
     cast,
     concat_flat,
     indices,
     known_size,
+    leading,
     product,
     reshape,
     size,
-    size_vector,
     sizes,
 )
 from caffe2_frontend.interop.types import INT64, TensorInfo
@@ -69,10 +67,10 @@ def boolean_mask_gradient(op: Op) -> Value:
     """
     mask, dy = op.input(0), op.input(1)
     if op.rank(mask) > 1:
-        mask = op.emit("Slice", as_vector(op, mask), op.const([0], np.int64), size_vector(op, mask, 0))
+        mask = leading(op, mask, size(op, mask, 0))
     index = true_indices(op, mask)
     if op.rank(dy) != 1 or op.rank(op.input(0)) > 1:
-        dy = op.emit("Slice", as_vector(op, dy), op.const([0], np.int64), op.emit("Shape", index))
+        dy = leading(op, dy, op.emit("Shape", index))
     return op.emit("ScatterElements", filled(op, dy, [size(op, mask, 0)]), index, dy, axis=0)
 
 
@@ -83,10 +81,12 @@ def boolean_mask_gradient(op: Op) -> Value:
 def batch_permutation_gradient(op: Op) -> Value:
     """BatchPermutationGradient(indices, dY) -> dX: row i of dY as row ``indices[i]``.
 
-    As in Caffe2 the permutation is inverted, where rows that no index names are row 0.
+    As in Caffe2 the permutation is inverted, where rows that no index names are row 0. It has the first indices in
+    memory, as many as there are rows.
     """
-    index, dy = cast(op, as_vector(op, op.input(0)), INT64), op.input(1)
+    dy = op.input(1)
     count = size(op, dy, 0)
+    index = cast(op, leading(op, op.input(0), count), INT64)
     inverse = op.emit("ScatterElements", filled(op, index, [count]), index, indices(op, count), axis=0)
     return op.emit("Gather", dy, inverse, axis=0)
 

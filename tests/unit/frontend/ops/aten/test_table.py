@@ -183,3 +183,8 @@ def test_distances_of_any_norm(p: float, expected: list[int]) -> None:
     difference = np.array([[3, 0, -4], [1, -2, 3]], np.float32)
     (found,) = results(op, difference + 5, np.full_like(difference, 5))
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_element_types_that_pytorch_does_not_have() -> None:
+    with pytest.raises(ConversionError, match="not UINT16"):
+        export(aten("mul", 2), {"x0": ("uint16", (2, 3)), "x1": ("float32", (2, 3))})

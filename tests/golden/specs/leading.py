@@ -1,0 +1,69 @@
+"""Operands of other ranks and sizes, of which Caffe2 reads the first elements, or none; thresholds that no overlap is
+within; and regions whose level is a NaN.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from conformance.recording import case, generator
+
+rng = generator(11)
+ROWS = rng.standard_normal((3, 2)).astype(np.float32)
+PERMUTATION = np.array([2, 0, 1, 1, 2, 2], np.int32)
+VALUES = rng.standard_normal(9).astype(np.float32)
+LENGTHS = np.array([4, 2, 0, 3, 2, 1], np.int32)
+PRESENCE = np.array([1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1], np.bool_)
+BOXES = {
+    "scores": np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]], np.float32),
+    "boxes": np.tile(np.array([[0, 0, 9, 9], [20, 20, 30, 30], [1, 1, 9, 9]], np.float32), 2),
+}
+# The four boxes that Caffe2's vector instructions take at once.
+ROIS = np.array([[0, 0, 0, side, side] for side in (10, 200, 400, 50)], np.float32)
+LEVELS = {"roi_min_level": 2, "roi_max_level": 4}
+
+CASES = [
+    case("BatchPermutationGradient", {"i": PERMUTATION[:4], "dY": ROWS}),
+    *(
+        case("BatchPermutationGradient", {"i": PERMUTATION[: np.prod(shape)].reshape(shape), "dY": ROWS})
+        for shape in ((3, 2), (1, 3), (3, 1, 1))
+    ),
+    *(
+        case(
+            "LengthsTopK",
+            {"X": VALUES, "L": LENGTHS[: np.prod(shape)].reshape(shape)},
+            outputs=["Y", "I"],
+            args={"k": 3},
+        )
+        for shape in ((1, 4), (4, 1), (3, 2))
+    ),
+    *(
+        case(
+            "MergeDenseFeatureTensors",
+            {"X": np.arange(np.prod(x), dtype=np.float32).reshape(x), "P": PRESENCE[: np.prod(p)].reshape(p)},
+            outputs=["L", "K", "V"],
+            args={"feature_ids": [7, 5]},
+        )
+        for x, p in (((3, 2, 2), (3, 2, 2)), ((3, 2), (3, 2, 2)), ((3, 2, 2), (3, 2)), ((3, 2), (6,)))
+    ),
+    *(
+        case(
+            "Int8RoIAlign",
+            {"X": rng.integers(0, 256, (1, 3, 3, 2)).astype(np.uint8), "R": np.zeros(shape, np.float32)},
+            quantized={"X": (0.05, 121)},
+        )
+        for shape in ((2, 0), (0, 4))
+    ),
+    *(
+        case("BoxWithNMSLimit", BOXES, outputs=["s", "b", "c"], args={"nms": nms, "score_thresh": 0.0})
+        for nms in (float("nan"), -1.0, 0.0)
+    ),
+    *(
+        case(
+            "DistributeFpnProposals",
+            {"rois": ROIS},
+            outputs=["a", "b", "c", "i"],
+            args={"roi_canonical_scale": scale, **LEVELS},
+        )
+        for scale in (-100, 100)
+    ),
+]
