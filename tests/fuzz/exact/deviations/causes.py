@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 from conformance.compare import mismatches
@@ -13,6 +14,7 @@ from caffe2_bridge.netdef.views import NetView
 from fuzz.exact.drawing.drawn import Drawn
 
 Arrays = Mapping[str, Array]
+INT8_PRODUCTS: Final = frozenset({"Int8Conv", "Int8ConvRelu", "Int8ConvTranspose", "Int8FC"})
 
 
 def has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
@@ -148,6 +150,17 @@ def has_special_floats(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]
     tiny = any(arg.name == "Y_scale" and 0 < arg.f < 1e-6 for op in drawn.net.op for arg in op.arg)
     return tiny or any(not bool((np.abs(array) < 1e9).all()) for array in floats)
+
+
+def shifts_too_far(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the scales of a product of Int8 tensors, over that of its result, are below 2**-32."""
+    for op in all_operators(NetView(drawn.net)):
+        scales = [drawn.quantized[name][0] for name in op.inputs[:2] if name in drawn.quantized]
+        if op.type in INT8_PRODUCTS and len(scales) == len(op.inputs[:2]) and "DNNLOWP" not in op.engine:
+            factor = np.prod(np.array(scales, np.float32)) / np.float32(op.args.number("Y_scale", default=1.0))
+            if factor < np.float32(2**-32):
+                return True
+    return False
 
 
 def has_both_zeros(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

@@ -30,12 +30,14 @@ class _Forward:
             -1 is the last operand.
         arguments: further arguments of the forward operator.
         bias: the operand whose last dim is that of a last operand of zeros, which the forward operator needs.
+        type: the forward operator, where its type is not that of the gradient without its suffix.
     """
 
     inputs: tuple[int, ...]
     results: Mapping[int, int]
     arguments: Mapping[str, int] = field(default_factory=dict)
     bias: int | None = None
+    type: str = ""
 
 
 _POOLS: Final = tuple(f"{kind}{dims}" for kind in ("MaxPool", "AveragePool") for dims in ("", "1D", "2D", "3D"))
@@ -76,6 +78,7 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     "BatchGatherGradient": _Forward((0, 1), {2: 0}),
     "SliceGradient": _Forward((0, 1, 2), {-1: 0}),
     "BatchMomentsGradient": _Forward((2,), {0: 0, 1: 1}),
+    "Col2Im": _Forward((1,), {0: 0}, type="Im2Col"),
 }
 
 
@@ -109,7 +112,7 @@ def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, list[tuple[str, _Shape]]]
         inputs = [view.inputs[index] for index in how.inputs if index < count and index not in results]
         shapes = [(f"forward/{index}", known[view.inputs[operand]].shape) for operand, index in results.items()]
         outputs = [f"forward/{index}" for index in range(1 + max(how.results.values()))]
-        op = OperatorDef(type=view.type.removesuffix("Gradient"), input=inputs, output=outputs)
+        op = OperatorDef(type=how.type or view.type.removesuffix("Gradient"), input=inputs, output=outputs)
         op.arg.extend(arg for arg in view.proto.arg if arg.name not in how.arguments)
         for name, value in how.arguments.items():
             op.arg.add(name=name, i=value)

@@ -97,6 +97,26 @@ def has_uncounted_sizes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def has_regions_without_level(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the level of a region, before it is clipped, is a NaN or not within 32 bits."""
+    for op in all_operators(NetView(drawn.net)):
+        if op.type not in ("DistributeFpnProposals", "CollectAndDistributeFpnRpnProposals"):
+            continue
+        count = 1 if op.type == "DistributeFpnProposals" else len(op.inputs) // 2
+        pixel = op.args.integer("legacy_plus_one", default=1)
+        scale = np.float32(op.args.integer("roi_canonical_scale", default=224))
+        canonical = op.args.integer("roi_canonical_level", default=4)
+        for rois in (drawn.inputs.get(name) for name in op.inputs[:count]):
+            if rois is None or rois.ndim != 2 or rois.shape[1] < 4:
+                continue
+            with np.errstate(all="ignore"):
+                width, height = (rois[:, i - 2] - rois[:, i - 4] + pixel for i in (0, 1))
+                level = np.log2(np.sqrt(width * height) / scale + np.float32(1e-6)) + canonical
+            if not bool((np.abs(level) < 2**31).all()):
+                return True
+    return False
+
+
 def _operators(drawn: Drawn, name: str, count: int) -> Iterator[tuple[OpView, list[Array]]]:
     """The operators with ``name`` in their types, at any depth, of which at least ``count`` operands are inputs."""
     for op in all_operators(NetView(drawn.net)):

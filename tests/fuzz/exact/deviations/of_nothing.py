@@ -12,6 +12,7 @@ from fuzz.exact.deviations.causes import (
     multiplies_nothing,
 )
 from fuzz.exact.deviations.deviation import Deviation
+from fuzz.exact.deviations.unchecked import has_no_filters
 
 NOTHING: Final = (
     Deviation(
@@ -29,7 +30,7 @@ NOTHING: Final = (
     Deviation("the mean of no elements, which ONNX does not define", frozenset({"BatchMoments"}), averages_nothing),
     Deviation(
         "a table without rows, of which the conversion knows the rank alone: Caffe2 returns it, whatever the indices",
-        frozenset({"Gather", "BatchGather", "ScatterWeightedSum", "SparseToDense"}),
+        frozenset({"Gather", "BatchGather", "Scatter", "ScatterWeightedSum", "SparseToDense"}),
         has_no_rows,
         may_fail=True,
     ),
@@ -59,6 +60,18 @@ NOTHING: Final = (
         "a batch without sequences, on which onnxruntime's LSTM and GRU end the process, so that it is not run",
         frozenset({"InferenceLSTM", "RecurrentNetwork", "RecurrentNetworkGradient"}),
         has_no_sequences,
+        may_fail=True,
+    ),
+    Deviation(
+        "a convolution without filters, on which onnxruntime's kernel ends the process, so that it is not run",
+        frozenset({"Conv", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"}),
+        has_no_filters,
+        may_fail=True,
+    ),
+    Deviation(
+        "a path among no tags, of which Caffe2 reads other memory",
+        frozenset({"ViterbiPath"}),
+        averages_nothing,
         may_fail=True,
     ),
     Deviation(

@@ -12,13 +12,16 @@ from fuzz.exact.deviations.sizes import (
     has_another_count,
     has_another_window,
     has_other_classes,
+    has_other_cores,
+    has_other_sum_of_lengths,
+    has_other_trains,
+    has_too_few_weights,
     merges_other_counts,
     merges_other_lengths,
 )
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
     exceeds_a_row,
-    fails,
     has_another_depthwise_filter,
     has_another_state,
     has_foreign_index,
@@ -96,16 +99,27 @@ OPERANDS: Final = (
     ),
     Deviation(
         _SIZES,
-        frozenset(
-            {
-                "Int8Conv",
-                "Int8ConvRelu",
-                "SparseLengthsSumSparseLookup",
-                "SparseToDenseMask",
-                "TTSparseLengthsSumGradient",
-            }
-        ),
-        fails,
+        frozenset({"SparseLengthsSumSparseLookup", "SparseToDenseMask"}),
+        has_other_sum_of_lengths,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"TTSparseLengthsSumGradient"}),
+        has_other_trains,
+        may_fail=True,
+    ),
+    Deviation(
+        "cores of other sizes than the arguments give them, an index beyond these, or lengths that do not add up to "
+        "the number of indices: Caffe2 reads other memory, or leaves sums unwritten",
+        frozenset({"TTSparseLengthsSum"}),
+        has_other_cores,
+        may_fail=True,
+    ),
+    Deviation(
+        "fewer weights than the longest segment has rows: Caffe2 reads other memory",
+        frozenset({"SparseLengthsPositionalWeightedSum"}),
+        has_too_few_weights,
         may_fail=True,
     ),
     Deviation(

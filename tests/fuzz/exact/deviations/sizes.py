@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Final
 
+import numpy as np
 from conformance.corpus import Array
 
 from caffe2_bridge.netdef.views import OpView
@@ -69,6 +71,76 @@ def _values(kind: str, lengths: Array, of: Array | None = None) -> int | None:
     if "Single" in kind:
         return int(lengths.reshape(-1)[of.reshape(-1)].sum()) if of.size == lengths.size else None
     return int(of.sum()) if of.size == lengths.sum() else None
+
+
+def has_other_cores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether cores of TTSparseLengthsSum lack a matrix of an index, or lengths do not add up to the indices."""
+    for op, operands in operators(drawn, "TTSparseLengthsSum"):
+        counts, columns = (op.args.integers(name, default=(1, 1, 1)) for name in ("factor_i", "factor_j"))
+        ranks = op.args.integers("ranks", default=(1, 1, 1, 1))
+        *cores, indices, lengths = operands
+        if indices is not None and lengths is not None and ((lengths < 0).any() or lengths.sum() != indices.size):
+            return True
+        if indices is not None and indices.size and indices.min() < 0:
+            return True
+        rest = np.zeros(0, np.int64) if indices is None else indices
+        for i, core in reversed(list(enumerate(cores))):
+            digits, rest = np.divmod(rest, prod(counts[:i]))
+            if core is None:
+                continue
+            rows, part = divmod(core.size, ranks[i] * columns[i] * ranks[i + 1])
+            if part or digits.max(initial=-1) >= rows:
+                return True
+    return False
+
+
+def has_other_trains(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether operands of TTSparseLengthsSumGradient are not those of one tensor train.
+
+    They are three cores, lengths, the products of the first core and of the first two, the digits of the indices, and
+    the gradient.
+    """
+    for _op, operands in operators(drawn, "TTSparseLengthsSumGradient"):
+        fed = [operand for operand in operands if operand is not None]
+        if len(fed) == len(operands) and not _is_one_train(fed[:3], *fed[3:]):
+            return True
+    return False
+
+
+def _is_one_train(
+    cores: Sequence[Array], lengths: Array, first: Array, both: Array, digits: Array, gradient: Array
+) -> bool:
+    if any(core.ndim != 4 for core in cores) or digits.ndim != 2 or digits.shape[1] != len(cores):
+        return False
+    if (lengths < 0).any() or lengths.sum() != len(digits):
+        return False
+    rows, ranks = [1], [1]
+    for core, chosen in zip(cores, digits.T, strict=True):
+        if core.shape[1] != ranks[-1] or bool(((chosen < 0) | (chosen >= len(core))).any()):
+            return False
+        rows.append(rows[-1] * core.shape[2])
+        ranks.append(core.shape[3])
+    shapes = ((len(digits), rows[1], ranks[1]), (len(digits), rows[2], ranks[2]), (lengths.size, rows[3] * ranks[3]))
+    return (first.shape, both.shape, gradient.shape) == shapes
+
+
+def has_too_few_weights(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether SparseLengthsPositionalWeightedSum has a segment with more rows than there are weights."""
+    return any(
+        weights is not None and lengths is not None and lengths.max(initial=0) > weights.size
+        for _op, (_table, weights, _indices, lengths, *_rest) in operators(drawn, "SparseLengthsPositionalWeightedSum")
+    )
+
+
+def has_other_sum_of_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a length is negative, or lengths do not add up to the number of indices."""
+    for op, operands in operators(drawn, "SparseLengthsSumSparseLookup", "SparseToDenseMask"):
+        indices, lengths = operands[0], (*operands, None)[1 if op.type.endswith("Lookup") else 3]
+        if lengths is None or indices is None:
+            continue
+        if bool((lengths < 0).any()) or lengths.sum() != indices.size:
+            return True
+    return False
 
 
 def has_another_count(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

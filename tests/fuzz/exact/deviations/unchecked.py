@@ -18,10 +18,11 @@ from fuzz.exact.drawing.drawn import Drawn
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize checks them against
 # an upper bound that is one too high; Accuracy, CopyRowsToTensor, FlexibleTopKGradient and SparseNormalize do not
-# check them.
+# check them; BatchGatherGradient with match_outer and Scatter check those of the first row.
 INDEXED: Final = {
     "Accuracy": (1, 0, 1),
     "BatchBucketize": (1, 0, 1),
+    "BatchGatherGradient": (1, 0, 1),
     "BatchPermutation": (1, 0, 0),
     "BatchPermutationGradient": (0, 1, 0),
     "CopyRowsToTensor": (1, 0, 0),
@@ -33,6 +34,7 @@ INDEXED: Final = {
     "QuantDecode": (1, 0, 0),
     "QuantDecodeGradient": (1, 0, 0),
     "RowWiseSparseAdam": (3, 0, 0),
+    "Scatter": (1, 0, 1),
     "ScatterAssign": (1, 0, 0),
     "ScatterWeightedSum": (2, 0, 0),
     "SparseAdadelta": (3, 0, 0),
@@ -48,6 +50,9 @@ INDEXED: Final = {
     "TopKGradient": (1, 2, -1),
 }
 
+# Operators with the argument ``axis`` instead, and those whose negative indices count from the end.
+_WITH_AXIS: Final = frozenset({"BatchGatherGradient", "Scatter", "TopKGradient"})
+_FROM_THE_END: Final = frozenset({"BatchGatherGradient"})
 # How many operands from there on have indices, of so many operands.
 _COUNTS: Final[dict[str, Callable[[int], int]]] = {
     "QuantDecode": lambda operands: operands - 1,
@@ -63,17 +68,18 @@ def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | 
 
 
 def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether an index is negative, or not below the size that it is for."""
+    """Whether an index is not below the size that it is for, or before its start."""
     for op, operands in operators(drawn, *INDEXED):
         index, table, axis = INDEXED[op.type]
-        axis = op.args.integer("axis", default=axis) if op.type == "TopKGradient" else axis
+        axis = op.args.integer("axis", default=axis) if op.type in _WITH_AXIS else axis
         indexed = operands[table]
         count = _COUNTS[op.type](len(operands)) if op.type in _COUNTS else 1
         every = operands[index : index + count]
         for indices in every:
             if indices is None or indexed is None or not indices.size or indexed.ndim <= axis or not indexed.ndim:
                 continue
-            if indices.min() < 0 or indices.max() >= indexed.shape[axis]:
+            size = indexed.shape[axis]
+            if indices.min() < (-size if op.type in _FROM_THE_END else 0) or indices.max() >= size:
                 return True
     return False
 
@@ -151,11 +157,6 @@ def samples_nowhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def fails(_: Drawn, expected: Arrays, __: Arrays) -> bool:
-    """Whether the model reports an error, so that there is nothing to compare."""
-    return not expected
-
-
 def has_another_depthwise_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the filter of a Conv of engine DEPTHWISE_3x3 is not 3 x 3."""
     for op, operands in operators(drawn, "Conv"):
@@ -163,6 +164,14 @@ def has_another_depthwise_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if op.proto.engine == "DEPTHWISE_3x3" and weights is not None and weights.shape[2:] != (3, 3):
             return True
     return False
+
+
+def has_no_filters(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:
+    """Whether the model of a convolution without filters fails."""
+    kinds = ("Conv", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose")
+    return not expected and any(
+        weights is not None and 0 in weights.shape for _op, (_x, weights, *_rest) in operators(drawn, *kinds)
+    )
 
 
 def has_another_state(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

@@ -1,0 +1,90 @@
+"""Deviations on operands that Caffe2 does not check: each applies to what gives it cause, and to nothing beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conformance.recording import ArgumentValue, operator
+
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from fuzz.exact.deviations.table import deviation
+from fuzz.exact.drawing.drawn import Drawn
+
+
+def drawn(op_type: str, *arrays: np.ndarray[tuple[int, ...], np.dtype[np.generic]], **args: ArgumentValue) -> Drawn:
+    inputs = {f"x{i}": array for i, array in enumerate(arrays)}
+    return Drawn(op_type, NetDef(op=[operator(op_type, list(inputs), ["y"], **args)]), inputs)
+
+
+CORES = [np.ones((2, 1, 2, 3)), np.ones((3, 3, 1, 2)), np.ones((4, 2, 2, 1))]
+TRAIN: dict[str, ArgumentValue] = {"factor_i": [2, 3, 4], "factor_j": [2, 1, 2], "ranks": [1, 3, 2, 1], "emb_size": 4}
+DIGITS = np.array([[1, 2, 3], [0, 0, 0]])
+PRODUCTS = [np.ones((2, 2, 3)), np.ones((2, 2, 2))]
+
+
+def looked_up(index: int, length: int, cores: Sequence[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]) -> Drawn:
+    return drawn("TTSparseLengthsSum", *cores, np.array([0, index]), np.array([length]), **TRAIN)
+
+
+def train_gradient(
+    lengths: list[int], digits: np.ndarray[tuple[int, ...], np.dtype[np.generic]], *, width: int = 4
+) -> Drawn:
+    return drawn(
+        "TTSparseLengthsSumGradient", *CORES, np.array(lengths), *PRODUCTS, digits, np.ones((len(lengths), width))
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "deviates"),
+    [
+        (looked_up(23, 2, CORES), False),
+        (looked_up(24, 2, CORES), True),
+        (looked_up(-1, 2, CORES), True),
+        (looked_up(0, 1, CORES), True),
+        (looked_up(0, 2, [*CORES[:2], CORES[2][:, :, :1]]), False),
+        (looked_up(23, 2, [*CORES[:2], CORES[2][:, :, :1]]), True),
+        (looked_up(0, 2, [*CORES[:2], CORES[2][:1, :1, :1]]), True),
+        (train_gradient([1, 1], DIGITS), False),
+        (train_gradient([1], DIGITS), True),
+        (train_gradient([1, 1], DIGITS + 1), True),
+        (train_gradient([1, 1], DIGITS, width=3), True),
+        (drawn("SparseLengthsPositionalWeightedSum", np.ones((2, 2)), np.ones(2), np.ones(3), np.array([2, 1])), False),
+        (drawn("SparseLengthsPositionalWeightedSum", np.ones((2, 2)), np.ones(2), np.ones(3), np.array([3])), True),
+        (drawn("SparseLengthsSumSparseLookup", np.arange(3), np.array([2, 1]), np.arange(4)), False),
+        (drawn("SparseLengthsSumSparseLookup", np.arange(3), np.array([1, 1]), np.arange(4)), True),
+        (drawn("SparseToDenseMask", np.arange(3), np.ones(3), np.ones(()), mask=[1]), False),
+        (drawn("SparseToDenseMask", np.arange(3), np.ones(3), np.ones(()), np.array([4, -1]), mask=[1]), True),
+        (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([2, -3]), np.ones((2, 2))), False),
+        (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([3, -3]), np.ones((2, 2))), True),
+        (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([2]), np.ones((1, 3)), axis=0), True),
+        (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1))), False),
+        (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1)), axis=0), True),
+        (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.ones(1)), False),
+        (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((0, 1, 1, 1)), np.ones(0)), True),
+    ],
+)
+def test_a_model_may_fail_where_caffe2_reads_other_memory(case: Drawn, deviates: bool) -> None:
+    assert bool(deviation(case, {}, {})) == deviates
+
+
+def test_the_levels_of_regions_without_an_area() -> None:
+    rois, result = np.array([[0, 0, 0, 9, 9]], np.float32), {"y": np.ones(1, np.float32)}
+    assert not deviation(drawn("DistributeFpnProposals", rois), result, result)
+    assert deviation(drawn("DistributeFpnProposals", rois, roi_canonical_scale=-1), result, result)
+    assert deviation(drawn("DistributeFpnProposals", rois * 1e30), result, result)
+    assert not deviation(drawn("DistributeFpnProposals", rois, roi_canonical_scale=-1), {}, {})
+
+
+@pytest.mark.parametrize("op_type", ["Int8FC", "Int8Conv", "Int8ConvTranspose"])
+def test_products_that_are_shifted_out(op_type: str) -> None:
+    result = {"y": np.ones(1, np.uint8)}
+    one = np.ones((1, 1), np.uint8)
+
+    def case(scale: float) -> Drawn:
+        return replace(drawn(op_type, one, one, Y_scale=scale), quantized={"x0": (0.5, 0), "x1": (0.5, 0)})
+
+    assert not deviation(case(2.0**30), result, result)
+    assert deviation(case(2.0**31), result, result)
