@@ -45,15 +45,16 @@ def read_pooling(op: Op) -> Pooling:
     return pooling
 
 
-def regions_of_some_width(op: Op, rois: Value) -> Value:
-    """The regions, of which there are none if they have no columns: Caffe2 counts elements before it looks at these."""
-    if op.static_dim(rois, 1):
+def regions_of_some_width(op: Op, rois: Value, dims: int) -> Value:
+    """The regions [R, dims (+ 1)]; none if they have no columns: Caffe2 counts elements before it looks at these."""
+    known = op.static_dim(rois, 1)
+    if known == 0:
+        return op.const(np.zeros((0, dims)), rois)
+    if known is not None:
         return rois
     count, width = (size_vector(op, rois, axis) for axis in (0, 1))
     end = op.emit("Min", count, op.emit("Mul", count, width))
-    return op.emit(
-        "Slice", rois, op.const([0], np.int64), end, op.const([0], np.int64), shape=[None, op.shape(rois)[1]]
-    )
+    return op.emit("Slice", rois, op.const([0], np.int64), end, op.const([0], np.int64), shape=[None, None])
 
 
 def image_indices(op: Op, rois: Value, dims: int) -> Value:

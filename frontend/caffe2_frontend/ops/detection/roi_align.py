@@ -67,7 +67,7 @@ def roi_align_rotated(op: Op) -> Value:
     [R, 5]. A Loop computes one region per iteration, as the number of samples depends on its size.
     """
     how, last = read_pooling(op), channels_last(op)
-    features, rois = move_first(op, op.input(0), when=last), regions_of_some_width(op, op.input(1))
+    features, rois = move_first(op, op.input(0), when=last), regions_of_some_width(op, op.input(1), 5)
     channels, height, width = (size(op, features, axis) for axis in (1, 2, 3))
     flat = reshape(op, features, [size(op, features, 0), channels, product(op, [height, width])])
     limits = [op.emit("Squeeze", vector(op, [v])) for v in (height, width)]

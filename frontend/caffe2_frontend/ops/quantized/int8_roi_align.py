@@ -41,7 +41,7 @@ def int8_roi_align(op: Op) -> Value:
     The remaining arguments are order="NHWC", Y_scale=1.0 and Y_zero_point=0. RoIs are floats as in RoIAlign. A Loop
     computes one region per iteration, as the number of samples may depend on its size.
     """
-    x, rois = require_bytes(op, op.input(0), "the image"), regions_of_some_width(op, op.input(1))
+    x, rois = require_bytes(op, op.input(0), "the image"), regions_of_some_width(op, op.input(1), 4)
     require_rank(op, x, 4, "the image")
     from_, to, how = quantization(op, x), output_quantization(op), read_pooling(op)
     if not channels_last(op, default="NHWC"):
