@@ -80,6 +80,7 @@ def weight_gradient(op: Op, x: Value, dy: Value, w: Value, window: Window, group
 
 def window_columns(op: Op, x: Value, window: Window) -> Value:
     """The pixels that the window covers at each position, [C, *kernel, N, *out] without kernel dims of 1."""
+    op.bounded(*window.kernel * 2)  # of nodes, one for each offset along a dim
     images = _channels_outside(op, pad_image(op, resolve_pads(op, window, x), x, 0.0))
     for dim in reversed(range(len(window.kernel))):
         images = _stack_offsets(op, images, window, dim)

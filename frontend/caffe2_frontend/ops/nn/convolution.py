@@ -19,6 +19,7 @@ from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
 from caffe2_frontend.emit.windows.convolution_checks import check_kernel, check_local_weight, check_weight
+from caffe2_frontend.emit.windows.convolution_gradients import window_columns
 from caffe2_frontend.emit.windows.window import (
     LegacyPad,
     Window,
@@ -149,9 +150,9 @@ def locally_connected(op: Op) -> Value:
     columns = _columns(op, window, x)
     require_equal(op, op.static_dim(x, 1), op.static_dim(w, dims + 1), "channels of the image and of the weight")
     for dim in range(dims):
-        require_equal(op, op.static_dim(columns, dim + 2), op.static_dim(w, dim), "output positions and weights")
-    columns = reshape(op, columns, [n, depth, area])
-    y = op.emit("MatMul", reshape(op, w, [area, m, depth]), op.emit("Transpose", columns, perm=[2, 1, 0]))
+        require_equal(op, op.static_dim(columns, dim - dims), op.static_dim(w, dim), "output positions and weights")
+    columns = reshape(op, columns, [depth, n, area])
+    y = op.emit("MatMul", reshape(op, w, [area, m, depth]), op.emit("Transpose", columns, perm=[2, 0, 1]))
     y = op.emit("Transpose", reshape(op, y, [*positions, m, n]), perm=[dims + 1, *range(dims + 1)])
     y = y if bias is None else op.emit("Add", y, bias)
     return y if window.channels_last else move_first(op, y)
@@ -171,12 +172,11 @@ def image_to_columns(op: Op) -> Value:
     check_fits(op, replace(window, head=(0, 0), tail=(0, 0)), x)
     n, c = size(op, x, 0), size(op, x, 1)
     columns = _columns(op, window, x)
-    out = sizes(op, columns, 2)
+    out, depth = sizes(op, columns, -2), product(op, [c, *window.kernel])
+    columns = reshape(op, columns, [c, math.prod(window.kernel), n, *out])
     if not window.channels_last:
-        return reshape(op, columns, [n, product(op, [c, *window.kernel]), *out])
-    columns = reshape(op, columns, [n, c, math.prod(window.kernel), *out])
-    columns = op.emit("Transpose", columns, perm=[0, 3, 4, 2, 1])
-    return reshape(op, columns, [n, *out, product(op, [c, *window.kernel])])
+        return reshape(op, op.emit("Transpose", columns, perm=[2, 0, 1, 3, 4]), [n, depth, *out])
+    return reshape(op, op.emit("Transpose", columns, perm=[2, 3, 4, 1, 0]), [n, *out, depth])
 
 
 @family.converts(
@@ -234,28 +234,29 @@ def _square_window(op: Op) -> Window:
 
 
 def _columns(op: Op, window: Window, x: Value) -> Value:
-    """Return the pixels under the window at each output position: [N * C, product of the kernel, *out].
+    """Check that the window fits into ``x`` [N, C, ...]; the pixels under it: [C, *kernel, N, *out].
 
-    ``x`` is [N, C, ...]. Computed as a convolution of each channel with one-hot kernels, each of which picks one pixel.
+    Dims of 1 of the kernel are left out. The pixels are copied, so that one that is not finite stays where it is.
     """
-    x, attributes = _padded(op, window, x)
-    planes = reshape(op, x, [product(op, sizes(op, x, 0, 2)), 1, *sizes(op, x, 2)])
-    area = math.prod(window.kernel)
-    op.bounded(area, area)
-    picks = np.eye(area).reshape(area, 1, *window.kernel)
-    columns: Value = op.emit("Conv", planes, op.const(picks, x), **attributes)
-    return columns
+    _require_undilated_legacy(op, window)
+    check_fits(op, window, x)
+    return window_columns(op, x, window)
+
+
+def _require_undilated_legacy(op: Op, window: Window) -> None:
+    """Refuse dilations with Caffe's legacy pooling."""
+    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING and set(window.dilation) != {1}:
+        op.unsupported(
+            "dilation must be 1 with legacy_pad 3 (CAFFE_LEGACY_POOLING)",
+            hint="give the pads as pads, and remove legacy_pad",
+            code="invalid-argument",
+        )
 
 
 def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
     """Apply those pads to the image that ONNX cannot express; return it with the attributes for the others."""
+    _require_undilated_legacy(op, window)
     if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
-        if set(window.dilation) != {1}:
-            op.unsupported(
-                "dilation must be 1 with legacy_pad 3 (CAFFE_LEGACY_POOLING)",
-                hint="give the pads as pads, and remove legacy_pad",
-                code="invalid-argument",
-            )
         return caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
     check_fits(op, window, x)
     if min(*window.head, *window.tail) >= 0:
