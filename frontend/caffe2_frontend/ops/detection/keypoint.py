@@ -29,7 +29,8 @@ def heatmap_max_keypoint(op: Op) -> Value:
 
     Keypoints are (x, y, score, probability), [N, 4, K], of heatmaps [N, K, side, side]. The maximum pixel is refined by
     the maximum of a quadratic surface through its neighbourhood, and mapped into the box. The probability is that of
-    the pixel in the softmax of its map, or 0 without should_output_softmax.
+    the pixel in the softmax of its map, or 0 without should_output_softmax. Caffe2 does not subtract the maximum from
+    the exponents: of those beyond the range of float32 the probability is a NaN.
     """
     with_probability = op.args.flag("should_output_softmax", default=False)
     maps, boxes = op.input(0), op.input(1)
@@ -50,9 +51,8 @@ def heatmap_max_keypoint(op: Op) -> Value:
         part = div(op, add(op, cast(op, pixel, FLOAT), delta, 0.5), cast(op, width, FLOAT))
         coordinates.append(add(op, mul(op, part, unsqueeze(op, length, [2])), unsqueeze(op, first, [2])))
     if with_probability:
-        highest = neighbourhood[1][1]
-        total = op.emit("ReduceSum", op.emit("Exp", sub(op, flat, highest)), op.const([2], np.int64), keepdims=1)
-        probability = op.emit("Reciprocal", total)
+        total = op.emit("ReduceSum", op.emit("Exp", flat), op.const([2], np.int64), keepdims=1)
+        probability = div(op, op.emit("Exp", neighbourhood[1][1]), total)
     else:
         probability = mul(op, cast(op, pixel_index, FLOAT), 0.0)
     return op.emit("Transpose", op.emit("Concat", *coordinates, score, probability, axis=2), perm=[0, 2, 1])
@@ -83,23 +83,49 @@ def _mirrored(op: Op, center: Value, width: Value) -> list[Value]:
 def _refine(op: Op, f: list[list[Value]]) -> tuple[Value, Value, Value]:
     """One Newton step from the middle of 3 x 3 values ``f`` to the maximum of a quadratic surface, and its height.
 
-    With the gradient g and the Hessian H by central differences, the step solves ``H d = -g`` (Cramer's rule), and the
-    height is ``f + g d + d H d / 2``. ``bx`` and ``by`` are ``-g``.
+    With the gradient g and the Hessian H by central differences, the step d solves ``H d = -g``, and the height is
+    ``f + g d + d H d / 2``. ``bx`` and ``by`` are ``-g``.
     """
     bx, by = mul(op, sub(op, f[1][2], f[1][0]), -0.5), mul(op, sub(op, f[2][1], f[0][1]), -0.5)
     twice = mul(op, f[1][1], 2.0)
-    xx, yy = (sub(op, add(op, a, b), twice) for a, b in ((f[1][0], f[1][2]), (f[0][1], f[2][1])))
+    xx, yy = (add(op, sub(op, a, twice), b) for a, b in ((f[1][0], f[1][2]), (f[0][1], f[2][1])))
     xy = mul(op, sub(op, add(op, f[2][2], f[0][0]), add(op, f[2][0], f[0][2])), 0.25)
     determinant = sub(op, mul(op, xx, yy), square(op, xy))
     flat = op.emit("Less", op.emit("Abs", determinant), op.const(_FLAT, np.float32))
-    divisor = op.emit("Where", flat, op.const(1.0, np.float32), determinant)
-    dx = div(op, sub(op, mul(op, bx, yy), mul(op, by, xy)), divisor)
-    dy = div(op, sub(op, mul(op, by, xx), mul(op, bx, xy)), divisor)
-    # A step that is too long is scaled so that its longer component is the maximum.
-    longest = op.emit("Max", op.emit("Abs", dx), op.emit("Abs", dy), op.const(_MAX_STEP, np.float32))
-    dx, dy = (div(op, mul(op, v, _MAX_STEP), longest) for v in (dx, dy))
     zero = op.const(0.0, np.float32)
-    dx, dy = (op.emit("Where", flat, zero, v) for v in (dx, dy))
+    dx, dy = (op.emit("Where", flat, zero, v) for v in _cut(op, *_solve(op, xx, xy, yy, bx, by)))
     slope = add(op, mul(op, bx, dx), mul(op, by, dy))
     bend = add(op, mul(op, xx, square(op, dx)), mul(op, xy, dx, dy, 2.0), mul(op, yy, square(op, dy)))
     return dx, dy, add(op, sub(op, f[1][1], slope), mul(op, bend, 0.5))
+
+
+def _solve(op: Op, xx: Value, xy: Value, yy: Value, bx: Value, by: Value) -> tuple[Value, Value]:
+    """Solve ``[[xx, xy], [xy, yy]] d = [bx, by]`` by the decomposition LDL' with the larger pivot first.
+
+    As Eigen does: a component of which the pivot is 0 or a NaN is 0, which tells where infinite pixels leave a NaN.
+    """
+    swapped = op.emit("Less", op.emit("Abs", xx), op.emit("Abs", yy))
+    first, second, b0, b1 = (op.emit("Where", swapped, b, a) for a, b in ((xx, yy), (yy, xx), (bx, by), (by, bx)))
+    zero, one = (op.const(v, np.float32) for v in (0.0, 1.0))
+    valid = _is_pivot(op, first)
+    lower = div(op, xy, op.emit("Where", valid, first, one))
+    second = sub(op, second, op.emit("Where", valid, mul(op, mul(op, first, lower), lower), zero))
+    y0 = op.emit("Where", valid, div(op, b0, first), zero)
+    d1 = op.emit("Where", _is_pivot(op, second), div(op, sub(op, b1, mul(op, lower, b0)), second), zero)
+    d0 = sub(op, y0, mul(op, lower, d1))
+    return op.emit("Where", swapped, d1, d0), op.emit("Where", swapped, d0, d1)
+
+
+def _is_pivot(op: Op, x: Value) -> Value:
+    """Whether ``x`` is neither 0 nor a NaN."""
+    return op.emit("Greater", op.emit("Abs", x), op.const(0.0, np.float32))
+
+
+def _cut(op: Op, dx: Value, dy: Value) -> tuple[Value, Value]:
+    """Scale a step that is too long so that its longer component is the maximum."""
+    most = op.const(_MAX_STEP, np.float32)
+    far_x, far_y = op.emit("Abs", dx), op.emit("Abs", dy)
+    too_long = op.emit("Or", op.emit("Greater", far_x, most), op.emit("Greater", far_y, most))
+    longest = op.emit("Where", op.emit("Less", far_x, far_y), far_y, far_x)
+    x, y = (op.emit("Where", too_long, op.emit("Mul", div(op, v, longest), most), v) for v in (dx, dy))
+    return x, y
