@@ -8,13 +8,13 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log, sub, total
+from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log, scalar, sub, total
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, per_pixel, pixel_classes
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_min_rank, require_rank, takes
-from caffe2_frontend.emit.reductions import mean_of_all, reduce_each_row
-from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size_vector, sizes, squeeze, unsqueeze
+from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_each_row
+from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size, size_vector, sizes, squeeze, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -182,7 +182,7 @@ def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
 @family.converts("Perplexity", expects={0: TensorInfo(ir.DataType.FLOAT, (None,))})
 @takes(REALS, 0)
 def perplexity(op: Op) -> Value:
-    """Perplexity(P) -> perplexity: ``exp(-mean(log(p)))``.
+    """Perplexity(P) -> perplexity: the product of all ``p ** (-1 / N)``, which is defined also where a log is not.
 
     Of a matrix, only the first N elements count, N being the number of its rows: Caffe2 expects a vector.
     """
@@ -190,7 +190,12 @@ def perplexity(op: Op) -> Value:
     require_min_rank(op, x, 1, "the operand")
     if op.rank(x) > 1:
         x = op.emit("Slice", reshape(op, x, [-1]), op.const([0], np.int64), size_vector(op, x, 0))
-    return op.emit("Exp", op.emit("Neg", mean_of_all(op, op.emit("Log", x))))
+    count = size(op, x, 0)
+    if isinstance(count, int):
+        exponent = op.const(-1.0 / max(count, 1), x)
+    else:
+        exponent = div(op, -1.0, scalar(op, cast(op, count, op.dtype(x))))
+    return reduce_all(op, "ReduceProd", op.emit("Pow", x, exponent))
 
 
 @family.converts("BernoulliJSD", expects={0: _FLOAT, 1: _FLOAT})

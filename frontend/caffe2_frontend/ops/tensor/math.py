@@ -18,7 +18,7 @@ from caffe2_frontend.emit.operand_checks import (
     require_rank,
 )
 from caffe2_frontend.emit.selection import sign
-from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, reshape, sizes, unsqueeze, vector
+from caffe2_frontend.emit.shapes import broadcast_over_rows, cast, reshape, sizes, slice_axis, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -185,8 +185,9 @@ def sinusoid_position_encoding(op: Op) -> Value:
     shape = vector(op, [*sizes(op, positions), count])
     if count == 0:
         return op.emit("Expand", op.const(0.0, np.float32), shape)
-    first = op.emit("Gather", cast(op, positions, ir.DataType.FLOAT), op.const([0], np.int64), axis=1)
     op.bounded(count)
+    # [length, 1, 1], or [length, 0, 1] where there are no examples.
+    first = unsqueeze(op, slice_axis(op, cast(op, positions, ir.DataType.FLOAT), 1, 0, 1), [2])
     # A range in the logarithmic domain, whose step is computed from its ends as in Caffe2: for position 0, whose
     # logarithm is -inf, all elements but the last are NaN there too.
     low = op.emit("Log", first)
@@ -194,8 +195,8 @@ def sinusoid_position_encoding(op: Op) -> Value:
         high = sub(op, low, float(np.log(alpha)) * (count - 1) / count)
     step = div(op, sub(op, high, low), float(max(count - 1, 1)))
     inner = add(op, low, mul(op, step, op.const(np.arange(count - 1), np.float32)))
-    angle = op.emit("Exp", op.emit("Concat", inner, high, axis=1))
+    angle = op.emit("Exp", op.emit("Concat", inner, high, axis=2))
     # cos(x) = sin(x + pi / 2).
     phase = (np.arange(count) % 2) * (np.pi / 2)
     row = mul(op, op.emit("Sin", add(op, angle, op.const(phase, np.float32))), amplitude)
-    return op.emit("Expand", unsqueeze(op, row, [1]), shape)
+    return op.emit("Expand", row, shape)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, div, mul, scalar, sub
@@ -34,10 +33,11 @@ def count(op: Op) -> Value:
     step = bounds[2] if len(bounds) > 2 else op.const(1, first)
     span = sub(op, stop, start)
     if op.dtype(first).is_floating_point():
-        steps = op.emit("Ceil", div(op, span, step))
+        # Caffe2 counts in 32 bits: of more steps there are none.
+        steps = cast(op, op.emit("Ceil", div(op, span, step)), ir.DataType.INT32)
     else:
         quotient = div(op, span, step)
         remainder = cast(op, op.emit("Less", mul(op, quotient, step), span), op.dtype(first))
         steps = add(op, quotient, remainder)
-    index = op.emit("Range", op.const(0, np.int64), cast(op, steps, ir.DataType.INT64), op.const(1, np.int64))
+    index = op.emit("Range", op.const(0, steps), steps, op.const(1, steps))
     return add(op, start, mul(op, cast(op, index, op.dtype(first)), step))
