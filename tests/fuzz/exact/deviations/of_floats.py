@@ -12,7 +12,9 @@ from fuzz.exact.deviations.causes import (
     has_constant_rows,
     has_large_numbers,
     has_nan,
+    has_nan_operand,
     has_special_floats,
+    has_subnormal_exponentials,
     is_not_finite,
     is_not_finite_and_leaves_the_range,
     overflows,
@@ -34,7 +36,7 @@ _ROWWISE: Final = frozenset(
         ),
     }
 )
-_CONVOLUTIONS: Final = tuple(f"{kind}{dims}" for kind in ("Conv", "LC") for dims in ("", "1D", "2D", "3D"))
+_CONVOLUTIONS: Final = ("Conv", "Conv1D", "Conv2D", "Conv3D")
 _NORMS: Final = ("LayerNorm", "InstanceNorm", "GroupNorm", "SpatialBN", "AffineChannel", "RMSNorm")
 _SLOPES: Final = ("PReluGradient", "LeakyReluGradient", "SwishGradient")
 _CANCELLATION: Final = (
@@ -95,6 +97,16 @@ FLOATS: Final = (
         is_not_finite,  # of which sums and differences may be a NaN
     ),
     Deviation(
+        "a NaN among what is compared: Caffe2's result depends on the order of the elements",
+        frozenset({"HeatmapMaxKeypoint"}),
+        has_nan_operand,
+    ),
+    Deviation(
+        "exponentials too small for normal numbers, which Caffe2's vectorized kernel rounds to 0",
+        frozenset({"HeatmapMaxKeypoint"}),
+        has_subnormal_exponentials,
+    ),
+    Deviation(
         _NO_FACTOR,
         frozenset(
             {
@@ -103,10 +115,6 @@ FLOATS: Final = (
                 "Elu",
                 "Selu",
                 "MaxPool",
-                "LC",
-                "LC1D",
-                "LC2D",
-                "LC3D",
                 "LRN",
                 "Swish",
             }

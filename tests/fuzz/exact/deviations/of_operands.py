@@ -31,6 +31,7 @@ from fuzz.exact.deviations.unchecked import (
     is_resized_to_another_size,
     is_shorter_than_padding,
     orders_equal_scores,
+    spans_more_than_32_bits,
     starts_with_nan,
 )
 
@@ -42,6 +43,12 @@ _INDEX: Final = (
     "other memory"
 )
 OPERANDS: Final = (
+    Deviation(
+        "a range of integers that are 2**31 or more apart, whose number Caffe2 counts in 32 bits",
+        frozenset({"Range"}),
+        spans_more_than_32_bits,
+        may_fail=True,
+    ),
     Deviation(
         _INDEX,
         frozenset({"LengthsTopKGradient"}),

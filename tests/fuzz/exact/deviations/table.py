@@ -27,8 +27,8 @@ from fuzz.exact.drawing.drawn import Drawn
 _OPTIMIZERS: Final = frozenset(
     {"Lars", "Wngrad", "SparseWngrad", "Adadelta", "SparseAdadelta", "Ftrl", "SparseFtrl", "GFtrl", "RmsProp", "Storm",
      "SparseStorm", "YellowFin", "MomentumSGD", "MomentumSGDUpdate", "SparseMomentumSGDUpdate", "WeightScale",
-     "WeightedSum", "ScatterWeightedSum", "LambdaRankNdcg"}
-)  # fmt: skip  # fmt: skip
+     "WeightedSum", "ScatterWeightedSum", "ReduceFrontWeightedSum", "LambdaRankNdcg"}
+)  # fmt: skip
 # Gradients that compute the same of elements that are not finite, too.
 _EXACT: Final = frozenset(
     f"{kind}Gradient"

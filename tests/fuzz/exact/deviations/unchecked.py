@@ -218,3 +218,9 @@ def is_of_another_shape(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if tuple(dims[count:]) != dy.shape or prod(dims[:count]) != weights.size:
             return True
     return False
+
+
+def spans_more_than_32_bits(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether integers, or one and 0, are 2**31 or more apart."""
+    integers = [0, *(int(each) for array in drawn.inputs.values() if array.dtype.kind == "i" for each in array.flat)]
+    return max(integers) - min(integers) >= 2**31

@@ -1,0 +1,72 @@
+"""Elements that are not finite, or near the ends of their ranges: where Caffe2 copies, skips, or multiplies them."""
+
+import numpy as np
+from conformance.recording import case, generator
+
+RANDOM = generator(50)
+INF, NAN = np.inf, np.nan
+
+IMAGE = RANDOM.standard_normal((2, 3, 5, 4), dtype="float32")
+IMAGE[0, 1, 2, 1], IMAGE[1, 2, 0, 3] = INF, NAN
+LOCAL = RANDOM.standard_normal((2, 3, 2, 3, 3, 2), dtype="float32")
+BOX = np.array([[0, 0, 4, 4]], np.float32)
+MAPS = (
+    [100.0] * 9,  # of which the exponentials are infinite, or 0
+    [-200.0] * 9,
+    [*[88.0] * 8, 90.0],
+    [1, 2, 3, 4, INF, 5, 6, 7, 8],
+    [1, 2, 3, 4, -INF, 5, 6, 7, 8],
+    [1, 2, 3, 9, -INF, 5, 6, 7, 8],
+    [INF] * 9,
+    [-INF] * 9,
+    [1e38, -1e38, 1e30, 3e38, 1, 2, 3, 4, 5],
+)
+TABLE = np.array([[0, 0], [3, 4], [INF, 1], [NAN, 1], [1e-30, 0], [0.1, 0.1], [-INF, 0], [0.6, 0.8]], np.float32)
+ROWS = np.array([[INF, 1], [NAN, 0], [2, 3], [-INF, 4], [0, 0], [5, 6]], np.float32)
+LENGTHS, SEGMENTS = np.array([2, 0, 3, 1], np.int32), np.array([0, 0, 1, 1, 2, 3], np.int32)
+INDICES = np.arange(6)
+WEIGHTS = (np.array([0, 0, INF, 0, NAN, -INF], np.float32), np.array([0, 1, 0, 1, 0, 1], np.float32))
+
+
+def segment_sums(rows: np.ndarray, weights: np.ndarray) -> list[object]:
+    """Weighted sums of every form: those of lengths with indices multiply by a weight of 0, the others skip it."""
+    by = {"Lengths": {"L": LENGTHS}, "SortedSegment": {"S": SEGMENTS}, "UnsortedSegment": {"S": SEGMENTS}}
+    return [
+        case(f"{prefix}{form}WeightedSum", {"X": rows, "W": weights, **looked_up, **segments})
+        for form, segments in by.items()
+        for prefix, looked_up in (("", {}), ("Sparse", {"I": INDICES}))
+    ]
+
+
+def scalars(dtype: type, *values: float) -> dict[str, np.ndarray]:
+    return {name: np.array([value], dtype) for name, value in zip("abc", values, strict=False)}
+
+
+CASES = [
+    *(
+        case("Im2Col", {"X": IMAGE}, args={"kernel": k, "stride": s, "pad": p, "dilation": d, "order": order})
+        for k, s, p, d in ((2, 1, 0, 1), (3, 2, 1, 1), (2, 1, 1, 2))
+        for order in ("NCHW", "NHWC")
+    ),
+    case("LC", {"X": IMAGE, "W": LOCAL}, args={"kernel_h": 3, "kernel_w": 2, "stride_h": 2, "stride_w": 1}),
+    *(
+        case(
+            "HeatmapMaxKeypoint",
+            {"X": np.array(pixels, np.float32).reshape(1, 1, 3, 3), "boxes": BOX},
+            args={"should_output_softmax": 1},
+        )
+        for pixels in MAPS
+    ),
+    *(
+        case(op_type, {"w": TABLE.astype(dtype), "i": np.arange(8)}, outputs=["w"], args=args)
+        for op_type, dtype in (("SparseNormalize", np.float32), ("Float16SparseNormalize", np.float16))
+        for args in ({}, {"use_max_norm": 0}, {"norm": 0.0, "use_max_norm": 0}, {"norm": NAN})
+    ),
+    *(each for weights in WEIGHTS for rows in (ROWS, ROWS[:, :1]) for each in segment_sums(rows, weights)),
+    *(
+        case("Perplexity", {"P": np.array(numbers, np.float32)})
+        for numbers in ([-0.5], [-INF, 1, 1], [-0.5, 0.2], [0, INF], [0, 0.5])
+    ),
+    *(case("Range", scalars(dtype, 0, stop, 0.3)) for dtype, stop in ((np.float64, 1.2e18), (np.float32, 1e30))),
+    *(case("SinusoidPositionEncoding", {"X": np.zeros(shape, np.int32)}) for shape in ((0, 0), (0, 2))),
+]
