@@ -1,23 +1,29 @@
-"""Pause Python's cycle collector while a conversion builds large graphs."""
+"""Pause Python's cycle collector while much is made of which nothing is garbage: graphs, and modules."""
 
 from __future__ import annotations
 
 import gc
-from contextlib import ContextDecorator
+from threading import Lock
+from typing import Final
+
+_LOCK: Final = Lock()
 
 
-class CollectorPaused(ContextDecorator):
-    """Pause the cycle collector: it would traverse the growing graph repeatedly, and none of it is garbage yet.
+class CollectorPaused:
+    """Pause the cycle collector: it would traverse what grows again and again, and find no garbage in it.
 
-    It resumes at the end of the outermost block, and collects what a conversion leaves when it runs next.
+    It resumes at the end of the outermost block, and collects what a conversion leaves when it runs next. Where blocks
+    of several threads overlap, it resumes when the one ends that paused it.
     """
 
     def __enter__(self) -> None:
         """Pause the collector if it runs."""
-        self._was_enabled = gc.isenabled()
-        gc.disable()
+        with _LOCK:  # another thread that resumes it between the two calls would not be noticed
+            self._was_enabled = gc.isenabled()
+            gc.disable()
 
     def __exit__(self, *_: object) -> None:
         """Let it run again if it did before."""
-        if self._was_enabled:
-            gc.enable()
+        with _LOCK:
+            if self._was_enabled:
+                gc.enable()

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from caffe2_bridge.collector import CollectorPaused
+
 Exports = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
@@ -36,7 +38,8 @@ def lazy_exports(package: str, file: str) -> Exports:
     }
 
     def load(name: str) -> Any:
-        value = _import(package, name, origins.get(name, package))
+        with CollectorPaused():
+            value = _import(package, name, origins.get(name, package))
         setattr(sys.modules[package], name, value)  # later accesses find it without a call
         return value
 

@@ -11,8 +11,8 @@ from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import Diagnostic, Severity
 from caffe2_bridge.model import Model
+from caffe2_frontend.analysis import analyze
 from caffe2_frontend.options import DEFAULTS, ExportOptions
-from caffe2_frontend.pipeline import analyze
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from caffe2_bridge.collector import CollectorPaused
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.diagnostics.log import log_diagnostics
 from caffe2_bridge.model import Model
+from caffe2_frontend.analysis import analyze
 from caffe2_frontend.interop.files.onnx_files import SINGLE_FILE_LIMIT, model_proto
 from caffe2_frontend.options import DEFAULTS, ExportOptions, Float16Io, Int8, Recompute, Recurrent
-from caffe2_frontend.pipeline import analyze, complete
+from caffe2_frontend.pipeline import complete
 
 
 def to_onnx(

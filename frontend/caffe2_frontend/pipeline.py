@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import onnx_ir as ir
-from google.protobuf.message import Message
 
 from caffe2_bridge.collector import CollectorPaused
-from caffe2_bridge.diagnostics.internal import faults_reported
-from caffe2_bridge.model import Model
 from caffe2_bridge.passes import Pass, RaiseErrors, run_passes
-from caffe2_frontend.interop.types import TensorInfo
-from caffe2_frontend.options import DEFAULTS, ExportOptions
+from caffe2_frontend.analysis import ANALYSIS
 from caffe2_frontend.passes.check_model import CheckModel
 from caffe2_frontend.passes.convert_float16 import ConvertFloat16
 from caffe2_frontend.passes.convert_opset import ConvertOpset
-from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
-from caffe2_frontend.passes.describe_inputs import DescribeInputs
 from caffe2_frontend.passes.describe_model import DescribeModel
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
 from caffe2_frontend.passes.fold_constants import FoldConstants
-from caffe2_frontend.passes.lower_net import LowerNet
 from caffe2_frontend.passes.merge_directions import MergeDirections
 from caffe2_frontend.passes.name_dims import NameDims
 from caffe2_frontend.passes.name_nodes import NameNodes
@@ -32,20 +24,7 @@ from caffe2_frontend.passes.record_states import RecordStates
 from caffe2_frontend.passes.record_updates import RecordUpdates
 from caffe2_frontend.passes.separate_sums import SeparateSums
 from caffe2_frontend.passes.sink_weights import SinkWeights
-from caffe2_frontend.prepare import prepare
 from caffe2_frontend.state import Export
-
-# The element types and shapes of the inputs.
-DESCRIPTION: Final[tuple[Pass[Export], ...]] = (
-    ConvertToSsa(),
-    DescribeInputs(),
-)
-
-# Every diagnostic of a net is reported here: the check ends with it.
-ANALYSIS: Final[tuple[Pass[Export], ...]] = (
-    *DESCRIPTION,
-    LowerNet(),
-)
 
 COMPLETION: Final[tuple[Pass[Export], ...]] = (
     RaiseErrors(),
@@ -74,48 +53,6 @@ _EXECUTION: Final = tuple(step for step in COMPLETION if not isinstance(step, Re
 EXPORT: Final[tuple[Pass[Export], ...]] = (*ANALYSIS, *COMPLETION)
 
 _ANALYZED: Final = frozenset[str]().union(*(step.ensures for step in ANALYSIS))
-
-
-def describe_inputs(
-    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
-) -> Mapping[str, TensorInfo]:
-    """What is known of each input of a net, from the options, from the net, and from how operators read the input.
-
-    Raises:
-        NetFormatError: an argument is not a net.
-        OptionError: an option names a blob that the net does not have.
-        ConversionError: a plan cannot be converted to one net.
-    """
-    return run_passes(DESCRIPTION, _prepared(predict_net, init_net, options)).inputs
-
-
-def analyze(
-    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
-) -> Export:
-    """Run the first half of an export, which reports every diagnostic.
-
-    Args:
-        predict_net: a NetDef, its bytes, a PlanDef, or a loaded model.
-        init_net: the net that fills the parameters; not with a loaded model, which has its own.
-        options: the options of the export.
-
-    Returns:
-        The state of the export: its ``findings``, and its ``model`` unless one of them is an error.
-        :func:`finish` completes the model.
-
-    Raises:
-        NetFormatError: an argument is not a net.
-        OptionError: an option names a blob that the net does not have.
-        ConversionError: a plan cannot be converted to one net.
-    """
-    with CollectorPaused():
-        # The states before the last one are not held: each has a copy of the net.
-        return run_passes(ANALYSIS, _prepared(predict_net, init_net, options))
-
-
-def _prepared(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
-    with faults_reported():
-        return prepare(predict_net, init_net, options)
 
 
 def finish(export: Export, *, origins: bool = True) -> ir.Model:

@@ -72,7 +72,18 @@ def test_listing_the_operators_loads_no_converter() -> None:
 def test_a_check_needs_neither_sympy_nor_onnxruntime() -> None:
     modules = loaded(command_line("check", "models/char_rnn"))
     assert {"numpy", "onnx_ir"} <= third_party(modules)
-    assert not {"sympy.core", "onnxruntime", "onnxscript", "networkx"} & modules
+    assert not {"sympy.core", "onnxruntime", "onnxscript", "networkx", "rich"} & modules
+
+
+def test_a_check_loads_nothing_of_the_second_half_of_an_export() -> None:
+    modules = loaded(command_line("check", "models/char_rnn"))
+    assert "caffe2_frontend.analysis" in modules
+    assert not {"caffe2_frontend.pipeline", "caffe2_frontend.opsets", "caffe2_frontend.dims"} & modules
+
+
+def test_modules_are_not_searched_for_garbage_at_the_end() -> None:
+    code = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 10_000))"
+    assert run_code(f"{code}\n{command_line('check', 'models/char_rnn')}").stdout.splitlines()[-1] == "True"
 
 
 @pytest.mark.parametrize("name", COMMANDS)

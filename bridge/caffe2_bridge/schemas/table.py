@@ -70,7 +70,17 @@ class OperatorSchema:
         )
 
 
-def _schema(data: Mapping[str, Any]) -> OperatorSchema:
+@cache
+def _data() -> Mapping[str, Mapping[str, Any]]:
+    data: dict[str, Mapping[str, Any]] = json.loads(
+        files("caffe2_bridge.schemas").joinpath("operators.json").read_text("utf-8")
+    )
+    return data
+
+
+@cache
+def _schema(op_type: str) -> OperatorSchema:
+    data = _data()[op_type]
     read = data["arguments_read"]
     return OperatorSchema(
         (data["inputs"][0], data["inputs"][1]),
@@ -88,8 +98,7 @@ def _schema(data: Mapping[str, Any]) -> OperatorSchema:
 @cache
 def operator_schemas() -> Mapping[str, OperatorSchema]:
     """Every operator type that has a schema in real Caffe2, with it."""
-    text = files("caffe2_bridge.schemas").joinpath("operators.json").read_text("utf-8")
-    return {op_type: _schema(data) for op_type, data in json.loads(text).items()}
+    return {op_type: _schema(op_type) for op_type in _data()}
 
 
 def operator_schema(op_type: str) -> OperatorSchema | None:
@@ -97,5 +106,6 @@ def operator_schema(op_type: str) -> OperatorSchema | None:
 
     An engine variant (``Conv_ENGINE_NNPACK``) has the schema of its base type.
     """
-    schemas = operator_schemas()
-    return schemas.get(op_type) or schemas.get(op_type.partition("_ENGINE_")[0])
+    known = _data()
+    name = op_type if op_type in known else op_type.partition("_ENGINE_")[0]
+    return _schema(name) if name in known else None

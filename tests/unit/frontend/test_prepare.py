@@ -16,10 +16,11 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.passes import PassOrderError, run_passes
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
+from caffe2_frontend.analysis import ANALYSIS
 from caffe2_frontend.options import DEFAULTS
 from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
 from caffe2_frontend.passes.lower_net import LowerNet
-from caffe2_frontend.pipeline import ANALYSIS, EXPORT
+from caffe2_frontend.pipeline import EXPORT
 from caffe2_frontend.prepare import prepare
 
 X: dict[str, Any] = {"x": ("float32", ["N", 2])}

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STDERR: Final = 2
+_FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})  # what makes rich take a pipe for a terminal
+
+
+def _terminal() -> Console | None:
+    """The console on stderr if that is a terminal. A pipe needs no rich, which takes a while to import."""
+    if not (os.isatty(_STDERR) or _FORCING & os.environ.keys()):
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal else None
 
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """A spinner on a terminal, nothing in a pipe."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = _terminal()
+    if console is None:
         yield
         return
     with console.status(text):
@@ -34,10 +41,12 @@ def stages() -> Iterator[Callable[[str], None]]:
 
     Stages that have ended stay on the terminal until all have.
     """
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = _terminal()
+    if console is None:
         yield lambda _stage: None
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
 
@@ -52,10 +61,19 @@ def stages() -> Iterator[Callable[[str], None]]:
 @contextmanager
 def steps_shown(total: int, done: int = 0) -> Iterator[Callable[[int, float], None]]:
     """A function that shows the steps so far and the loss: a bar on a terminal, else nothing."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    console = _terminal()
+    if console is None:
         yield lambda _step, _loss: None
         return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
     columns = (
         BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), TimeRemainingColumn()
     )  # fmt: skip

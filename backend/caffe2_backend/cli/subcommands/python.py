@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from pathlib import Path
 
 import click
@@ -26,6 +28,7 @@ def python(copy: Path | None, module: bool, device: str | None, program: str, ar
     _prepare(copy, device)
     from caffe2_backend.caffe2_python.hook.run import run_module, run_program
 
+    atexit.unregister(gc.freeze)  # Python's last search for garbage may close a file that the program leaves open
     if module:
         run_module(program, arguments)
     else:

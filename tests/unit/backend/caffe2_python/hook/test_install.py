@@ -170,3 +170,24 @@ def test_names_that_are_left_out_say_so(copy: Path) -> None:
     module, graph = result.stdout.splitlines()
     assert module.startswith("caffe2_pybind11_state.NNModule does not exist here: nomnigraph")
     assert graph.startswith("caffe2_pybind11_state.Graph does not exist here: nomnigraph")
+
+
+LOG = """
+import sys
+
+
+class Log:
+    def __init__(self):
+        self.itself, self.file = self, open(sys.argv[1], "w")
+
+
+log = Log()
+log.file.write("x")
+"""
+
+
+def test_files_that_a_program_leaves_open_are_written(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(LOG)
+    result = run("--caffe2", str(copy), str(tmp_path / "program.py"), str(tmp_path / "log"))
+    assert result.stderr == ""
+    assert (tmp_path / "log").read_text() == "x"

@@ -1,0 +1,74 @@
+"""The first half of the export: what a check runs, and what knows the inputs of a net."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from google.protobuf.message import Message
+
+from caffe2_bridge.collector import CollectorPaused
+from caffe2_bridge.diagnostics.internal import faults_reported
+from caffe2_bridge.model import Model
+from caffe2_bridge.passes import Pass, run_passes
+from caffe2_frontend.interop.types import TensorInfo
+from caffe2_frontend.options import DEFAULTS, ExportOptions
+from caffe2_frontend.passes.convert_to_ssa import ConvertToSsa
+from caffe2_frontend.passes.describe_inputs import DescribeInputs
+from caffe2_frontend.passes.lower_net import LowerNet
+from caffe2_frontend.prepare import prepare
+from caffe2_frontend.state import Export
+
+# The element types and shapes of the inputs.
+DESCRIPTION: Final[tuple[Pass[Export], ...]] = (
+    ConvertToSsa(),
+    DescribeInputs(),
+)
+
+# Every diagnostic of a net is reported here: the check ends with it.
+ANALYSIS: Final[tuple[Pass[Export], ...]] = (
+    *DESCRIPTION,
+    LowerNet(),
+)
+
+
+def describe_inputs(
+    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
+) -> Mapping[str, TensorInfo]:
+    """What is known of each input of a net, from the options, from the net, and from how operators read the input.
+
+    Raises:
+        NetFormatError: an argument is not a net.
+        OptionError: an option names a blob that the net does not have.
+        ConversionError: a plan cannot be converted to one net.
+    """
+    return run_passes(DESCRIPTION, _prepared(predict_net, init_net, options)).inputs
+
+
+def analyze(
+    predict_net: Message | bytes | Model, init_net: Message | bytes | None = None, options: ExportOptions = DEFAULTS
+) -> Export:
+    """Run the first half of an export, which reports every diagnostic.
+
+    Args:
+        predict_net: a NetDef, its bytes, a PlanDef, or a loaded model.
+        init_net: the net that fills the parameters; not with a loaded model, which has its own.
+        options: the options of the export.
+
+    Returns:
+        The state of the export: its ``findings``, and its ``model`` unless one of them is an error.
+        :func:`caffe2_frontend.finish` completes the model.
+
+    Raises:
+        NetFormatError: an argument is not a net.
+        OptionError: an option names a blob that the net does not have.
+        ConversionError: a plan cannot be converted to one net.
+    """
+    with CollectorPaused():
+        # The states before the last one are not held: each has a copy of the net.
+        return run_passes(ANALYSIS, _prepared(predict_net, init_net, options))
+
+
+def _prepared(predict_net: Message | bytes | Model, init_net: Message | bytes | None, options: ExportOptions) -> Export:
+    with faults_reported():
+        return prepare(predict_net, init_net, options)
