@@ -33,10 +33,12 @@ _OPTIONAL: Final = frozenset({
 })  # fmt: skip
 # Of those, the ranks of the first operand at which the count is not optional.
 _COUNTED_RANKS: Final[Mapping[Key, int]] = {("", "Attention"): 3}
-# By operator: operands that must have elements along some axes, None for all.
-_Axes = tuple[int, ...] | None
-_FILLED: Final[Mapping[Key, Mapping[int, _Axes]]] = {
+# By operator: operands that must have elements along some axes, a range for all of these that there are, None for all.
+Axes = tuple[int, ...] | range | None
+_SPATIAL: Final = range(2, MAX_RANK)
+_FILLED: Final[Mapping[Key, Mapping[int, Axes]]] = {
     ("", "Conv"): {1: None}, ("", "ConvTranspose"): {1: None}, ("", "ConvInteger"): {1: None},
+    ("", "InstanceNormalization"): {0: _SPATIAL},
     ("", "LSTM"): {0: (1,)}, ("", "GRU"): {0: None}, ("", "STFT"): {2: None},
     (_MICROSOFT, "DynamicQuantizeLSTM"): {0: None}, (_MICROSOFT, "AttnLSTM"): {0: None},
     (_MICROSOFT, "FusedConv"): {1: None}, (_MICROSOFT, "GroupQueryAttention"): {0: (0,)},
@@ -46,8 +48,8 @@ _FILLED: Final[Mapping[Key, Mapping[int, _Axes]]] = {
     (_MICROSOFT, "SkipLayerNormalization"): {1: None}, (_MICROSOFT, "SkipSimplifiedLayerNormalization"): {1: None},
 }  # fmt: skip
 # The same where another operand is given: a GRU with the lengths of sequences does not read X without steps.
-_FILLED_WITH: Final[Mapping[Key, tuple[int, Mapping[int, _Axes]]]] = {("", "GRU"): (4, {0: (1, 2)})}
-_FILLED_OF_RANK: Final[Mapping[Key, tuple[int, Mapping[int, _Axes]]]] = {
+_FILLED_WITH: Final[Mapping[Key, tuple[int, Mapping[int, Axes]]]] = {("", "GRU"): (4, {0: (1, 2)})}
+_FILLED_OF_RANK: Final[Mapping[Key, tuple[int, Mapping[int, Axes]]]] = {
     ("", "Attention"): (4, {0: (1,), 1: (1,), 2: (1,)}),
 }
 _GIVEN: Final[Mapping[Key, tuple[int, ...]]] = {(_MICROSOFT, "AttnLSTM"): (8, 9, 10, 11)}
@@ -74,14 +76,14 @@ class Need:
 
     Attributes:
         operand: its index.
-        axes: the axes along which it must have elements; None: all.
+        axes: the axes along which it must have elements, a range for those of these that there are; None: all.
         rank: the number of dims that it must have, None for any.
         has_dims: whether it must not be a scalar.
         is_divisor: whether it must be one positive number instead.
     """
 
     operand: int
-    axes: tuple[int, ...] | None = ()
+    axes: Axes = ()
     rank: int | None = None
     has_dims: bool = False
     is_divisor: bool = False
@@ -110,6 +112,8 @@ class Need:
             return "must not be a scalar"
         if self.axes is None:
             return "must not have a dim of size 0"
+        if isinstance(self.axes, range):
+            return f"must have elements along all axes from {self.axes.start} on"
         return f"must have elements along {'axis' if len(self.axes) == 1 else 'axes'} {', '.join(map(str, self.axes))}"
 
     def within(self, rank: int) -> list[int]:

@@ -51,8 +51,15 @@ def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
     if need.has_dims or need.axes is None:
         least = emit("Size", shape if need.has_dims else operand)
     else:
-        least = emit("ReduceMin", emit("Gather", shape, emit.constant(need.axes)), keepdims=0)
+        least = emit("ReduceMin", _sizes(emit, shape, need.axes), keepdims=0)
     return emit("Not", emit("Cast", least, to=onnx.TensorProto.BOOL))
+
+
+def _sizes(emit: _Emitter, shape: str, axes: Sequence[int]) -> str:
+    """The name of the sizes along axes, of which a range may have more than there are."""
+    if isinstance(axes, range):
+        return emit("Slice", shape, emit.constant([axes.start]), emit.constant([axes.stop]))
+    return emit("Gather", shape, emit.constant(axes))
 
 
 class _Emitter:

@@ -106,6 +106,21 @@ def test_the_process_does_not_end(kind: str, shape: tuple[int, int, int], before
     assert session.run(full)["y"].shape == (5, 1, 4, HIDDEN)
 
 
+@pytest.mark.parametrize("before", ["", "e = Exp (x)", "s = Shape (x)  e = Reshape (x, s)"])
+def test_images_without_pixels_are_not_normalized(before: str) -> None:
+    made = model(
+        f"{before} y = InstanceNormalization ({'e' if before else 'x'}, ones, ones)", "float[N, 2, H, W] x", "float y"
+    )
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(2, np.float32), "ones"))
+    session = Session(made.SerializeToString())
+    for shape in ((1, 2, 0, 3), (1, 2, 3, 0)):
+        with pytest.raises(RunError, match="must have elements along .*" + DIED):
+            session.run(zeros(*shape))
+    assert session.run(zeros(0, 2, 3, 3))["y"].shape == (0, 2, 3, 3)
+    assert session.run(zeros(1, 2, 3, 3))["y"].shape == (1, 2, 3, 3)
+
+
 def test_bound_inputs_of_computed_operands() -> None:
     binding = Binding(Session(recurrent("LSTM", before="s = Shape (x)  t = Reshape (x, s)", operand="t")))
     binding.bind_input("x", zeros(5, 0, 2)["x"])
