@@ -1,10 +1,11 @@
 """Operands of other ranks and sizes, of which Caffe2 reads the first elements, or none; thresholds that no overlap is
-within; and regions whose level is a NaN.
+within; regions whose level is a NaN; and scalars that count as one row, or as none.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from conformance.corpus import Array
 from conformance.recording import case, generator
 
 rng = generator(11)
@@ -20,6 +21,25 @@ BOXES = {
 # The four boxes that Caffe2's vector instructions take at once.
 ROIS = np.array([[0, 0, 0, side, side] for side in (10, 200, 400, 50)], np.float32)
 LEVELS = {"roi_min_level": 2, "roi_max_level": 4}
+
+STATE = {"param": 2.0, "moment": 0.1, "delta": 0.2}
+OPTIMIZERS: tuple[tuple[str, str, dict[str, float]], ...] = (
+    ("SparseAdagrad", "param moment indices grad lr", {}),
+    ("SparseAdadelta", "param moment delta indices grad lr", {}),
+    ("SparseStorm", "param moment delta grad indices lr", {}),
+    ("SparseWngrad", "param moment indices grad lr", {}),
+    ("SparseNormalize", "param indices", {}),
+    ("SparseLpRegularizer", "param indices", {}),
+    ("EnsureClipped", "param indices grad", {"max": 1.0}),
+)
+
+
+def scalars(order: str, indices: list[int]) -> dict[str, Array]:
+    """Operands of an optimizer of which all tables are scalars."""
+    given = {name: np.array(value, np.float32) for name, value in STATE.items()}
+    given |= {"grad": VALUES[: len(indices)], "lr": np.array([0.01], np.float32)}
+    return {name: given[name] if name in given else np.array(indices, np.int64) for name in order.split()}
+
 
 CASES = [
     case("BatchPermutationGradient", {"i": PERMUTATION[:4], "dY": ROWS}),
@@ -65,5 +85,16 @@ CASES = [
             args={"roi_canonical_scale": scale, **LEVELS},
         )
         for scale in (-100, 100)
+    ),
+    case("ReduceTailSum", {"X": np.array(3, np.float32)}),
+    *(
+        case("LengthsSplit", {"L": np.array([7, 3], np.int32), "n": np.array([count])})
+        for count in (np.int8(2), np.int64(3), np.bool_(1))
+    ),
+    *(
+        case(kind, arrays, outputs=[name for name in arrays if name in STATE], args=args)
+        for kind, order, args in OPTIMIZERS
+        for indices in ([0], [0, 0])
+        for arrays in [scalars(order, indices)]
     ),
 ]

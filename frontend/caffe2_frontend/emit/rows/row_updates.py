@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import known_equal
-from caffe2_frontend.emit.shapes import END, cast, size, sizes, unsqueeze, vector
+from caffe2_frontend.emit.shapes import END, as_vector, cast, size, sizes, unsqueeze, vector
 from caffe2_frontend.emit.shapes import indices as positions
 from caffe2_frontend.emit.subgraphs import branch, loop
 from caffe2_frontend.lowering.op import Op, Value
@@ -22,6 +22,11 @@ def flat_indices(op: Op, indices: Value) -> Value:
     """Return indices as an int64 vector."""
     flat = indices if op.rank(indices) == 1 else op.emit("Reshape", indices, op.const([-1], np.int64))
     return cast(op, flat, ir.DataType.INT64)
+
+
+def as_table(op: Op, x: Value) -> Value:
+    """``x`` [R, ...] itself; a scalar as a table of one row, as which kernels take it that read no first dim."""
+    return x if op.rank(x) else as_vector(op, x)
 
 
 def rows_for(op: Op, x: Value, indices: Value, table: Value) -> Value:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_frontend.emit.arithmetic import add, aligned, div, mul, reshape_like, scalar
 from caffe2_frontend.emit.layout import channels_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_equal, require_min_rank
-from caffe2_frontend.emit.rows.row_updates import flat_indices
+from caffe2_frontend.emit.rows.row_updates import as_table, flat_indices
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_channels, known_size, unsqueeze
 from caffe2_frontend.emit.slicing import split_equally
 from caffe2_frontend.interop.types import TensorInfo
@@ -214,9 +214,9 @@ def ensure_clipped(op: Op) -> Value:
     if not op.has_input(1):
         return op.emit("Clip", x, *limits)
     op.input(2)
-    rows = flat_indices(op, op.input(1))
-    clipped = op.emit("Clip", op.emit("Gather", x, rows, axis=0), *limits)
-    return op.emit("ScatterND", x, unsqueeze(op, rows, [1]), clipped)
+    table, rows = as_table(op, x), flat_indices(op, op.input(1))
+    clipped = op.emit("Clip", op.emit("Gather", table, rows, axis=0), *limits)
+    return aligned(op, op.emit("ScatterND", table, unsqueeze(op, rows, [1]), clipped), x)
 
 
 @family.converts(

@@ -47,6 +47,8 @@ from caffe2_frontend.lowering.op import Op, Value
 family = Family("lengths")
 
 _FLOAT, _INT32, _INT64 = ir.DataType.FLOAT, ir.DataType.INT32, ir.DataType.INT64
+# Element types of a count, of which Caffe2 copies the bytes.
+_COUNTS: Final = (_INT32, _INT64, ir.DataType.INT16, ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.BOOL)
 _LENGTHS: Final = TensorInfo(_INT32, (None,))
 
 
@@ -172,6 +174,7 @@ def lengths_split(op: Op) -> Value:
     parts = op.args.integer("n_split", default=0)
     n: Size = parts
     if op.has_input(1):
+        require_dtype(op, op.input(1), _COUNTS, "n_split")
         n = cast(op, op.input(1), _INT64)
         require_rank(op, n, 1, "n_split")
         require_dim(op, n, 0, 1, "n_split")

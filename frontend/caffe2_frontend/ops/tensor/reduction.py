@@ -189,8 +189,9 @@ def averaged_loss(op: Op) -> Value:
 @family.converts("ReduceTailSum", expects=_FLOAT)
 @takes(REALS, 0)
 def tail_sum(op: Op) -> Value:
-    """ReduceTailSum(X) -> Y: all dims but the first are reduced."""
-    return reduce_each_row(op, "ReduceSum", op.input(0))
+    """ReduceTailSum(X) -> Y: all dims but the first are reduced. Of a scalar there are no rows."""
+    x = op.input(0)
+    return reduce_each_row(op, "ReduceSum", x) if op.rank(x) else op.const(np.zeros(0), x)
 
 
 @family.converts("RowwiseMax", "ColwiseMax", expects={0: TensorInfo(ir.DataType.FLOAT, (None, None, None))})

@@ -13,9 +13,22 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, binary, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import (
+    add,
+    aligned,
+    binary,
+    blend,
+    div,
+    mul,
+    reshape_like,
+    scalar,
+    sqrt,
+    square,
+    sub,
+    total,
+)
 from caffe2_frontend.emit.first_element import first_element
-from caffe2_frontend.emit.rows.row_updates import flat_indices, rows_for, update_rows
+from caffe2_frontend.emit.rows.row_updates import as_table, flat_indices, rows_for, update_rows
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, size, unsqueeze, vector
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -72,7 +85,8 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
         op.args.ignore("decay", "counter_halflife")
     else:
         require_no_decay(op)
-    param, moments, lr = op.input(0), op.input(1), scalar(op, op.input(4))
+    param = op.input(0) if rowwise else as_table(op, op.input(0))
+    moments, lr = op.input(1), scalar(op, op.input(4))
     table = as_vector(op, moments) if rowwise else reshape_like(op, moments, param)
     indices, grads = _indices_and_rows(op, 2, 3, param)
 
@@ -80,7 +94,7 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
         return adagrad_row_step(inside, old[0], old[1], operands[0], lr, arguments), []
 
     (new, new_moments), _ = update_rows(op, indices, [param, table], [grads], [], step)
-    return new, reshape_like(op, new_moments, moments)
+    return aligned(op, new, op.input(0)), reshape_like(op, new_moments, moments)
 
 
 @family.converts("SparseAdam", "RowWiseSparseAdam", expects=_operands(indices=3, lr=5, iteration=6))
@@ -147,7 +161,7 @@ def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
 def sparse_adadelta(op: Op) -> tuple[Value, ...]:
     """SparseAdadelta(param, moment, delta, indices, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, delta."""
     epsilon, decay = adadelta_arguments(op)
-    param, lr = op.input(0), scalar(op, op.input(5))
+    param, lr = as_table(op, op.input(0)), scalar(op, op.input(5))
     moment, delta = (reshape_like(op, op.input(i), param) for i in (1, 2))
     indices, grads = _indices_and_rows(op, 3, 4, param)
 
@@ -155,7 +169,11 @@ def sparse_adadelta(op: Op) -> tuple[Value, ...]:
         return adadelta_step(inside, old[0], old[1], old[2], operands[0], lr, epsilon, decay), []
 
     tables, _ = update_rows(op, indices, [param, moment, delta], [grads], [], step)
-    return tables[0], reshape_like(op, tables[1], op.input(1)), reshape_like(op, tables[2], op.input(2))
+    return (
+        aligned(op, tables[0], op.input(0)),
+        reshape_like(op, tables[1], op.input(1)),
+        reshape_like(op, tables[2], op.input(2)),
+    )
 
 
 @family.converts("SparseFtrl", expects=_operands(indices=2))
@@ -194,7 +212,7 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
 
     All rows have the same rate, that of the sum of all squared gradients.
     """
-    param, lr = op.input(0), scalar(op, op.input(5))
+    param, lr = as_table(op, op.input(0)), scalar(op, op.input(5))
     moments = reshape_like(op, op.input(1), param)
     indices, grads = _indices_and_rows(op, 4, 3, param)
     squares = add(op, op.input(2), total(op, square(op, grads)))
@@ -206,7 +224,7 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
         return [add(inside, row, mul(inside, moment, rate)), moment], []
 
     (new, new_moments), _ = update_rows(op, indices, [param, moments], [grads], [], step)
-    return new, reshape_like(op, new_moments, op.input(1)), squares
+    return aligned(op, new, op.input(0)), reshape_like(op, new_moments, op.input(1)), squares
 
 
 @family.converts("SparseWngrad", expects=_operands(indices=2, lr=4))
@@ -217,10 +235,11 @@ def sparse_wngrad(op: Op) -> tuple[Value, Value]:
     sum of squares is divided by ``b`` without epsilon.
     """
     epsilon = op.args.number("epsilon", default=1e-5)
-    param, sequence, lr = op.input(0), op.input(1), scalar(op, op.input(4))
+    param, sequence, lr = as_table(op, op.input(0)), op.input(1), scalar(op, op.input(4))
     indices, grads = _indices_and_rows(op, 2, 3, param)
     steps = div(op, mul(op, grads, lr), scalar(op, add(op, sequence, epsilon)))
     new = op.emit("ScatterND", param, unsqueeze(op, indices, [1]), steps, reduction="add")
+    new = aligned(op, new, op.input(0))
     grown = add(op, sequence, div(op, total(op, square(op, grads)), sequence))
     count = size(op, indices, 0)
     if isinstance(count, int) and count:
@@ -248,8 +267,8 @@ def sparse_lp_regularizer(op: Op) -> Value:
             return [mul(inside, old[0], 1.0 - strength)], []
         return [inside.emit("Shrink", old[0], lambd=strength, bias=strength)], []
 
-    (new,), _ = update_rows(op, flat_indices(op, op.input(1)), [op.input(0)], [], [], step)
-    return new
+    (new,), _ = update_rows(op, flat_indices(op, op.input(1)), [as_table(op, op.input(0))], [], [], step)
+    return aligned(op, new, op.input(0))
 
 
 @family.converts("SparseNormalize", "Float16SparseNormalize", expects={1: TensorInfo(ir.DataType.INT64, (None,))})
@@ -262,7 +281,7 @@ def sparse_normalize(op: Op) -> Value:
     norm, longer_only = op.args.number("norm", default=1.0), op.args.flag("use_max_norm", default=True)
     if not norm >= 0:  # nor a NaN
         op.unsupported(f"norm must not be negative: {norm}", code="invalid-argument")
-    param, indices = op.input(0), flat_indices(op, op.input(1))
+    param, indices = as_table(op, op.input(0)), flat_indices(op, op.input(1))
     rows = cast(op, op.emit("Gather", param, indices, axis=0), FLOAT)
     axes = op.const(list(range(1, op.rank(param))), np.int64)
     length = op.emit("ReduceL2", rows, axes, keepdims=1) if op.rank(param) > 1 else op.emit("Abs", rows)
@@ -273,7 +292,7 @@ def sparse_normalize(op: Op) -> Value:
         kept = op.emit("LessOrEqual", length, op.const(norm, rows))
         factor = op.emit("Where", kept, op.const(1.0, rows), factor)
     scaled = cast(op, mul(op, rows, factor), op.dtype(param))
-    return op.emit("ScatterND", param, unsqueeze(op, indices, [1]), scaled)
+    return aligned(op, op.emit("ScatterND", param, unsqueeze(op, indices, [1]), scaled), op.input(0))
 
 
 @family.converts(

@@ -157,10 +157,12 @@ def powers_leave_the_range(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_special_floats(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether an operand has an element that is not finite, or that no quotient by a scale brings into 32 bits."""
-    floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]
-    tiny = any(arg.name == "Y_scale" and 0 < arg.f < 1e-6 for op in drawn.net.op for arg in op.arg)
-    return tiny or any(not bool((np.abs(array) < 1e9).all()) for array in floats)
+    """Whether an element is not finite, or the scale of a result does not leave it within 32 bits."""
+    reals = [array.astype(np.float64) for array in drawn.inputs.values() if array.dtype.kind == "f"]
+    reals += [np.array([255 * scale]) for scale, _ in drawn.quantized.values()]
+    scales = (op.args.number("Y_scale", default=1.0) for op in all_operators(NetView(drawn.net)))
+    least = min((scale for scale in scales if scale > 0), default=1.0)
+    return any(not bool((np.abs(array) < least * 2**30).all()) for array in reals)
 
 
 def shifts_too_far(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

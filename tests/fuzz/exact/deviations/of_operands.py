@@ -7,10 +7,12 @@ from typing import Final
 from fuzz.exact.deviations.causes import has_negative_numbers, has_other_characters, has_unsorted_floats
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.sizes import (
+    LENGTHS,
     MERGES,
     MULTIPLE_MERGES,
     has_another_count,
     has_another_window,
+    has_other_channels,
     has_other_classes,
     has_other_cores,
     has_other_sum_of_lengths,
@@ -106,8 +108,15 @@ OPERANDS: Final = (
     ),
     Deviation(
         _SIZES,
-        frozenset({"SparseLengthsSumSparseLookup", "SparseToDenseMask"}),
+        frozenset(LENGTHS),
         has_other_sum_of_lengths,
+        may_fail=True,
+    ),
+    Deviation(
+        "more scales or biases than channels, of which Caffe2 reads the first, or fewer, after which it reads other "
+        "memory",
+        frozenset({"AffineChannel"}),
+        has_other_channels,
         may_fail=True,
     ),
     Deviation(

@@ -20,6 +20,18 @@ MERGES: Final = tuple(
     for features in ("Single", "Multi")
     for values in ("Scalar", "List", "Map")
 )
+# By operator type: the operand whose rows have lengths, and the lengths.
+LENGTHS: Final = {
+    "AddPadding": (0, 1),
+    "RemovePadding": (0, 1),
+    "SparseLengthsSumSparseLookup": (0, 1),
+    "SparseToDenseMask": (0, 3),
+    **{
+        f"SparseAdagradFusedWithSparseLengths{kind}Gradient{how}": (3, 6) if kind == "WeightedSum" else (2, 5)
+        for kind in ("Sum", "Mean", "WeightedSum")
+        for how in ("", "Approx")
+    },
+}
 # How many operands each feature has.
 _FEATURES: Final = {"Scalar": 3, "List": 4, "Map": 5}
 MULTIPLE_MERGES: Final = tuple(f"MergeMulti{values}FeatureTensors" for values in _FEATURES)
@@ -133,12 +145,12 @@ def has_too_few_weights(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_other_sum_of_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a length is negative, or lengths do not add up to the number of indices."""
-    for op, operands in operators(drawn, "SparseLengthsSumSparseLookup", "SparseToDenseMask"):
-        indices, lengths = operands[0], (*operands, None)[1 if op.type.endswith("Lookup") else 3]
-        if lengths is None or indices is None:
+    """Whether a length is negative, or lengths do not add up to the number of rows that they are for."""
+    for op, operands in operators(drawn, *LENGTHS):
+        rows, lengths = ((*operands, None, None)[index] for index in LENGTHS[op.type])
+        if lengths is None or rows is None or not rows.ndim:
             continue
-        if bool((lengths < 0).any()) or lengths.sum() != indices.size:
+        if bool((lengths < 0).any()) or lengths.sum() != len(rows):
             return True
     return False
 
@@ -198,3 +210,12 @@ def _classes(op: OpView) -> int:
 def _tree(op: OpView, name: str) -> bytes:
     raw = op.args.raw(name)
     return b"" if raw is None else raw.s
+
+
+def has_other_channels(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether AffineChannel has another number of scales or biases than of channels."""
+    for op, (x, *factors) in operators(drawn, "AffineChannel"):
+        axis = -1 if op.args.text("order", default="NCHW") == "NHWC" else 1
+        if x is not None and x.ndim > 1 and any(each is not None and each.size != x.shape[axis] for each in factors):
+            return True
+    return False
