@@ -96,10 +96,9 @@ def triangle(schedule: Schedule, iteration: Value, limit: float, size: int, deca
     """
     op = schedule.op
     cycle = div(op, iteration, 2 * size)
-    # The position in the cycle, from -1 through 0 at the peak to 1.
-    position = sub(
-        op, div(op, schedule.as_float(iteration), float(size)), schedule.as_float(add(op, mul(op, cycle, 2), 1))
-    )
+    # The position in the cycle, from -1 through 0 at the peak to 1; rounded as in Caffe2 for large iterations.
+    end = schedule.as_float(mul(op, add(op, cycle, 1), 2))
+    position = add(op, sub(op, div(op, schedule.as_float(iteration), float(size)), end), 1.0)
     height = op.emit("Max", sub(op, 1.0, op.emit("Abs", position)), schedule.const(0.0))
     ratio = abs(limit) / abs(schedule.base) - 1.0 if schedule.base else math.inf
     return add(op, mul(op, height, ratio, schedule.power(decay, schedule.as_float(cycle))), 1.0)
