@@ -27,6 +27,7 @@ NARROW = np.array([[0.1, 0.1], [1.0, 1.0000001], [0.333, 0.333], [3.0, 3.0]], np
 # Integers whose sums leave 32 and 64 bits, and those that float64 does not hold.
 NARROW_SUMS = np.array([[2**31 - 1, -(2**31), 5], [2**31 - 1, -7, -(2**31)]], np.int32)
 WIDE_SUMS = np.array([[2**63 - 1, 2**53 + 1, -(2**63)], [2**62, 2, -1]], np.int64)
+PIXELS = np.array([[[[0.2, 0.5]], [[0.3, 0.4]], [[0.5, 0.1]]]], np.float32)
 
 CASES = [
     case("Adagrad", {"w": X, "m": M1, "g": G, "lr": LR}, outputs=["w", "m"]),
@@ -98,4 +99,28 @@ CASES = [
     case("ReduceFrontSum", {"X": WIDE_SUMS[:0]}),
     case("SumElementsInt", {"X": NARROW_SUMS}),
     case("CosineSimilarity", {"X": np.array([[1e3], [2.0]], np.float32), "Z": np.array([[3e17], [-5.0]], np.float32)}),
+    # An iteration of which float32 rounds the cycle.
+    case(
+        "LearningRate",
+        {"i": np.array([-(2**31)], np.int64)},
+        args={"policy": "cyclical", "base_lr": 0.3, "stepsize": 4},
+    ),
+    # The gradient of the loss of pixels has the scale, but where no pixel counts.
+    *(
+        case(
+            "SpatialSoftmaxWithLossGradient",
+            {"X": PIXELS, "label": labels, **weights, "P": PIXELS, "dloss": np.array(0.7, np.float32)},
+            outputs=["dX"],
+            args={"scale": scale},
+        )
+        for labels in (np.array([[[0, -1]]], np.int32), np.array([[[-1, -1]]], np.int32))
+        for weights in ({}, {"w": positive(1, 1, 2)})
+        for scale in (2.5, 0.0, -1.0)
+    ),
+    case(
+        "SpatialSoftmaxWithLoss",
+        {"X": PIXELS, "label": np.array([[[0, 1]]], np.int32)},
+        outputs=["P", "loss"],
+        args={"scale": -1.0},
+    ),
 ]

@@ -16,7 +16,7 @@ _IGNORED_LABEL: Final = -1
 def loss_scale(op: Op) -> float:
     """Return the argument ``scale``, which must not be negative."""
     scale = op.args.number("scale", default=1.0)
-    if scale < 0:
+    if not scale >= 0:  # nor a NaN
         op.unsupported(f"scale must be at least 0, not {scale}", code="invalid-argument")
     return scale
 

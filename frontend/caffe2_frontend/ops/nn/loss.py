@@ -159,13 +159,14 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
 )
 @takes(REALS, 0, 2)
 def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
-    """SpatialSoftmaxWithLoss(X, labels[, weights]; order="NCHW") -> softmax, loss.
+    """SpatialSoftmaxWithLoss(X, labels[, weights]; order="NCHW", scale=1.0) -> softmax, loss.
 
-    The classes are the channels of X [N, classes, H, W]. Pixels labelled -1 do not count. Caffe2 reads ``scale`` on
-    CUDA only; it is ignored here.
+    The classes are the channels of X [N, classes, H, W]. Pixels labelled -1 do not count. Caffe2 multiplies the loss by
+    ``scale`` on CUDA only, and the gradient always; here it is checked alone.
     """
     require_nchw(op)
-    op.args.ignore("only_loss", "scale")
+    op.args.ignore("only_loss")
+    loss_scale(op)
     x = op.input(0)
     require_rank(op, x, 4, "the input")
     labels = cast(op, per_pixel(op, op.input(1), x), ir.DataType.INT64)

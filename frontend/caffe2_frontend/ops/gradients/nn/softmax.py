@@ -89,14 +89,14 @@ def _row_count(op: Op, rows: Value) -> Value:
 )
 @takes(REALS, 0)
 def spatial_softmax_with_loss_gradient(op: Op) -> Value:
-    """SpatialSoftmaxWithLossGradient(X, labels[, weights], P, dloss; order="NCHW") -> dX.
+    """SpatialSoftmaxWithLossGradient(X, labels[, weights], P, dloss; order="NCHW", scale=1.0) -> dX.
 
     As for SoftmaxWithLoss, with a class for each pixel of X [N, classes, H, W]. Pixels labelled -1 do not count. Where
-    the sum is not positive, Caffe2 leaves out the division alone.
-    Caffe2 reads ``scale`` on CUDA only; it is ignored here.
+    the sum is not positive, Caffe2 leaves out the division and the scale.
     """
     require_nchw(op, "the operands")
-    op.args.ignore("only_loss", "scale")
+    op.args.ignore("only_loss")
+    scale = loss_scale(op)
     count = len(op.inputs)
     x, probability, loss = op.input(0), op.input(count - 2), first_element(op, op.input(count - 1))
     classes, counts = pixel_classes(op, per_pixel(op, op.input(1), x))
@@ -105,7 +105,8 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     if count == 5:
         weights = mul(op, weights, per_pixel(op, op.input(2), x))
     difference = mul(op, sub(op, probability, targets), unsqueeze(op, weights, [1]))
-    return mul(op, difference, _over_total(op, loss, weights, otherwise=loss))
+    numerator = mul(op, loss, scale) if scale != 1.0 else loss
+    return mul(op, difference, _over_total(op, numerator, weights, otherwise=loss))
 
 
 def _over_total(op: Op, numerator: Value, weights: Value, otherwise: Value) -> Value:
