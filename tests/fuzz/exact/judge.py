@@ -147,8 +147,11 @@ class Judge:
         if self._agrees_on_small(drawn, loaded):
             overflows = leaves_the_range(drawn, real.outputs, computed)
             return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE if overflows else ABSORBS, drawn)
-        if self._is_ill_conditioned(drawn, real, computed):
+        settled = self._settled(drawn, real, computed)
+        if not mismatches(real.outputs, settled):
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
+        if reason := deviation(drawn, real.outputs, settled):
+            return Verdict(Outcome.DEVIATES, reason, drawn)
         return Verdict(Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.DIFFERENT, detail, drawn)
 
     def _computed(self, drawn: Drawn, real: OracleResult) -> Verdict:
@@ -197,19 +200,19 @@ class Judge:
             return False
         return not real.error and not mismatches(real.outputs, dict(zip(loaded.outputs, values, strict=True)))
 
-    def _is_ill_conditioned(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array]) -> bool:
-        """Whether real Caffe2's results move about as far for inputs that are a rounding apart."""
+    def _settled(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array]) -> Mapping[str, Array]:
+        """What is computed, with elements that differ no further than inputs a rounding apart move them as expected."""
         random = np.random.default_rng(0)
         spread = {name: np.zeros(array.shape) for name, array in real.outputs.items() if array.dtype.kind in "fiu"}
         nudged = ({name: _nudged(array, random) for name, array in drawn.inputs.items()} for _ in range(_NUDGES))
         for moved in self._oracle.run_all([run_of(drawn, inputs) for inputs in nudged]):
             if isinstance(moved, OracleDiedError) or moved.error:
-                return False
+                return computed
             if any(moved.outputs[name].shape != array.shape for name, array in spread.items()):
-                return True  # how many elements there are depends on rounding
+                return real.outputs  # how many elements there are depends on rounding
             for name, most in spread.items():
                 spread[name] = np.maximum(most, _distance(moved.outputs[name], real.outputs[name]))
-        return not any(_beyond(real.outputs[name], computed[name], spread.get(name)) for name in real.outputs)
+        return {name: _settle(real.outputs[name], array, spread.get(name)) for name, array in computed.items()}
 
 
 def export(drawn: Drawn, outputs: tuple[str, ...]) -> tuple[onnx.ModelProto, bool]:
@@ -258,16 +261,16 @@ def _nudged(array: Array, random: np.random.Generator) -> Array:
         return (array * (1 + random.uniform(-size, size, array.shape))).astype(array.dtype)
 
 
-def _beyond(expected: Array, actual: Array, spread: Array | None) -> bool:
-    """Whether an output differs by more than the tolerance and what nudges of the inputs cause."""
+def _settle(expected: Array, actual: Array, spread: Array | None) -> Array:
+    """The elements expected, where those computed differ no further than the tolerance and nudges of the inputs."""
     if expected.shape != actual.shape or expected.dtype != actual.dtype or spread is None:
-        return bool(mismatches({"": expected}, {"": actual}))
+        return actual
     with np.errstate(all="ignore"):
         allowed = _LEEWAY * spread
         if expected.dtype.kind == "f":
             finite = np.where(np.isfinite(expected), np.abs(expected.astype(np.float64)), 0)
             allowed = allowed + 1e-4 + 1e-3 * finite
-        return bool((_distance(actual, expected) > allowed).any())
+        return np.where(_distance(actual, expected) <= allowed, expected, actual)
 
 
 def _distance(one: Array, other: Array) -> Array:

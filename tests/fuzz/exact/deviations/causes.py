@@ -244,6 +244,14 @@ def differs_in_types_of_nothing(_: Drawn, expected: Arrays, actual: Arrays) -> b
     )
 
 
+def is_retyped_in_place(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:
+    """Whether an operator gives the operand that it overwrites another element type."""
+    retyped = {
+        name for name, array in expected.items() if name in drawn.inputs and array.dtype != drawn.inputs[name].dtype
+    }
+    return any(not retyped.isdisjoint({*op.input} & {*op.output}) for op in drawn.net.op)
+
+
 def has_float_zeros(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
     """Whether the results, for operands that are not float32 and of which one has no elements, are zeros of float32."""
     others = any(array.dtype != np.float32 for array in drawn.inputs.values())

@@ -13,6 +13,7 @@ from fuzz.exact.deviations.causes import (
     both_leave_the_range,
     differs_in_types_of_nothing,
     is_not_finite,
+    is_retyped_in_place,
     leaves_the_range,
     sums_leave_the_range,
 )
@@ -61,6 +62,11 @@ GENERAL: Final[tuple[Deviation, ...]] = (
         "the element type of no elements: Caffe2's kernels do not look at it, and return their own",
         frozenset(),
         differs_in_types_of_nothing,
+    ),
+    Deviation(
+        "an operand in place of another element type than the result's: Caffe2 reads it after its memory is replaced",
+        frozenset(),
+        is_retyped_in_place,
     ),
     Deviation(
         LEAVES_THE_RANGE,
