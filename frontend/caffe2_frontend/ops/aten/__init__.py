@@ -15,6 +15,7 @@ from typing import Final
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.registry import merge
+from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.family import Conversion, Family
@@ -31,7 +32,7 @@ from caffe2_frontend.ops.aten import (
     shape,
     slicing,
 )
-from caffe2_frontend.ops.aten.operands import name_of
+from caffe2_frontend.ops.aten.operands import TENSOR_TYPES, name_of
 from caffe2_frontend.ops.aten.positional import with_arguments
 
 family = Family("aten")
@@ -52,8 +53,8 @@ TABLE: Final[Mapping[str, Conversion]] = merge((
 _DESCRIPTIVE: Final = ("overload_name", "outputs", "type")
 
 
-class _Counted(Op):
-    """The operator, with the indices of the operands that its converter reads."""
+class _TensorOperator(Op):
+    """The operator; its operands are PyTorch's tensors, and the indices of those that its converter reads are kept."""
 
     def __init__(self, view: OpView, scope: Scope, location: Location, lowering: LoweringContext) -> None:
         super().__init__(view, scope, location, lowering)
@@ -62,7 +63,10 @@ class _Counted(Op):
     def input(self, index: int) -> Value:
         """Operand ``index``."""
         self.read.add(index)
-        return super().input(index)
+        value = super().input(index)
+        if value.dtype is not None:
+            require_dtype(self, value, TENSOR_TYPES, f"input {index} of an ATen operator")
+        return value
 
 
 def _expected(op: OpView, index: int) -> TensorInfo:
@@ -85,9 +89,9 @@ def aten(op: Op) -> Outputs:
             "--output NAME, or outputs=[NAME]",
         )
     view = with_arguments(op, name)
-    counted = _Counted(view, op.scope, op.location, op.lowering)
-    results = conversion.convert(counted)
-    extra = [i for i in range(len(view.inputs)) if i not in counted.read]
+    tensors = _TensorOperator(view, op.scope, op.location, op.lowering)
+    results = conversion.convert(tensors)
+    extra = [i for i in range(len(view.inputs)) if i not in tensors.read]
     if extra:
         op.unsupported(f"ATen operator {name!r} has no input {extra[0]} with these arguments", code="invalid-operands")
     view.args.ignore("operator", *_DESCRIPTIVE)

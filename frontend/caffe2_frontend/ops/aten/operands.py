@@ -8,7 +8,6 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -24,6 +23,8 @@ SCALAR_TYPES: Final = {
     7: ir.DataType.DOUBLE,
     11: ir.DataType.BOOL,
 }
+# The element types of tensors, the usual one first.
+TENSOR_TYPES: Final = (ir.DataType.FLOAT, *(dtype for dtype in SCALAR_TYPES.values() if dtype != ir.DataType.FLOAT))
 _ORDER: Final = (
     ir.DataType.BOOL,
     ir.DataType.UINT8,
@@ -91,8 +92,6 @@ def promoted(op: Op, *values: Value) -> list[Value]:
     As in PyTorch, scalars (rank 0) count only if their category (bool, integer, float) is higher than that of all
     tensors with dims.
     """
-    for value in values:
-        require_dtype(op, value, _ORDER, "operands")
     dims = [op.dtype(v) for v in values if op.rank(v) > 0]
     scalars = [op.dtype(v) for v in values if op.rank(v) == 0]
     if not dims or not scalars:

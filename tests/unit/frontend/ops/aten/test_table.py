@@ -185,6 +185,8 @@ def test_distances_of_any_norm(p: float, expected: list[int]) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
-def test_element_types_that_pytorch_does_not_have() -> None:
+@pytest.mark.parametrize("name", ["mul", "exp", "t"])
+def test_element_types_that_pytorch_does_not_have(name: str) -> None:
+    count = 2 if name == "mul" else 1
     with pytest.raises(ConversionError, match="not UINT16"):
-        export(aten("mul", 2), {"x0": ("uint16", (2, 3)), "x1": ("float32", (2, 3))})
+        export(aten(name, count), {f"x{index}": ("uint16", (2, 3)) for index in range(count)})
