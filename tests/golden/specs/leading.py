@@ -1,5 +1,5 @@
 """Operands of other ranks and sizes, of which Caffe2 reads the first elements, or none; thresholds that no overlap is
-within; regions whose level is a NaN; and scalars that count as one row, or as none.
+within; boxes that end before they start; regions whose level is a NaN; and scalars that count as one row, or as none.
 """
 
 from __future__ import annotations
@@ -17,6 +17,26 @@ PRESENCE = np.array([1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1], np.bool_)
 BOXES = {
     "scores": np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]], np.float32),
     "boxes": np.tile(np.array([[0, 0, 9, 9], [20, 20, 30, 30], [1, 1, 9, 9]], np.float32), 2),
+}
+# Boxes that end before they start along one axis, or along both, among others.
+FLIPPED = {
+    "scores": np.stack([np.zeros(8), np.linspace(0.9, 0.2, 8)], axis=1).astype(np.float32),
+    "boxes": np.tile(
+        np.array(
+            [
+                [0, 9, 9, 1],
+                [0, 0, 9, 9],
+                [9, 0, 2, 9],
+                [9, 9, 3, 0],
+                [9, 9, 1, 2],
+                [0, 8, 9, 1],
+                [1, 0, 9, 9],
+                [0, 0, 9, 4],
+            ],
+            np.float32,
+        ),
+        2,
+    ),
 }
 # The four boxes that Caffe2's vector instructions take at once.
 ROIS = np.array([[0, 0, 0, side, side] for side in (10, 200, 400, 50)], np.float32)
@@ -76,6 +96,10 @@ CASES = [
     *(
         case("BoxWithNMSLimit", BOXES, outputs=["s", "b", "c"], args={"nms": nms, "score_thresh": 0.0})
         for nms in (float("nan"), -1.0, 0.0)
+    ),
+    *(
+        case("BoxWithNMSLimit", FLIPPED, outputs=["s", "b", "c"], args={"nms": 0.1, "score_thresh": 0.0, **args})
+        for args in ({}, {"legacy_plus_one": 0})
     ),
     *(
         case(

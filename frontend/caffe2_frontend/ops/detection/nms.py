@@ -63,13 +63,15 @@ def _onnx_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
     """Emit NonMaxSuppression. With legacy_plus_one the pixel that Caffe2 adds to sizes is added to the corners.
 
     Without it boxes may have area 0. The IoU of two of these is NaN in Caffe2, which drops all but the best of them;
-    ONNX would keep them.
+    ONNX would keep them. A box that ends before it starts intersects none in Caffe2; ONNX would exchange its corners,
+    so that it is made one without an area, which intersects none either.
     """
     if not how.plus_one:
         candidates = _drop_empty(op, boxes, scores, candidates, how)
     x1, y1, x2, y2 = columns(op, boxes, 4)
     pixel = 1.0 if how.plus_one else 0.0
-    corners = joined(op, [x1, y1, shifted(op, x2, pixel), shifted(op, y2, pixel)])
+    ends = (op.emit("Max", shifted(op, end, pixel), start) for start, end in ((x1, x2), (y1, y2)))
+    corners = joined(op, [x1, y1, *ends])
     masked = op.emit("Where", candidates, scores, op.const(_LOWEST, scores))
     maximum = END if how.limit is None else how.limit
     # No overlap is within a negative threshold, or one that is a NaN: a class keeps its best box alone.

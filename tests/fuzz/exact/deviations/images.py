@@ -77,6 +77,19 @@ def has_equal_scores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     )
 
 
+def has_areas_that_cancel(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the areas of two boxes of a class, one of which ends before it starts, add up to 0."""
+    for op, (_scores, boxes, *_rest) in _operators(drawn, "BoxWithNMSLimit", 2):
+        if boxes.ndim < 2 or boxes.shape[1] % 4 or not boxes.size or op.args.integer("rotated", default=0):
+            continue
+        pixel = op.args.integer("legacy_plus_one", default=1)
+        x1, y1, x2, y2 = np.moveaxis(boxes.reshape(len(boxes), -1, 4), 2, 0)
+        areas = (x2 - x1 + pixel) * (y2 - y1 + pixel)
+        if bool((areas[:, None] + areas == 0).any()):
+            return True
+    return False
+
+
 def has_flat_boxes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the width or height of a rotated anchor is not positive."""
     return any(

@@ -8,6 +8,7 @@ from fuzz.exact.deviations.causes import is_not_finite, is_resized_otherwise
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.images import (
     has_a_part_of_a_block,
+    has_areas_that_cancel,
     has_equal_scores,
     has_flat_boxes,
     has_other_columns,
@@ -68,6 +69,12 @@ IMAGES: Final = (
         "coordinates of boxes that are not finite, whose overlap is a NaN",
         frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
         is_not_finite,
+    ),
+    Deviation(
+        "boxes without an area, or that end before they start, whose areas add up to 0: Caffe2 divides 0 by 0, and "
+        "drops one",
+        frozenset({"BoxWithNMSLimit"}),
+        has_areas_that_cancel,
     ),
     Deviation(
         "the size of an image beyond 32 bits, which Caffe2 casts to an integer",
