@@ -7,8 +7,9 @@ constants are bounds of formats and libraries.
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -21,7 +22,7 @@ VARIABLE: Final = "CAFFE2_BRIDGE_LIMITS"
 
 # Dims of a tensor: NumPy 1's limit.
 MAX_RANK: Final = 32
-# Elements of a fill, which stays symbolic: what no machine addresses.
+# Elements of a tensor, which may be a fill that stays symbolic: what no machine addresses.
 MAX_FILL_ELEMENTS: Final = 1 << 47
 # The deepest nesting of bodies in an ONNX model: protobuf's parsers, ONNX's and onnxruntime's among them, accept
 # messages 100 deep, and a body is three.
@@ -34,6 +35,8 @@ MAX_FUNCTION_GROWTH: Final = 20
 MAX_FOLLOWED_ELEMENTS: Final = 1 << 22
 # Elements of the result of an operator on constants that is computed while converting, if it is larger than both.
 MAX_FOLDED: Final = 1 << 20
+# Nodes that a converter emits one by one because an argument of the operator asks for so many.
+MAX_UNROLLED: Final = 1 << 14
 # The largest ratio that Deflate reaches: an entry of an .npz file that claims more is damaged.
 MAX_DEFLATE_RATIO: Final = 1032
 
@@ -72,6 +75,15 @@ class Limits:
 
 NAMES: Final = tuple(bound.name for bound in fields(Limits))
 _CURRENT: ContextVar[Limits | None] = ContextVar("limits", default=None)
+
+
+def is_possible_shape(dims: Sequence[int]) -> bool:
+    """Whether a tensor may have these dims; NumPy counts a dim of 0 as 1 when it asks whether an array is too big."""
+    return (
+        len(dims) <= MAX_RANK
+        and min(dims, default=0) >= 0
+        and math.prod(dim for dim in dims if dim) <= MAX_FILL_ELEMENTS
+    )
 
 
 def current_limits() -> Limits:

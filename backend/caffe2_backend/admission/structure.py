@@ -7,7 +7,6 @@ otherwise.
 from __future__ import annotations
 
 import heapq
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -17,7 +16,7 @@ import onnx
 from caffe2_backend.admission.calls import check_calls
 from caffe2_backend.admission.scopes import Scope, attributes_of
 from caffe2_backend.admission.types import check_types, is_dtype
-from caffe2_bridge.bounds import MAX_FILL_ELEMENTS
+from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
 from caffe2_frontend.interop.inference.map_types import nested_types
@@ -142,7 +141,7 @@ def _check_tensors(scope: Scope) -> Iterator[Diagnostic]:
             yield Diagnostic("malformed-model", f"{what} has unknown element type {tensor.data_type}", location)
         if any(dim < 0 for dim in tensor.dims):
             yield Diagnostic("malformed-model", f"{what} has a negative dim: {list(tensor.dims)}", location)
-        elif 0 in tensor.dims and math.prod(dim for dim in tensor.dims if dim) > MAX_FILL_ELEMENTS:  # NumPy counts so
+        elif 0 in tensor.dims and not is_possible_shape(tensor.dims):  # others have their elements counted
             yield Diagnostic("malformed-model", f"{what} has dims that no array has: {list(tensor.dims)}", location)
 
 

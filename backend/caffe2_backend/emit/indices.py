@@ -12,7 +12,7 @@ import numpy as np
 from caffe2_backend.emit.shapes import arange, as_vector, dim_of, dims_of, known_size, product, reshape, size_list
 from caffe2_backend.lowering.op import Op, index_type
 from caffe2_backend.lowering.value import Value
-from caffe2_bridge.bounds import MAX_FOLDED
+from caffe2_bridge.bounds import MAX_FOLDED, is_possible_shape
 from caffe2_frontend.interop.types import INT64
 
 
@@ -45,13 +45,17 @@ def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
     strides = [math.prod(known_size(size) or 0 for size in sizes[i + 1 :]) for i in range(len(sizes))]
     if max(strides, default=0) > np.iinfo(np.int64).max:
         op.unsupported("the data must have fewer elements than int64 counts", code="invalid-operands")
-    if shape is None or op.static_shape(data) is None or math.prod(shape) > MAX_FOLDED:
+    if shape is None or op.static_shape(data) is None or not _is_folded(shape):
         return _flat_indices_at_run_time(op, sizes, indices, non_negative(op, indices, data, axis), axis)
     base = np.zeros(shape, np.int64)
     for i, stride in enumerate(strides):
         if i != axis:
             base += np.arange(shape[i]).reshape([-1 if k == i else 1 for k in range(len(shape))]) * stride
     return non_negative(op, indices, data, axis) * strides[axis] + op.const(base, INT64)
+
+
+def _is_folded(shape: tuple[int, ...]) -> bool:
+    return is_possible_shape(shape) and math.prod(shape) <= MAX_FOLDED
 
 
 def _flat_indices_at_run_time(op: Op, sizes: list[Value], indices: Value, along_axis: Value, axis: int) -> Value:

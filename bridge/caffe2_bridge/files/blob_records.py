@@ -16,7 +16,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from caffe2_bridge import wire
-from caffe2_bridge.bounds import MAX_RANK
+from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import NetFormatError
 from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
@@ -148,9 +148,9 @@ class _Chunk:
             raise NetFormatError(f"tensor {name!r} has data type {light.data_type}, which Caffe2's tensors cannot have")
         size = math.prod(light.dims)
         begin, end = (light.segment.begin, light.segment.end) if light.HasField("segment") else (0, size)
-        if any(dim < 0 for dim in light.dims) or not 0 <= begin <= end <= size:
+        if not is_possible_shape(light.dims) or not 0 <= begin <= end <= size:
             raise NetFormatError(f"tensor {name!r} of shape {list(light.dims)} has an invalid chunk {begin}:{end}")
-        if end - begin > len(span) or len(light.dims) > MAX_RANK:  # an element takes at least a byte
+        if end - begin > len(span):  # an element takes at least a byte
             raise NetFormatError(f"chunk {begin}:{end} of tensor {name!r} is larger than its record")
         return cls(light, begin, end, dtype, fetch)
 
@@ -234,7 +234,7 @@ def _quantized(name: str, stored: list[Fetch]) -> Parameter:
         )
     dtype = _INT8_TYPES.get(light.data_type)
     shape = tuple(light.dims)
-    if dtype is None or any(dim < 0 for dim in shape) or math.prod(shape) > len(span) or len(shape) > MAX_RANK:
+    if dtype is None or not is_possible_shape(shape) or math.prod(shape) > len(span):
         raise NetFormatError(
             f"quantized tensor {name!r} of type {light.data_type}, shape {list(shape)} is not a valid Int8 tensor"
         )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from caffe2_bridge import wire
-from caffe2_bridge.bounds import MAX_FILL_ELEMENTS, MAX_RANK
+from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.parameters import DTYPES, Array, Parameter
 from caffe2_bridge.netdef.views import Args
@@ -121,7 +121,7 @@ def checked_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return ``shape``. Raises FillError if a dim is negative, or the tensor is too large for any machine."""
     if any(dim < 0 for dim in shape):
         raise FillError(f"shape {list(shape)} must not have negative dims")
-    if math.prod(shape) > MAX_FILL_ELEMENTS or len(shape) > MAX_RANK:
+    if not is_possible_shape(shape):
         raise FillError(
             f"shape {list(shape)} is too large for a tensor: it has {math.prod(shape)} elements and rank {len(shape)}"
         )
