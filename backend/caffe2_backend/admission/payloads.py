@@ -40,6 +40,9 @@ def check_payloads(scope: Scope) -> Iterator[Diagnostic]:
 
 
 def _faults(tensor: onnx.TensorProto) -> Iterator[tuple[str, str, str]]:
+    if tensor.HasField("segment"):
+        yield "malformed-model", "is a segment of a tensor, which no runtime reads", ""
+        return
     dtype = ir.DataType(tensor.data_type)
     size = math.prod(tensor.dims)
     if tensor.HasField("raw_data"):

@@ -38,6 +38,7 @@ def initialized(**fields: Any) -> onnx.ModelProto:
         ({"int32_data": [1] * 4}, "malformed-model", "must not have its values in int32_data"),
         ({"float_data": [1.0] * 4, "data_type": KINDS.COMPLEX64}, "malformed-model", "not 8"),
         ({"int32_data": [1] * 4, "data_type": KINDS.INT4}, "malformed-model", "not 2"),
+        ({"float_data": [1.0] * 4, "segment": {"begin": 0, "end": 4}}, "malformed-model", "is a segment of a tensor"),
         ({}, "no-values", "has no values"),
         ({"dims": [2**62, 4]}, "no-values", "has no values"),
         ({"dims": [0, 2**62]}, "malformed-model", "has dims that no array has"),
