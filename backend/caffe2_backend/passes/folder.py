@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
+from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.inference.node_inference import infer_node
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,11 @@ class Folder(FoldConstantsPass):
             if value.shape is not None and shape is not None and len(value.shape) != len(shape):
                 return
             value.type, value.shape = kind, _merged(value.shape, shape)
+
+    def _prepare_folded_tensor(self, node: ir.Node, output_name: str, output_array: Any) -> Any:
+        """The tensor of a result, None where it is too large; of strings one that knows their size, and serializes."""
+        tensor = super()._prepare_folded_tensor(node, output_name, output_array)
+        return string_tensor(tensor.numpy()) if tensor is not None and tensor.dtype == ir.DataType.STRING else tensor
 
     def _read(self, known: onnx.TypeProto) -> tuple[ir.TypeProtocol | None, ir.Shape | None]:
         """A type and its shape. The values of the model share them."""

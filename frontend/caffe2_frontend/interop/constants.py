@@ -1,4 +1,4 @@
-"""Contents of values of ONNX graphs that are known."""
+"""Contents of values of ONNX graphs that are known, and tensors of strings."""
 
 from __future__ import annotations
 
@@ -17,3 +17,9 @@ def constant_of(value: ir.Value | None) -> Array | None:
     if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
         return producer.attributes["value"].as_tensor().numpy()
     return None
+
+
+def string_tensor(array: Array) -> ir.StringTensor:
+    """An ONNX string tensor of an array of str or bytes: no other one knows the size of its strings."""
+    data = [v.encode() if isinstance(v, str) else bytes(v) for v in array.reshape(-1).tolist()]
+    return ir.StringTensor(data, shape=ir.Shape(array.shape))

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.names import Names
 
 # Equal constants up to this size are shared.
@@ -61,12 +62,6 @@ class Constants:
         tensor.name = value.name
         self.values.append(value)
         return value
-
-
-def string_tensor(array: Array) -> ir.StringTensor:
-    """Make an ONNX string tensor from an array of str or bytes."""
-    data = [v.encode() if isinstance(v, str) else bytes(v) for v in array.reshape(-1).tolist()]
-    return ir.StringTensor(data, shape=ir.Shape(array.shape))
 
 
 @dataclass

@@ -15,8 +15,8 @@ import onnx_ir as ir
 from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.lowering.scope import string_tensor
 from caffe2_frontend.state import Export
 
 # The results of these are no larger than their operands: they may be stored.

@@ -14,6 +14,7 @@ from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
+from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.names import Names
@@ -28,7 +29,7 @@ from caffe2_frontend.lowering.reads import (
     workspace_operators,
     workspace_reads,
 )
-from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
+from caffe2_frontend.lowering.scope import Constants, Scope
 from caffe2_frontend.lowering.trace import Trace, Traces
 from caffe2_frontend.ops import converters, expectations, uniform_operators
 from caffe2_frontend.state import Export, ir_version

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.names import Names
-from caffe2_frontend.lowering.scope import Constants, Scope, string_tensor
+from caffe2_frontend.lowering.scope import Constants, Scope
 
 
 def scope() -> Scope:
