@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, UNSIGNED, WIDER
 from caffe2_backend.lowering.value import Array, Value
+from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.netdef.construct import make_operator
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.names import Names
@@ -114,7 +115,7 @@ class Emitter:
         names = [value.name for value in inputs]
         made = tuple(self.fresh(op_type) for _ in range(outputs))
         plain = {name: _number_of(arg) if isinstance(arg, ir.DataType) else arg for name, arg in args.items()}
-        self.emitted.ops.append(make_operator(op_type, names, made, plain))
+        self.append(op_type, names, made, plain)
         shape = inputs[0].shape if op_type in _KEEP_SHAPE else None
         values = tuple(
             Value(self, name=name, dtype=dtypes[i] if i < len(dtypes) else dtypes[0], shape=shape)
@@ -128,14 +129,15 @@ class Emitter:
 
     def emit_in_place(self, op_type: str, target: Value, *inputs: Value) -> Value:
         """Emit an operator that overwrites its first input."""
-        self.emitted.ops.append(
-            make_operator(op_type, [target.name, *(value.name for value in inputs)], [target.name], {})
-        )
+        self.append(op_type, [target.name, *(value.name for value in inputs)], [target.name], {})
         return target
 
     def append(self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], args: dict[str, Any]) -> None:
-        """Append an operator whose blobs have names already."""
-        self.emitted.ops.append(make_operator(op_type, inputs, outputs, args))
+        """Append an operator whose blobs have names already; refuses the node where an argument holds no such value."""
+        try:
+            self.emitted.ops.append(make_operator(op_type, inputs, outputs, args))
+        except BuildError as error:
+            raise UnsupportedError(str(error), code="invalid-argument") from None
 
     def widen(self, value: Value) -> Value:
         """A value in the wider type of its element type."""

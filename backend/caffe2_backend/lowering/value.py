@@ -26,6 +26,9 @@ class Builder(Protocol):
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """Emit a Reshape and return the value in its new shape."""
 
+    def const(self, array: Any, dtype: ir.DataType | None = None) -> Value:
+        """Return a constant; refuses the node where the element type is unknown, or does not hold the numbers."""
+
     def constant_blob(self, array: Array) -> str:
         """Return the name of a blob that holds a constant."""
 
@@ -232,7 +235,7 @@ class Value:
         """A plain number as a value of this one's element type; a value unchanged."""
         if isinstance(other, Value):
             return other
-        return Value(self._builder, array=np.asarray(other, self.dtype.numpy()), dtype=self.dtype)
+        return self._builder.const(other, self.dtype)
 
     def _new(self, array: Any) -> Value:
         return Value(self._builder, array=np.asarray(array), dtype=self.dtype)

@@ -34,8 +34,17 @@ def make_argument(name: str, value: Any) -> Argument:
     As in Caffe2, a list must not mix integers and floats: the operator reads only one of the two fields.
 
     Raises:
-        BuildError: no field holds a value of this type, or a list mixes types.
+        BuildError: no field holds a value of this type, a list mixes types, or an integer has more than 64 bits.
     """
+    try:
+        return _argument(name, value)
+    except UnicodeError:
+        raise BuildError(f"argument {name!r} has text that UTF-8 cannot encode") from None
+    except ValueError:  # of protobuf
+        raise BuildError(f"argument {name!r} has an integer that 64 bits do not hold") from None
+
+
+def _argument(name: str, value: Any) -> Argument:
     if isinstance(value, np.ndarray):
         value = value.reshape(-1).tolist()
     elif isinstance(value, np.generic):
