@@ -9,6 +9,7 @@ from typing import Any
 from caffe2_backend.emit.shapes import Size, as_value, dims_of, known_size
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.operator_base import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,15 @@ class Window:
     strides: Sequence[int]
     dilations: Sequence[int]
     pads: Sequence[Size]
+
+    def __post_init__(self) -> None:
+        """Refuse the operator where numbers of axes differ."""
+        sizes = (self.strides, self.dilations, *([self.pads[::2]] if self.pads else []))
+        if any(len(size) != self.rank for size in sizes) or len(self.pads) % 2:
+            raise UnsupportedError(
+                f"a window of {self.rank} axes must have as many strides and dilations, and twice as many pads",
+                code="invalid-argument",
+            )
 
     @property
     def rank(self) -> int:
@@ -87,7 +97,7 @@ def _same_pads(op: Op, image: Value, window: Window, *, upper: bool) -> list[Siz
     """
     before: list[Size] = []
     after: list[Size] = []
-    for size, stride, span in zip(dims_of(op, image)[2:], window.strides, window.spans, strict=True):
+    for size, stride, span in zip(dims_of(op, image, window.rank + 2)[2:], window.strides, window.spans, strict=True):
         if stride == 1:
             total = as_value(op, span - 1)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import onnx
@@ -34,6 +35,9 @@ def _refusal(node: ir.Node) -> str:
         return ""
     graph = onnx.GraphProto(name="node")
     try:
+        refused = next(_refused_types(node), "")
+        if refused:
+            return refused
         graph.node.append(ir.to_proto(node))
         for value in dict.fromkeys(value for value in node.inputs if value is not None):
             tensor = value.const_value
@@ -50,3 +54,14 @@ def _refusal(node: ir.Node) -> str:
     except Exception:  # noqa: BLE001 - the node is odd enough for a converter to fail: it may fail here too
         return ""
     return ""
+
+
+def _refused_types(node: ir.Node) -> Iterator[str]:
+    """The operands of types that ONNX's operator does not take, which shape inference does not ask for."""
+    schema = onnx.defs.get_schema(node.op_type, node.version or WORKING_OPSET, node.domain)
+    for index, value in enumerate(node.inputs):
+        if value is None or not isinstance(value.type, ir.TensorType) or not schema.inputs:
+            continue
+        kind, formal = value.type.dtype.name.lower(), schema.inputs[min(index, len(schema.inputs) - 1)]  # or variadic
+        if f"tensor({kind})" not in formal.types:
+            yield f"input {index} is {kind}, which {node.op_type} does not take"

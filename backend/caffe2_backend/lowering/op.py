@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import onnx_ir as ir
 
@@ -148,6 +148,13 @@ class Op(OperatorBase[Value], Emitter):
         if known is not None and known.ndim > 1:
             self.unsupported(f"an operand must be a list, not of rank {known.ndim}", code="invalid-operands")
         return None if known is None else known.reshape(-1)
+
+    def known_number(self, value: Value) -> Any:
+        """The only element of an operand, or None as :meth:`known`; refuses the node where it has another number."""
+        known = self.known(value)
+        if known is not None and known.size != 1:
+            self.unsupported(f"an operand must have one element, not {known.size}", code="invalid-operands")
+        return None if known is None else known.item()
 
     def require(self, value: Value, *dtypes: ir.DataType) -> Value:
         """The value, which must be of one of ``dtypes``.

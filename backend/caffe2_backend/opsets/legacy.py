@@ -102,9 +102,11 @@ def set_constants(at: OldNode) -> None:
 def list_repeats(at: OldNode) -> None:
     """One axis was repeated, by two operands."""
     tiles, axis = at.constant(1), at.constant(2)
-    if tiles is None or axis is None:
-        at.refuse("the number of tiles and the axis must be constant")
+    if tiles is None or axis is None or tiles.size != 1 or axis.size != 1:
+        at.refuse("the number of tiles and the axis must be constant numbers")
     repeats = np.ones(at.rank(at.input(0)), np.int64)
+    if not -repeats.size <= axis.item() < repeats.size:
+        at.refuse(f"axis {axis.item()} is out of range for rank {repeats.size}")
     repeats[int(axis.item())] = int(tiles.item())
     at.replace_input(1, at.const(repeats, np.int64))
     at.keep_inputs(2)

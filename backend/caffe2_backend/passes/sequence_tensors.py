@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_bridge.bounds import MAX_UNROLLED
 from caffe2_frontend.interop.names import Names
 
 
@@ -89,10 +90,10 @@ class Emitter:
     def split(self, x: ir.Value, sizes: ir.Value | None, axis: int, *, keep: bool) -> Contents | None:
         """SplitToSequence. With ``keep`` the items have the axis too."""
         rank = None if x.shape is None else len(x.shape)
-        if axis < 0:
-            if rank is None:
-                return None
-            axis += rank
+        if rank is not None and -rank <= axis < rank:
+            axis %= rank
+        elif rank is not None or axis < 0:
+            return None
         if sizes is None or _constant(sizes) == 1:
             if not keep:
                 return Rows(x, axis)
@@ -103,9 +104,9 @@ class Emitter:
             return None
         if known.ndim == 0:
             dim = None if x.shape is None else x.shape[axis]
-            if not isinstance(dim, int):
-                return None
             size = int(known)
+            if not isinstance(dim, int) or size < 1 or dim // size > MAX_UNROLLED:
+                return None
             known = np.array([min(size, dim - start) for start in range(0, dim, size)])
         return Items(self.emit_several("Split", x, self.const(known), outputs=len(known), rank=rank, axis=axis))
 

@@ -108,7 +108,9 @@ def recurrent(op: Op) -> tuple[Value, ...]:
 def _of_direction(op: Op, index: int, direction: int) -> Value:
     """The part of an operand for one direction."""
     operand = op.input(index)
-    known = op.known(operand)
+    count, known = op.static_dim(operand, 0), op.known(operand)
+    if count is not None and count <= direction:
+        op.unsupported(f"input {index} has the parameters of {count} directions only", code="invalid-operands")
     if known is not None:
         return op.const(known[direction], FLOAT)
     return op.emit("Squeeze", slice_axis(op, op.require(operand, FLOAT), 0, direction, direction + 1), dims=[0])

@@ -174,6 +174,8 @@ def affine_grid(op: Op) -> Value:
     rank = op.list_length(theta, 1)
     if rank is None:
         op.needs_shape("the sizes of theta are unknown")
+    if not rank:
+        op.unsupported("theta must have at least one row", code="invalid-operands")
     sizes = [element(op, op.input(1), i + 2).cast(INT64) for i in range(rank)]
     along = []
     for i, size in enumerate(sizes):

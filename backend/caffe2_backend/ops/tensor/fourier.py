@@ -34,7 +34,7 @@ def dft(op: Op) -> Value:
     x = op.require(op.input(0), FLOAT, DOUBLE)
     rank = op.rank(x)
     given, operand = op.args.integer("axis", default=-2), op.optional(2)
-    known = given if operand is None else op.known(operand)
+    known = given if operand is None else op.known_number(operand)
     is_complex = _is_complex(op, x, rank - 1)
 
     def along(signal: Value, axis: int, rank: int) -> Value:
@@ -44,7 +44,7 @@ def dft(op: Op) -> Value:
         return transform(op, signal, axis, rank, Transform(size, length, is_complex, inverse, onesided))
 
     if known is not None:
-        return along(x, op.axis(int(np.asarray(known).item()), rank), rank)
+        return along(x, op.axis(int(known), rank), rank)
     assert operand is not None
     axis = non_negative_axes(op, operand, rank)
     parts = is_complex + 1

@@ -251,11 +251,9 @@ def range_(op: Op) -> Value:
     number ceil((limit - start) / delta) is computed first.
     """
     operands = [computable(op, op.input(i)) for i in range(3)]
-    dtype, known = operands[0].dtype, op.known(op.input(2))
-    if known is not None and known.size != 1:
-        op.unsupported(f"delta must have one element, not {known.size}", code="invalid-operands")
+    dtype, known = operands[0].dtype, op.known_number(op.input(2))
     start, limit, delta = (value.reshape([1]) for value in operands)
-    if dtype not in (INT32, INT64) or (known is not None and known.item() > 0):
+    if dtype not in (INT32, INT64) or (known is not None and known > 0):
         return cast_back(op, op.emit("Range", start, limit, delta), op.input(0))
     zero, one = op.const([0], dtype), op.const([1], dtype)
     way = limit - start

@@ -60,8 +60,10 @@ def slice_(op: Op) -> Value:
     """
     data = op.input(0)
     starts, ends = op.known_list(op.input(1)), op.known_list(op.input(2))
-    lengths = (op.list_length(op.input(i)) for i in (1, 2, 4) if op.has_input(i))
-    axes = _known_axes(op, 3, next((length for length in lengths if length is not None), None))
+    lengths = {op.list_length(op.input(i)) for i in (1, 2, 3, 4) if op.has_input(i)} - {None}
+    if len(lengths) > 1:
+        op.unsupported(f"starts, ends, axes and steps must be of one length, not {lengths}", code="invalid-operands")
+    axes = _known_axes(op, 3, next(iter(lengths), None))
     steps = op.known_list(op.input(4)) if op.has_input(4) else np.ones(len(axes or ()), np.int64)
     if axes is None or starts is None or ends is None or steps is None:
         return _slice_at_run_time(op, axes, None if steps is None else steps.tolist())
@@ -152,14 +154,18 @@ def pad(op: Op) -> Value:
     axes, pads = _known_axes(op, 3, op.rank(data)), op.known_list(op.input(1))
     if axes is None or pads is None:
         return _pad_at_run_time(op, axes, mode)
-    half = pads.size // 2
+    if pads.size != 2 * len(axes):
+        reason = f"pads must have {2 * len(axes)} elements, two for each axis, not {pads.size}"
+        op.unsupported(reason, code="invalid-operands")
     y, dims = data, dims_of(op, data)
-    for axis, low, high in zip(axes, pads[:half].tolist(), pads[half:].tolist(), strict=True):
+    for axis, (low, high) in zip(axes, pads.reshape(2, -1).T.tolist(), strict=True):
         size = dims[axis].integer
         if low == high == 0:
             continue
         if mode == "constant":
             y = _pad_constant(op, y, dims, axis, low, high)
+        elif size == 0:
+            op.unsupported(f"axis {axis} has no elements to pad with", code="invalid-operands")
         elif size is not None and min(low, high) >= 0:
             op.bounded(size + low + high)
             indices = np.pad(np.arange(size), (low, high), mode=mode)  # type: ignore[call-overload] # one of three
@@ -198,8 +204,8 @@ def _pad_constant(op: Op, value: Value, dims: Sequence[Size], axis: int, low: in
 def _block(op: Op, dims: Sequence[Size], axis: int, count: Size) -> Value:
     """A constant tensor with ``count`` elements along an axis, and the sizes of the operand otherwise."""
     filler = op.optional(2)
-    known = None if filler is None else op.known(filler)
-    value = (0 if filler is None else filler) if known is None else known.item()
+    known = None if filler is None else op.known_number(filler)
+    value = (0 if filler is None else filler) if known is None else known
     return full(op, [*dims[:axis], count, *dims[axis + 1 :]], op.dtype(op.input(0)), value)
 
 
@@ -208,7 +214,7 @@ def _pad_at_run_time(op: Op, axes: list[int] | None, mode: str) -> Value:
     data = op.input(0)
     rank = op.rank(data)
     pads = integer_list(op, op.input(1))
-    count = op.static_dim(op.input(3), 0) if op.has_input(3) else rank
+    count = op.list_length(op.input(3)) if op.has_input(3) else rank
     if count is None:
         op.needs_shape("the number of axes is unknown")
     zeros = op.const([0] * rank, INT64)

@@ -42,12 +42,12 @@ def arg_extreme(op: Op) -> Value:
 def top_k(op: Op) -> tuple[Value, Value]:
     """``TopK(X, K; axis=-1, largest=1, sorted=1) -> values, indices``: TopK of floats and a known K, else by ranks."""
     op.args.ignore("sorted")
-    data, k = op.input(0), op.known(op.input(1))
+    data, k = op.input(0), op.known_number(op.input(1))
     axis = op.axis(op.args.integer("axis", default=-1), op.rank(data))
     smallest = not op.args.flag("largest", default=True)
     if op.dtype(data) != FLOAT or k is None:
         return _top_by_rank(op, data, axis, smallest=smallest)
-    values, indices = op.emit("TopK", -data if smallest else data, outputs=2, k=int(k.item()), axis=axis)
+    values, indices = op.emit("TopK", -data if smallest else data, outputs=2, k=int(k), axis=axis)
     return (-values if smallest else values), indices
 
 
@@ -137,11 +137,11 @@ def cumulative(op: Op) -> Value:
     op_type, neutral = ("Add", 0) if op.type == "CumSum" else ("Mul", 1)
     backward, exclusive = op.args.flag("reverse", default=False), op.args.flag("exclusive", default=False)
     data = op.input(0)
-    value, rank, known = computable(op, data), op.rank(data), op.known(op.input(1))
+    value, rank, known = computable(op, data), op.rank(data), op.known_number(op.input(1))
     if not rank:
         op.unsupported("the operand must have at least one dim", code="invalid-operands")
     if known is not None:
-        axis, dims, source = op.axis(int(known.item()), rank), dims_of(op, data), value
+        axis, dims, source = op.axis(int(known), rank), dims_of(op, data), value
     else:
         source = collapse_around_axis(op, value, non_negative_axes(op, op.input(1), rank), rank)
         axis, dims = 1, [dim_of(op, source, i) for i in range(3)]

@@ -106,8 +106,44 @@ CASES = {
     "AffineGrid of a million axes": _model(
         helper.make_node("AffineGrid", ["x", "n"], ["y"]), ("x", FLOAT, [1, 1 << 20, 3]), ("n", TensorProto.INT64, [4])
     ),
+    "AffineGrid of no axes": _model(
+        helper.make_node("AffineGrid", ["x", "n"], ["y"]), ("x", FLOAT, [1, 0, 1]), ("n", TensorProto.INT64, [2])
+    ),
     "Expand to a million axes": _model(
         helper.make_node("Expand", ["x", "n"], ["y"]), ("x", FLOAT, [1]), ("n", TensorProto.INT64, [1 << 20])
+    ),
+    "Pad of a scalar by the pads of a matrix": _model(
+        helper.make_node("Pad", ["x", "p"], ["y"]), ("x", FLOAT, []), p=[0, 1, 0, 1]
+    ),
+    "Pad along more axes than a tensor has": _model(
+        helper.make_node("Pad", ["x", "p", "", "a"], ["y"]),
+        ("x", FLOAT, []), ("a", TensorProto.INT64, [2**63 - 1]), p=[0, 3],
+    ),
+    "Pad that repeats no elements": _model(
+        helper.make_node("Pad", ["x", "p"], ["y"], mode="edge"), ("x", FLOAT, [0]), p=[1, 1]
+    ),
+    "Slice with starts of another number": _model(
+        helper.make_node("Slice", ["x", "s", "e"], ["y"]), ("x", FLOAT, []), s=[0, 0], e=[1]
+    ),
+    "Slice with steps of another number": _model(
+        helper.make_node("Slice", ["x", "s", "e", "a", "t"], ["y"]),
+        ("x", FLOAT, [4, 4]), ("s", TensorProto.INT64, [2]), ("e", TensorProto.INT64, [2]), a=[0, 1], t=[1],
+    ),
+    "Pad by two numbers": _model(
+        helper.make_node("Pad", ["x", "p", "c"], ["y"]), ("x", TensorProto.INT64, [2]), p=[1, 1], c=[1, 2]
+    ),
+    "CumSum along two axes": _model(helper.make_node("CumSum", ["x", "a"], ["y"]), ("x", FLOAT, [2, 2]), a=[0, 1]),
+    "RNN of one direction with the weights of none": _model(
+        helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=4),
+        ("x", FLOAT, [1, 3, 2]), ("w", FLOAT, [0, 4, 2]), ("r", FLOAT, [1, 4, 4]),
+    ),
+    "Conv with strides of another number": _model(
+        helper.make_node("Conv", ["x", "w"], ["y"], auto_pad="SAME_UPPER", strides=[2]),
+        ("x", FLOAT, []), ("w", FLOAT, [1, 1, 3, 3]),
+    ),
+    "BitShift of strings": _model(
+        helper.make_node("BitShift", ["x", "n"], ["y"], direction="LEFT"),
+        ("x", TensorProto.STRING, [2]), ("n", TensorProto.STRING, [2]),
     ),
     "Split into other pieces": _model(
         helper.make_node("Split", ["x", "n"], ["y"]), ("x", FLOAT, [4]), n=[2, 2]
