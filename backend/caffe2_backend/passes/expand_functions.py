@@ -164,25 +164,33 @@ def _attributes(node: ir.Node, schema: Any) -> list[ir.Attr]:
 def _definition(node: ir.Node, schema: Any, version: int) -> ir.Function | None:
     """The newest definition that is valid in the model's opset, with the outputs that the node has.
 
-    None if ONNX has none for these types.
+    None if ONNX has none for these types. Raises ConversionError if ONNX cannot build it.
     """
+    try:
+        made = _built(node, schema, version)
+        body = onnx.FunctionProto.FromString(made) if made else None
+        if body is None:
+            return None
+        names = [name for name, value in zip(body.output, node.outputs, strict=False) if value.name]
+        del body.output[:]  # those that the node does not have may be computed nowhere in the body
+        body.output.extend(names)
+        return ir.from_proto(body)
+    except Exception as error:
+        reason = f"ONNX's definition of the node cannot be built: {str(error).partition(chr(10))[0]}"
+        raise ConversionError([Diagnostic("malformed-model", reason, _location(node))]) from error
+
+
+def _built(node: ir.Node, schema: Any, version: int) -> bytes | None:
+    """A definition as ONNX builds it, a serialized FunctionProto."""
     if schema.has_context_dependent_function:
         if any(value is not None and value.type is None for value in node.inputs):
             return None  # ONNX's builders of functions rely on the types, and may end the process without them
         known = [old for old in schema.context_dependent_function_opset_versions if old <= version]
         types = [_type(value).SerializeToString() for value in node.inputs]
         own = ir.to_proto(node).SerializeToString()
-        made = known and schema.get_context_dependent_function_with_opset_version(max(known), own, types)
-    else:
-        known = [old for old in schema.function_opset_versions if old <= version]
-        made = known and schema.get_function_with_opset_version(max(known))
-    if not made:
-        return None
-    body = onnx.FunctionProto.FromString(made)
-    names = [name for name, value in zip(body.output, node.outputs, strict=False) if value.name]
-    del body.output[:]  # those that the node does not have may be computed nowhere in the body
-    body.output.extend(names)
-    return ir.from_proto(body)
+        return schema.get_context_dependent_function_with_opset_version(max(known), own, types) if known else None
+    known = [old for old in schema.function_opset_versions if old <= version]
+    return schema.get_function_with_opset_version(max(known)) if known else None
 
 
 def _type(value: ir.Value | None) -> onnx.TypeProto:
