@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import onnx
@@ -80,7 +81,8 @@ class Dims:
         for tensor in graph.initializer:
             shapes[tensor.name] = list(tensor.dims)
         for node in graph.node:
-            self._node(node, shapes)
+            with suppress(IndexError, StopIteration, ValueError):  # a node that lacks what ONNX asks for says nothing
+                self._node(node, shapes)
 
     def _node(self, node: onnx.NodeProto, shapes: dict[str, list[Dim]]) -> None:
         known = [shapes.get(name) for name in node.input]
