@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
 
 import onnx_ir as ir
 
-from caffe2_bridge.bounds import MAX_RANK, current_limits, hint_of
+from caffe2_bridge.bounds import MAX_RANK, MAX_UNROLLED, current_limits, hint_of
 from caffe2_bridge.diagnostics import BridgeError, Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 
@@ -40,16 +40,17 @@ def refuse_shapes(first: Sequence[int], second: Sequence[int]) -> NoReturn:
 def bounded(*dims: int) -> int:
     """The product of dims.
 
-    Raises UnsupportedError where one is negative, or an int64 constant of so many elements exceeds the limit.
+    Raises UnsupportedError where one is negative, or an int64 constant of so many elements exceeds the limit; a dim of
+    0 counts as 1, since the other ones are those of what the constant is computed from.
     """
     if min(dims, default=0) < 0:
         raise UnsupportedError(f"a constant has a negative dim: {list(dims)}", code="invalid-argument")
-    size = prod(dims)
+    size = prod(dim for dim in dims if dim)
     wanted, allowed = 8 * size, current_limits().constant_bytes
     if wanted > allowed:
         reason = f"a constant of {size:,} elements has {wanted:,} bytes; {allowed:,} are allowed"
         raise UnsupportedError(reason, hint_of("constant_bytes", wanted), "large-constant")
-    return size
+    return prod(dims)
 
 
 class Reporter(Protocol):
@@ -180,6 +181,13 @@ class OperatorBase(Generic[V]):
     def bounded(self, *dims: int) -> int:
         """The product of dims; refuses the operator where an int64 constant of so many elements exceeds the limit."""
         return bounded(*dims)
+
+    def unrolled(self, *counts: int) -> int:
+        """The product of counts; refuses the operator where so many nodes are too many to be emitted one by one."""
+        number = prod(counts)
+        if number > MAX_UNROLLED:
+            self.unsupported(f"the operator needs {number:,} nodes of its own; at most {MAX_UNROLLED:,} are emitted")
+        return number
 
     # Diagnostics
 

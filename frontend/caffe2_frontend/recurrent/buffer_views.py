@@ -65,7 +65,7 @@ class BufferViews(Scope):
         """Emit the buffer with other rows where a link sees it."""
         op, buffer = self._step(), self.buffers[link.external]
         first = _offset(op, self._index(), link.offset)
-        indices = [_offset(op, first, row) for row in range(link.window)]
+        indices = [_offset(op, first, row) for row in range(op.unrolled(link.window))]
         positions = unsqueeze(op, vector(op, indices), [1])
         rows = reshape(op, value, [link.window, *sizes(op, buffer, 1)])
         self.buffers[link.external] = op.emit("ScatterND", buffer, positions, rows, shape=buffer.shape)

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper  # noqa: TID251 - malformed models, which onnx_ir does not build
@@ -15,7 +16,9 @@ from caffe2_backend import to_netdef, validate
 from caffe2_backend.admission.load import load_ir
 from caffe2_bridge import BridgeError, Limits, NetFormatError, bounds, limits, load
 from caffe2_bridge.bounds import VARIABLE, current_limits, limits_of_processes, parse_limits
-from caffe2_bridge.diagnostics import ConversionError, OptionError
+from caffe2_bridge.diagnostics import BuildError, ConversionError, OptionError
+from caffe2_bridge.init.init_net import read_init_net
+from caffe2_bridge.netdef.construct import make_argument, make_operator
 from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import ExecutionStep, NetDef, OperatorDef, PlanDef
 from caffe2_frontend import to_onnx
@@ -157,3 +160,49 @@ def test_the_documentation_lists_every_limit() -> None:
     assert {name: int(number.replace(",", "")) for name, number in rows.items()} == expected
     for _, _, summary in bounds.table():
         assert summary in text
+
+
+def _operator(kind: str, count: int, **args: object) -> NetDef:
+    inputs = ["x", "a", "b"][:count]
+    return NetDef(op=[make_operator(kind, inputs, ["y"], args)], external_input=inputs, external_output=["y"])
+
+
+@pytest.mark.parametrize(
+    ("net", "code"),
+    [
+        (_operator("MaxPoolGradient", 3, kernels=[1 << 30] * 2, strides=[1, 1]), "large-constant"),
+        (_operator("ConvGradient", 3, kernels=[1 << 30] * 2), "unsupported"),
+        (_operator("ATen", 1, operator="adaptive_avg_pool2d", output_size=[3, 1 << 30]), "unsupported"),
+        (_operator("ATen", 1, operator="layer_norm", normalized_shape=[1 << 30]), "large-constant"),
+        (_operator("ATen", 1, operator="layer_norm", normalized_shape=[-1]), "invalid-argument"),
+    ],
+)  # fmt: skip
+def test_what_an_argument_asks_for_is_bounded(net: NetDef, code: str) -> None:
+    dims = [2, 3, 7, 5] if len(net.external_input) == 1 else [None] * 4
+    inputs = dict.fromkeys(net.external_input, ("float32", dims))
+    with pytest.raises(ConversionError) as raised:
+        to_onnx(net, inputs=inputs)
+    assert [found.code for found in raised.value.errors] == [code]
+
+
+def test_rows_of_padding_are_no_operands_of_their_own() -> None:
+    model = to_onnx(_operator("AddPadding", 1, padding_width=1 << 40), inputs={"x": ("float32", ["n", 2])})
+    assert max(len(node.input) for node in model.graph.node) < 4
+
+
+def test_dims_that_no_array_has() -> None:
+    assert bounds.is_possible_shape([0, 1 << 40])
+    assert not bounds.is_possible_shape([0, 1 << 62, 4])
+    assert not bounds.is_possible_shape([-1])
+    assert not bounds.is_possible_shape([1] * 33)
+    op = make_operator("GivenTensorFill", [], ["w"], {"shape": [0, 1 << 62, 4], "values": np.zeros(0, np.float32)})
+    (found,) = read_init_net(NetDef(op=[op])).findings
+    assert found.code == "bad-fill"
+
+
+def test_integers_that_an_argument_does_not_hold() -> None:
+    for value in (1 << 63, [0, 1 << 63]):
+        with pytest.raises(BuildError, match="argument 'a' has an integer that 64 bits do not hold"):
+            make_argument("a", value)
+    with pytest.raises(BuildError, match="argument 'a' has text that UTF-8 cannot encode"):
+        make_argument("a", "\ud800")

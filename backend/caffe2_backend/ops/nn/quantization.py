@@ -230,6 +230,9 @@ def _integer_convolution(op: Op, image: Value, kernel: Value, x_zero: Value | No
     if inner <= each:
         return convolve(op, x, w, window, group).cast(INT32)
     total: Value | None = None
+    if inner > _MOST_SLICES * each:
+        op.unsupported(f"sums of {inner:,} products are too long to be exact in slices", code="invalid-operands")
+    op.bounded(group, each)
     for start in range(0, inner, each):
         some = np.arange(start, min(start + each, inner))
         channels = (np.arange(group)[:, None] * inner + some).reshape(-1)

@@ -65,7 +65,7 @@ def _slide_axis(op: Op, window: Window, axis: int, size: Value, *, ceil: bool) -
         is_behind = (windows - 1) * stride >= size + low
         windows = windows - is_behind.cast(INT64)
     starts = arange(op, windows) * stride - low
-    indices = reshape(op, starts, [-1, 1]) + op.const([[i * dilation for i in range(k)]], INT64)
+    indices = reshape(op, starts, [-1, 1]) + reshape(op, arange(op, k) * dilation, [1, -1])
     is_inside = known_size(low) == known_size(high) == 0 and not ceil
     return Slide(axis + 2, size, windows, indices, k, size + high, is_inside)
 

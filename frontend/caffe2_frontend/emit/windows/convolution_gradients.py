@@ -65,6 +65,7 @@ def weight_gradient(op: Op, x: Value, dy: Value, w: Value, window: Window, group
     for dim in reversed(range(dims - inner, dims)):
         images = _stack_offsets(op, images, window, dim)
     axis = 1 + op.rank(images) - before
+    op.unrolled(*window.kernel[: dims - inner])
     parts = []
     for offsets in cartesian(*(range(k) for k in window.kernel[: dims - inner])):
         shifted = _shifted(op, images, window, dict(enumerate(offsets)))
@@ -125,7 +126,7 @@ def _stack_offsets(op: Op, images: Value, window: Window, dim: int) -> Value:
     if k == 1:
         return _shifted(op, images, window, {dim: 0})
     images = unsqueeze(op, images, [1])
-    return op.emit("Concat", *(_shifted(op, images, window, {dim: offset}) for offset in range(k)), axis=1)
+    return op.emit("Concat", *(_shifted(op, images, window, {dim: offset}) for offset in range(op.unrolled(k))), axis=1)
 
 
 def _shifted(op: Op, images: Value, window: Window, offsets: dict[int, int]) -> Value:

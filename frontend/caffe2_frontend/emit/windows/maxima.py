@@ -8,7 +8,6 @@ compared with each of these in turn.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product as cartesian
 from typing import Final
 
 import numpy as np
@@ -44,20 +43,20 @@ def max_gradient(op: Op, x: Value, y: Value, dy: Value, window: Window) -> Value
     if any((*before, *after)):
         y, dy = op.emit("Pad", y, pads, op.const(np.nan, y)), op.emit("Pad", dy, pads)
     y, dy = (repeat_pixels(op, value, window.stride) for value in (y, dy))
-    shifts = list(cartesian(*map(range, covering)))
-    steps = list(zip(before, window.stride, window.head, strict=True))
-    starts = [[(b - u) * s + p for u, (b, s, p) in zip(shift, steps, strict=True)] for shift in shifts]
+    op.bounded(len(covering), *covering)
+    shifts = np.indices(covering).reshape(len(covering), -1).T
+    starts = (np.array(before) - shifts) * window.stride + window.head
     # Of a block of stride pixels, the window reaches as many as the kernel has left.
-    limits = [[k - u * s for u, k, s in zip(shift, window.kernel, window.stride, strict=True)] for shift in shifts]
+    limits = window.kernel - shifts * window.stride
     phases = {
         dim: _phases(op, x, window, dim)
         for dim, (k, s) in enumerate(zip(window.kernel, window.stride, strict=True))
         if k % s
     }
     if len(shifts) > _UNROLLED:
-        return _in_loop(op, x, y, dy, np.array(starts), np.array(limits), phases)
+        return _in_loop(op, x, y, dy, starts, limits, phases)
     parts = []
-    for start, limit in zip(starts, limits, strict=True):
+    for start, limit in zip(starts.tolist(), limits.tolist(), strict=True):
         masks = [
             binary(op, "Less", phase, limit[dim]) for dim, phase in phases.items() if limit[dim] < window.stride[dim]
         ]

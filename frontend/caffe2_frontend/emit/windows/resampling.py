@@ -153,7 +153,7 @@ def _copied_pixels(op: Op, length: Size, count: Size, scale: Value) -> Value:
     """
     known = op.known(scale)
     if known is not None and isinstance(length, int) and isinstance(count, int):
-        positions = np.arange(count, dtype=np.float32) / known.reshape(())
+        positions = np.arange(op.bounded(count), dtype=np.float32) / known.reshape(())
         return op.const(np.minimum(positions.astype(np.int64), length - 1))
     position = div(op, cast(op, indices(op, count), ir.DataType.FLOAT), scale)
     last: int | Value = length - 1 if isinstance(length, int) else sub(op, length, 1)

@@ -37,6 +37,7 @@ def convert_layer_norm(op: Op) -> Value:
     x, shape = op.input(0), list(op.args.integers("normalized_shape"))
     weight = op.optional(1)
     if weight is None:
+        op.bounded(*shape)
         weight = op.const(np.ones(shape), x)
     epsilon = op.args.number("eps", default=1e-5)
     return op.emit("LayerNormalization", x, weight, op.optional(2), axis=-len(shape), epsilon=epsilon)
@@ -50,7 +51,7 @@ def convert_group_norm(op: Op) -> Value:
     require_groups(op, op.static_dim(x, 1), groups, "channels")
     inside = quotient(op, product(op, sizes(op, x, 1)), groups)
     rows = reshape(op, x, [size(op, x, 0), groups, inside])
-    ones, zeros = (op.const(np.full(groups, value), x) for value in (1.0, 0.0))
+    ones, zeros = (op.const(np.full(op.bounded(groups), value), x) for value in (1.0, 0.0))
     y = op.emit("InstanceNormalization", rows, ones, zeros, epsilon=op.args.number("eps", default=1e-5))
     y = reshape_like(op, y, x)
     for value, combine in ((op.optional(1), mul), (op.optional(2), add)):
@@ -176,7 +177,7 @@ def adaptive_pool(op: Op) -> Outputs:
     if first == 2 and all(dim % count == 0 for dim, count in zip(known, output, strict=True)):
         kernel = [dim // count for dim, count in zip(known, output, strict=True)]
         return _values(op, op.emit(pool, x, kernel_shape=kernel, strides=kernel))
-    for axis, (dim, count) in enumerate(zip(known, output, strict=True), first):
+    for axis, (dim, count) in enumerate(zip(known, map(op.unrolled, output), strict=True), first):
         cells = [slice_axis(op, x, axis, i * dim // count, -(-(i + 1) * dim // count)) for i in range(count)]
         x = op.emit("Concat", *(reduce_axes(op, reducer, cell, [axis], keep=True) for cell in cells), axis=axis)
     return _values(op, x)

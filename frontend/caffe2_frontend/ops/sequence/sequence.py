@@ -191,7 +191,7 @@ def add_padding(op: Op) -> tuple[Value, Value | None]:
     widening = op.const([before + after], np.int64)
     rows = size_vector(op, x, 0)
     if not op.has_input(1):
-        padded = op.emit("Concat", *[first] * before, x, *[last] * after, axis=0)
+        padded = op.emit("Concat", *_repeated(op, x, first, before), x, *_repeated(op, x, last, after), axis=0)
         return padded, cast(op, op.emit("Add", rows, widening), _INT32)
     lengths = vector_operand(op, 1, any_rank=True)
     longer = op.emit("Add", lengths, widening)
@@ -270,6 +270,13 @@ def _padding_row(op: Op, x: Value, index: int) -> Value:
     """The optional operand ``index`` as a row of the shape of those of ``x``, [1, ...]; zeros without it."""
     row = op.optional(index)
     return zero_row(op, x) if row is None else reshape(op, row, [1, *sizes(op, x, 1)])
+
+
+def _repeated(op: Op, x: Value, row: Value, count: int) -> list[Value]:
+    """``count`` times a row [1, ...] of the rank of ``x``, as operands of a Concat."""
+    if count <= 1:
+        return [row] * count
+    return [op.emit("Expand", row, op.const([count, *[1] * (op.rank(x) - 1)], np.int64))]
 
 
 def _sum_of_rows(op: Op, x: Value, rows: Value) -> Value:
