@@ -1,6 +1,6 @@
 """The matrix products of a recurrent net alone: the least time that it takes on onnxruntime.
 
-A model of one MatMul for each product that ``_cells.Cell.products`` lists, run as often as the net runs it, one after
+A model of one MatMul for each product that ``Cell.products`` lists, run as often as the net runs it, one after
 the other as the steps of a net are. Each run is a call of its own, a few microseconds: at small sizes the net may
 take less.
 """
@@ -13,7 +13,7 @@ from typing import Any, Final
 import _worker
 import numpy as np
 import onnx_ir as ir
-from _cells import CELLS, Product, Size
+from workloads.cells import CELLS, Product, Size
 
 _OPSET: Final = 17
 _FLOAT: Final = ir.TensorType(ir.DataType.FLOAT)

@@ -21,7 +21,7 @@ from multiprocessing.synchronize import Event, Semaphore
 from pathlib import Path
 from typing import Any, Final
 
-from _fleet_models import make_models
+from workloads.fleet_models import make_models
 
 from caffe2_backend import RunError, ValidationOptions, fleet
 from caffe2_backend.fleet.job import Limits

@@ -1,13 +1,12 @@
 """Gradients of a long net: this project's ``add_gradient_operators`` against real Caffe2's Python.
 
-usage: scripts/bench gradients [OPERATORS ...]    (default 1000 10000)
-
 A chain of Relu, Tanh, FC and Sum operators, the last of which reads a blob of two operators before, so that gradients
 are summed. Prints seconds (the median of some rounds that take turns), operators a second, and the ratio.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -70,4 +69,6 @@ def main(lengths: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(argument) for argument in sys.argv[1:]] or [1000, 10000])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("lengths", type=int, nargs="*", default=[1000, 10000], help="operators; default 1000 10000")
+    main(parser.parse_args().lengths)

@@ -15,8 +15,8 @@ from typing import Final, get_args
 import _worker
 import numpy as np
 from _measure import Spread, ours, ratio, take_turns
-from _mobilenet import SIGNED, mobilenet_v2
 from conformance.oracle import find_oracle
+from workloads.mobilenet import SIGNED, mobilenet_v2
 
 from caffe2_frontend import Int8, to_onnx
 

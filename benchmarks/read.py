@@ -1,13 +1,12 @@
 """Reading an init net: this project against protobuf's own parser and ``np.array``, in time and in peak memory.
 
-usage: python benchmarks/read.py [MEGABYTES ...]    (default 100; 1000 is worth a try)
-
-Writes an init net of GivenTensorFill operators of that size to a temporary folder, then reads every parameter as an
+Writes an init net of GivenTensorFill operators of a size to a temporary folder, then reads every parameter as an
 array and keeps it, in a process of its own for each measurement. Prints medians, ratios, and peaks of resident memory.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -123,4 +122,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--measure"]:
         measure(*sys.argv[2:])
     else:
-        main([int(argument) for argument in sys.argv[1:]] or [100])
+        parser = argparse.ArgumentParser(description=__doc__)
+        parser.add_argument("sizes", type=int, nargs="*", default=[100], help="MB of weights; default 100")
+        main(parser.parse_args().sizes)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _cuda import device_tensor, measure, require_cuda, torch_device
+from gpu.measuring import device_tensor, measure, require_cuda, torch_device
 from gpu_suite.results import record
 from support.resnet import resnet50, torch_resnet
 

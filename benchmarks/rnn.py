@@ -24,12 +24,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
-import _cuda_rnn
 import _worker
 import numpy as np
-from _cells import CELLS, Array, Size, sample, torch_weights
 from _measure import Spread, caffe2, ours, ratio, run, take_turns
 from _products import run_products
+from gpu import rnn as gpu_rnn
+from workloads.cells import CELLS, Array, Size, sample, torch_weights
 
 from caffe2_bridge import ConversionError
 from caffe2_frontend import ExportOptions, Recurrent, convert, save_onnx
@@ -59,7 +59,7 @@ def main() -> int:
         parser.error(f"no cell {', '.join(unknown)}; there are {', '.join(CELLS)}")
     if options.device == "cuda":
         sizes = ON_GPU if options.cuda_sizes else MORE if options.all else options.sizes
-        return _cuda_rnn.run([(name, size) for size in sizes for name in names])
+        return gpu_rnn.run([(name, size) for size in sizes for name in names])
     equal = True
     for name in names:
         for size in MORE if options.all else options.sizes:

@@ -17,11 +17,11 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, Final
 
-import _cuda_runtime
 import _worker
 import numpy as np
 from _measure import Spread, ours, ratio, run, take_turns
 from conformance.oracle import find_oracle
+from gpu import runtime as gpu_runtime
 
 from caffe2_bridge import load
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: beside PyTorch on the GPU")
     options = parser.parse_args()
     if options.device == "cuda":
-        return _cuda_runtime.run()
+        return gpu_runtime.run()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _write_inputs(folder)

@@ -19,14 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import _cuda_train
 import _worker
 import numpy as np
 from _measure import MEGA, Spread, ours, run, take_turns
-from _recurrent_training import char_lstm, large_gru, large_lstm, large_rnn
-from _recurrent_training import torch_step as torch_lstm_step
-from _training import Workload, embedding, lenet, mlp, recorded, torch_step
 from conformance.oracle import find_oracle
+from gpu import train as gpu_train
+from workloads.recurrent_training import char_lstm, large_gru, large_lstm, large_rnn
+from workloads.recurrent_training import torch_step as torch_lstm_step
+from workloads.training import Workload, embedding, lenet, mlp, recorded, torch_step
 
 HERE: Final = Path(__file__).resolve().parent
 TINY: Final = ("regression", "mlp_adam", "mlp_rmsprop", "mlp_ftrl")
@@ -66,8 +66,8 @@ def main() -> int:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: beside PyTorch on the GPU")
     options = parser.parse_args()
     if options.device == "cuda":
-        names = [name for name in options.only if name in _cuda_train.ON_GPU]
-        return _cuda_train.run({name: workloads()[name]() for name in names}, RECURRENT)
+        names = [name for name in options.only if name in gpu_train.ON_GPU]
+        return gpu_train.run({name: workloads()[name]() for name in names}, RECURRENT)
     python = find_oracle()
     tiny, failed = [], False
     for name in options.only:

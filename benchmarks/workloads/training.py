@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 from conformance.recording import operator
+from support.paths import GOLDEN
 
 from caffe2_bridge.gradients import add_gradient_operators
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-HERE: Final = Path(__file__).resolve().parent
-RECORDED: Final = HERE.parent / "tests" / "golden" / "training"
+RECORDED: Final = GOLDEN / "training"
 TOUCHED: Final = 200
 WIDTH: Final = 32
 Arrays = dict[str, np.ndarray[Any, Any]]

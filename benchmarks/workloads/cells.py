@@ -9,15 +9,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from support.paths import MODELS
 
 import caffe2_bridge as c2
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
-MODELS: Final = Path(__file__).resolve().parent.parent / "tests" / "golden" / "models"
 Array = np.ndarray[Any, Any]
 
 # Sizes of the weights in the recorded models of one cell, as a factor and a letter of the size wanted.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from _training import Workload, fills
 from conformance.recording import operator
 
 from caffe2_bridge.builder import BasicRNNCell, Cell, GRUCell, LSTMCell, Net, fc
 from caffe2_bridge.gradients import add_gradient_operators, recompute_steps
+from workloads.training import Workload, fills
 
 RATE: Final = 0.1
 

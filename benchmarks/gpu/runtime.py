@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from _cuda import device_tensor, measure, require_cuda, torch_device
 from gpu_suite.results import record
+from support.paths import CHAR_RNN
 
 from caffe2_backend.runtime import Predictor, SessionOptions, Workspace
 from caffe2_backend.runtime.sessions.onnxruntime_library import onnxruntime
 from caffe2_bridge import load
 from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend import to_onnx
+from gpu.measuring import device_tensor, measure, require_cuda, torch_device
 
-CHAR_RNN: Final = Path(__file__).resolve().parent.parent / "models" / "char_rnn"
 MICRO: Final = 1_000_000
 CALLS: Final = 100  # of a measurement
 RTOL, ATOL = 1e-2, 1e-3

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
-from _cuda import measure, require_cuda, torch_device
-from _recurrent_training import torch_step as torch_lstm_step
-from _training import Workload, torch_step
 from gpu_suite.results import record
+from workloads.recurrent_training import torch_step as torch_lstm_step
+from workloads.training import Workload, torch_step
 
 from caffe2_backend import Workspace
+from gpu.measuring import measure, require_cuda, torch_device
 
 # The most important first.
 ON_GPU: Final = ("char lstm", "mlp", "lenet", "large lstm", "embedding sgd 500000", "embedding adagrad 500000")

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
-from _cells import CELLS, Cell, Sample, Size, sample, torch_weights
-from _cuda import device_tensor, measure, require_cuda, torch_device
 from gpu_suite.results import record
+from workloads.cells import CELLS, Cell, Sample, Size, sample, torch_weights
 
 from caffe2_backend.runtime.sessions.session import Session
 from caffe2_backend.runtime.values import to_host
 from caffe2_bridge import ConversionError
 from caffe2_frontend import ExportOptions, Recurrent, convert
+from gpu.measuring import device_tensor, measure, require_cuda, torch_device
 
 MILLI: Final = 1000
 FORMS: Final[tuple[Recurrent, ...]] = ("fused", "scan")

@@ -1,0 +1,1 @@
+"""What is measured on a GPU, beside PyTorch on the same one."""
