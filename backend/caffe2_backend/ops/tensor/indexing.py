@@ -106,6 +106,8 @@ def reverse_sequence(op: Op) -> Value:
     """
     data = op.input(0)
     batch, time = op.args.integer("batch_axis", default=1), op.args.integer("time_axis", default=0)
+    if not {batch, time} <= {0, 1}:  # which onnxruntime takes for others
+        op.unsupported(f"batch_axis and time_axis must be 0 or 1, not {batch} and {time}", code="invalid-argument")
     dims = dims_of(op, data)
     batch, time = op.axis(batch, len(dims), "batch_axis"), op.axis(time, len(dims), "time_axis")
     if batch == time:

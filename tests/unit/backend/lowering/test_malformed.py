@@ -45,6 +45,10 @@ CASES = {
         helper.make_node("ReverseSequence", ["x", "n"], ["y"], batch_axis=1, time_axis=9),
         ("x", FLOAT, [2, 3]), ("n", TensorProto.INT64, [3]),
     ),
+    "ReverseSequence with an axis from the end": _model(
+        helper.make_node("ReverseSequence", ["x", "n"], ["y"], batch_axis=1, time_axis=-2),
+        ("x", FLOAT, [2, 3]), ("n", TensorProto.INT64, [3]),
+    ),
     "CumSum of a scalar": _model(helper.make_node("CumSum", ["x", "a"], ["y"]), ("x", FLOAT, []), a=[0]),
     "GatherElements with indices of another rank": _model(
         helper.make_node("GatherElements", ["x", "i"], ["y"]), ("x", FLOAT, [2, 3]), ("i", TensorProto.INT64, [2])
