@@ -110,6 +110,10 @@ CASES = [
         )
         for scale in (-100, 100)
     ),
+    case(
+        "LabelCrossEntropyGradient",
+        {"X": np.zeros((0, 0), np.float32), "l": np.zeros(0, np.int32), "dY": np.zeros(0, np.float32)},
+    ),
     case("ReduceTailSum", {"X": np.array(3, np.float32)}),
     *(
         case("LengthsSplit", {"L": np.array([7, 3], np.int32), "n": np.array([count])})

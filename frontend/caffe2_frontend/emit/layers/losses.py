@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+import onnx_ir as ir
+
 from caffe2_frontend.emit.arithmetic import binary
-from caffe2_frontend.emit.shapes import reshape, size, sizes
+from caffe2_frontend.emit.shapes import cast, reshape, size, sizes, vector
 from caffe2_frontend.lowering.op import Op, Value
 
 # Probabilities count as this at least, before their logarithm is taken or something is divided by them.
@@ -29,3 +32,15 @@ def per_pixel(op: Op, values: Value, x: Value) -> Value:
 def pixel_classes(op: Op, labels: Value) -> tuple[Value, Value]:
     """Return the classes of labelled pixels, 0 where the label is -1, and the mask of the pixels that count."""
     return binary(op, "Max", labels, 0), op.emit("Not", binary(op, "Equal", labels, _IGNORED_LABEL))
+
+
+def one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:
+    """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...].
+
+    Without classes there is one, which broadcasts: onnxruntime refuses to count to 0.
+    """
+    classes = size(op, like, 1)
+    depth = vector(op, [max(classes, 1)]) if isinstance(classes, int) else binary(op, "Max", classes, 1)
+    # onnxruntime has no kernel for int32 indices.
+    labels = cast(op, labels, ir.DataType.INT64)
+    return op.emit("OneHot", labels, depth, op.const(np.array([0, 1]), op.dtype(like)), axis=axis)

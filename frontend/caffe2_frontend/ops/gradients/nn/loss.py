@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, scalar, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
-from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY
+from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, one_hot
 from caffe2_frontend.emit.operand_checks import REALS, require_dim, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.shapes import (
     as_vector,
@@ -16,7 +16,6 @@ from caffe2_frontend.emit.shapes import (
     flatten,
     reshape,
     size,
-    size_vector,
     sizes,
     slice_axis,
     squeeze,
@@ -54,8 +53,7 @@ def label_cross_entropy_gradient(op: Op) -> Value:
     """
     x = op.input(0)
     rows = unsqueeze(op, x, [0]) if op.rank(x) < 2 else flatten(op, x, 1)
-    labels = cast(op, reshape(op, op.input(1), [-1]), ir.DataType.INT64)
-    hot = op.emit("OneHot", labels, size_vector(op, rows, 1), op.const([0, 1], op.dtype(x)), axis=-1)
+    hot = one_hot(op, reshape(op, op.input(1), [-1]), rows, axis=-1)
     shares = unsqueeze(op, op.emit("Neg", as_vector(op, op.input(2))), [1])
     dx = div(op, mul(op, hot, shares), binary(op, "Max", rows, MIN_PROBABILITY))
     return reshape_like(op, dx, x)

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sub, total
 from caffe2_frontend.emit.first_element import first_element
-from caffe2_frontend.emit.layers.losses import loss_scale, per_pixel, pixel_classes
+from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, per_pixel, pixel_classes
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_axes
@@ -59,7 +59,7 @@ def softmax_with_loss_gradient(op: Op) -> Value:
     rank = op.rank(x)
     rows = flatten(op, probability, op.axis(op.args.integer("axis", default=1), rank))
     likely = bool(op.args.integer("label_prob", default=0))
-    targets = reshape_like(op, labels, rows) if likely else _one_hot(op, as_vector(op, labels), rows, axis=-1)
+    targets = reshape_like(op, labels, rows) if likely else one_hot(op, as_vector(op, labels), rows, axis=-1)
     difference = sub(op, rows, targets)
     by_rows = op.args.integer("average_by_batch_size", default=0)
     numerator = mul(op, loss, scale) if scale != 1.0 else loss
@@ -70,13 +70,6 @@ def softmax_with_loss_gradient(op: Op) -> Value:
             factor = _over_total(op, numerator, weights, otherwise=op.const(1.0, numerator))
             return reshape_like(op, mul(op, difference, factor), x)
     return reshape_like(op, mul(op, difference, div(op, numerator, _row_count(op, rows))), x)
-
-
-def _one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:
-    """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...]."""
-    depth = vector(op, [size(op, like, 1)])
-    # onnxruntime has no kernel for int32 indices.
-    return op.emit("OneHot", cast(op, labels, ir.DataType.INT64), depth, op.const([0, 1], op.dtype(like)), axis=axis)
 
 
 def _row_count(op: Op, rows: Value) -> Value:
@@ -100,7 +93,7 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     count = len(op.inputs)
     x, probability, loss = op.input(0), op.input(count - 2), first_element(op, op.input(count - 1))
     classes, counts = pixel_classes(op, per_pixel(op, op.input(1), x))
-    targets = _one_hot(op, classes, probability, axis=1)
+    targets = one_hot(op, classes, probability, axis=1)
     weights = cast(op, counts, op.dtype(probability))
     if count == 5:
         weights = mul(op, weights, per_pixel(op, op.input(2), x))
