@@ -57,6 +57,8 @@ def train_gradient(
         (drawn("SparseLengthsSumSparseLookup", np.arange(3), np.array([1, 1]), np.arange(4)), True),
         (drawn("SparseToDenseMask", np.arange(3), np.ones(3), np.ones(()), mask=[1]), False),
         (drawn("SparseToDenseMask", np.arange(3), np.ones(3), np.ones(()), np.array([4, -1]), mask=[1]), True),
+        (drawn("Int8Conv", np.ones((1, 2, 2, 3)), np.ones((1, 1, 1, 4)), np.ones(1), order="NHWC"), True),
+        (drawn("Int8Conv", np.ones((1, 2, 2, 4)), np.ones((1, 1, 1, 2)), np.ones(1), order="NHWC", group=2), False),
         (drawn("RemovePadding", np.ones((4, 2)), np.array([2, 2])), False),
         (drawn("RemovePadding", np.ones((5, 2)), np.array([2, 2])), True),
         (drawn("AffineChannel", np.ones((2, 3, 4)), np.ones(3), np.ones(3)), False),
@@ -67,7 +69,7 @@ def train_gradient(
         (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([2]), np.ones((1, 3)), axis=0), True),
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1))), False),
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1)), axis=0), True),
-        (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.ones(1)), False),
+        (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.ones(1), order="NHWC"), False),
         (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((0, 1, 1, 1)), np.ones(0)), True),
     ],
 )

@@ -15,6 +15,7 @@ from fuzz.exact.deviations.sizes import (
     has_other_channels,
     has_other_classes,
     has_other_cores,
+    has_other_planes,
     has_other_sum_of_lengths,
     has_other_trains,
     has_too_few_weights,
@@ -104,6 +105,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset({"YellowFin"}),
         has_another_window,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"Int8Conv", "Int8ConvRelu"}),
+        has_other_planes,
         may_fail=True,
     ),
     Deviation(

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from conformance.corpus import Array
 
-from caffe2_bridge.netdef.views import OpView
+from caffe2_bridge.control import all_operators
+from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_frontend.emit.layers.softmax_tree import read_choices, read_paths
 from fuzz.exact.deviations.causes import Arrays
 from fuzz.exact.deviations.unchecked import operators
@@ -210,6 +211,30 @@ def _classes(op: OpView) -> int:
 def _tree(op: OpView, name: str) -> bytes:
     raw = op.args.raw(name)
     return b"" if raw is None else raw.s
+
+
+def has_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the image of an Int8 convolution has other channels than its filters."""
+    shapes = _dims_known(drawn)
+    for op in all_operators(NetView(drawn.net)):
+        if op.type in ("Int8Conv", "Int8ConvRelu") and set(op.inputs[:2]) <= set(shapes):
+            axis = 1 if op.args.text("order", default="NCHW") == "NCHW" else -1
+            image, filters = (shapes[name] for name in op.inputs[:2])
+            group = op.args.integer("group", default=1)
+            if len(image) == len(filters) == 4 and image[axis] != filters[axis] * group:
+                return True
+    return False
+
+
+def _dims_known(drawn: Drawn) -> dict[str, tuple[int, ...]]:
+    """The dims of inputs, of fills, and of what is quantized."""
+    shapes = {name: array.shape for name, array in drawn.inputs.items()}
+    for op in all_operators(NetView(drawn.net)):
+        if op.type in ("Int8GivenTensorFill", "Int8GivenIntTensorFill"):
+            shapes[op.outputs[0]] = tuple(op.args.integers("shape", default=()))
+        elif op.type == "Int8Quantize" and op.inputs[0] in shapes:
+            shapes[op.outputs[0]] = shapes[op.inputs[0]]
+    return shapes
 
 
 def has_other_channels(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
