@@ -85,7 +85,7 @@ def _nearest(op: Op, dy: Value, x: Value, names: Sequence[str]) -> Value:
     known = np.array(scales, np.float32) if given is None else op.known(given)
     if min(scales if known is None else known) <= 0:
         op.unsupported(f"{', '.join(names)} must be positive, not {scales}", code="invalid-argument")
-    whole = known is not None and not (known % 1).any() and max(known) <= _LARGEST_FACTOR
+    whole = known is not None and max(known) <= _LARGEST_FACTOR and not (known % 1).any()
     if known is not None and whole and _repeats(op, dy, x, known.tolist()):
         factors = [int(scale) for scale in known]
         if prod(factors) == 1:
