@@ -17,11 +17,13 @@ from conformance.oracle import OracleResult, OracleRun
 from conformance.oracle_server import OracleDiedError, OracleServer
 
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from fuzz.exact.deviations.causes import leaves_the_range, small
 from fuzz.exact.deviations.forward import are_of_other_sizes
 from fuzz.exact.deviations.table import ABSORBS, LEAVES_THE_RANGE, deviation
 from fuzz.exact.drawing.drawn import Drawn
+from fuzz.exact.drawing.structure import UNARY
 from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
@@ -204,15 +206,39 @@ class Judge:
         """What is computed, with elements that differ no further than inputs a rounding apart move them as expected."""
         random = np.random.default_rng(0)
         spread = {name: np.zeros(array.shape) for name, array in real.outputs.items() if array.dtype.kind in "fiu"}
-        nudged = ({name: _nudged(array, random) for name, array in drawn.inputs.items()} for _ in range(_NUDGES))
-        for moved in self._oracle.run_all([run_of(drawn, inputs) for inputs in nudged]):
+        nudged = [
+            run_of(case, {name: _nudged(array, random) for name, array in case.inputs.items()})
+            for case in (drawn, self._begun(drawn))
+            for _ in range(_NUDGES)
+        ]
+        for moved in self._oracle.run_all(nudged):
             if isinstance(moved, OracleDiedError) or moved.error:
                 return computed
-            if any(moved.outputs[name].shape != array.shape for name, array in spread.items()):
-                return real.outputs  # how many elements there are depends on rounding
-            for name, most in spread.items():
-                spread[name] = np.maximum(most, _distance(moved.outputs[name], real.outputs[name]))
+            for name, array in moved.outputs.items():
+                if array.shape != real.outputs[name].shape:
+                    return real.outputs  # how many elements there are depends on rounding
+                if name in spread:
+                    spread[name] = np.maximum(spread[name], _distance(array, real.outputs[name]))
         return {name: _settle(real.outputs[name], array, spread.get(name)) for name, array in computed.items()}
+
+    def _begun(self, drawn: Drawn) -> Drawn:
+        """The case after its first elementwise operators: roundings of what these compute are others than of inputs."""
+        first = [op for op in drawn.net.op if op.type in UNARY and op.input[0] in drawn.inputs]
+        if not first:
+            return drawn
+        made = self._oracle.run(
+            OracleRun(
+                NetDef(op=first, external_input=list(drawn.inputs)),
+                drawn.inputs,
+                outputs=[op.output[0] for op in first],
+            )
+        )
+        if made.error:
+            return drawn
+        net = drawn.copy_net()
+        del net.op[:]
+        net.op.extend(op for op in drawn.net.op if op not in first)
+        return replace(drawn, net=net, inputs={**drawn.inputs, **made.outputs}).declared()
 
 
 def export(drawn: Drawn, outputs: tuple[str, ...]) -> tuple[onnx.ModelProto, bool]:
