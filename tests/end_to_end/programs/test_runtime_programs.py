@@ -26,7 +26,7 @@ IMPORTS: Final = {
 
 def ported(name: str, folder: Path) -> Path:
     """The program with this project's imports, and nothing else changed."""
-    lines = (HERE / "programs" / name).read_text().splitlines()
+    lines = (HERE / name).read_text().splitlines()
     changed = 0
     for i, line in enumerate(lines):
         for theirs, ours in IMPORTS.items():
@@ -65,7 +65,7 @@ def test_generated_text_is_text(tmp_path: Path) -> None:
 @pytest.mark.oracle
 def test_text_generation_loop(tmp_path: Path) -> None:
     ours = printed(sys.executable, ported("generate_text.py", tmp_path), CHAR_RNN, "200")
-    theirs = printed(oracle(), HERE / "programs" / "generate_text.py", CHAR_RNN, "200")
+    theirs = printed(oracle(), HERE / "generate_text.py", CHAR_RNN, "200")
     assert ours["text"] == theirs["text"]
     np.testing.assert_allclose(ours["probabilities"], theirs["probabilities"], rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(ours["logits"], theirs["logits"], rtol=1e-3, atol=1e-3)
@@ -97,7 +97,7 @@ def test_service_answers(service: tuple[Path, Path], tmp_path: Path) -> None:
 @pytest.mark.oracle
 def test_predictor_service(service: tuple[Path, Path], tmp_path: Path) -> None:
     ours = printed(sys.executable, ported("predictor_service.py", tmp_path), *service)
-    theirs = printed(oracle(), HERE / "programs" / "predictor_service.py", *service)
+    theirs = printed(oracle(), HERE / "predictor_service.py", *service)
     for our, their in zip(ours, theirs, strict=True):
         for a, b in zip(our, their, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
