@@ -90,8 +90,13 @@ def test_products_that_are_shifted_out(op_type: str) -> None:
     result = {"y": np.ones(1, np.uint8)}
     one = np.ones((1, 1), np.uint8)
 
-    def case(scale: float) -> Drawn:
-        return replace(drawn(op_type, one, one, Y_scale=scale), quantized={"x0": (0.5, 0), "x1": (0.5, 0)})
+    def case(scale: float, engine: str = "") -> Drawn:
+        made = drawn(op_type, one, one, np.ones(1, np.int32), Y_scale=scale)
+        made.net.op[0].engine = engine
+        return replace(made, quantized={"x0": (0.5, 0), "x1": (0.5, 0)})
 
     assert not deviation(case(2.0**30), result, result)
     assert deviation(case(2.0**31), result, result)
+    assert not deviation(case(2.0**31, "DNNLOWP"), result, result)
+    assert not deviation(case(2.0**-16, "DNNLOWP"), result, result)
+    assert deviation(case(2.0**-18, "DNNLOWP"), result, result)

@@ -130,6 +130,12 @@ def saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:
     return mark_quantized(cast(op, clipped, BYTE), how)
 
 
+def saturate_reals(op: Op, steps: Value, how: Quantization) -> Value:
+    """Whole float32 of steps, the zero point among them, as bytes; also those beyond 32 bits."""
+    clipped = op.emit("Clip", steps, op.const(0.0, np.float32), op.const(255.0, np.float32))
+    return mark_quantized(cast(op, clipped, BYTE), how)
+
+
 def relu_quantization(how: Quantization) -> Quantization:
     """The quantization that DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on."""
     largest = float(np.float32(how.scale)) * (255 - how.zero_point)
@@ -139,9 +145,7 @@ def relu_quantization(how: Quantization) -> Quantization:
 def quantize_dnnlowp(op: Op, x: Value, how: Quantization) -> Value:
     """Quantize reals as DNNLOWP does: the zero point is added before rounding, halves to even."""
     inverse = np.float32(1) / np.float32(how.scale)
-    steps = op.emit("Round", add(op, mul(op, x, float(inverse)), how.zero_point))
-    clipped = op.emit("Clip", steps, op.const(0.0, np.float32), op.const(255.0, np.float32))
-    return mark_quantized(cast(op, clipped, BYTE), how)
+    return saturate_reals(op, op.emit("Round", add(op, mul(op, x, float(inverse)), how.zero_point)), how)
 
 
 def round_and_saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:

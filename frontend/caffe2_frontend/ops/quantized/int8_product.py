@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import div, mul, sub
+from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.int8_values import (
     BYTE,
     IMAGE,
@@ -25,7 +25,7 @@ from caffe2_frontend.emit.int8_values import (
     requantize,
     require_bytes,
     round_and_saturate,
-    saturate,
+    saturate_reals,
     uses_dnnlowp,
 )
 from caffe2_frontend.emit.layout import move_first, move_last
@@ -184,5 +184,5 @@ def _scale_products(op: Op, total: Value, bias: Value) -> Value:
     how, scale = product_quantization(op)
     if uses_dnnlowp(op):
         scaled = mul(op, cast(op, total, ir.DataType.FLOAT), float(scale))
-        return saturate(op, op.emit("Round", scaled), how, 0)
+        return saturate_reals(op, add(op, op.emit("Round", scaled), how.zero_point), how)
     return requantize(op, total, scale, how, minimum_byte(how, relu=relu))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -10,11 +10,11 @@ from conformance.compare import mismatches
 from conformance.corpus import Array
 
 from caffe2_bridge.control import all_operators
-from caffe2_bridge.netdef.views import NetView
+from caffe2_bridge.netdef.views import NetView, OpView
 from fuzz.exact.drawing.drawn import Drawn
 
 Arrays = Mapping[str, Array]
-INT8_PRODUCTS: Final = frozenset({"Int8Conv", "Int8ConvRelu", "Int8ConvTranspose", "Int8FC"})
+INT8_PRODUCTS: Final = frozenset({"Int8Conv", "Int8ConvRelu", "Int8ConvTranspose", "Int8FC", "Int8FCRelu"})
 
 
 def has_nan(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
@@ -166,14 +166,27 @@ def has_special_floats(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def shifts_too_far(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the scales of a product of Int8 tensors, over that of its result, are below 2**-32."""
-    for op in all_operators(NetView(drawn.net)):
-        scales = [drawn.quantized[name][0] for name in op.inputs[:2] if name in drawn.quantized]
-        if op.type in INT8_PRODUCTS and len(scales) == len(op.inputs[:2]) and "DNNLOWP" not in op.engine:
-            factor = np.prod(np.array(scales, np.float32)) / np.float32(op.args.number("Y_scale", default=1.0))
-            if factor < np.float32(2**-32):
+    """Whether QNNPACK scales products of Int8 tensors by less than 2**-32."""
+    return any("DNNLOWP" not in op.engine and factor < np.float32(2**-32) for op, factor in _int8_products(drawn))
+
+
+def exceeds_32_bits(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether DNNLOWP may scale sums of products of Int8 tensors beyond 32 bits."""
+    for op, factor in _int8_products(drawn):
+        weights, bias = (drawn.inputs.get(name) for name in op.inputs[1:3])
+        if "DNNLOWP" in op.engine and weights is not None and bias is not None and weights.ndim:
+            largest = 255.0**2 * weights.size / max(len(weights), 1) + np.abs(bias.astype(np.float64)).max(initial=0)
+            if largest * factor >= 2.0**31:
                 return True
     return False
+
+
+def _int8_products(drawn: Drawn) -> Iterator[tuple[OpView, np.float32]]:
+    """The products of Int8 tensors of known scales, with the factor from a product to steps of the result."""
+    for op in all_operators(NetView(drawn.net)):
+        scales = [drawn.quantized[name][0] for name in op.inputs[:2] if name in drawn.quantized]
+        if op.type in INT8_PRODUCTS and len(scales) == 2 and len(op.inputs) > 2:
+            yield op, np.prod(np.array(scales, np.float32)) / np.float32(op.args.number("Y_scale", default=1.0))
 
 
 def has_both_zeros(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

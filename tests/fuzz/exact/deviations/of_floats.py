@@ -8,6 +8,7 @@ from fuzz.exact.deviations.causes import (
     INT8_PRODUCTS,
     averages_nothing,
     cancels,
+    exceeds_32_bits,
     has_both_zeros,
     has_constant_rows,
     has_large_numbers,
@@ -214,5 +215,11 @@ FLOATS: Final = (
         "do not make check this, shifts by more bits than there are; the result is its zero point here",
         INT8_PRODUCTS,
         shifts_too_far,
+    ),
+    Deviation(
+        "products of Int8 tensors that the engine DNNLOWP scales beyond 32 bits: its vector instructions overflow, "
+        "others saturate",
+        INT8_PRODUCTS,
+        exceeds_32_bits,
     ),
 )
