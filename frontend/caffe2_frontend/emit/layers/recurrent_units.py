@@ -12,6 +12,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
+from caffe2_frontend.emit.operand_checks import require_equal, require_min_rank
 from caffe2_frontend.emit.shapes import as_vector, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Expectation
@@ -58,7 +59,11 @@ def timestep_index(op: Op | OpView, states: int) -> int:
 
 
 def record_dims(op: Op, states: Sequence[Value], gates: Value, count: int) -> None:
-    """Record Caffe2's equal dims: N and D of the states and of the ``count`` gates, and N lengths."""
+    """Record Caffe2's equal dims: N and D of the states and of the ``count`` gates, and N lengths.
+
+    Refuses states and gates without these dims, and gates of another width than ``count`` times that of the states.
+    """
+    _require_widths(op, states, gates, count)
     shape = gates.shape
     if shape is None or len(shape) != 3:
         return
@@ -74,6 +79,20 @@ def record_dims(op: Op, states: Sequence[Value], gates: Value, count: int) -> No
             for state in states:
                 if state.shape is not None and len(state.shape) == 3:
                     op.dims.equate(lengths.shape[0], state.shape[1])
+
+
+def _require_widths(op: Op, states: Sequence[Value], gates: Value, count: int) -> None:
+    known = [value for value in (*states, gates) if value.shape is not None]
+    for value in known:
+        require_min_rank(op, value, 3, "states and gates")
+    if gates.shape is None:
+        return
+    width = op.static_dim(gates, 2)
+    if width is not None and width % count:
+        op.unsupported(f"the width of the gates ({width}) must be a multiple of {count}", code="invalid-operands")
+    for state in known:
+        if width is not None and state is not gates:
+            require_equal(op, op.static_dim(state, 2), width // count, "the widths of states and of each gate")
 
 
 def valid_rows(op: Op, states: int) -> tuple[Value | None, bool]:
