@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
 import onnx
 
 from caffe2_backend.runtime.values import Array, Int8Tensor
+from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 
 Value: TypeAlias = Array | Int8Tensor
@@ -64,3 +66,11 @@ def caffe2_model(model: AnyModel) -> Model:
     """The model as a Caffe2 model; another form here is our own mistake."""
     assert isinstance(model, Model)
     return model
+
+
+def output_array(name: str, value: Any) -> Array:
+    """An output as an array, a sequence stacked. Raises RunError if its arrays have different shapes."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise RunError(f"output {name!r} is a sequence of arrays of different shapes, which are not compared") from None

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 
 from caffe2_backend.runtime import Int8Tensor
-from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model
+from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model, output_array
 from caffe2_bridge.diagnostics import RunError
 
 # The evaluator has no error of its own: what NumPy raises in the middle of an operator comes through.
@@ -66,4 +66,4 @@ class _Loaded:
                 found = self._evaluator.run(wanted, plain)
         except _FAILURES as error:
             raise RunError(f"onnx-reference: {type(error).__name__}: {error}") from error
-        return {name: np.asarray(value) for name, value in zip(wanted, found, strict=True)}
+        return {name: output_array(name, value) for name, value in zip(wanted, found, strict=True)}

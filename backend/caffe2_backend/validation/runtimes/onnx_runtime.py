@@ -6,12 +6,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
-
 from caffe2_backend.runtime import Int8Tensor, SessionOptions
 from caffe2_backend.runtime.sessions.onnxruntime_library import cuda_devices, real_device
 from caffe2_backend.runtime.sessions.session import Session
-from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model
+from caffe2_backend.validation.runtimes.base import AnyModel, Form, Value, onnx_model, output_array
 from caffe2_bridge.diagnostics import RunError
 
 _ONE_THREAD: Final = SessionOptions(threads=1, spinning=False)
@@ -64,4 +62,4 @@ class _Loaded:
     def run(self, inputs: Mapping[str, Value], outputs: Sequence[str] | None = None) -> dict[str, Value]:
         plain = {name: v.data if isinstance(v, Int8Tensor) else v for name, v in inputs.items()}
         found = self._session.run(plain, outputs)
-        return {name: np.asarray(value) for name, value in found.items()}
+        return {name: output_array(name, value) for name, value in found.items()}
