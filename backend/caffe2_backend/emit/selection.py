@@ -8,10 +8,11 @@ import numpy as np
 
 from caffe2_backend.emit.conversion import as_float, from_float
 from caffe2_backend.emit.fill import full
-from caffe2_backend.emit.shapes import MAX_STORED, Size, as_value, known_size, size_list
+from caffe2_backend.emit.shapes import Size, as_value, known_size, size_list
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import HELD_BY_FLOAT
 from caffe2_backend.lowering.value import Value
+from caffe2_bridge.bounds import MAX_FOLDED
 from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT64
 
 
@@ -55,7 +56,7 @@ def gather(op: Op, value: Value, axis: int, indices: Value) -> Value:
 def reverse(op: Op, value: Value, axis: int, size: Size) -> Value:
     """A value whose axis, of the given size, runs from its end to its start."""
     known = known_size(size)
-    if known is not None and known <= MAX_STORED:
+    if known is not None and known <= MAX_FOLDED:
         return gather(op, value, axis, op.const(np.arange(known - 1, -1, -1), INT64))
     size = as_value(op, size).reshape([1])
     last = size - op.const([1], INT64)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.value import Value
+from caffe2_bridge.bounds import MAX_FOLDED
 from caffe2_frontend.interop.operator_base import WithinRank
 from caffe2_frontend.interop.types import BOOL, INT64
 
 Size = Value | int
-
-MAX_STORED: Final = 1 << 24  # integers that are stored in the model, and not computed when it runs
 
 
 def known_size(size: Size) -> int | None:
@@ -122,6 +120,6 @@ def product_of_list(op: Op, sizes: Value, count: int) -> Value:
 def arange(op: Op, size: Size) -> Value:
     """The integers from 0 up to a size, int64 [size]."""
     known = known_size(size)
-    if known is not None and known <= MAX_STORED:
+    if known is not None and known <= MAX_FOLDED:
         return op.const(np.arange(known), INT64)
     return op.emit("Range", op.const([0], INT64), as_value(op, size), op.const([1], INT64))
