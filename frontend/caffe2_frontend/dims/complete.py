@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -137,14 +137,19 @@ def _inferred_by_onnx(node: ir.Node, opset: int) -> Sequence[ir.Shape | None]:
     return shapes
 
 
-def _shape_of(dims: Sequence[Dim] | None) -> list[ir.Shape | None] | None:
+def _counted(size: Dim) -> Dim:
+    """How many steps there are up to a limit: none up to a negative one."""
+    return max(size, 0) if isinstance(size, int) else size
+
+
+def _shape_of(dims: Iterable[Dim] | None) -> list[ir.Shape | None] | None:
     return None if dims is None else [ir.Shape(dims)]
 
 
 def _range(node: ir.Node) -> list[ir.Shape | None] | None:
     """Range(0, n, 1) is [n]."""
     start, limit, step = (sizes(value) for value in node.inputs)
-    return _shape_of(limit) if start == [0] and step == [1] else None
+    return _shape_of(map(_counted, limit)) if limit and start == [0] and step == [1] else None
 
 
 def _filled(node: ir.Node) -> list[ir.Shape | None] | None:
@@ -241,7 +246,7 @@ def _looped(node: ir.Node) -> list[ir.Shape | None] | None:
     always = node.inputs[1] is None or node.inputs[1].const_value is not None
     keeps = body.outputs[0].producer()
     unconditional = always and keeps is not None and keeps.op_type == "Identity" and keeps.inputs[0] is body.inputs[1]
-    steps = _some(None) if not limit or not unconditional else ir.Shape(limit[:1])[0]
+    steps = _some(None) if not limit or not unconditional else ir.Shape([_counted(limit[0])])[0]
     return shapes + [_stacked(steps, value.shape) for value in body.outputs[1 + states :]]
 
 

@@ -52,7 +52,7 @@ def vector(op: Op, values: Sequence[Size]) -> Value:
             known = []
         parts.append(value)
     if known or not parts:
-        parts.append(op.const(np.array(known, np.int64)))
+        parts.append(op.const(known, np.int64))
     return parts[0] if len(parts) == 1 else op.emit("Concat", *parts, axis=0)
 
 
@@ -94,7 +94,7 @@ def indices(op: Op, count: Size) -> Value:
     """The int64 vector 0, 1, ..., ``count`` - 1."""
     if isinstance(count, int) and count <= _MAX_CONSTANT_INDICES:
         return op.const(np.arange(count), np.int64)
-    count = op.const(np.array([count]), np.int64) if isinstance(count, int) else count
+    count = op.const([count], np.int64) if isinstance(count, int) else count
     return op.emit("Range", op.const(0, np.int64), squeeze(op, count, [0]), op.const(1, np.int64))
 
 

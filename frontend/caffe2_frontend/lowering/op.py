@@ -192,6 +192,8 @@ class Op(OperatorBase[ir.Value]):
         except ShapeMismatchError as error:
             self.unsupported(str(error), code="invalid-operands")
         if shape is not None:
+            if any(isinstance(dim, int) and not _fits(dim) for dim in shape):
+                self.unsupported(f"a result has dims beyond 64 bits: {list(shape)}", code="invalid-operands")
             node.outputs[0].shape = merge_shapes(node.outputs[0].shape, shape)
         if dtype is not None:
             node.outputs[0].type = ir.TensorType(dtype)

@@ -206,3 +206,19 @@ def test_integers_that_an_argument_does_not_hold() -> None:
             make_argument("a", value)
     with pytest.raises(BuildError, match="argument 'a' has text that UTF-8 cannot encode"):
         make_argument("a", "\ud800")
+
+
+def test_no_dim_is_negative_where_there_are_no_rows() -> None:
+    net = _operator("ViterbiPath", 2)
+    model = to_onnx(net, inputs={"x": ("float32", [0, 3]), "a": ("float32", [3, 3])})
+    dims = [dim.dim_value for info in model.graph.value_info for dim in info.type.tensor_type.shape.dim]
+    assert min(dims, default=0) >= 0
+
+
+def test_dims_beyond_64_bits() -> None:
+    op = make_operator("MaxPool2DGradient", ["x", "a", "b"], ["y"], {"kernels": [3, 3], "strides": [1 << 62, 2]})
+    net = NetDef(op=[op], external_input=["x", "a", "b"], external_output=["y"])
+    inputs = {name: ("float32", [1, 1, 6, 5]) for name in net.external_input}
+    with pytest.raises(ConversionError) as raised:
+        to_onnx(net, inputs=inputs)
+    assert [found.code for found in raised.value.errors] == ["invalid-operands"]

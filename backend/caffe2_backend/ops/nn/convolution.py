@@ -54,6 +54,11 @@ def conv_transpose(op: Op) -> Value:
     dilations = list(op.args.integers("dilations", default=()) or [1] * rank)
     adjust = list(op.args.integers("output_padding", default=()) or [0] * rank)
     group = op.args.integer("group", default=1)
+    wanted = op.args.integers("output_shape", default=())
+    if op.rank(op.input(0)) != rank + 2 or len(adjust) != rank or (wanted and len(wanted) < rank):
+        op.unsupported(
+            f"a kernel of {rank} axes needs as many of the image, and as many sizes", code="invalid-operands"
+        )
     pads = _transposed_pads(op, Window(kernel, strides, dilations, ()), adjust)
     is_own = all(dilation == 1 for dilation in dilations) and rank <= 2 and min(pads, default=0) >= 0
     if not is_own or any(more >= stride for more, stride in zip(adjust, strides, strict=True)):

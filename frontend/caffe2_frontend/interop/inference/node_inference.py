@@ -137,7 +137,8 @@ def _type_proto(value: ir.Value) -> onnx.TypeProto:
             for dim in value.shape:
                 slot = tensor.shape.dim.add()
                 if isinstance(dim, int):
-                    slot.dim_value = dim
+                    if dim >= 0:  # a negative one ends the process in the inference of Slice
+                        slot.dim_value = dim
                 elif dim.value is not None:
                     slot.dim_param = dim.value
         return proto
