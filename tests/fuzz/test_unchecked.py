@@ -77,6 +77,18 @@ def test_a_model_may_fail_where_caffe2_reads_other_memory(case: Drawn, deviates:
     assert bool(deviation(case, {}, {})) == deviates
 
 
+@pytest.mark.parametrize(
+    ("box", "has_area", "cancels"),
+    [([1, 1, 5, 5], True, False), ([1, 1, 5, -20], False, True), ([5, 1, 4, 5], False, True)],
+)
+def test_boxes_whose_areas_cancel(box: list[int], *, has_area: bool, cancels: bool) -> None:
+    result, scores = {"y": np.ones(1, np.float32)}, np.array([[0.1, 0.2], [0.3, 0.4]], np.float32)
+    boxes = np.array([[0, 0, 9, 9], box], np.float32)
+    assert bool(deviation(drawn("BoxWithNMSLimit", scores, np.tile(boxes, 2)), result, result)) == cancels
+    images = [scores, scores, np.ones((1, 3), np.float32)]
+    assert bool(deviation(drawn("GenerateProposals", *images, boxes), result, result)) != has_area
+
+
 def test_the_levels_of_regions_without_an_area() -> None:
     rois, result = np.array([[0, 0, 0, 9, 9]], np.float32), {"y": np.ones(1, np.float32)}
     assert not deviation(drawn("DistributeFpnProposals", rois), result, result)

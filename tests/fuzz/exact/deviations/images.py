@@ -78,7 +78,11 @@ def has_equal_scores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_areas_that_cancel(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the areas of two boxes of a class, one of which ends before it starts, add up to 0."""
+    """Whether the areas of two boxes of a class add up to 0, or anchors, from which boxes are made, have none."""
+    for op, (*_rest, anchors) in _operators(drawn, "GenerateProposals", 4):
+        pixel = op.args.integer("legacy_plus_one", default=1)
+        if anchors.shape[1:] == (4,) and not bool((anchors[:, 2:] - anchors[:, :2] + pixel > 0).all()):
+            return True
     for op, (_scores, boxes, *_rest) in _operators(drawn, "BoxWithNMSLimit", 2):
         if boxes.ndim < 2 or boxes.shape[1] % 4 or not boxes.size or op.args.integer("rotated", default=0):
             continue
