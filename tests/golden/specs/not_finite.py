@@ -26,6 +26,7 @@ ROWS = np.array([[INF, 1], [NAN, 0], [2, 3], [-INF, 4], [0, 0], [5, 6]], np.floa
 LENGTHS, SEGMENTS = np.array([2, 0, 3, 1], np.int32), np.array([0, 0, 1, 1, 2, 3], np.int32)
 INDICES = np.arange(6)
 WEIGHTS = (np.array([0, 0, INF, 0, NAN, -INF], np.float32), np.array([0, 1, 0, 1, 0, 1], np.float32))
+HYPERBOLIC = np.array([89, -89, 88, 0.5, INF], np.float32)
 
 
 def segment_sums(rows: np.ndarray, weights: np.ndarray) -> list[object]:
@@ -69,4 +70,14 @@ CASES = [
     ),
     *(case("Range", scalars(dtype, 0, stop, 0.3)) for dtype, stop in ((np.float64, 1.2e18), (np.float32, 1e30))),
     *(case("SinusoidPositionEncoding", {"X": np.zeros(shape, np.int32)}) for shape in ((0, 0), (0, 2))),
+    # Exponentials that overflow before the hyperbolic functions do, and a result of 0 with a large gradient.
+    *(
+        case(op_type, {"dY": np.array([0, 0, 1, 2, -INF], np.float32), "X": HYPERBOLIC}, outputs=["dX"])
+        for op_type in ("SinhGradient", "CoshGradient")
+    ),
+    case(
+        "SigmoidGradient",
+        {"Y": np.array([3.4e38, 3.4e38, 0, 0.25], np.float32), "dY": np.array([0, 1, INF, 3], np.float32)},
+        outputs=["dX"],
+    ),
 ]

@@ -38,7 +38,7 @@ _ROWWISE: Final = frozenset(
     }
 )
 _CONVOLUTIONS: Final = ("Conv", "Conv1D", "Conv2D", "Conv3D")
-_NORMS: Final = ("LayerNorm", "InstanceNorm", "GroupNorm", "SpatialBN", "AffineChannel", "RMSNorm")
+_NORMS: Final = ("LayerNorm", "GroupNorm", "SpatialBN", "RMSNorm")
 _SLOPES: Final = ("PReluGradient", "LeakyReluGradient", "SwishGradient")
 _CANCELLATION: Final = (
     "the variance of nearly equal elements, or of infinite ones: Caffe2 subtracts the squared mean from the mean "

@@ -133,7 +133,6 @@ def selu_gradient(op: Op) -> Value:
 
 
 _OF_RESULT: Final[dict[str, Callable[[Op, Value], Value]]] = {
-    "SigmoidGradient": lambda op, y: mul(op, y, sub(op, 1.0, y)),
     "SoftplusGradient": lambda op, y: sub(op, 1.0, op.emit("Exp", op.emit("Neg", y))),
     "TanhGradient": lambda op, y: sub(op, 1.0, square(op, y)),
 }
@@ -141,9 +140,16 @@ _OF_RESULT: Final[dict[str, Callable[[Op, Value], Value]]] = {
 
 @family.converts(*_OF_RESULT, expects=_TWO)
 def from_result(op: Op) -> Value:
-    """SigmoidGradient | SoftplusGradient | TanhGradient(Y, dY) -> dX."""
+    """SoftplusGradient | TanhGradient(Y, dY) -> dX."""
     y, dy = paired_operands(op, 0, 1, SINGLE)
     return mul(op, dy, _OF_RESULT[op.type](op, y))
+
+
+@family.converts("SigmoidGradient", expects=_TWO)
+def sigmoid_gradient(op: Op) -> Value:
+    """SigmoidGradient(Y, dY) -> dX, the product in Caffe2's order: a Y of 0 is 0, however large dY is."""
+    y, dy = paired_operands(op, 0, 1, SINGLE)
+    return mul(op, dy, y, sub(op, 1.0, y))
 
 
 @family.converts("GeluGradient", expects=_TWO)
