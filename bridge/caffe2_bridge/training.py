@@ -45,7 +45,7 @@ def is_gradient_operator(op_type: str) -> bool:
 
 def computes_gradients(net: NetDef) -> bool:
     """Whether a net has gradient operators."""
-    return any(is_gradient_operator(op.type) for op in net.op if not op.domain)
+    return any(map(is_gradient_operator, {op.type for op in net.op if not op.domain}))
 
 
 def training_net(net: NetDef, filled: Collection[str] | None = None) -> TrainingNet | None:

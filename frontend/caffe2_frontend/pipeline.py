@@ -32,7 +32,6 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     EliminateDeadCode(),
     MergeDirections(),
     FoldConstants(),
-    EliminateDeadCode(),
     SeparateSums(),
     ConvertOpset(),
     RaiseErrors(),

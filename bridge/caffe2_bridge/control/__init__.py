@@ -21,7 +21,7 @@ from caffe2_bridge.control.description import (
 from caffe2_bridge.control.do import Do, do_arguments
 from caffe2_bridge.control.names import all_names
 from caffe2_bridge.control.onnx_while import OnnxWhile, onnx_while_arguments
-from caffe2_bridge.control.operators import body_arguments, control_class, control_of, is_control
+from caffe2_bridge.control.operators import CONTROL_TYPES, body_arguments, control_class, control_of, is_control
 from caffe2_bridge.control.recurrent import (
     RecurrentNetwork,
     StepOperator,
@@ -35,6 +35,7 @@ from caffe2_bridge.control.text import parsed_bodies
 from caffe2_bridge.control.while_loop import While, while_arguments
 
 __all__ = [
+    "CONTROL_TYPES",
     "Alias",
     "BackwardSpec",
     "Body",

@@ -24,6 +24,7 @@ _OPERATORS: Final[tuple[type[ControlOperator], ...]] = (
     RecurrentNetworkGradient,
 )
 _BY_TYPE: Final = {kind: operator for operator in _OPERATORS for kind in operator.types}
+CONTROL_TYPES: Final = frozenset(_BY_TYPE)
 
 
 def is_control(op: OperatorDef) -> bool:

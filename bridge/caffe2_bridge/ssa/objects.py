@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from caffe2_bridge.control import control_of, is_control
+from caffe2_bridge.control import CONTROL_TYPES, control_of, is_control
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
@@ -19,6 +19,7 @@ _MAKERS: Final = frozenset({
 })  # fmt: skip
 # Operators that must work in place on an object: a copy of it would be another object.
 _MUTATORS: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
+_MAY_HOLD_OBJECTS: Final = _MAKERS | _MUTATORS | CONTROL_TYPES
 
 
 def mutates_objects(op_type: str) -> bool:
@@ -50,7 +51,7 @@ def makes_object(op: OperatorDef) -> bool:
 
 def final_objects(net: NetDef) -> frozenset[str]:
     """The blobs of a net, without those of its bodies, whose last value is an object."""
-    if not any(op.type in _MAKERS or op.type in _MUTATORS or is_control(op) for op in net.op):
+    if _MAY_HOLD_OBJECTS.isdisjoint([op.type for op in net.op]):
         return frozenset()
     found: dict[str, bool] = {}
     for op in net.op:

@@ -72,6 +72,7 @@ class AlikeOrigins:
     def __init__(self, type_of: ValueTypes) -> None:
         self._type_of = type_of
         self._known: dict[Hashable, _Alike] = {}
+        self._kinds: dict[ir.Value, Hashable] = {}
 
     def key(
         self, trace: Trace, values: Sequence[ir.Value | None], outputs: Sequence[ir.Value | None]
@@ -91,13 +92,17 @@ class AlikeOrigins:
             return None
         if ORIGIN_KEY in node.metadata_props or (len(made) > 1 and any(value.producer() is not node for value in made)):
             return None
-        types: list[object] = []
-        for value in (*numbers, *made):
-            typed = self._type_of.typed(value)
-            types += (id(typed.type), id(typed.shape), value.const_value is None)
+        known = self._kinds
+        kinds = tuple([known[value] if value in known else self._kind(value) for value in (*numbers, *made)])
         places = tuple([None if value is None else value.index() for value in outputs])
         attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()
-        return node.domain, node.op_type, node.overload, len(node.outputs), attributes, read, places, tuple(types)
+        return node.domain, node.op_type, node.overload, len(node.outputs), attributes, read, places, kinds
+
+    def _kind(self, value: ir.Value) -> Hashable:
+        """What is compared of a value, which one operator writes and others read."""
+        typed = self._type_of.typed(value)
+        kind = self._kinds[value] = (id(typed.type), id(typed.shape), value.const_value is None)
+        return kind
 
     def write(self, key: Hashable, definition: OperatorDef, outputs: Sequence[ir.Value | None]) -> bool:
         """Write the origin of an operator into its node; return whether one of this key was recorded."""

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.cleanup.unused import remove_unused_constants
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.state import Export
@@ -67,6 +68,8 @@ class FoldConstants(InPlacePass[Export]):
         _name(state, folded)
         for each in folded:
             graph.register_initializer(each.constant)
+        if folded:
+            remove_unused_constants(graph)  # that only folded nodes read
 
 
 _RUNS: Final = "caffe2_bridge.runs"  # of nodes that reading a tensor takes

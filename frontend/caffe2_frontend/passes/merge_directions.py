@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.cleanup.unused import remove_unused
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,8 @@ class MergeDirections(InPlacePass[Export]):
             (backward if found else forward)[_key(node)] = node
         for key in forward.keys() & backward.keys():
             _join(graph, forward[key], backward[key])
+        if backward and state.model is not None:
+            remove_unused(state.model)  # the reversals
 
 
 def _backward(node: ir.Node) -> _Backward | None:

@@ -22,6 +22,11 @@ def remove_unused(model: ir.Model) -> None:
     """
     graph = model.graph
     _prune(graph, graph.opset_imports.get(""))
+    remove_unused_constants(graph)
+
+
+def remove_unused_constants(graph: ir.Graph) -> None:
+    """Remove the initializers of a graph that are not used, but for those that are inputs too."""
     for value in list(graph.initializers.values()):
         if not (value.uses() or value.is_graph_output() or value.is_graph_input()):
             del graph.initializers[str(value.name)]

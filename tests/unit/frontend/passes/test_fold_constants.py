@@ -160,3 +160,12 @@ def test_operands_of_a_recurrent_operator_are_named_after_their_roles() -> None:
     names = {tensor.name for tensor in to_onnx(load(CHAR_RNN), recurrent="fused").graph.initializer}
     assert {f"LSTM/hidden_state_all_{role}" for role in "WRB"} <= names
     assert {"logits_b", "logits_w_transposed"} <= names
+
+
+def test_constants_that_only_folded_nodes_read_are_removed() -> None:
+    init = fills({"w": np.ones((2, 3), np.float32), "b": np.zeros(3, np.float32)})
+    ops = [operator("Transpose", ["w"], ["t"]), operator("FC", ["x", "t", "b"], ["y"])]
+    model = to_onnx(NetDef(op=ops, external_output=["y"]), init, inputs={"x": ("float32", ["N", 2])})
+    read = {name for node in model.graph.node for name in node.input}
+    assert {tensor.name for tensor in model.graph.initializer} == read - {"x"}
+    assert "w" not in read
