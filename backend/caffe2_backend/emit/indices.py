@@ -12,7 +12,7 @@ import numpy as np
 from caffe2_backend.emit.shapes import arange, as_vector, dim_of, dims_of, known_size, product, reshape, size_list
 from caffe2_backend.lowering.op import Op, index_type
 from caffe2_backend.lowering.value import Value
-from caffe2_bridge.bounds import MAX_FOLDED, is_possible_shape
+from caffe2_bridge.bounds import MAX_FOLDED
 from caffe2_frontend.interop.types import INT64
 
 
@@ -55,7 +55,7 @@ def flat_indices(op: Op, data: Value, indices: Value, axis: int) -> Value:
 
 
 def _is_folded(shape: tuple[int, ...]) -> bool:
-    return is_possible_shape(shape) and math.prod(shape) <= MAX_FOLDED
+    return math.prod(dim for dim in shape if dim) <= MAX_FOLDED  # each dim is a range, whatever the others are
 
 
 def _flat_indices_at_run_time(op: Op, sizes: list[Value], indices: Value, along_axis: Value, axis: int) -> Value:
