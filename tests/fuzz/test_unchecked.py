@@ -67,6 +67,10 @@ def train_gradient(
         (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([2, -3]), np.ones((2, 2))), False),
         (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([3, -3]), np.ones((2, 2))), True),
         (drawn("BatchGatherGradient", np.ones((2, 3)), np.array([2]), np.ones((1, 3)), axis=0), True),
+        (drawn("SparseWngrad", np.ones(()), np.ones(()), np.array([0]), np.ones(1), np.ones(1)), False),
+        (drawn("SparseWngrad", np.ones(()), np.ones(()), np.array([1]), np.ones(1), np.ones(1)), True),
+        (drawn("UnsortedSegmentWeightedSumGradient", np.ones(2), np.ones((2, 0)), np.array([0, 1])), False),
+        (drawn("UnsortedSegmentWeightedSumGradient", np.ones(2), np.ones((1, 0)), np.array([0, 1])), True),
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1))), False),
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1)), axis=0), True),
         (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.ones(1), order="NHWC"), False),
@@ -87,6 +91,15 @@ def test_boxes_whose_areas_cancel(box: list[int], *, has_area: bool, cancels: bo
     assert bool(deviation(drawn("BoxWithNMSLimit", scores, np.tile(boxes, 2)), result, result)) == cancels
     images = [scores, scores, np.ones((1, 3), np.float32)]
     assert bool(deviation(drawn("GenerateProposals", *images, boxes), result, result)) != has_area
+
+
+@pytest.mark.parametrize(("bounds", "sorts"), [([1, 2, 0, 3], True), ([1, 2, 3, 0], False), ([1, 2, 0, np.nan], False)])
+def test_boundaries_of_each_feature(bounds: list[float], *, sorts: bool) -> None:
+    result = {"y": np.ones((4, 2), np.int32)}
+    operands = (np.ones((4, 4), np.float32), np.array([1, 1, 1, 1], np.int32), np.array(bounds, np.float32))
+    assert (
+        bool(deviation(drawn("BatchBucketize", *operands, np.array([1, 1, 2, 0], np.int32)), result, result)) != sorts
+    )
 
 
 def test_the_levels_of_regions_without_an_area() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.shapes import cast, indices, size, unsqueeze, vector
 from caffe2_frontend.interop.types import INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -31,6 +32,7 @@ def _running(op: Op, inputs: Value) -> Value:
 
 
 @family.converts("CTCGreedyDecoder", expects=_OPERANDS)
+@takes(REALS, 0)
 def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
     """CTCGreedyDecoder(INPUTS[, SEQ_LEN]; merge_repeated=1) -> OUTPUT_LEN, VALUES.
 
@@ -55,6 +57,7 @@ def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
 
 
 @family.converts("CTCBeamSearchDecoder", expects=_OPERANDS)
+@takes(REALS, 0)
 def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
     """CTCBeamSearchDecoder(INPUTS[, SEQ_LEN]; beam_width=10, num_candidates=1, prune_threshold=0.001) -> (outputs).
 

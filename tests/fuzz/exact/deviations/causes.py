@@ -276,14 +276,3 @@ def has_float_zeros(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
             for name, one in expected.items()
         )
     )
-
-
-def has_unsorted_floats(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a vector of floats, which holds several lists of boundaries, has a NaN or a list that is not sorted."""
-    counts = [array for array in drawn.inputs.values() if array.dtype == np.int32 and array.ndim == 1]
-    for array in drawn.inputs.values():
-        if array.dtype.kind == "f" and array.ndim == 1:
-            cuts = next((np.cumsum(each) for each in counts if each.sum() == array.size), np.array([array.size]))
-            if np.isnan(array).any() or any((np.diff(part) < 0).any() for part in np.split(array, cuts)):
-                return True
-    return False

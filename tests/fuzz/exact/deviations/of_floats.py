@@ -75,6 +75,7 @@ FLOATS: Final = (
                 "Clip",
                 "FloatToHalf",
                 "Accuracy",
+                "APMeter",
                 "SelfBinningHistogram",
                 "Quantile",
                 "Percentile",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz.exact.deviations.causes import has_negative_numbers, has_other_characters, has_unsorted_floats
+from fuzz.exact.deviations.causes import has_negative_numbers, has_other_characters
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.sizes import (
     LENGTHS,
@@ -30,6 +30,7 @@ from fuzz.exact.deviations.unchecked import (
     has_foreign_index,
     has_index_beyond_its_segment,
     has_too_few_bytes,
+    has_unsorted_boundaries,
     is_of_another_shape,
     is_resized_to_another_size,
     is_shorter_than_padding,
@@ -70,7 +71,7 @@ OPERANDS: Final = (
         has_other_characters,
         may_fail=True,
     ),
-    Deviation("boundaries that are not sorted, or a NaN", frozenset({"BatchBucketize"}), has_unsorted_floats),
+    Deviation("boundaries that are not sorted, or a NaN", frozenset({"BatchBucketize"}), has_unsorted_boundaries),
     Deviation(
         _INDEX,
         frozenset(INDEXED),

@@ -48,6 +48,8 @@ INDEXED: Final = {
     "SparseWngrad": (2, 0, 0),
     "SwapBestPath": (1, 0, 1),
     "TopKGradient": (1, 2, -1),
+    "UnsortedSegmentSumGradient": (1, 0, 0),
+    "UnsortedSegmentWeightedSumGradient": (2, 1, 0),
 }
 
 # Operators with the argument ``axis`` instead, and those whose negative indices count from the end.
@@ -76,11 +78,22 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         count = _COUNTS[op.type](len(operands)) if op.type in _COUNTS else 1
         every = operands[index : index + count]
         for indices in every:
-            if indices is None or indexed is None or not indices.size or indexed.ndim <= axis or not indexed.ndim:
+            if indices is None or indexed is None or not indices.size or max(indexed.ndim, 1) <= axis:
                 continue
-            size = indexed.shape[axis]
+            size = indexed.shape[axis] if indexed.ndim else 1  # a scalar counts as one row
             if indices.min() < (-size if op.type in _FROM_THE_END else 0) or indices.max() >= size:
                 return True
+    return False
+
+
+def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the boundaries of a feature of BatchBucketize, as its lengths split them, are unsorted or have a NaN."""
+    for _op, (_features, _indices, boundaries, lengths, *_rest) in operators(drawn, "BatchBucketize"):
+        if boundaries is None or lengths is None:
+            continue
+        parts = np.split(boundaries.reshape(-1), np.cumsum(lengths.reshape(-1).astype(np.int64)))
+        if np.isnan(boundaries).any() or any((np.diff(part) < 0).any() for part in parts):
+            return True
     return False
 
 
