@@ -11,7 +11,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, sum_to
-from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, require_rank, takes
+from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, require_dtype, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_axes, reduce_each_row, sum_axes
 from caffe2_frontend.emit.shapes import (
     broadcast_over_rows,
@@ -88,6 +88,7 @@ def front_or_back(op: Op) -> Value:
     if op.has_input(1):
         if count != 1:
             op.unsupported(f"num_reduce_dim must be 1 with lengths, not {count}", code="invalid-argument")
+        require_dtype(op, op.input(1), INDICES, "lengths")
         lengths = reshape(op, op.input(1), sizes(op, x, 1) if front else sizes(op, x, 0, rank - 1))
         x = _mask_beyond_lengths(op, x, lengths, axes[0])
     kind = op.type.removeprefix("ReduceFront").removeprefix("ReduceBack")

@@ -9,7 +9,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, reshape_like, scalar, sub
 from caffe2_frontend.emit.layout import channels_last
-from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, SINGLE, require_dtype, require_min_rank, takes
+from caffe2_frontend.emit.operand_checks import INDICES, NUMBERS, REALS, SINGLE, require_dtype, require_min_rank, takes
 from caffe2_frontend.emit.selection import by_sign, select
 from caffe2_frontend.emit.shapes import (
     Size,
@@ -115,6 +115,7 @@ def front_or_back(op: Op) -> Value:
     if op.has_input(length_index):
         if count != 1:
             op.unsupported(f"num_reduce_dim must be 1 with lengths, not {count}", code="invalid-argument")
+        require_dtype(op, op.input(length_index), INDICES, "lengths")
         lengths = reshape(op, op.input(length_index), ones)
     dy = reshape(op, dy, ones)
     if kind == "Mean":
