@@ -13,6 +13,7 @@ ROWS = rng.standard_normal((3, 2)).astype(np.float32)
 PERMUTATION = np.array([2, 0, 1, 1, 2, 2], np.int32)
 VALUES = rng.standard_normal(9).astype(np.float32)
 LENGTHS = np.array([4, 2, 0, 3, 2, 1], np.int32)
+SPLIT = np.arange(12, dtype=np.float32).reshape(4, 3)
 PRESENCE = np.array([1, 0, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1], np.bool_)
 BOXES = {
     "scores": np.array([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7]], np.float32),
@@ -125,4 +126,14 @@ CASES = [
         for indices in ([0], [0, 0])
         for arrays in [scalars(order, indices)]
     ),
+    *(
+        case(kind, {"X": SPLIT, "n": np.array(lengths, np.int32)}, outputs=["a", "b"], args={"axis": 0})
+        for kind, lengths in (
+            ("Split", [[1, 3]]),
+            ("Split", [[1], [3]]),
+            ("SplitByLengths", [[1], [3]]),
+            ("SplitByLengths", [[3, 1], [1, 9]]),
+        )
+    ),
+    case("Split", {"X": SPLIT, "n": np.array(4, np.int32)}, outputs=["a"], args={"axis": 0}),
 ]

@@ -8,7 +8,17 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.constant_evaluation import constant_integers
-from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.shapes import (
+    as_vector,
+    cast,
+    leading,
+    reshape,
+    size,
+    size_vector,
+    squeeze,
+    unsqueeze,
+    vector,
+)
 from caffe2_frontend.emit.slicing import require_ranges, split_equally
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -90,7 +100,7 @@ def split(op: Op) -> tuple[Value, ...]:
         parts = _parts(op, x, axis, op.const([1] * count, np.int64))
         return tuple(squeeze(op, part, [axis]) for part in parts)
     if op.has_input(1):
-        return _parts(op, x, axis, cast(op, op.input(1), ir.DataType.INT64))
+        return _parts(op, x, axis, cast(op, as_vector(op, op.input(1)), ir.DataType.INT64))
     if given:
         if len(given) != count or min(given) < 0:
             op.unsupported(
@@ -126,12 +136,15 @@ def _parts(op: Op, x: Value, axis: int, lengths: Value, count: int | None = None
 def split_by_lengths(op: Op) -> tuple[Value, ...]:
     """SplitByLengths(X, lengths; axis=1, order="NCHW", use_scaling_lengths=0) -> Y0, Y1, ...
 
-    The lengths are distributed evenly over the outputs; an output is as long as the sum of its share. With
-    ``use_scaling_lengths`` the lengths are proportions of the axis.
+    The lengths, of a matrix as many as it has rows, are distributed evenly over the outputs; an output is as long as
+    the sum of its share. With ``use_scaling_lengths`` the lengths are proportions of the axis.
     """
     x, count = op.input(0), op.output_count
     axis = _axis(op, op.rank(x))
-    shares = reshape(op, cast(op, op.input(1), ir.DataType.INT64), [count, -1])
+    lengths = op.input(1)
+    if op.rank(lengths) != 1:
+        lengths = leading(op, lengths, size(op, lengths, 0))
+    shares = reshape(op, cast(op, lengths, ir.DataType.INT64), [count, -1])
     lengths = op.emit("ReduceSum", shares, op.const([1], np.int64), keepdims=0)
     if not op.args.flag("use_scaling_lengths", default=False):
         return _parts(op, x, axis, lengths)
