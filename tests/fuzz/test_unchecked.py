@@ -75,6 +75,8 @@ def train_gradient(
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1)), axis=0), True),
         (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.ones(1), order="NHWC"), False),
         (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((0, 1, 1, 1)), np.ones(0)), True),
+        (drawn("ConvGradient", np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1)), np.ones((1, 1, 1, 1))), False),
+        (drawn("ConvGradient", np.ones((1, 1, 1, 1)), np.ones((0, 1, 1, 1)), np.ones((1, 0, 1, 1))), True),
     ],
 )
 def test_a_model_may_fail_where_caffe2_reads_other_memory(case: Drawn, deviates: bool) -> None:
@@ -100,6 +102,22 @@ def test_boundaries_of_each_feature(bounds: list[float], *, sorts: bool) -> None
     assert (
         bool(deviation(drawn("BatchBucketize", *operands, np.array([1, 1, 2, 0], np.int32)), result, result)) != sorts
     )
+
+
+@pytest.mark.parametrize(
+    ("axes", "keeps"), [([0, 1, 2], False), ([0, 2, 2], False), ([0, 1, 2, 1], True), ([-1, 1, -2], True)]
+)
+def test_axes_that_are_reduced_twice(axes: list[int], *, keeps: bool) -> None:
+    result = {"y": np.ones(1, np.float32)}
+    case = drawn("ReduceMax", np.ones((1, 1, 1), np.float32), axes=axes)
+    assert bool(deviation(case, result, {"y": np.ones((), np.float32)})) == keeps
+
+
+@pytest.mark.parametrize(("rows", "again"), [([0, 0, 1], False), ([1, 0], False), ([1, 0, 1], True)])
+def test_infinite_rows_that_are_normalized_again(rows: list[int], *, again: bool) -> None:
+    result = {"y": np.ones(4, np.float16)}
+    table = np.array([[3, 4], [np.inf, 1]], np.float16)
+    assert bool(deviation(drawn("Float16SparseNormalize", table, np.array(rows)), result, result)) == again
 
 
 def test_the_levels_of_regions_without_an_area() -> None:

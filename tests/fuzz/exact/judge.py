@@ -104,8 +104,7 @@ class Judge:
         try:
             runnable = OnnxRuntime(model, RUN_SECONDS)
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
-            outcome = Outcome.BOTH_REFUSE if real.error else Outcome.CRASHED
-            return Verdict(outcome, f"the model does not load: {first_line(error)}", drawn)
+            return _unloadable(drawn, real, f"the model does not load: {first_line(error)}")
         shapes = {name: array.shape for name, array in drawn.inputs.items()} if with_sizes else None
         return Loaded(runnable, outputs, shapes)
 
@@ -305,6 +304,14 @@ def _distance(one: Array, other: Array) -> Array:
     with np.errstate(all="ignore"):
         apart = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
     return np.where(np.isnan(apart), np.inf, apart)
+
+
+def _unloadable(drawn: Drawn, real: OracleResult, detail: str) -> Verdict:
+    """The verdict on a model that onnxruntime does not load."""
+    if real.error:
+        return Verdict(Outcome.BOTH_REFUSE, detail, drawn)
+    reason = deviation(drawn, {}, {})
+    return Verdict(Outcome.DEVIATES, reason, drawn) if reason else Verdict(Outcome.CRASHED, detail, drawn)
 
 
 def is_fault(error: BridgeError) -> bool:

@@ -24,7 +24,7 @@ from fuzz.exact.deviations.causes import (
     shifts_too_far,
 )
 from fuzz.exact.deviations.deviation import Deviation
-from fuzz.exact.deviations.unchecked import samples_nowhere
+from fuzz.exact.deviations.unchecked import normalizes_a_row_again, samples_nowhere
 
 _ROWWISE: Final = frozenset(
     {
@@ -163,6 +163,16 @@ FLOATS: Final = (
         _NO_FACTOR,
         frozenset({*_CONVOLUTIONS, *_NORMS, *_SLOPES, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
         is_not_finite_and_leaves_the_range,
+    ),
+    Deviation(
+        "a sum that slides over the channels, from which Caffe2 subtracts an infinity or a NaN again: a NaN stays",
+        frozenset({"LRNGradient"}),
+        is_not_finite,
+    ),
+    Deviation(
+        "a row with an element that is not finite, and with several indices, for each of which Caffe2 normalizes it",
+        frozenset({"Float16SparseNormalize"}),
+        normalizes_a_row_again,
     ),
     Deviation(
         "sines of large positions, whose float32 logarithms leave errors of whole turns",

@@ -12,7 +12,7 @@ from fuzz.exact.deviations.causes import (
     multiplies_nothing,
 )
 from fuzz.exact.deviations.deviation import Deviation
-from fuzz.exact.deviations.unchecked import has_no_filters
+from fuzz.exact.deviations.unchecked import CONVOLUTIONS, has_no_filters
 
 NOTHING: Final = (
     Deviation(
@@ -64,7 +64,7 @@ NOTHING: Final = (
     ),
     Deviation(
         "a convolution without filters, on which onnxruntime's kernel ends the process, so that it is not run",
-        frozenset({"Conv", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"}),
+        frozenset(CONVOLUTIONS),
         has_no_filters,
         may_fail=True,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from math import prod
 from typing import Final
 
@@ -52,6 +53,8 @@ INDEXED: Final = {
     "UnsortedSegmentWeightedSumGradient": (2, 1, 0),
 }
 
+REDUCTIONS: Final = ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin")
+
 # Operators with the argument ``axis`` instead, and those whose negative indices count from the end.
 _WITH_AXIS: Final = frozenset({"BatchGatherGradient", "Scatter", "TopKGradient"})
 _FROM_THE_END: Final = frozenset({"BatchGatherGradient"})
@@ -60,6 +63,9 @@ _COUNTS: Final[dict[str, Callable[[int], int]]] = {
     "QuantDecode": lambda operands: operands - 1,
     "QuantDecodeGradient": lambda operands: (operands - 1) // 2,
 }
+
+
+CONVOLUTIONS: Final = ("Conv", "ConvGradient", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose")
 
 
 def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | None]]]:
@@ -94,6 +100,29 @@ def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         parts = np.split(boundaries.reshape(-1), np.cumsum(lengths.reshape(-1).astype(np.int64)))
         if np.isnan(boundaries).any() or any((np.diff(part) < 0).any() for part in parts):
             return True
+    return False
+
+
+def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a row of Float16SparseNormalize with an element that is not finite has several indices."""
+    for _op, (table, indices, *_rest) in operators(drawn, "Float16SparseNormalize"):
+        if table is None or indices is None:
+            continue
+        rows, counts = np.unique(indices, return_counts=True)
+        again = rows[(counts > 1) & (rows >= 0) & (rows < len(table))]
+        if not np.isfinite(table[again].astype(np.float32)).all():
+            return True
+    return False
+
+
+def keeps_a_reduced_axis(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an axis is reduced twice, and a later one too."""
+    for op in all_operators(NetView(drawn.net)):
+        x = drawn.inputs.get(op.inputs[0]) if op.inputs else None
+        if op.type in REDUCTIONS and x is not None and x.ndim:
+            axes = sorted(axis % x.ndim for axis in op.args.integers("axes", default=()))
+            if any(first == second < axes[-1] for first, second in pairwise(axes)):
+                return True
     return False
 
 
@@ -181,9 +210,8 @@ def has_another_depthwise_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_no_filters(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:
     """Whether the model of a convolution without filters fails."""
-    kinds = ("Conv", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose")
     return not expected and any(
-        weights is not None and 0 in weights.shape for _op, (_x, weights, *_rest) in operators(drawn, *kinds)
+        weights is not None and 0 in weights.shape for _op, (_x, weights, *_rest) in operators(drawn, *CONVOLUTIONS)
     )
 
 
