@@ -38,6 +38,7 @@ INDEXED: Final = {
     "Scatter": (1, 0, 1),
     "ScatterAssign": (1, 0, 0),
     "ScatterWeightedSum": (2, 0, 0),
+    "SoftmaxWithLossGradient": (1, 0, 1),
     "SparseAdadelta": (3, 0, 0),
     "SparseAdam": (3, 0, 0),
     "SparseFtrl": (2, 0, 0),
@@ -56,8 +57,10 @@ INDEXED: Final = {
 REDUCTIONS: Final = ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin")
 
 # Operators with the argument ``axis`` instead, and those whose negative indices count from the end.
-_WITH_AXIS: Final = frozenset({"BatchGatherGradient", "Scatter", "TopKGradient"})
+_WITH_AXIS: Final = frozenset({"BatchGatherGradient", "Scatter", "SoftmaxWithLossGradient", "TopKGradient"})
 _FROM_THE_END: Final = frozenset({"BatchGatherGradient"})
+# Operators whose indices count all elements from the axis on.
+_FLATTENED: Final = frozenset({"SoftmaxWithLossGradient"})
 # How many operands from there on have indices, of so many operands.
 _COUNTS: Final[dict[str, Callable[[int], int]]] = {
     "QuantDecode": lambda operands: operands - 1,
@@ -86,7 +89,11 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         for indices in every:
             if indices is None or indexed is None or not indices.size or max(indexed.ndim, 1) <= axis:
                 continue
+            if indices.dtype.kind not in "iu":  # probabilities of classes
+                continue
             size = indexed.shape[axis] if indexed.ndim else 1  # a scalar counts as one row
+            if op.type in _FLATTENED:
+                size = prod(indexed.shape[axis:])
             if indices.min() < (-size if op.type in _FROM_THE_END else 0) or indices.max() >= size:
                 return True
     return False
