@@ -117,6 +117,13 @@ def test_axes_that_are_reduced_twice(axes: list[int], *, keeps: bool) -> None:
     assert bool(deviation(case, result, {"y": np.ones((), np.float32)})) == keeps
 
 
+@pytest.mark.parametrize(("largest", "absorbs"), [(1e3, False), (65504, True)])
+def test_squares_that_absorb_the_bias(largest: float, *, absorbs: bool) -> None:
+    x = np.array([1, largest, 1, 1], np.float32).reshape(1, 4, 1, 1)
+    case = drawn("LRN", x, size=3, alpha=0.5, beta=0.75)
+    assert bool(deviation(case, {"y": x}, {"y": x + np.float32(1)})) == absorbs
+
+
 @pytest.mark.parametrize(("rows", "again"), [([0, 0, 1], False), ([1, 0], False), ([1, 0, 1], True)])
 def test_infinite_rows_that_are_normalized_again(rows: list[int], *, again: bool) -> None:
     result = {"y": np.ones(4, np.float16)}

@@ -24,7 +24,7 @@ from fuzz.exact.deviations.causes import (
     shifts_too_far,
 )
 from fuzz.exact.deviations.deviation import Deviation
-from fuzz.exact.deviations.unchecked import normalizes_a_row_again, samples_nowhere
+from fuzz.exact.deviations.unchecked import has_squares_that_absorb_the_bias, normalizes_a_row_again, samples_nowhere
 
 _ROWWISE: Final = frozenset(
     {
@@ -163,6 +163,11 @@ FLOATS: Final = (
         _NO_FACTOR,
         frozenset({*_CONVOLUTIONS, *_NORMS, *_SLOPES, "ConvTranspose", "ConvRelu", "UpsampleBilinear", "RoIAlign"}),
         is_not_finite_and_leaves_the_range,
+    ),
+    Deviation(
+        "squares that absorb the bias in a sum that slides over the channels: what is left of it depends on the kernel",
+        frozenset({"LRN"}),
+        has_squares_that_absorb_the_bias,
     ),
     Deviation(
         "a sum that slides over the channels, from which Caffe2 subtracts an infinity or a NaN again: a NaN stays",

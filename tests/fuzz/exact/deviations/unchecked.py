@@ -122,6 +122,18 @@ def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def has_squares_that_absorb_the_bias(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a share of LRN's sum is so large that float32 leaves nothing of the bias beside it."""
+    for op, (x, *_rest) in operators(drawn, "LRN"):
+        if x is None or not x.size:
+            continue
+        alpha, bias = op.args.number("alpha", default=0.0), op.args.number("bias", default=1.0)
+        share = alpha / max(op.args.integer("size", default=1), 1) * np.square(x.astype(np.float64)).max()
+        if abs(share) > 2**22 * abs(bias):
+            return True
+    return False
+
+
 def keeps_a_reduced_axis(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an axis is reduced twice, and a later one too."""
     for op in all_operators(NetView(drawn.net)):
