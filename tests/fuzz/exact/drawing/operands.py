@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 from conformance.corpus import Array
@@ -24,18 +25,24 @@ def resize(drawn: Drawn, random: np.random.Generator) -> Drawn:
         return drawn
     old, new = int(random.choice(sizes)), int(random.choice(_SIZES))
     all_axes, keep = random.random() < 0.92, random.random() < 0.9
-    inputs = {}
-    for name, array in drawn.inputs.items():
-        axes = [axis for axis, dim in enumerate(array.shape) if dim == old and (all_axes or random.random() < 0.5)]
-        inputs[name] = _resized(array, axes, new)
-    if sum(array.size for array in inputs.values()) > _LARGEST_ELEMENTS:
+    resized = {
+        name: [axis for axis, dim in enumerate(array.shape) if dim == old and (all_axes or random.random() < 0.5)]
+        for name, array in drawn.inputs.items()
+    }
+    if sum(_size_with(array.shape, resized[name], new) for name, array in drawn.inputs.items()) > _LARGEST_ELEMENTS:
         return drawn
+    inputs = {name: _resized(array, resized[name], new) for name, array in drawn.inputs.items()}
     if keep:
         roles = integer_roles(drawn)
         inputs = {name: _kept(array, roles.get(name), inputs, random) for name, array in inputs.items()}
     changed = _changed(drawn, inputs, f"{'' if all_axes else 'some '}dims of {old} become {new}")
     kept = all_axes and keep and not _is_related(old, sizes, drawn)
     return changed if kept or old == new else replace(changed, contradicts=True)
+
+
+def _size_with(shape: Sequence[int], axes: Sequence[int], size: int) -> int:
+    """How many elements a shape has with other dims along some axes."""
+    return prod(size if axis in axes else dim for axis, dim in enumerate(shape))
 
 
 def _is_related(size: int, sizes: Sequence[int], drawn: Drawn) -> bool:
