@@ -24,6 +24,9 @@ BYTE: Final = ir.DataType.UINT8
 IMAGE: Final = TensorInfo(BYTE, (None,) * 4)
 
 _META: Final = "quantization"
+# What DNNLOWP chooses where the range is 0, and its threshold of small scales.
+_SCALE_OF_NO_RANGE: Final = np.float32(0.1)
+_LEAST_CHOSEN_SCALE: Final = np.float32(6.1e-5)
 
 
 def find_quantization(value: Value) -> Quantization | None:
@@ -137,9 +140,14 @@ def saturate_reals(op: Op, steps: Value, how: Quantization) -> Value:
 
 
 def relu_quantization(how: Quantization) -> Quantization:
-    """The quantization that DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on."""
-    largest = float(np.float32(how.scale)) * (255 - how.zero_point)
-    return Quantization(float(np.float32(largest / 255)), 0)
+    """The quantization that DNNLOWP gives a result followed by a Relu: all bytes represent reals from zero on.
+
+    It is chosen for the range up to the largest real, in float32; a range of 0 has a scale of its own, and no scale is
+    less than the least one.
+    """
+    largest = np.float32(how.scale) * np.float32(255 - how.zero_point)
+    scale = largest / np.float32(255) if largest else _SCALE_OF_NO_RANGE
+    return Quantization(float(max(scale, _LEAST_CHOSEN_SCALE)), 0)
 
 
 def quantize_dnnlowp(op: Op, x: Value, how: Quantization) -> Value:

@@ -268,6 +268,33 @@ REFUSED = [
     case("Int8Add", {"A": EVERY, "B": EVERY}, args=q(1000.0, 0), quantized={"A": (0.05, 121), "B": (0.05, 121)}),
 ]
 
+# With a Relu, DNNLOWP chooses the scale: for an odd zero point, a small scale and no range at all.
+RECTIFIED = [
+    served(
+        case(
+            "Int8SumRelu",
+            {"A": EVERY[:, None].repeat(256, 1), "B": EVERY[None].repeat(256, 0)},
+            args=q(*to),
+            quantized={"A": (0.05, 128), "B": (0.1, 12)},
+        )
+    )
+    for to in ((0.13, 99), (0.0021, 250), (0.13, 255))
+]
+
+# Scales of which many sums lie halfway between two bytes.
+HALFWAY = [
+    served(
+        case(
+            kind,
+            {"A": EVERY[:, None].repeat(256, 1), "B": EVERY[None].repeat(256, 0)},
+            args=q(*to),
+            quantized={"A": (0.05, 128), "B": (0.1, 12)},
+        )
+    )
+    for kind in ("Int8Add", "Int8Sum")
+    for to in ((0.1, 7), (0.2, 3))
+]
+
 CASES = [
     *CONVOLUTIONS,
     *TRANSPOSED,
@@ -281,4 +308,6 @@ CASES = [
     *BRANCHES,
     *REFUSED,
     *SERVED,
+    *RECTIFIED,
+    *HALFWAY,
 ]

@@ -23,16 +23,16 @@ from caffe2_frontend.emit.int8_values import (
     output_quantization,
     preserved_quantization,
     quantization,
-    quantize_dnnlowp,
     relu_quantization,
     require_bytes,
     round_and_saturate,
+    saturate_reals,
     stated_quantization,
     uses_dnnlowp,
 )
 from caffe2_frontend.emit.operand_checks import require_min_rank
 from caffe2_frontend.emit.shapes import cast, flatten, product, sizes, squeeze, vector
-from caffe2_frontend.interop.types import INT32, Quantization, TensorInfo
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, Quantization, TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -174,16 +174,25 @@ def read_sum(op: Op) -> tuple[list[Value], Quantization]:
 
 
 def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quantization) -> Value:
-    """Add the operands' reals in float32, as DNNLOWP does, and quantize the sum."""
+    """Add the operands' reals in float32, as DNNLOWP's vector instructions do, and quantize the sum.
+
+    The products of scales and zero points are summed first; each product of a byte and its scale is added to them, and
+    that of the sum and the inverse scale to the zero point, with one rounding: both are computed in float64 here.
+    Caffe2 computes the last elements, fewer than a vector holds, without such instructions: a sum halfway between two
+    bytes may be rounded to the other one there, and so may sums of one or three operands.
+    """
     if op.type.endswith("Relu"):
         how = relu_quantization(how)
-    # The table rounds each real to float32 once, and the product of scale and zero point before that.
-    reals = []
-    for x, kind in zip(operands, kinds, strict=True):
-        scale = np.float32(kind.scale)
-        exact = np.arange(256) * np.float64(scale) - np.float64(scale * np.float32(kind.zero_point))
-        reals.append(look_up_bytes(op, x, exact.astype(np.float32), ir.DataType.FLOAT))
-    return quantize_dnnlowp(op, add(op, *reals), how)
+    offset = np.float32(0)
+    for kind in kinds:
+        offset -= np.float32(kind.scale) * np.float32(kind.zero_point)
+    first, *others = (np.arange(256) * np.float64(np.float32(kind.scale)) for kind in kinds)
+    reals = look_up_bytes(op, operands[0], (first + offset).astype(np.float32), FLOAT)
+    for x, scaled in zip(operands[1:], others, strict=True):
+        reals = cast(op, add(op, cast(op, reals, DOUBLE), look_up_bytes(op, x, scaled, DOUBLE)), FLOAT)
+    inverse = np.float32(1) / np.float32(how.scale)
+    steps = cast(op, add(op, mul(op, cast(op, reals, DOUBLE), float(inverse)), how.zero_point), FLOAT)
+    return saturate_reals(op, op.emit("Round", steps), how)
 
 
 def _reals(how: Quantization) -> Array:
