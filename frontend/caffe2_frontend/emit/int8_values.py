@@ -151,9 +151,14 @@ def relu_quantization(how: Quantization) -> Quantization:
 
 
 def quantize_dnnlowp(op: Op, x: Value, how: Quantization) -> Value:
-    """Quantize reals as DNNLOWP does: the zero point is added before rounding, halves to even."""
+    """Quantize reals as DNNLOWP does: the zero point is added before rounding to integers, halves to even.
+
+    Its vector instructions round the product with the inverse scale and the sum once, to float32: both are computed in
+    float64 here.
+    """
     inverse = np.float32(1) / np.float32(how.scale)
-    return saturate_reals(op, op.emit("Round", add(op, mul(op, x, float(inverse)), how.zero_point)), how)
+    steps = add(op, mul(op, cast(op, x, ir.DataType.DOUBLE), float(inverse)), how.zero_point)
+    return saturate_reals(op, op.emit("Round", cast(op, steps, ir.DataType.FLOAT)), how)
 
 
 def round_and_saturate(op: Op, steps: Value, how: Quantization, low: int) -> Value:

@@ -293,6 +293,9 @@ HALFWAY = [
     )
     for kind in ("Int8Add", "Int8Sum")
     for to in ((0.1, 7), (0.2, 3))
+] + [
+    served(case("Int8Quantize", {"X": ((np.arange(-32, 256) + 0.5) * scale).astype(np.float32)}, args=q(scale, zero)))
+    for scale, zero in ((0.1, 7), (0.13, 99))
 ]
 
 CASES = [

@@ -23,10 +23,10 @@ from caffe2_frontend.emit.int8_values import (
     output_quantization,
     preserved_quantization,
     quantization,
+    quantize_dnnlowp,
     relu_quantization,
     require_bytes,
     round_and_saturate,
-    saturate_reals,
     stated_quantization,
     uses_dnnlowp,
 )
@@ -176,8 +176,8 @@ def read_sum(op: Op) -> tuple[list[Value], Quantization]:
 def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quantization) -> Value:
     """Add the operands' reals in float32, as DNNLOWP's vector instructions do, and quantize the sum.
 
-    The products of scales and zero points are summed first; each product of a byte and its scale is added to them, and
-    that of the sum and the inverse scale to the zero point, with one rounding: both are computed in float64 here.
+    The products of scales and zero points are summed first; each product of a byte and its scale is added to them with
+    one rounding, and so computed in float64 here.
     Caffe2 computes the last elements, fewer than a vector holds, without such instructions: a sum halfway between two
     bytes may be rounded to the other one there, and so may sums of one or three operands.
     """
@@ -190,9 +190,7 @@ def _added(op: Op, operands: list[Value], kinds: list[Quantization], how: Quanti
     reals = look_up_bytes(op, operands[0], (first + offset).astype(np.float32), FLOAT)
     for x, scaled in zip(operands[1:], others, strict=True):
         reals = cast(op, add(op, cast(op, reals, DOUBLE), look_up_bytes(op, x, scaled, DOUBLE)), FLOAT)
-    inverse = np.float32(1) / np.float32(how.scale)
-    steps = cast(op, add(op, mul(op, cast(op, reals, DOUBLE), float(inverse)), how.zero_point), FLOAT)
-    return saturate_reals(op, op.emit("Round", steps), how)
+    return quantize_dnnlowp(op, reals, how)
 
 
 def _reals(how: Quantization) -> Array:
