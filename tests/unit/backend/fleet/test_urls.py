@@ -44,19 +44,19 @@ def zoo(monkeypatch: pytest.MonkeyPatch) -> Iterator[AnyPath]:
 
     monkeypatch.setattr(pool, "ModelProcess", InProcess)
     ran.clear()
-    folder = locate("memory://zoo")
+    folder = locate("memory://zoo_of_urls")
     for name in ("predict_net.pb", "init_net.pb"):
         (folder / "deep" / "lstm" / name).write_bytes((MODELS / "lstm" / name).read_bytes())
     (folder / "broken.pb").write_bytes(b"\xff\xff")
     yield folder
     store = fsspec.filesystem("memory")
-    for root in ("/zoo", "/out"):
+    for root in ("/zoo_of_urls", "/out_of_urls"):
         if store.exists(root):
             store.rm(root, recursive=True)
 
 
 def test_a_batch_by_url(zoo: AnyPath) -> None:
-    out = locate("memory://out")
+    out = locate("memory://out_of_urls")
     found = run_batch(zoo, out, OPTIONS)
     assert [(r.model, r.verdict, r.reason) for r in found.results] == [("deep/lstm", "agree", "")]
     assert [file.path for file in found.skipped] == ["broken.pb", "deep/lstm/init_net.pb"]
@@ -76,7 +76,7 @@ def test_a_manifest_by_url(zoo: AnyPath) -> None:
     discover_manifest(zoo, manifest)
     assert 'path = "deep/lstm"' in manifest.read_text()
     (task,) = read_manifest(manifest)
-    assert (task.name, task.path) == ("deep/lstm", "memory://zoo/deep/lstm")
+    assert (task.name, task.path) == ("deep/lstm", "memory://zoo_of_urls/deep/lstm")
     manifest.write_text('[[model]]\npath = "https://host.invalid/net.pb"')
     assert read_manifest(manifest)[0].path == "https://host.invalid/net.pb"
     manifest.write_text('[[model]]\npath = "../secret/net.pb"')
