@@ -83,7 +83,8 @@ class Stamps:
         kinds = tuple([known[value] if value in known else self._kind(value) for value in operands])
         if None in kinds:
             return None, []
-        same = () if len(set(names)) == len(names) else tuple(map(names.index, names))
+        # By value, not by name: two names are of one value after a copy.
+        same = () if len(set(operands)) == len(operands) else tuple(map(operands.index, operands))
         arguments = tuple(arg.SerializeToString(deterministic=True) for arg in proto.arg) if proto.arg else ()
         key = (view.type, kinds, len(written), same, arguments)
         return (None if self._stamps.get(key, _UNKNOWN) is None else key), operands

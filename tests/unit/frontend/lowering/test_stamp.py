@@ -93,6 +93,19 @@ def steps() -> tuple[NetDef, NetDef]:
     return net(*ops, inputs="g h0 c0 lengths", outputs="h3 c3 p2 q2"), NetDef()
 
 
+def copies() -> tuple[NetDef, NetDef]:
+    """Sums of a value and of its copy, and of two values, one after another."""
+    ops = [op("Add", "x x", "s0")]
+    for i in range(3):
+        ops += [
+            op("Copy", f"s{i}", f"c{i}"),
+            op("Add", f"s{i} c{i}", f"d{i}"),
+            op("Add", f"c{i} d{i}", f"e{i}"),
+            op("Add", f"d{i} e{i}", f"s{i + 1}"),
+        ]
+    return net(*ops, inputs="x", outputs="s3 e2"), NetDef()
+
+
 _STATE = ("float32", (1, None, 2))
 
 
@@ -100,10 +113,11 @@ _STATE = ("float32", (1, None, 2))
     ("nets", "inputs"),
     [
         (repetitive(), {"x": ("float32", (None, 4)), "v": ("float32", (None, 2, 2))}),
+        (copies(), {"x": ("float32", (None,))}),
         (images(), {"x0": ("float32", (None, 2, None, None))}),
         (steps(), {"g": _STATE, "h0": _STATE, "c0": _STATE, "lengths": ("int32", (None,))}),
     ],
-    ids=["products", "images", "steps"],
+    ids=["products", "copies", "images", "steps"],
 )
 def test_the_model_is_the_same(
     monkeypatch: pytest.MonkeyPatch, nets: tuple[NetDef, NetDef], inputs: Mapping[str, object]
