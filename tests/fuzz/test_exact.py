@@ -201,6 +201,22 @@ def test_results_of_training_that_alone_are_not_finite_differ() -> None:
     assert deviation(drawn("LambdaRankNdcg", np.ones(2), np.ones(2)), infinite, finite)
 
 
+def test_maxima_of_negative_infinities_are_the_lowest_number() -> None:
+    infinite, lowest = (np.array([1, value], np.float32) for value in (-np.inf, np.finfo(np.float32).min))
+    case = drawn("MaxPool", np.ones(2, np.float32))
+    assert deviation(case, {"y": infinite}, {"y": lowest})
+    assert not deviation(case, {"y": infinite}, {"y": np.ones(2, np.float32)})
+    assert not deviation(case, {"y": lowest}, {"y": infinite})
+
+
+def test_an_unstable_sort_needs_more_than_16_equal_scores() -> None:
+    expected, actual = {"y": np.ones(1)}, {"y": np.zeros(1)}
+    lengths = np.array([17, 0])
+    assert deviation(drawn("LambdaRankNdcg", np.ones(17), np.arange(17.0), lengths), expected, actual)
+    assert not deviation(drawn("LambdaRankNdcg", np.ones(16), np.arange(16.0), lengths), expected, actual)
+    assert not deviation(drawn("LambdaRankNdcg", np.arange(17.0), np.arange(17.0), lengths), expected, actual)
+
+
 def test_gradients_of_no_elements_are_zeros_of_float() -> None:
     case = drawn("FCGradient", np.ones((0, 3)), np.ones((4, 3)), np.ones((0, 4)))
     zeros = {"y": np.zeros(4, np.float32)}

@@ -116,7 +116,7 @@ class Judge:
                 if isinstance(error, TimeoutError):
                     return self._computed(drawn, real)
                 return Verdict(Outcome.BOTH_REFUSE, first_line(error), drawn)
-            if reason := deviation(drawn, {}, {}):
+            if reason := self._deviation(drawn, {}, {}):
                 return Verdict(Outcome.DEVIATES, reason, drawn)
             outcome = Outcome.CONTRADICTS if self._contradicts(drawn) else Outcome.FAILS
             return self._undetermined(drawn) or Verdict(outcome, first_line(error), drawn)
@@ -143,7 +143,7 @@ class Judge:
         detail = "\n".join(wrong)
         if (undetermined := self._undetermined(drawn)) is not None:
             return undetermined
-        if reason := deviation(drawn, real.outputs, computed):
+        if reason := self._deviation(drawn, real.outputs, computed):
             return Verdict(Outcome.DEVIATES, reason, drawn)
         if self._agrees_on_small(drawn, loaded):
             overflows = leaves_the_range(drawn, real.outputs, computed)
@@ -219,6 +219,10 @@ class Judge:
                 if name in spread:
                     spread[name] = np.maximum(spread[name], _distance(array, real.outputs[name]))
         return {name: _settle(real.outputs[name], array, spread.get(name)) for name, array in computed.items()}
+
+    def _deviation(self, drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
+        """Why a case may differ by its inputs, or by what its first operators make of them; empty if none applies."""
+        return deviation(drawn, expected, actual) or deviation(self._begun(drawn), expected, actual)
 
     def _begun(self, drawn: Drawn) -> Drawn:
         """The case after its first elementwise operators: roundings of what these compute are others than of inputs."""

@@ -123,4 +123,19 @@ CASES = [
         outputs=["P", "loss"],
         args={"scale": -1.0},
     ),
+    # Paddings that the element type does not hold.
+    *(
+        case(
+            "LengthsPad",
+            {"X": np.array([[7], [8]], dtype), "L": np.array([2, 0], np.int32)},
+            args={"target_length": 2, "padding_value": value},
+        )
+        for dtype in ("int32", "int64", "float64")
+        for value in (np.nan, -np.inf, 3e9, 1e20, -2.7)
+    ),
+    *(
+        case("RMACRegions", {"X": positive(2, 1, *sizes)}, args={"overlap": overlap})
+        for sizes in ((3, 1), (2, 5))
+        for overlap in (np.inf, np.nan, 1e30)
+    ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from conformance.corpus import Array
 from conformance.recording import Spec, case, generator, net, operator
 
@@ -43,6 +44,7 @@ def own_parameters(layers: int, directions: int, each: int) -> Spec:
 
 
 OUTPUTS = ["y", "hy", "cy"]
+OPERANDS = operands(1, 1, 4)
 
 CASES = [
     *(
@@ -59,4 +61,13 @@ CASES = [
     case("InferenceLSTM", operands(1, 1, 4), outputs=OUTPUTS),
     case("InferenceLSTM", operands(1, 1, 4), outputs=OUTPUTS, args={"has_biases": 1, "num_layers": 2}),
     *(own_parameters(2, directions, each) for directions in (1, 2) for each in (2, 4)),
+    # Weights of another rank count as matrices.
+    *(
+        case(
+            "InferenceLSTM",
+            {name: array[..., np.newaxis] if array.ndim in ranks else array for name, array in OPERANDS.items()},
+            outputs=OUTPUTS,
+        )
+        for ranks in ((2,), (1,))
+    ),
 ]

@@ -165,4 +165,19 @@ def losses() -> list[Spec]:
     return cases
 
 
-CASES = [*reductions(), *counting(), *distances(), *products(), *losses()]
+CASES = [
+    *reductions(),
+    *counting(),
+    *distances(),
+    *products(),
+    *losses(),
+    *(
+        case("DotProductWithPadding", {"X": normal(13, 2, columns), "Z": normal(14, 2, 3 - columns)}, args=args)
+        for columns, args in ((0, {"pad_value": 2.0}), (3, {"pad_value": 2.0}), (0, {"replicate": 1}))
+    ),
+    case(
+        "TT",
+        {"X": normal(15, 2, 6), "b": normal(16, 10), "cores": normal(17, 50)},
+        args={"inp_sizes": [2, 3], "out_sizes": [5, 1], "tt_ranks": [1, 2, 1]},
+    ),
+]

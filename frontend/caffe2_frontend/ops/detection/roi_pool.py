@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 
@@ -66,7 +68,12 @@ def rmac_regions(op: Op) -> Value:
 
 
 def _extra_regions(op: Op, h: Value, w: Value, overlap: float) -> Value:
-    """The number of additional regions along the longer side: the one of the overlap closest to ``overlap``, [1]."""
+    """The number of additional regions along the longer side: the one of the overlap closest to ``overlap``, [1].
+
+    None is closest to a NaN or an infinity, and there are no additional regions.
+    """
+    if not math.isfinite(overlap):
+        return op.const([0], np.int64)
     short, long = (op.emit("Cast", op.emit(m, h, w), to=int(ir.DataType.FLOAT)) for m in ("Min", "Max"))
     step = op.emit("Div", sub(op, long, short), op.const(_MORE_REGIONS, np.float32))
     area = mul(op, short, short)

@@ -43,13 +43,7 @@ def l1_distance(op: Op) -> Value:
 def dot_product(op: Op) -> Value:
     """DotProduct(X, Y) -> Z. There are no products of rows without elements, unlike in the other distances."""
     require_same_shape(op, op.inputs)
-    x = op.input(0)
-    products = _dot(op, x, op.input(1))
-    if all(isinstance(dim, int) and dim > 0 for dim in op.shape(x)[1:]):
-        return products
-    count = op.emit("Min", size_vector(op, x, 0), op.emit("Reshape", op.emit("Size", x), op.const([1], np.int64)))
-    zero = op.const([0], np.int64)
-    return op.emit("Slice", products, zero, count, zero, shape=[None])
+    return _unless_without_elements(op, _dot(op, *op.inputs), op.input(0))
 
 
 @family.converts("CosineSimilarity", expects=_FLOATS)
@@ -68,21 +62,36 @@ def dot_product_with_padding(op: Op) -> Value:
     """DotProductWithPadding(X, Y; pad_value=0.0, replicate=0) -> Z.
 
     The shorter rows are padded with ``pad_value`` to the length of the others, or are repeated if ``replicate``; then
-    the elements of the longer rows beyond the last full repetition do not count.
+    the elements of the longer rows beyond the last full repetition do not count. There are no products if the rows of
+    X have no elements, whatever those of Y have.
     """
+    return _unless_without_elements(op, _dot(op, *_of_one_length(op)), op.input(0))
+
+
+def _of_one_length(op: Op) -> list[Value]:
+    """Both operands as matrices of as many columns, by padding or repeating the rows of the shorter one."""
     pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
     rows = [op.emit("Flatten", v, axis=1) if op.rank(v) != 2 else v for v in (op.input(0), op.input(1))]
     lengths = [size_vector(op, v, 1) for v in rows]
     longest = op.emit("Max", *lengths)
     if replicate:
-        times = [div(op, longest, length) for length in lengths]
-        shortest = op.emit("Min", *lengths)
+        # No division by the length of rows without elements.
+        times = [div(op, longest, binary(op, "Max", length, 1)) for length in lengths]
         # An integer number of repetitions of the shorter rows.
-        used = mul(op, shortest, div(op, longest, shortest))
+        used = mul(op, op.emit("Min", *lengths), op.emit("Max", *times))
         rows = [op.emit("Tile", v, _repeats(op, n)) for v, n in zip(rows, times, strict=True)]
-        return _dot(op, *(op.emit("Slice", v, op.const([0], np.int64), used, op.const([1], np.int64)) for v in rows))
+        return [op.emit("Slice", v, op.const([0], np.int64), used, op.const([1], np.int64)) for v in rows]
     gaps = [op.emit("Concat", op.const([0, 0, 0], np.int64), sub(op, longest, n), axis=0) for n in lengths]
-    return _dot(op, *(op.emit("Pad", v, gap, op.const(pad, v)) for v, gap in zip(rows, gaps, strict=True)))
+    return [op.emit("Pad", v, gap, op.const(pad, v)) for v, gap in zip(rows, gaps, strict=True)]
+
+
+def _unless_without_elements(op: Op, products: Value, x: Value) -> Value:
+    """The ``products`` of the rows of ``x``, [N]; none if ``x`` has no elements, [0]."""
+    if all(isinstance(dim, int) and dim > 0 for dim in op.shape(x)[1:]):
+        return products
+    count = op.emit("Min", size_vector(op, x, 0), op.emit("Reshape", op.emit("Size", x), op.const([1], np.int64)))
+    zero = op.const([0], np.int64)
+    return op.emit("Slice", products, zero, count, zero, shape=[None])
 
 
 def _repeats(op: Op, times: Value) -> Value:

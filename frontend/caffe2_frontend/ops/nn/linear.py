@@ -8,9 +8,10 @@ import numpy as np
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import binary
-from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.shapes import (
     flatten,
+    leading,
     product,
     reshape,
     size,
@@ -174,7 +175,8 @@ def tensor_train(op: Op) -> Value:
     """TT(X, b, cores; inp_sizes, out_sizes, tt_ranks) -> Y.
 
     ``Y = X @ W + b`` with W in tensor-train format: a vector holds its cores one after another, the last one first.
-    Core i is a matrix of ``inp_sizes[i] * tt_ranks[i + 1]`` rows and ``tt_ranks[i] * out_sizes[i]`` columns.
+    Core i is a matrix of ``inp_sizes[i] * tt_ranks[i + 1]`` rows and ``tt_ranks[i] * out_sizes[i]`` columns. What
+    follows the cores, or as many elements of b as there are outputs, is not read.
     """
     x, bias, cores = op.input(0), op.input(1), op.input(2)
     inputs, outputs, ranks = (op.args.integers(name) for name in ("inp_sizes", "out_sizes", "tt_ranks"))
@@ -193,4 +195,5 @@ def tensor_train(op: Op) -> Value:
         start += rows * columns
     width = prod(outputs)
     y = op.emit("Transpose", reshape(op, y, [-1, width]), perm=[1, 0])
-    return op.emit("Add", reshape(op, y, [size(op, x, 0), width]), bias)
+    require_rank(op, bias, 1, "the bias")
+    return op.emit("Add", reshape(op, y, [size(op, x, 0), width]), leading(op, bias, width))

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, mul
-from caffe2_frontend.emit.shapes import slice_axis, squeeze, transpose_matrix, unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, flatten, slice_axis, squeeze, transpose_matrix, unsqueeze
 from caffe2_frontend.emit.subgraphs import scan
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -92,8 +92,9 @@ def inference_lstm(op: Op) -> tuple[Value, Value, Value]:
 
 def _direction(op: Op, params: tuple[Value, ...], number: int, *, reverse: bool) -> _Direction:
     hidden, cell = (slice_axis(op, op.input(i), 0, number, number + 1) for i in (1, 2))
-    input_bias, hidden_bias = params[2:] or (None, None)
-    return _Direction(params[0], params[1], input_bias, hidden_bias, hidden, cell, reverse)
+    input_weights, hidden_weights = (flatten(op, weights, 1) for weights in params[:2])
+    input_bias, hidden_bias = (as_vector(op, bias) for bias in params[2:]) if params[2:] else (None, None)
+    return _Direction(input_weights, hidden_weights, input_bias, hidden_bias, hidden, cell, reverse)
 
 
 def _emit_direction(op: Op, x: Value, direction: _Direction) -> _Result:

@@ -5,7 +5,7 @@ S sequences (segments) have N rows together; packed, each has M rows, or T steps
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -150,7 +150,15 @@ def lengths_pad(op: Op) -> Value:
         )
     rows, present = grid(op, lengths, width)
     rows, present = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (rows, present))
-    return padded_rows(op, x, rows, present, row_of(op, x, value))
+    return padded_rows(op, x, rows, present, row_of(op, x, _as_element(value, op.dtype(x).numpy())))
+
+
+def _as_element(value: float, dtype: np.dtype[Any]) -> float:
+    """``value`` as C++ converts it on x86: to an integer it is cut, or becomes the lowest one if it does not fit."""
+    if dtype.kind != "i":
+        return value
+    limits = np.iinfo(dtype)
+    return int(value) if limits.min <= value <= limits.max else int(limits.min)
 
 
 @family.converts("PadEmptySamples", expects={0: _LENGTHS})

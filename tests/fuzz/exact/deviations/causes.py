@@ -53,6 +53,14 @@ def overflows(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
     )
 
 
+def differs_in_lowest(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether results differ only where Caffe2's is negative infinity, and the other the lowest number."""
+    lowest = np.finfo(np.float32).min
+    return any(bool((array == lowest).any()) for array in actual.values()) and _differs_at(
+        expected, actual, lambda one, other: np.isneginf(one) & (other == lowest)
+    )
+
+
 def overflows_midway(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
     """Whether results differ only where one is infinite and the other nearly so."""
 
@@ -196,9 +204,20 @@ def has_both_zeros(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     )
 
 
-def has_large_numbers(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether an element is beyond 300."""
-    return any(array.size and bool((np.abs(array.astype(np.float64)) > 300).any()) for array in drawn.inputs.values())
+def has_large_angles(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a position, or one over a base below 1, is beyond 300."""
+    bases = [
+        op.args.number("alpha", default=10000.0)
+        for op in all_operators(NetView(drawn.net))
+        if op.type == "SinusoidPositionEncoding"
+    ]
+    limit = 300 * min((base for base in bases if 0 <= base < 1), default=1.0)
+    return any(array.size and bool((np.abs(array.astype(np.float64)) > limit).any()) for array in drawn.inputs.values())
+
+
+def has_many_equal_scores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether elements of a vector of more than 16 are equal; of fewer, the sort of C++'s library keeps the order."""
+    return any(array.ndim == 1 and 16 < array.size > np.unique(array).size for array in drawn.inputs.values())
 
 
 def has_other_characters(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

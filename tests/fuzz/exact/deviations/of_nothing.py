@@ -40,6 +40,12 @@ NOTHING: Final = (
         averages_nothing,
     ),
     Deviation(
+        "a sum, mean or maximum of no elements, of which Caffe2 returns zeros, whatever the lengths",
+        frozenset(f"Reduce{end}{kind}" for end in ("Front", "Back") for kind in ("Sum", "Mean", "Max")),
+        averages_nothing,
+        may_fail=True,
+    ),
+    Deviation(
         "a search or a draw among no elements, of which Caffe2 returns a vector of none at once",
         frozenset({"CTCBeamSearchDecoder", "WeightedMultiSampling"}),
         averages_nothing,
@@ -79,5 +85,10 @@ NOTHING: Final = (
         frozenset({"ArgMax", "ArgMin"}),
         averages_nothing,
         may_fail=True,
+    ),
+    Deviation(
+        "the maximum of no elements, which is the lowest number: Caffe2 reads memory before its operand",
+        frozenset({"RowwiseMax", "ColwiseMax"}),
+        averages_nothing,
     ),
 )

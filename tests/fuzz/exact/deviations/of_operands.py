@@ -125,7 +125,7 @@ OPERANDS: Final = (
     Deviation(
         "more scales or biases than channels, of which Caffe2 reads the first, or fewer, after which it reads other "
         "memory",
-        frozenset({"AffineChannel"}),
+        frozenset({"AffineChannel", "AffineChannelGradient"}),
         has_other_channels,
         may_fail=True,
     ),

@@ -238,9 +238,12 @@ def _dims_known(drawn: Drawn) -> dict[str, tuple[int, ...]]:
 
 
 def has_other_channels(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether AffineChannel has another number of scales or biases than of channels."""
-    for op, (x, *factors) in operators(drawn, "AffineChannel"):
+    """Whether AffineChannel or its gradient has another number of scales or biases than of channels."""
+    for op, (x, *factors) in operators(drawn, "AffineChannel", "AffineChannelGradient"):
+        count = 1 if op.type.endswith("Gradient") else 2
         axis = -1 if op.args.text("order", default="NCHW") == "NHWC" else 1
-        if x is not None and x.ndim > 1 and any(each is not None and each.size != x.shape[axis] for each in factors):
+        if x is None or x.ndim < 2:
+            continue
+        if any(each is not None and each.size != x.shape[axis] for each in factors[:count]):
             return True
     return False

@@ -23,7 +23,7 @@ def spatial_bn(shape: tuple[int, ...], order: str = "NCHW", batches: int = 1) ->
     channels = shape[1] if order == "NCHW" else shape[-1]
     x, scale, dy, mean = floats(*shape), floats(channels), floats(*shape), floats(channels)
     inputs = {"X": x, "scale": scale, "dY": dy, "mean": mean, "inv_std": np.abs(floats(channels))}
-    sums = {"sum_scale": floats(channels), "sum_bias": floats(channels)} if batches > 1 else {}
+    sums = {"sum_scale": floats(channels), "sum_bias": floats(channels)} if batches != 1 else {}
     args = {"order": order, "num_batches": batches}
     return case("SpatialBNGradient", {**inputs, **sums}, outputs=["dX", "dscale", "dbias"], args=args)
 
@@ -71,4 +71,6 @@ CASES = [
         )},
         outputs=["dX", "dscale", "dbias"],
     ),
+    spatial_bn((2, 1, 2, 2), batches=-3),
+    spatial_bn((2, 3, 2), batches=0),
 ]  # fmt: skip

@@ -117,4 +117,11 @@ CASES = [
     case("LengthsSumGradient", {"dY": floats(2, 2), "lengths": np.array([2, 1])}, outputs=["dX"]),
     case("LengthsTopKGradient", {"lengths": int32([2]), "indices": int32([1, 0]), "dY": floats(2)}, outputs=["dX"],
          args={"k": 2}),
+    # Segments with fewer than k elements, whose last indices name elements all the same.
+    case(
+        "LengthsTopKGradient",
+        {"lengths": int32([1, 3]), "indices": int32([[0, 0], [2, 0]]), "dY": floats(2, 2)},
+        outputs=["dX"],
+        args={"k": 2},
+    ),
 ]  # fmt: skip

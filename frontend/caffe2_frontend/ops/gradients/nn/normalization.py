@@ -40,7 +40,7 @@ def spatial_bn_gradient(op: Op) -> tuple[Value, Value, Value]:
     With xhat the normalized X and n the number of elements of a channel: ``dbias`` is the sum of dY over a channel,
     ``dscale`` that of ``dY * xhat``, and ``dX = scale * inv_std * (dY - (dbias + xhat * dscale) / n)``. If
     ``num_batches`` is above 1, two more operands hold the sums of dscale and of dbias over that many batches of this
-    size, and the results are their means.
+    size, and the results are their means. Of one below 1 they are asked for their shapes alone.
     """
     op.args.ignore("epsilon", "momentum", "is_test")
     x, dy = op.input(0), op.input(2)
@@ -56,11 +56,11 @@ def spatial_bn_gradient(op: Op) -> tuple[Value, Value, Value]:
     else:
         by_scale = mul(op, reduce_axes(op, "ReduceSum", mul(op, dy, centered), axes), inverse)
         by_bias = reduce_axes(op, "ReduceSum", dy, axes)
-    count = _count(op, x, axes, batches)
+    count = _count(op, x, axes, max(batches, 1))
     alpha = mul(op, scale, inverse)
     beta, shift = (_negative_share(op, v, count) for v in (mul(op, alpha, inverse, by_scale), mul(op, alpha, by_bias)))
     dx = _combined(op, dy, centered, *(_spread(op, v, x, channel) for v in (alpha, beta, shift)))
-    like = [op.input(index) for index in ((5, 6) if batches > 1 else (1, 1))]
+    like = [op.input(index) for index in ((1, 1) if batches == 1 else (5, 6))]
     if batches > 1:
         by_scale, by_bias = (_unless_empty(op, div(op, v, float(batches)), x) for v in (by_scale, by_bias))
     return dx, reshape_like(op, by_scale, like[0]), reshape_like(op, by_bias, like[1])
