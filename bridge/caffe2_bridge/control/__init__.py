@@ -19,7 +19,7 @@ from caffe2_bridge.control.description import (
     Scope,
 )
 from caffe2_bridge.control.do import Do, do_arguments
-from caffe2_bridge.control.names import all_names
+from caffe2_bridge.control.names import all_names, names_in_arguments
 from caffe2_bridge.control.onnx_while import OnnxWhile, onnx_while_arguments
 from caffe2_bridge.control.operators import CONTROL_TYPES, body_arguments, control_class, control_of, is_control
 from caffe2_bridge.control.recurrent import (
@@ -71,6 +71,7 @@ __all__ = [
     "if_arguments",
     "inner_operators",
     "is_control",
+    "names_in_arguments",
     "nets_run_by",
     "onnx_while_arguments",
     "parsed_bodies",

@@ -15,13 +15,14 @@ def all_names(net: NetDef) -> Iterator[str]:
     yield from net.external_input
     yield from net.external_output
     for op in net.op:
-        yield from op.input
-        yield from op.output
+        yield from op.input[:]
+        yield from op.output[:]
         if op.arg:
-            yield from _names_in_arguments(op)
+            yield from names_in_arguments(op)
 
 
-def _names_in_arguments(op: OperatorDef) -> Iterator[str]:
+def names_in_arguments(op: OperatorDef) -> Iterator[str]:
+    """Every text in the arguments of an operator that could be a blob name, those in its bodies too."""
     for arg in op.arg:
         if arg.HasField("s"):
             yield arg.s.decode(errors="replace")

@@ -24,10 +24,13 @@ from caffe2_bridge.ssa.objects import mutated
 class OpEffects:
     """What one operator does in its workspace.
 
-    ``soft`` are reads of blobs that may be absent; ``through`` is not read, but its value may remain after a body.
-    ``control`` is the view of an operator with bodies, ``bodies`` what these do, by argument.
+    ``inputs`` and ``outputs`` are the names that it lists. ``soft`` are reads of blobs that may be absent; ``through``
+    is not read, but its value may remain after a body. ``control`` is the view of an operator with bodies, ``bodies``
+    what these do, by argument.
     """
 
+    inputs: Sequence[str]
+    outputs: Sequence[str]
     reads: Sequence[str]
     writes: Sequence[str]
     updates: Sequence[str] = ()
@@ -118,7 +121,8 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
                 op = _control(control, here, findings)
             except ArgumentError as error:
                 findings.append(Diagnostic("invalid-argument", str(error), here))
-                op = OpEffects(tuple(proto.input), tuple(proto.output))
+                inputs, outputs = proto.input[:], proto.output[:]
+                op = OpEffects(inputs, outputs, inputs, outputs)
         result.ops.append(op)
         _add(result, op)
     return result
@@ -156,14 +160,15 @@ def _add(result: NetEffects, op: OpEffects) -> None:
 
 
 def _plain(op: OperatorDef) -> OpEffects:
-    inputs, outputs = list(op.input), list(op.output)
+    inputs, outputs = op.input[:], op.output[:]  # a slice takes half the time of a list of the field
+    reads, writes = inputs, outputs
     if "" in inputs or "" in outputs:
-        inputs, outputs = [name for name in inputs if name], [name for name in outputs if name]
+        reads, writes = [name for name in inputs if name], [name for name in outputs if name]
     if op.domain or not is_special(op.type):
-        return OpEffects(inputs, outputs)
-    mutates, updates = mutated(op.type, inputs, outputs), updated(op.type, inputs, outputs)
-    writes = [name for name in outputs if name not in mutates and name not in updates]
-    return OpEffects(inputs, writes, updates=updates, mutates=mutates, soft=updates)
+        return OpEffects(inputs, outputs, reads, writes)
+    mutates, updates = mutated(op.type, reads, writes), updated(op.type, reads, writes)
+    writes = [name for name in writes if name not in mutates and name not in updates]
+    return OpEffects(inputs, outputs, reads, writes, updates=updates, mutates=mutates, soft=updates)
 
 
 def _control(control: ControlOperator, here: Location, findings: list[Diagnostic]) -> OpEffects:
@@ -184,6 +189,8 @@ def _branches(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpE
     sure = set(writes)
     mutates = union(*(part.mutates for part in parts))
     return OpEffects(
+        control.op.inputs,
+        control.op.outputs,
         list(union(control.op.inputs, *(part.exposed for part in parts))),
         writes,
         merges=[name for name in may if name not in sure],
@@ -206,6 +213,8 @@ def _repeated(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpE
         written.update(part.may)
     mutates = union(*(part.mutates for part in parts))
     return OpEffects(
+        control.op.inputs,
+        control.op.outputs,
         list(union(control.op.inputs, exposed)),
         (),
         updates=list(written),
@@ -240,6 +249,8 @@ def _sealed(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEff
             elif outer in outputs:
                 passes.setdefault(outer)
     return OpEffects(
+        control.op.inputs,
+        control.op.outputs,
         list(reads),
         list(writes),
         updates=list(updates),
@@ -265,6 +276,8 @@ def _nested(control: ControlOperator, bodies: Mapping[str, NetEffects]) -> OpEff
         soft.update(dict.fromkeys(blob for blob in (*net.soft, *net.through) if blob not in own))
     declared = set(control.op.inputs)
     return OpEffects(
+        control.op.inputs,
+        control.op.outputs,
         [name for name in reads if name not in fills or name in declared],
         list(union(control.writes)),
         updates=control.updates,

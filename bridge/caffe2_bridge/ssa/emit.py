@@ -10,7 +10,7 @@ from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import NetEffects, OpEffects, keep_live, names_of_bodies
-from caffe2_bridge.ssa.version_names import Entry, Names, NetVersions, OpVersions, Version
+from caffe2_bridge.ssa.version_names import Entry, Names, NetVersions, OpVersions
 
 # The debug_info of operators that are in no net that the user wrote.
 INSERTED: Final = "inserted by the conversion"
@@ -145,17 +145,11 @@ def _outputs(names: Iterable[str], op: OpEffects, found: OpVersions) -> list[str
 
 
 def _operands(proto: OperatorDef, op: OpEffects, found: OpVersions) -> None:
-    if op.updates or _are_renamed(found.before):
-        _assign(proto.input, _inputs(proto.input, op, found))
-    if _are_renamed(found.after):
-        _assign(proto.output, _outputs(proto.output, op, found))
-
-
-def _are_renamed(versions: Mapping[str, Version | None]) -> bool:
-    for name, version in versions.items():  # noqa: SIM110 - any() takes twice the time, for every operator of a net
-        if version is not None and version.group.name != name:
-            return True
-    return False
+    inputs, outputs = _inputs(op.inputs, op, found), _outputs(op.outputs, op, found)
+    if inputs != op.inputs:
+        proto.input[:] = inputs
+    if outputs != op.outputs:
+        proto.output[:] = outputs
 
 
 class _Control:

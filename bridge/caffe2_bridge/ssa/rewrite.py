@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from itertools import chain
 from typing import Any, Final, TypeVar, overload
 
 from google.protobuf.message import Message
 
-from caffe2_bridge.control import all_names
+from caffe2_bridge.control import names_in_arguments
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -79,7 +78,7 @@ def ssa_rewrite(
     if findings:
         raise ConversionError(findings)
 
-    names = Names(chain(all_names(predict), all_names(init) if init else ()))
+    names = Names(_names(effects) | (_names(init_effects) if init_effects else set()))
     if init_effects:
         rewrite_own(init_effects, {}, init_effects.may, names)
     _rewrite_predict(predict, effects, made, names)
@@ -97,8 +96,27 @@ def rename_versions(predict_net: NetDef) -> NetDef:
     """
     predict = NetDef()
     predict.CopyFrom(predict_net)
-    _rewrite_predict(predict, analyse(predict, _PREDICT, []), {}, Names(all_names(predict)))
+    rename_in_place(predict)
     return predict
+
+
+def rename_in_place(predict_net: NetDef) -> NetEffects:
+    """:func:`rename_versions` of the net itself; return what its operators did before, under their old names."""
+    effects = analyse(predict_net, _PREDICT, [])
+    _rewrite_predict(predict_net, effects, {}, Names(_names(effects)))
+    return effects
+
+
+def _names(effects: NetEffects) -> set[str]:
+    """The names of :func:`all_names` of a net whose effects are known."""
+    net = effects.net
+    names = {*net.external_input, *net.external_output}
+    for proto, op in zip(net.op, effects.ops, strict=True):
+        names.update(op.inputs)
+        names.update(op.outputs)
+        if proto.arg:
+            names.update(names_in_arguments(proto))
+    return names
 
 
 def _rewrite_predict(predict: NetDef, effects: NetEffects, made: Collection[str], names: Names) -> None:

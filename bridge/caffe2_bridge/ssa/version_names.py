@@ -13,15 +13,16 @@ from caffe2_bridge.ssa.effects import NetEffects, OpEffects
 class Names:
     """The names of one workspace, and new names ``<base>_<number>`` that no blob and no string of the nets has."""
 
-    def __init__(self, used: Iterable[str]) -> None:
-        self._used = set(used)
+    def __init__(self, used: set[str]) -> None:
+        """``used`` are the names of the nets; new ones are added to it."""
+        self._used = used
         self._last: dict[str, int] = {}
         self._claimed: set[str] = set()
 
     def workspace(self) -> Names:
         """The names of another workspace, which shares new names and has claims of its own."""
-        other = Names(())
-        other._used, other._last = self._used, self._last
+        other = Names(self._used)
+        other._last = self._last
         return other
 
     def claim(self, name: str) -> bool:

@@ -8,7 +8,8 @@ from typing import ClassVar
 from caffe2_bridge.netdef.replace import with_operators
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.passes import FunctionalPass
-from caffe2_bridge.ssa import former_indices, rename_versions
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.ssa import former_indices, rename_in_place
 from caffe2_bridge.ssa.outputs import needed_operators
 from caffe2_frontend.interop.shared_operands import check_shared_operands
 from caffe2_frontend.state import Export
@@ -27,7 +28,9 @@ class ConvertToSsa(FunctionalPass[Export]):
 
     def __call__(self, state: Export) -> Export:
         """Return the state with the net in SSA form."""
-        predict = rename_versions(state.predict)
+        predict = NetDef()
+        predict.CopyFrom(state.predict)
+        effects = rename_in_place(predict)
         outputs = tuple((name, name) for name in predict.external_output)
         indices = tuple(former_indices(predict))
         if state.options.outputs is not None:
@@ -35,5 +38,5 @@ class ConvertToSsa(FunctionalPass[Export]):
             if len(needed) < len(indices):
                 indices = tuple(indices[place] for place in needed)
                 predict = with_operators(predict, (predict.op[index] for index in needed))
-        findings = (*state.findings, *check_shared_operands(state.predict, indices))
+        findings = (*state.findings, *check_shared_operands(state.predict, effects.ops, indices))
         return replace(state, net=NetView(predict), outputs=outputs, indices=indices, findings=findings)
