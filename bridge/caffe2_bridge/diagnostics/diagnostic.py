@@ -30,13 +30,25 @@ class Location:
         outer = Location(self.net, self.index, self.op_type, self.op_name)
         return Location(body, index, op_type, op_name, (*self.path, outer))
 
+    def operator_text(self, index: int, op_type: str, op_name: str) -> str:
+        """The location of an operator of this net, as text."""
+        return self._text(_place(self.net, index, op_type, op_name))
+
+    def _text(self, place: str) -> str:
+        """A place in this net, as text with the enclosing operators."""
+        if self.path:
+            outer = (_place(each.net, each.index, each.op_type, each.op_name) for each in self.path)
+            place = " > ".join((*outer, place))
+        return printable(place)
+
     def __str__(self) -> str:
-        parts = []
-        for location in (*self.path, self):
-            text = location.net if location.index is None else f"{location.net}[{location.index}]"
-            text = f"{text} {location.op_type}".rstrip()
-            parts.append(f"{text} ({location.op_name})" if location.op_name else text)
-        return printable(" > ".join(parts))
+        return self._text(_place(self.net, self.index, self.op_type, self.op_name))
+
+
+def _place(net: str, index: int | None, op_type: str, op_name: str) -> str:
+    text = net if index is None else f"{net}[{index}]"
+    text = f"{text} {op_type}".rstrip()
+    return f"{text} ({op_name})" if op_name else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ def broadcast_operands(op: Op) -> tuple[Value, Value]:
 
 def _shared_hint(op: Op) -> str:
     """A hint where several operators read the second operand, which may be contradictory: they need other dims."""
-    name, reads = op.view.inputs[1], op.lowering.read[op.view.inputs[1]]
+    name, reads = op.view.inputs[1], op.lowering.reads.counts[op.view.inputs[1]]
     return f"{reads} operators read {name!r}: give this one a blob of its own" if reads > 1 else ""
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +11,7 @@ from caffe2_bridge.diagnostics import Location, Severity
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.lowering.dim_facts import DimFacts
+from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.options import Recurrent
 
@@ -54,33 +53,8 @@ class LoweringContext(Protocol):
         ...
 
     @property
-    def read(self) -> Counter[str]:
-        """How often the operators of the net and the caller read each blob."""
-        ...
-
-    @property
-    def workspace_reads(self) -> Mapping[str, frozenset[str]]:
-        """By blob of step workspaces, the blobs of a step that gradient operators find there."""
-        ...
-
-    @property
-    def kept_reads(self) -> Mapping[str, frozenset[str]]:
-        """By stack of workspaces, the blobs that gradients find in its workspaces."""
-        ...
-
-    @property
-    def loop_stacks(self) -> frozenset[str]:
-        """The stacks of workspaces on which nothing pushes but one Do in the body of a loop of the outermost net."""
-        ...
-
-    @property
-    def reused_stacks(self) -> frozenset[str]:
-        """The stacks of workspaces on which some Do finds the blobs that an earlier one left."""
-        ...
-
-    @property
-    def forward_reads(self) -> Counter[str]:
-        """How often the operators of the net that are not part of a gradient, and the caller, read each blob."""
+    def reads(self) -> BlobReads:
+        """Who reads the blobs of the net."""
         ...
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,6 +27,7 @@ from caffe2_frontend.lowering.dim_facts import DimFacts
 from caffe2_frontend.lowering.family import Converter, Expectation
 from caffe2_frontend.lowering.onnx_node import convert_onnx_node
 from caffe2_frontend.lowering.op import Op, Outputs, Value
+from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Scope
 from caffe2_frontend.lowering.stamp import Stamp, Stamps
 from caffe2_frontend.lowering.trace import Label, Trace
@@ -45,10 +45,7 @@ class Lowering:
     Attributes:
         converters: the converter of each operator type.
         recurrent: the form of recurrent nets.
-        read: how often each blob is read.
-        workspace_reads: by blob of step workspaces, the blobs of a step that gradient operators find there.
-        kept_reads: by stack of workspaces, the blobs that gradients find in its workspaces.
-        forward_reads: how often the operators that are not part of a gradient, and the caller, read each blob.
+        reads: who reads the blobs of the net.
         outputs: the blobs that are outputs of the model.
         implied_outputs: whether the outputs are neither declared nor asked for: they are the blobs that nothing reads.
         expectations: by operator type, what it expects of its operands, for hints.
@@ -65,8 +62,6 @@ class Lowering:
         measured: the values whose nodes the current converter inspected.
         dims: what converters know of symbolic dims.
         kept_kinds: by stack of workspaces and blob, the element type and the shape of the values that are kept.
-        loop_stacks: the stacks of workspaces on which nothing pushes but one Do in the body of a loop of the net.
-        reused_stacks: the stacks of workspaces on which some Do finds the blobs that an earlier one left.
         kept_rows: by stack of workspaces that a loop stacks, the values of each blob.
         uniform: the operator types whose nodes are repeated (:mod:`.stamp`).
         stamps: the nodes of operators of these types.
@@ -75,10 +70,7 @@ class Lowering:
 
     converters: Mapping[str, Converter]
     recurrent: Recurrent = "auto"
-    read: Counter[str] = field(default_factory=Counter)
-    workspace_reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    kept_reads: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    forward_reads: Counter[str] = field(default_factory=Counter)
+    reads: BlobReads = field(default_factory=BlobReads)
     outputs: tuple[str, ...] = ()
     ranks_known: bool = True
     implied_outputs: bool = False
@@ -93,8 +85,6 @@ class Lowering:
     omitted: dict[Location, list[str]] = field(default_factory=dict)
     dims: DimFacts = field(default_factory=DimFacts)
     kept_kinds: dict[tuple[str, str], tuple[ir.DataType, ir.Shape | None]] = field(default_factory=dict)
-    loop_stacks: frozenset[str] = frozenset()
-    reused_stacks: frozenset[str] = frozenset()
     kept_rows: dict[str, dict[str, KeptRows]] = field(default_factory=dict)
     uniform: Container[str] = frozenset()
     stamps: Stamps = field(default_factory=Stamps)
@@ -113,19 +103,16 @@ class Lowering:
     def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, location: Location) -> None:
         """Lower operators in order, each with its index in the original net."""
         for index, view in ops:
-            here = Location(location.net, index, view.type, view.name, location.path)
-            self.op(view, scope, here)
-
-    def op(self, view: OpView, scope: Scope, here: Location) -> None:
-        """Lower one operator. If it cannot be converted, report why and poison its outputs."""
-        key, operands = self.stamps.key(view, scope) if view.type in self.uniform else (None, [])
-        stamp = None if self.verifies else self.stamps.find(key)
-        if stamp is not None:
-            self._repeat(stamp, operands, view, scope, here)
-        else:
-            self._op(view, scope, here, key, operands)
+            key, operands = self.stamps.key(view, scope) if view.type in self.uniform else (None, [])
+            stamp = None if self.verifies else self.stamps.find(key)
+            if stamp is not None:
+                self._repeat(stamp, operands, view, scope, location.operator_text(index, view.type, view.name))
+            else:
+                here = Location(location.net, index, view.type, view.name, location.path)
+                self._op(view, scope, here, key, operands)
 
     def _op(self, view: OpView, scope: Scope, here: Location, key: Hashable, operands: list[Value]) -> None:
+        """Lower one operator. If it cannot be converted, report why and poison its outputs."""
         sound = self._check_schema(view, here) and self._check_blobs(view, scope, here)
         if not sound or any(scope.is_poisoned(name) for name in view.inputs):
             self._poison_results(view, scope)
@@ -213,14 +200,9 @@ class Lowering:
     def _converter(self, view: OpView) -> Converter | None:
         return convert_onnx_node if view.proto.domain else self.converters.get(view.type)
 
-    def _repeat(self, stamp: Stamp, operands: list[Value], view: OpView, scope: Scope, here: Location) -> None:
+    def _repeat(self, stamp: Stamp, operands: list[Value], view: OpView, scope: Scope, location: str) -> None:
         """Lower an operator that differs from an earlier one in names alone."""
-        location = str(here)
-        written = view.outputs
-        outputs = self.stamps.repeat(stamp, operands, scope, written[0], view.type, location)
-        for name, value in zip(written, outputs, strict=False):
-            if name:
-                scope.bind(name, value)
+        outputs = self.stamps.repeat(stamp, operands, scope, view, location)
         self.labels[location] = Label(_label(view), next((value for value in outputs if value), None))
         self.traces.append(Trace(view.proto, location))
         self.covered[view.type] += 1

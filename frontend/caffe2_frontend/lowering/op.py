@@ -96,7 +96,7 @@ class Op(OperatorBase[ir.Value]):
 
     def is_read(self, blob: str) -> bool:
         """Whether any operator of the net, or its caller, reads a blob; names are unique after SSA renaming."""
-        return blob in self.lowering.read
+        return blob in self.lowering.reads.counts
 
     # What inference knows
 

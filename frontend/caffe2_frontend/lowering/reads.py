@@ -1,4 +1,7 @@
-"""Find who reads blobs: how often each is read, and what gradient operators find in step workspaces."""
+"""Find who reads blobs: how often each is read, and what gradient operators find in step workspaces.
+
+Few converters ask, and most nets have none of these: nothing is counted before it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.control import Do, RecurrentNetworkGradient, While, control_class
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.netdef.nested import nets_in, operators_in
@@ -17,11 +21,59 @@ _DEPTH: Final = "HasScope"
 _ON_WORKSPACES: Final = frozenset({_DEPTH, *Do.types, *RecurrentNetworkGradient.types})
 
 
+class BlobReads:
+    """Who reads the blobs of a net and its sub-nets. The net must not change meanwhile."""
+
+    def __init__(self, net: NetDef | None = None, outputs: Iterable[str] = ()) -> None:
+        """``outputs`` are the blobs that the caller reads."""
+        self._net = NetDef() if net is None else net
+        self._outputs = tuple(outputs)
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        """How often operators, and the caller, read each blob."""
+        counts = count_reads(self._net)
+        counts.update(self._outputs)
+        return counts
+
+    @cached_property
+    def forward(self) -> Counter[str]:
+        """How often operators that are not part of a gradient, and the caller, read each blob."""
+        counts = count_forward_reads(self._net)
+        counts.update(self._outputs)
+        return counts
+
+    @cached_property
+    def steps(self) -> Mapping[str, frozenset[str]]:
+        """By blob of step workspaces, the blobs of a step that gradient operators find there."""
+        return _step_reads(self._on_workspaces)
+
+    @cached_property
+    def kept(self) -> Mapping[str, frozenset[str]]:
+        """By stack of workspaces, the blobs that gradients find in its workspaces."""
+        return _kept_reads(self._on_workspaces)
+
+    @cached_property
+    def loop_stacks(self) -> frozenset[str]:
+        """The stacks of workspaces on which nothing pushes but one Do in the body of a loop of the outermost net."""
+        return _loop_stacks(self._net, self._on_workspaces)
+
+    @cached_property
+    def reused_stacks(self) -> frozenset[str]:
+        """The stacks of workspaces on which some Do finds the blobs that an earlier one left."""
+        return _reused_stacks(self._on_workspaces)
+
+    @cached_property
+    def _on_workspaces(self) -> list[OperatorDef]:
+        """The operators that keep workspaces, or read what is kept, in order."""
+        return [op for op in operators_in(self._net) if op.type in _ON_WORKSPACES]
+
+
 def count_reads(net: NetDef) -> Counter[str]:
     """Count how often each blob is read in a net and its sub-nets: as an input, or by name in an argument."""
     names: list[str] = []
     for op in operators_in(net):
-        names += op.input
+        names += op.input[:]
         if op.arg:
             names += _named(op)
     return Counter(names)
@@ -44,21 +96,16 @@ def count_forward_reads(net: NetDef) -> Counter[str]:
     while waiting:
         for op in waiting.pop().op:
             if not op.is_gradient_op:
-                names += op.input
+                names += op.input[:]
                 if op.arg:
                     waiting += nets_in(op)
     return Counter(names)
 
 
-def workspace_operators(net: NetDef) -> list[OperatorDef]:
-    """Return the operators of a net and its sub-nets that keep workspaces, or read what is kept, in order."""
-    return [op for op in operators_in(net) if op.type in _ON_WORKSPACES]
-
-
-def kept_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
+def _kept_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
     """Return, by stack of workspaces, the blobs that the gradients of Do operators find in its workspaces.
 
-    A stack without such blobs whose depth is read is in it, too. ``ops`` are the :func:`workspace_operators`.
+    A stack without such blobs whose depth is read is in it, too.
     """
     found: dict[str, set[str]] = {}
     for op in ops:
@@ -79,11 +126,8 @@ def _found_in_workspace(op: OperatorDef) -> Iterator[str]:
     yield from (name for name in {**effects.exposed, **effects.soft} if name not in bound)
 
 
-def loop_stacks(net: NetDef, ops: Iterable[OperatorDef]) -> frozenset[str]:
-    """Return the stacks on which nothing pushes but one Do in the body of a loop of the outermost net.
-
-    ``ops`` are the :func:`workspace_operators` of the net.
-    """
+def _loop_stacks(net: NetDef, ops: Iterable[OperatorDef]) -> frozenset[str]:
+    """Return the stacks on which nothing pushes but one Do in the body of a loop of the outermost net."""
     pushes = Counter(op.input[-1] for op in ops if _pushes(op))
     if not pushes:
         return frozenset()
@@ -92,11 +136,8 @@ def loop_stacks(net: NetDef, ops: Iterable[OperatorDef]) -> frozenset[str]:
     return frozenset(op.input[-1] for body in bodies for op in body.op if _pushes(op) and pushes[op.input[-1]] == 1)
 
 
-def reused_stacks(ops: Iterable[OperatorDef]) -> frozenset[str]:
-    """Return the stacks of workspaces on which some Do finds the blobs that an earlier one left.
-
-    ``ops`` are the :func:`workspace_operators`.
-    """
+def _reused_stacks(ops: Iterable[OperatorDef]) -> frozenset[str]:
+    """Return the stacks of workspaces on which some Do finds the blobs that an earlier one left."""
     candidates = (op for op in ops if op.type in Do.types and not op.is_gradient_op and op.input)
     return frozenset(op.input[-1] for op in candidates if _reuses_workspace(op))
 
@@ -114,11 +155,8 @@ def _reuses_workspace(op: OperatorDef) -> bool:
         return False
 
 
-def workspace_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
-    """Return, by blob of step workspaces, the blobs of a step that backward step nets find.
-
-    ``ops`` are the :func:`workspace_operators`.
-    """
+def _step_reads(ops: Iterable[OperatorDef]) -> Mapping[str, frozenset[str]]:
+    """Return, by blob of step workspaces, the blobs of a step that backward step nets find."""
     found: dict[str, set[str]] = {}
     for op in ops:
         if op.type in RecurrentNetworkGradient.types and op.input:

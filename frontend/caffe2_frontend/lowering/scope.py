@@ -144,6 +144,14 @@ class Scope:
             self.unbound.add(value)
         self.nodes.append(node)
 
+    def append_written(self, node: ir.Node, blobs: Iterable[str]) -> None:
+        """Add a node whose outputs are the values of these blobs."""
+        for blob, value in zip(blobs, node.outputs, strict=True):
+            value.name = self.names.claim(blob) if self.outermost else self.names.fresh(blob)
+            self.blobs[blob] = value
+            self.poisoned.discard(blob)
+        self.nodes.append(node)
+
     def bind(self, blob: str, value: ir.Value | None) -> None:
         """Set the value of a blob; None if it is not a tensor. An unbound value gets the blob's name."""
         if value is not None and value in self.unbound:

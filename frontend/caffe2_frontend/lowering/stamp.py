@@ -49,10 +49,14 @@ class _Node:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The nodes of an operator, and its outputs."""
+    """The nodes of an operator, and its outputs.
+
+    ``is_one_node``: it has one node, whose outputs are those of the operator.
+    """
 
     nodes: tuple[_Node, ...]
     outputs: tuple[Ref, ...]
+    is_one_node: bool = False
 
 
 _UNKNOWN: Final = Stamp((), ())
@@ -127,7 +131,8 @@ class Stamps:
             )
             for node in nodes
         ]
-        return Stamp(tuple(recorded), refs(outputs))
+        is_one_node = len(nodes) == 1 and outputs == nodes[0].outputs
+        return Stamp(tuple(recorded), refs(outputs), is_one_node)
 
     def _kind(self, value: Value) -> int | None:
         """The number of what is known of a value; None where converters may know more than stamps depend on.
@@ -148,29 +153,34 @@ class Stamps:
         return number
 
     def repeat(
-        self, stamp: Stamp, operands: Sequence[Value], scope: Scope, owner: str, op_type: str, location: str
-    ) -> list[Value | None]:
-        """Emit the nodes of a stamp into a scope for an operator, and return its outputs.
-
-        The names of the nodes' outputs begin with ``owner`` until they are bound.
-        """
+        self, stamp: Stamp, operands: Sequence[Value], scope: Scope, view: OpView, location: str
+    ) -> Sequence[Value | None]:
+        """Emit the nodes of a stamp into a scope for an operator, bind its outputs, and return them."""
         values = [*operands]
+        written = view.outputs
         for node in stamp.nodes:
+            results = [ir.Value(type=each.type, shape=each.shape) for each in node.results]
+            for value, result in zip(results, node.results, strict=True):
+                self._kinds[value] = result.kind
+            values += results
             made = ir.Node(
                 "",
                 node.op_type,
                 [values[ref] if isinstance(ref, int) else ref for ref in node.inputs],
                 node.attributes,
-                num_outputs=len(node.results),
+                outputs=results,
                 name="",  # NameNodes names it
-                metadata_props=node_metadata(op_type, location),
+                metadata_props=node_metadata(view.type, location),
             )
-            for value, result in zip(made.outputs, node.results, strict=True):
-                value.type, value.shape = result.type, result.shape
-                self._kinds[value] = result.kind
-                values.append(value)
-            scope.append(made, owner)
-        return [values[ref] if isinstance(ref, int) else ref for ref in stamp.outputs]
+            if stamp.is_one_node and all(written):
+                scope.append_written(made, written)
+                return results
+            scope.append(made, written[0])
+        outputs = [ref if ref is None or isinstance(ref, Value) else values[ref] for ref in stamp.outputs]
+        for name, output in zip(written, outputs, strict=False):
+            if name:
+                scope.bind(name, output)
+        return outputs
 
 
 def _is_common(value: Value) -> bool:

@@ -20,15 +20,7 @@ from caffe2_frontend.interop.metadata.origin import node_metadata
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.types import Quantization, TensorInfo
 from caffe2_frontend.lowering.lower import Lowering
-from caffe2_frontend.lowering.reads import (
-    count_forward_reads,
-    count_reads,
-    kept_reads,
-    loop_stacks,
-    reused_stacks,
-    workspace_operators,
-    workspace_reads,
-)
+from caffe2_frontend.lowering.reads import BlobReads
 from caffe2_frontend.lowering.scope import Constants, Scope
 from caffe2_frontend.lowering.trace import Trace, Traces
 from caffe2_frontend.ops import converters, expectations, uniform_operators
@@ -53,26 +45,17 @@ class LowerNet(FunctionalPass[Export]):
             if name not in state.inputs:
                 scope.blobs[name] = _parameter(parameter, constants)
         blobs = tuple(blob for _, blob in state.outputs)
-        read, forward_reads = count_reads(state.predict), count_forward_reads(state.predict)
-        read.update(blobs)
-        forward_reads.update(blobs)
-        on_workspaces = workspace_operators(state.predict)
         # An input that an import stored without a shape may be of any rank: operators report what they need of it.
         ranks_known = all(info.shape is not None or info.onnx_type is not None for info in state.inputs.values())
         table = converters(state.options.int8)
         lowering = Lowering(
             table,
             state.options.recurrent,
-            read,
-            workspace_reads(on_workspaces),
-            kept_reads(on_workspaces),
-            forward_reads,
+            BlobReads(state.predict, blobs),
             blobs,
             ranks_known,
             state.implied_outputs,
             expectations(),
-            loop_stacks=loop_stacks(state.predict, on_workspaces),
-            reused_stacks=reused_stacks(on_workspaces),
             uniform=uniform_operators(),
         )
         _poison_reported(state.init, scope)

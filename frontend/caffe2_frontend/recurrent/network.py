@@ -55,7 +55,7 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
     sequence = op.input(0)
     if sequence.shape is None:  # computed, such as by a fill whose shape is an input: it has the rank that inputs have
         sequence.shape = ir.Shape([None] * len(_operand(op.view, 0).shape or ()))
-    if not any(op.lowering.read[scratch.blob] for scratch in spec.scratches):
+    if not any(op.lowering.reads.counts[scratch.blob] for scratch in spec.scratches):
         spec = spec.without_scratches()
     form = op.lowering.recurrent
     reason = buffer_reason(spec)

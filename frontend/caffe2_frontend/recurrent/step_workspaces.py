@@ -87,7 +87,7 @@ class Requests:
 
 def requests(op: Op, spec: RecurrentSpec) -> Requests:
     """Return what the gradient operators of the model find in the step workspaces of a RecurrentNetwork."""
-    found = op.lowering.workspace_reads.get(RecurrentNetwork(op.view).workspaces, frozenset())
+    found = op.lowering.reads.steps.get(RecurrentNetwork(op.view).workspaces, frozenset())
     linked = {link.internal: link.external for link in spec.without_scratches().links}
     states = {state.blob for state in spec.states}
     return Requests(

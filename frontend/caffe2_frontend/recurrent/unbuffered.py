@@ -165,7 +165,7 @@ def _outputs_to_omit(op: Op, spec: RecurrentSpec, cells: Sequence[Cell]) -> list
     if not wanted:
         return []
     lowering = op.lowering
-    if all(lowering.read[name] == lowering.outputs.count(name) for name in wanted):
+    if all(lowering.reads.counts[name] == lowering.outputs.count(name) for name in wanted):
         if lowering.implied_outputs and set(lowering.outputs).difference(wanted, *lowering.omitted.values()):
             return wanted
         lowering.unfused[op.location] = wanted

@@ -39,7 +39,7 @@ def require_same_type(op: Op, name: str, a: Value, b: Value) -> None:
 def is_read_outside(op: Op, name: str, nets: Sequence[NetDef]) -> bool:
     """Whether anything but the operator's own bodies reads a blob."""
     inside = sum((count_reads(net) for net in nets), Counter(op.view.inputs))
-    return op.lowering.read[name] > inside[name]
+    return op.lowering.reads.counts[name] > inside[name]
 
 
 def kept_name(workspace: str, blob: str) -> str:
@@ -66,7 +66,7 @@ def written_blobs(op: Op, net: NetDef) -> list[str]:
         names += inner.outputs
         control = control_of(inner)
         if isinstance(control, Do):
-            if control.stack in op.lowering.reused_stacks and not inner.proto.is_gradient_op:
+            if control.stack in op.lowering.reads.reused_stacks and not inner.proto.is_gradient_op:
                 names += kept_names(op, control).values()
             names += carried_names(op, control)
             within = written_blobs(op, control.net)

@@ -87,7 +87,7 @@ def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:
 
 def _is_read_by_gradients(op: Op, name: str) -> bool:
     """Whether gradients alone read a blob outside: they take the same branch, and so find a value."""
-    return op.lowering.read[name] > op.lowering.forward_reads[name] or is_depth(name)
+    return op.lowering.reads.counts[name] > op.lowering.reads.forward[name] or is_depth(name)
 
 
 def _fill_missing(sides: Sequence[Op], name: str) -> None:

@@ -55,7 +55,7 @@ def do(op: Op) -> tuple[Value | None, ...]:
     op.args.ignore("copy_external_blobs", "saved_fwd_blobs")
     control = Do(op.view)
     outer = kept = control.bindings
-    if control.stack in op.lowering.reused_stacks and not op.view.proto.is_gradient_op:
+    if control.stack in op.lowering.reads.reused_stacks and not op.view.proto.is_gradient_op:
         kept = {**outer, **kept_names(op, control)}
     body = op.scope.child(sealed=True)
     found = {**kept_reads(control), **kept} if control.reuses_workspace else outer

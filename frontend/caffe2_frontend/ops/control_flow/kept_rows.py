@@ -36,7 +36,7 @@ def keep_rows(op: Op, stack: str, body: Scope) -> None:
     Raises NoFixedRowsError where one is missing, or is a stack.
     """
     rows = op.lowering.kept_rows[stack]
-    for blob in sorted(op.lowering.kept_reads.get(stack, ())):
+    for blob in sorted(op.lowering.reads.kept.get(stack, ())):
         value = None if body.is_opaque(blob) else body.find(blob)
         if value is None:
             raise NoFixedRowsError

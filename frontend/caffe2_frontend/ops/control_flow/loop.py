@@ -58,8 +58,9 @@ def _stacks(op: Op, net: NetDef) -> list[str]:
     """The stacks on which nothing but an operator of the body of this loop pushes, and that gradients read."""
     if not op.scope.outermost:
         return []
-    pushed = {inner.input[-1] for inner in net.op if inner.input and not inner.is_gradient_op} & op.lowering.loop_stacks
-    return sorted(stack for stack in pushed if op.lowering.kept_reads.get(stack))
+    reads = op.lowering.reads
+    pushed = {inner.input[-1] for inner in net.op if inner.input and not inner.is_gradient_op} & reads.loop_stacks
+    return sorted(stack for stack in pushed if reads.kept.get(stack))
 
 
 def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
@@ -174,6 +175,6 @@ def _settled_loop(
 def _require_defined(op: Op, names: Iterable[str], nets: Sequence[NetDef]) -> None:
     """Refuse blobs that only the loop writes and that are read after it, as the loop may run no iterations."""
     for name in names:
-        by_forward = op.lowering.forward_reads[name] > 0  # blobs of gradients have one name in several loops
+        by_forward = op.lowering.reads.forward[name] > 0  # blobs of gradients have one name in several loops
         if by_forward and is_read_outside(op, name, nets) and not op.scope.is_opaque(name):
             op.unsupported(f"{name!r} has no value if the loop does not run", code="undefined-blob")

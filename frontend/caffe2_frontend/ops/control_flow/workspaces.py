@@ -41,9 +41,9 @@ def with_sequences(convert: Converter) -> Converter:
 
     @functools.wraps(convert)
     def converted(op: Op) -> Outputs:
-        if not op.scope.outermost or not op.lowering.kept_reads:
+        if not op.scope.outermost or not op.lowering.reads.kept:
             return convert(op)
-        for stack, blobs in op.lowering.kept_reads.items():
+        for stack, blobs in op.lowering.reads.kept.items():
             for blob in sorted(blobs):
                 if not op.scope.is_known(sequence_name(stack, blob)):
                     _create_sequence(op, stack, blob)
@@ -61,7 +61,7 @@ def with_sequences(convert: Converter) -> Converter:
 
 
 def _create_sequence(op: Op, stack: str, blob: str) -> None:
-    kind = ir.DataType.INT64 if blob in op.lowering.kept_reads else ir.DataType.FLOAT
+    kind = ir.DataType.INT64 if blob in op.lowering.reads.kept else ir.DataType.FLOAT
     dtype, _ = op.lowering.kept_kinds.setdefault((stack, blob), (kind, None))
     _bind(op, sequence_name(stack, blob), op.emit("SequenceEmpty", reserved={"dtype": int(dtype)}), dtype)
 
@@ -83,7 +83,7 @@ def sequence_name(stack: str, blob: str) -> str:
 
 def carried_names(op: Op, control: Do) -> Iterator[str]:
     """The names that a Do changes, those that its net changes excluded."""
-    kept = op.lowering.kept_reads.get(control.stack)
+    kept = op.lowering.reads.kept.get(control.stack)
     if kept is not None:
         yield depth_name(control.stack)
         if control.stack not in op.lowering.kept_rows:
@@ -102,7 +102,7 @@ def is_sequence(name: str) -> bool:
 
 def create_stack(op: Op, stack: str) -> None:
     """Set the depth of a new stack."""
-    if stack in op.lowering.kept_reads:
+    if stack in op.lowering.reads.kept:
         op.scope.bind(depth_name(stack), op.const(0, np.int64))
 
 
@@ -123,7 +123,7 @@ def leave(op: Op, body: Scope) -> None:
 
 
 def _all_sequences(op: Op) -> Iterator[str]:
-    for stack, blobs in op.lowering.kept_reads.items():
+    for stack, blobs in op.lowering.reads.kept.items():
         yield from (sequence_name(stack, blob) for blob in blobs)
 
 
@@ -136,7 +136,7 @@ def push(op: Op, stack: str, body: Scope) -> None:
         keep_rows(op, stack, body)
         _change_depth(op, stack, 1)
         return
-    for blob in sorted(op.lowering.kept_reads.get(stack, ())):
+    for blob in sorted(op.lowering.reads.kept.get(stack, ())):
         value = body.find(depth_name(blob)) if body.is_opaque(blob) else body.find(blob)
         if value is None:
             continue  # a branch that was not taken would have written it
@@ -156,11 +156,11 @@ def restore(op: Op, stack: str, body: Scope) -> None:
     if stack in op.lowering.kept_rows:
         body.blobs.update(rows_on_top(op, stack, _depth(op, stack)))
         return
-    for blob in sorted(op.lowering.kept_reads.get(stack, ())):
+    for blob in sorted(op.lowering.reads.kept.get(stack, ())):
         dtype, shape = op.lowering.kept_kinds[stack, blob]
         sequence = _sequence(op, sequence_name(stack, blob))
         value = op.emit("SequenceAt", sequence, op.const(-1, np.int64), dtype=dtype, shape=shape)
-        if blob in op.lowering.kept_reads:
+        if blob in op.lowering.reads.kept:
             body.bind_object(blob, None)
             body.blobs[depth_name(blob)] = value
         else:
@@ -169,7 +169,7 @@ def restore(op: Op, stack: str, body: Scope) -> None:
 
 def pop(op: Op, stack: str) -> None:
     """Remove the workspace on top of the stack."""
-    kept = () if stack in op.lowering.kept_rows else op.lowering.kept_reads.get(stack, ())
+    kept = () if stack in op.lowering.kept_rows else op.lowering.reads.kept.get(stack, ())
     for blob in sorted(kept):
         name = sequence_name(stack, blob)
         dtype, _ = op.lowering.kept_kinds[stack, blob]
@@ -178,7 +178,7 @@ def pop(op: Op, stack: str) -> None:
 
 
 def _change_depth(op: Op, stack: str, by: int) -> None:
-    if stack in op.lowering.kept_reads:
+    if stack in op.lowering.reads.kept:
         depth = op.emit("Add", _depth(op, stack), op.const(by, np.int64), shape=[])
         op.scope.bind(depth_name(stack), depth)
 
