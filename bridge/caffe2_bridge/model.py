@@ -85,6 +85,11 @@ class Model:
         return tuple(names)
 
     @cached_property
+    def op_types(self) -> frozenset[str]:
+        """The types of the operators of the predict net, without those in bodies."""
+        return frozenset(op.type for op in self.predict_net.op)
+
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """Names of the external outputs that are tensors, in order."""
         return declared_outputs(self.predict_net)
@@ -143,8 +148,6 @@ def placeholder_names(predict_net: NetDef, parameters: Mapping[str, Parameter]) 
     of the first operator, it is the input. A net that computes gradients was written by none of these: its init net
     fills parameters, among them numbers and counters of shape [1].
     """
-    if computes_gradients(predict_net):
-        return []
     external = list(dict.fromkeys(predict_net.external_input)) or list(NetView(predict_net).read_first)
     names = list(itertools.takewhile(lambda name: _is_exported_fill(parameters.get(name)), external))
     tiny = [name for name in external if name in parameters and parameters[name].shape in PLACEHOLDER_SHAPES]
@@ -154,7 +157,7 @@ def placeholder_names(predict_net: NetDef, parameters: Mapping[str, Parameter]) 
     if external and not names and all(name in parameters for name in external) and predict_net.op:
         first = next(iter(predict_net.op[0].input), None)
         names = [external[0]] if external[0] == first else []
-    return names
+    return [] if names and computes_gradients(predict_net) else names
 
 
 def _is_exported_fill(parameter: Parameter | None) -> bool:

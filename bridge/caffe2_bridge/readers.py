@@ -34,7 +34,7 @@ def cut_readers(model: Model) -> Model:
     uses one of its outputs. A note in the ``findings`` of the init net names the inputs. The model itself is not
     changed, and returned if it has no readers.
     """
-    if not any(op.type in READERS for op in model.predict_net.op):
+    if READERS.isdisjoint(model.op_types):
         return model
     net = NetView(model.predict_net)
     cut = _heads(net)

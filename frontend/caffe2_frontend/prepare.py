@@ -18,7 +18,7 @@ from caffe2_bridge.plans import plan_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, PlanDef
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.reroll import reroll
-from caffe2_bridge.ssa.outputs import declared_outputs, net_outputs, omitted_outputs
+from caffe2_bridge.ssa.outputs import net_outputs, omitted_outputs
 from caffe2_frontend.interop.input_hint import input_example, input_hint
 from caffe2_frontend.interop.metadata.embedded_onnx import (
     is_foreign,
@@ -55,12 +55,13 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
     given = {**{state.initial: state.info for state in states}, **training.inputs, **options.described}
     given = {name: info.merged(stored.get(name, TensorInfo())) for name, info in given.items()}
     init = model.init.with_inputs(given)
-    net = _declare_blobs(model.predict_net, init, given, outputs)
+    net = _declare_blobs(model, init, given, outputs)
     inputs, warnings = _describe_declared(net, init, given, stored)
     warnings += training.findings
     if options.outputs is None:
-        warnings += omitted_outputs(model.predict_net)
-    opsets = read_opsets(model.predict_net) if is_foreign(model.predict_net) else {}
+        warnings += omitted_outputs(model.predict_net, model.outputs)
+    foreign = is_foreign(model.predict_net)
+    opsets = read_opsets(model.predict_net) if foreign else {}
     working = _working_opset(model.predict_net, opsets)
     declared = NetView(net).external_outputs
     return Export(
@@ -69,13 +70,14 @@ def prepare(predict_net: Message | bytes | Model, init_net: Message | bytes | No
         options,
         inputs=inputs,
         outputs=tuple((name, name) for name in declared),
-        implied_outputs=outputs is None and not declared_outputs(model.predict_net),
+        implied_outputs=outputs is None and not model.outputs,
         states={state.initial: declared.index(state.last) for state in states},
         updates={name: declared.index(name) for name in training.updated},
         initial=training.initial,
         losses=tuple(declared.index(name) for name in training.losses if name in declared),
         opset=working if options.opset is None else options.opset,
         working_opset=working,
+        foreign=foreign,
         domains={domain: version for domain, version in opsets.items() if domain},
         findings=(*init.findings, *warnings, *missing_parameters(net, init, inputs, model.source)),
     )
@@ -152,7 +154,7 @@ def _working_opset(net: NetDef, opsets: Mapping[str, int]) -> int:
 
 
 def _declare_blobs(
-    predict: NetDef, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None
+    model: Model, init: InitNet, given: Mapping[str, TensorInfo], outputs: Sequence[str] | None
 ) -> NetDef:
     """A copy of the net that declares all its inputs and outputs.
 
@@ -160,23 +162,33 @@ def _declare_blobs(
     the init net fills, and those that the caller describes. Outputs are those of
     :func:`net_outputs`.
     """
+    predict = model.predict_net
     net = NetDef()
     net.CopyFrom(predict)
     view = NetView(predict)
-    read = set(count_reads(predict))
-    written = {name for op in predict.op for name in op.output}
-    declared = view.external_inputs or view.read_first
+    declared = dict.fromkeys(view.external_inputs or view.read_first)
     filled = [*init.parameters, *(name for op in init.rest for name in op.outputs)]
     known = dict.fromkeys([*declared, *filled, *given])
-    unread = [name for name in given if name not in declared and name not in read]
-    if unread:
-        raise OptionError(f"no operator reads input {', '.join(map(repr, unread))}")
+    undeclared = known.keys() - declared
+    unread = undeclared.difference(count_reads(predict)) if undeclared else undeclared
+    if not unread.isdisjoint(given):
+        raise OptionError(f"no operator reads input {', '.join(repr(name) for name in given if name in unread)}")
     del net.external_input[:]
-    net.external_input.extend(name for name in known if name in read or name in declared)
-    wanted = net_outputs(predict, outputs)
-    missing = [name for name in wanted if name not in written and name not in known]
-    if missing and outputs is not None:
+    net.external_input.extend(name for name in known if name not in unread)
+    wanted = net_outputs(predict, model.outputs or None if outputs is None else outputs)
+    missing = [] if outputs is None else _unwritten(predict, [name for name in wanted if name not in known])
+    if missing:
         raise OptionError(f"no operator writes output {', '.join(map(repr, missing))}")
     del net.external_output[:]
     net.external_output.extend(wanted)
     return net
+
+
+def _unwritten(net: NetDef, names: Sequence[str]) -> list[str]:
+    """Those of some blobs that no operator of the net writes."""
+    missing = set(names)
+    for op in reversed(net.op):
+        if not missing:
+            break
+        missing.difference_update(op.output[:])
+    return [name for name in names if name in missing]

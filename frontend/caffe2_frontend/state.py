@@ -55,7 +55,8 @@ class Export:
         losses: the indices of the graph outputs that gradients start from, of a training export.
         opset: the opset of the result.
         working_opset: the opset in which the graph is built.
-        domains: the versions of other ONNX domains, where the net carries ONNX operators.
+        foreign: whether the net carries ONNX operators.
+        domains: the versions of other ONNX domains, where it does.
         model: the ONNX model, once the net is lowered without errors.
         findings: the diagnostics so far, in net order.
         covered: how many operators were converted, by type.
@@ -75,6 +76,7 @@ class Export:
     losses: tuple[int, ...] = ()
     opset: int = WORKING_OPSET
     working_opset: int = WORKING_OPSET
+    foreign: bool = False
     domains: Mapping[str, int] = field(default_factory=dict)
     model: ir.Model | None = None
     findings: tuple[Diagnostic, ...] = ()

@@ -26,7 +26,7 @@ def insert_forward_operators(model: Model) -> Model:
     What it outputs is no longer an input of the net. A note in the ``findings`` of the init net names the operators.
     The model itself is not changed, and returned if nothing is missing.
     """
-    if not any(op.type in RecurrentNetworkGradient.types for op in model.predict_net.op):
+    if model.op_types.isdisjoint(RecurrentNetworkGradient.types):
         return model
     net = NetView(model.predict_net)
     ops: list[OperatorDef] = []

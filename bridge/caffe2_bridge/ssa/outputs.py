@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -28,9 +28,12 @@ def declared_outputs(net: NetDef) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(net.external_output) if name not in objects)
 
 
-def omitted_outputs(net: NetDef) -> list[Diagnostic]:
-    """A warning for each declared output that is left out because it is an object."""
-    objects = final_objects(net) if net.external_output else frozenset[str]()
+def omitted_outputs(net: NetDef, declared: Collection[str] | None = None) -> list[Diagnostic]:
+    """A warning for each output that is left out of the :func:`declared_outputs` because it is an object.
+
+    ``declared`` are these outputs, where they are known already.
+    """
+    kept = declared_outputs(net) if declared is None else declared
     location = Location(net.name or "net")
     return [
         Diagnostic(
@@ -41,7 +44,7 @@ def omitted_outputs(net: NetDef) -> list[Diagnostic]:
             f"remove {name!r} from the net's external_output, or choose the outputs: --output NAME, or outputs=[NAME]",
         )
         for name in dict.fromkeys(net.external_output)
-        if name in objects
+        if name not in kept
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_bridge.control import is_control
+from caffe2_bridge.control import CONTROL_TYPES
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import forget_copies
 from caffe2_frontend.emit.int8_values import find_quantization
@@ -18,6 +18,7 @@ from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, ValueType, diges
 from caffe2_frontend.lowering.trace import Trace
 
 _MAY_BE_INT8: Final = frozenset({ir.DataType.UINT8, ir.DataType.INT32})
+_MAY_BE_MARKED: Final = CONTROL_TYPES | {"Copy"}  # control operators by the copies in their bodies
 
 
 class ValueTypes:
@@ -134,7 +135,7 @@ class AlikeOrigins:
 
 def as_written(op: OperatorDef) -> OperatorDef:
     """The definition without the marks that the conversion to SSA puts on copies."""
-    if op.type != "Copy" and not is_control(op):
+    if op.type not in _MAY_BE_MARKED:
         return op
     net = NetDef(op=[op])
     forget_copies(net)

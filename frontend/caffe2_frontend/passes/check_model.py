@@ -15,7 +15,6 @@ from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
 from caffe2_frontend.interop.inference.shape_inference import infer_output_shapes
 from caffe2_frontend.interop.inference.varying_ranks import declare_stand_ins, has_varying_rank
 from caffe2_frontend.interop.input_hint import input_example
-from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.interop.types import INT32, INT64
 from caffe2_frontend.state import Export
 
@@ -36,7 +35,7 @@ class CheckModel(InPlacePass[Export]):
     def __call__(self, state: Export) -> None:
         """Complete and check the model. Raises ConversionError where it is invalid or an output's rank is unknown."""
         model = state.model
-        if model is None or is_foreign(state.predict):
+        if model is None or state.foreign:
             logger.debug("model not checked: the net carries ONNX operators")
             return
         with weights_as_inputs(model):

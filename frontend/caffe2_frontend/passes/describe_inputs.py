@@ -9,9 +9,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import Diagnostic, Location, Severity
-from caffe2_bridge.netdef.views import ArgumentError, OpView
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.passes import FunctionalPass
 from caffe2_frontend.input_shapes import InferredShapes, infer_input_shapes
 from caffe2_frontend.interop.input_hint import input_hint
@@ -39,6 +40,39 @@ _TRANSPARENT = frozenset(
 )
 
 
+class _Uses:
+    """How operators read the blobs of a net; found when it is first asked for."""
+
+    def __init__(self, net: NetView) -> None:
+        self._net = net
+
+    @cached_property
+    def ops(self) -> list[OpView]:
+        """The operators of the net and of its bodies, which see the net's blobs under the same names."""
+        return list(all_operators(self._net))
+
+    @cached_property
+    def by_blob(self) -> Mapping[str, list[tuple[OpView, int]]]:
+        """The operators that read each blob, and the index of the operand."""
+        uses: dict[str, list[tuple[OpView, int]]] = {}
+        for op in self.ops:
+            for i, name in enumerate(op.inputs):
+                uses.setdefault(name, []).append((op, i))
+        return uses
+
+    def inferred(self, name: str, table: Mapping[str, Expectation], reach: int) -> TensorInfo:
+        """What operators up to ``reach`` operators away expect of a blob."""
+        inferred = TensorInfo()
+        for op, index in self.by_blob.get(name, ()):
+            expected = None if op.proto.domain else table.get(op.type)
+            if expected is not None:
+                with suppress(ArgumentError):  # reported by _wrong_arguments
+                    inferred = inferred.merged(expected(op, index))
+            if op.type in _TRANSPARENT and op.outputs and reach:
+                inferred = inferred.merged(self.inferred(op.outputs[0], table, reach - 1))
+        return inferred
+
+
 class DescribeInputs(FunctionalPass[Export]):
     """Give every input that the init net does not fill an element type and a shape with named dims.
 
@@ -51,24 +85,26 @@ class DescribeInputs(FunctionalPass[Export]):
     def __call__(self, state: Export) -> Export:
         """Return the state with complete ``inputs``, in the net's order."""
         net = state.net
-        ops = list(all_operators(net))  # bodies see the net's blobs under the same names
-        uses = _uses(ops)
+        uses = _Uses(net)
         made = {*state.init.parameters, *(name for op in state.init.rest for name in op.outputs)}
-        wanted = {*uses, *(blob for _, blob in state.outputs)}
+        results = {blob for _, blob in state.outputs}
         inputs: dict[str, TensorInfo] = {}
         findings: list[Diagnostic] = []
         names = [name for name in net.external_inputs if name in state.inputs or name not in made]
-        inferred = _infer_shapes(state, ops, names)
+        inferred = _infer_shapes(state, uses, names)
         for name in names:
             given = state.inputs.get(name, TensorInfo())
-            used = _inferred_from_uses(name, uses, expectations(), _REACH)
-            info = given.merged(replace(used, shape=None)).merged(TensorInfo(ir.DataType.FLOAT))
+            if given.dtype is None:
+                used = uses.inferred(name, expectations(), _REACH)
+                given = given.merged(replace(used, shape=None)).merged(TensorInfo(ir.DataType.FLOAT))
+            info = given
             if name not in state.options.described and name in inferred.shapes:
                 info = replace(info, shape=inferred.shapes[name])
             info = info.merged(TensorInfo(shape=inferred.shapes.get(name)))
             if info.shape is None and info.onnx_type is None:
-                findings.append(_unknown_rank(name, Location(net.name), info, wanted=name in wanted))
-                if name not in wanted:
+                wanted = name in results or name in uses.by_blob
+                findings.append(_unknown_rank(name, Location(net.name), info, wanted=wanted))
+                if not wanted:
                     continue
             if name in inferred.assumed:
                 findings.append(_assumed_rank(name, Location(net.name), info, inferred.assumed[name]))
@@ -82,11 +118,11 @@ def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
     table = expectations()
     sound: set[tuple[str, int]] = set()  # operators without arguments, by type and number of operands
     for index, op in state.numbered():
-        kind = (op.type, len(op.inputs))
-        if op.proto.domain or (kind in sound and not op.proto.arg):
-            continue
         expected = table.get(op.type)
-        if expected is None:
+        if expected is None or op.proto.domain:
+            continue
+        kind = (op.type, len(op.inputs))
+        if kind in sound and not op.proto.arg:
             continue
         try:
             for operand in range(len(op.inputs)):
@@ -98,7 +134,7 @@ def _wrong_arguments(state: Export) -> Iterator[Diagnostic]:
                 sound.add(kind)
 
 
-def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) -> InferredShapes:
+def _infer_shapes(state: Export, uses: _Uses, names: Sequence[str]) -> InferredShapes:
     """Infer what the caller leaves open; nothing is computed where every input is described."""
     described = state.options.described or {}
     known = {name: info.shape for name, info in state.inputs.items() if info.shape is not None}
@@ -107,7 +143,7 @@ def _infer_shapes(state: Export, ops: Sequence[OpView], names: Sequence[str]) ->
     parameters = {name: parameter.shape for name, parameter in state.init.parameters.items() if name not in known}
     typed = {name for name, info in state.inputs.items() if info.onnx_type is not None and info.shape is None}
     return infer_input_shapes(
-        ops, [name for name in names if name not in typed], {**parameters, **known}, expectations()
+        uses.ops, [name for name in names if name not in typed], {**parameters, **known}, expectations()
     )
 
 
@@ -132,25 +168,3 @@ def _named(name: str, shape: tuple[Dim, ...] | None) -> tuple[Dim, ...] | None:
     if shape is None:
         return None
     return tuple(f"{name}_dim_{i}" if dim is None else dim for i, dim in enumerate(shape))
-
-
-def _uses(ops: Sequence[OpView]) -> Mapping[str, list[tuple[OpView, int]]]:
-    uses: dict[str, list[tuple[OpView, int]]] = {}
-    for op in ops:
-        for i, name in enumerate(op.inputs):
-            uses.setdefault(name, []).append((op, i))
-    return uses
-
-
-def _inferred_from_uses(
-    name: str, uses: Mapping[str, list[tuple[OpView, int]]], table: Mapping[str, Expectation], reach: int
-) -> TensorInfo:
-    inferred = TensorInfo()
-    for op, index in uses.get(name, ()):
-        expected = None if op.proto.domain else table.get(op.type)
-        if expected is not None:
-            with suppress(ArgumentError):  # reported by _wrong_arguments
-                inferred = inferred.merged(expected(op, index))
-        if op.type in _TRANSPARENT and op.outputs and reach:
-            inferred = inferred.merged(_inferred_from_uses(op.outputs[0], uses, table, reach - 1))
-    return inferred

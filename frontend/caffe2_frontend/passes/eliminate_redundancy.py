@@ -10,7 +10,6 @@ import onnx_ir as ir
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_graphs
 from caffe2_frontend.interop.cleanup.common_nodes import eliminate_common_nodes
-from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ class EliminateRedundancy(InPlacePass[Export]):
         replaced: dict[ir.Value, ir.Value] = {}
         for graph in list(all_graphs(model.graph)):
             replaced |= _remove_identities(graph, keeps_names=graph is model.graph)
-        if is_foreign(state.predict):  # two nodes of an unknown domain need not compute the same
+        if state.foreign:  # two nodes of an unknown domain need not compute the same
             logger.debug("common subexpressions kept: the net carries ONNX operators")
         else:
             replaced |= eliminate_common_nodes(model.graph)

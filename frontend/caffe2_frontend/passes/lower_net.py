@@ -130,8 +130,11 @@ def _poison_reported(init: InitNet, scope: Scope) -> None:
 
 
 def _blob_names(net: NetView, state: Export) -> set[str]:
-    names = {name for op in net.ops for name in (*op.inputs, *op.outputs)}
-    return names.union(state.inputs, state.init.parameters, (name for name, _ in state.outputs))
+    names = {*state.inputs, *state.init.parameters, *(name for name, _ in state.outputs)}
+    for op in net.ops:
+        names.update(op.inputs)
+        names.update(op.outputs)
+    return names
 
 
 def _graph_input(name: str, info: TensorInfo) -> ir.Value:

@@ -12,7 +12,6 @@ from caffe2_frontend.dims.classes import DimClasses
 from caffe2_frontend.dims.complete import WITH_BODIES, complete_shapes
 from caffe2_frontend.dims.rules import equalities, has_equalities, has_roles, roles
 from caffe2_frontend.interop.bodies import bodies
-from caffe2_frontend.interop.metadata.embedded_onnx import is_foreign
 from caffe2_frontend.lowering.dim_facts import as_dim
 from caffe2_frontend.state import Export
 
@@ -36,7 +35,7 @@ class NameDims(InPlacePass[Export]):
 
     def __call__(self, state: Export) -> None:
         """Rename the dims of the model and complete its shapes."""
-        if state.model is None or is_foreign(state.predict):
+        if state.model is None or state.foreign:
             return
         graph = state.graph
         nodes = list(_nodes(graph))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.bodies import all_nodes
 from caffe2_frontend.interop.metadata.origin import LOCATION_KEY
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.lowering.trace import Label
@@ -32,12 +31,17 @@ class NameNodes(InPlacePass[Export]):
         if state.model is None:
             return
         labels = state.traces.labels
-        nodes = list(_nodes(state.graph))
-        counts = Counter(node.metadata_props.get(LOCATION_KEY) for node in nodes)
+        nodes = list(all_nodes(state.graph))
+        locations = [node.metadata_props.get(LOCATION_KEY) for node in nodes]
+        counts = Counter(locations)
         names = Names()
         others: list[tuple[ir.Node, str]] = []
-        for node in nodes:
-            base, is_main = _base(node, labels, counts)
+        for node, location in zip(nodes, locations, strict=True):
+            label = None if location is None else labels.get(location)
+            if label is not None and counts[location] == 1:
+                node.name = names.fresh(label.name)
+                continue
+            base, is_main = _base(node, label)
             if is_main:
                 node.name = names.fresh(base)
             else:
@@ -46,22 +50,9 @@ class NameNodes(InPlacePass[Export]):
             node.name = names.fresh(f"{base}/{node.op_type}")
 
 
-def _nodes(graph: ir.Graph) -> Iterator[ir.Node]:
-    """All nodes, each followed by those of its bodies."""
-    for node in graph:
-        yield node
-        if node.attributes:
-            for body in bodies(node):
-                yield from _nodes(body)
-
-
-def _base(node: ir.Node, labels: Mapping[str, Label], counts: Counter[str | None]) -> tuple[str, bool]:
-    """The name of the node's operator, and whether the node is the one that has this name."""
-    location = node.metadata_props.get(LOCATION_KEY)
-    label = None if location is None else labels.get(location)
+def _base(node: ir.Node, label: Label | None) -> tuple[str, bool]:
+    """The name of the node's operator, and whether the node is the one of several that has this name."""
     if label is None:
         return next((value.name for value in node.outputs if value.name), node.op_type), False
-    if counts[location] == 1:
-        return label.name, True
     first = None if label.value is None else label.value.name
     return label.name, any(value.name == first for value in node.outputs)

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 import onnx_ir as ir
 
+from caffe2_bridge.cached import cached_property
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.passes import InPlacePass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
@@ -73,7 +74,6 @@ class _Recorder:
         self.net = state.predict
         self.graph = state.graph
         self.parameters = state.init.parameters.keys() - state.inputs.keys()
-        self.own = Counter(node.metadata_props.get(LOCATION_KEY, "") for node in state.graph)
         self.values = _values(state.graph)
         self.bound = state.traces.blobs
         bound = [self.bound, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
@@ -97,6 +97,11 @@ class _Recorder:
         self.users: Counter[str] | None = None
         self.type_of = ValueTypes(known)
         self.alike = AlikeOrigins(self.type_of)
+
+    @cached_property
+    def own(self) -> Counter[str]:
+        """How many nodes have each location."""
+        return Counter(node.metadata_props.get(LOCATION_KEY, "") for node in self.graph)
 
     def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
         """The values of the finished graph with the names of these: passes replaced values, but kept their names."""

@@ -304,12 +304,19 @@ def is_plain(op: OperatorDef) -> bool:
     return not is_control(op) and not is_special(op.type)
 
 
-def listed_blobs(op: OperatorDef) -> tuple[list[str], list[str]]:
+def listed_blobs(op: OperatorDef) -> tuple[Sequence[str], Sequence[str]]:
     """The blobs that an operator lists as inputs and as outputs, each once."""
-    return list(filter(None, dict.fromkeys(op.input))), list(filter(None, dict.fromkeys(op.output)))
+    return _distinct(op.input[:]), _distinct(op.output[:])
 
 
-def blobs_of(op: OperatorDef) -> tuple[list[str], list[str]]:
+def _distinct(names: Sequence[str]) -> Sequence[str]:
+    """Each name once, without empty ones."""
+    if len(set(names)) == len(names) and "" not in names:
+        return names
+    return list(filter(None, dict.fromkeys(names)))
+
+
+def blobs_of(op: OperatorDef) -> tuple[Sequence[str], Sequence[str]]:
     """The blobs of its workspace that an operator reads, and those that it writes, declared or not.
 
     Raises ConversionError where a body cannot be read.
