@@ -127,6 +127,17 @@ OPERATOR_CODES: Final = (
         cure="List the input as the output; a Copy before the operator keeps the old value.",
     ),
     DiagnosticCode(
+        code="shared-memory",
+        summary="An operator writes a blob whose memory another blob shares, which is read later.",
+        cause="In Caffe2 the results of Alias, UnsafeCoalesce and RecurrentNetwork (all rows of a state, and the last "
+        "ones) are views of memory that other blobs have too, so that a write to one changes the others. The values "
+        "of an ONNX graph do not change.",
+        example="predict[3] Tanh: error: Tanh writes 'hidden_all', with which 'hidden_last', which is read later, "
+        "shares its memory [shared-memory] (give the output a name of its own)",
+        cure="Give the output a name of its own, if the change of the other blob was not meant; otherwise read the "
+        "other blob anew after the write, for example with Slice.",
+    ),
+    DiagnosticCode(
         code="operand-count",
         summary="Caffe2's schema refuses the number of inputs and outputs of an operator.",
         cause="The operator lists operands that it does not have, or leaves out an output that it always writes, or "

@@ -11,6 +11,7 @@ from caffe2_bridge.passes import FunctionalPass
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import former_indices, rename_in_place
 from caffe2_bridge.ssa.outputs import needed_operators
+from caffe2_frontend.interop.shared_memory import check_shared_memory
 from caffe2_frontend.interop.shared_operands import check_shared_operands
 from caffe2_frontend.state import Export
 
@@ -21,7 +22,7 @@ class ConvertToSsa(FunctionalPass[Export]):
     An output that overwrites an input gets a new name, and the graph output with it. An operator that reads a blob
     without a value is left unchanged: the lowering reports it, in net order with all other diagnostics. Where the
     caller chooses the outputs, operators that these do not need are removed. Operators that must update a blob and
-    write another are reported: SSA form does not show them.
+    write another are reported, and those that write memory which blobs share: SSA form does not show them.
     """
 
     ensures: ClassVar[frozenset[str]] = frozenset({"ssa"})
@@ -38,5 +39,9 @@ class ConvertToSsa(FunctionalPass[Export]):
             if len(needed) < len(indices):
                 indices = tuple(indices[place] for place in needed)
                 predict = with_operators(predict, (predict.op[index] for index in needed))
-        findings = (*state.findings, *check_shared_operands(state.predict, effects.ops, indices))
-        return replace(state, net=NetView(predict), outputs=outputs, indices=indices, findings=findings)
+        findings = [
+            *state.findings,
+            *check_shared_operands(state.predict, effects.ops, indices),
+            *check_shared_memory(state.predict, indices),
+        ]
+        return replace(state, net=NetView(predict), outputs=outputs, indices=indices, findings=tuple(findings))
