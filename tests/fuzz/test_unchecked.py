@@ -154,3 +154,18 @@ def test_products_that_are_shifted_out(op_type: str) -> None:
     assert not deviation(case(2.0**31, "DNNLOWP"), result, result)
     assert not deviation(case(2.0**-16, "DNNLOWP"), result, result)
     assert deviation(case(2.0**-18, "DNNLOWP"), result, result)
+
+
+@pytest.mark.parametrize(("outputs", "deviates"), [(["dC", "dB"], True), (["dA", "dC"], True), (["dA", "dB"], False)])
+def test_gradients_that_are_overwritten_before_they_are_read(outputs: list[str], *, deviates: bool) -> None:
+    inputs = {name: np.ones(3) for name in ("dC", "A", "B")}
+    case = Drawn("MulGradient", NetDef(op=[operator("MulGradient", list(inputs), outputs)]), inputs)
+    assert bool(deviation(case, {"dB": np.ones(3)}, {"dB": np.zeros(3)})) is deviates
+
+
+def test_the_norm_of_an_infinity() -> None:
+    case = drawn("ReduceL2", np.array([1, np.inf]))
+    nan, infinite, one = (np.array([value]) for value in (np.nan, np.inf, 1))
+    assert deviation(case, {"y": nan}, {"y": infinite})
+    assert not deviation(case, {"y": nan}, {"y": one})
+    assert not deviation(case, {"y": infinite}, {"y": one})

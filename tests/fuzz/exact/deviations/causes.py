@@ -61,6 +61,11 @@ def differs_in_lowest(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
     )
 
 
+def is_nan_for_an_infinity(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
+    """Whether results differ only where Caffe2's is a NaN, and the other infinite."""
+    return _differs_at(expected, actual, lambda one, other: np.isnan(one) & np.isinf(other))
+
+
 def overflows_midway(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
     """Whether results differ only where one is infinite and the other nearly so."""
 

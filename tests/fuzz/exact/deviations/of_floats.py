@@ -18,6 +18,7 @@ from fuzz.exact.deviations.causes import (
     has_nan_operand,
     has_special_floats,
     has_subnormal_exponentials,
+    is_nan_for_an_infinity,
     is_not_finite,
     is_not_finite_and_leaves_the_range,
     overflows,
@@ -237,6 +238,11 @@ FLOATS: Final = (
         "a coordinate that is not finite, which PyTorch casts to an integer",
         frozenset({"ATen"}),
         samples_nowhere,
+    ),
+    Deviation(
+        "the Euclidean norm of an infinity: Caffe2 scales the elements by the largest one, which may leave a NaN",
+        frozenset({"ReduceL2"}),
+        is_nan_for_an_infinity,
     ),
     Deviation(
         "an infinite difference: Caffe2 expands its square to squares and a product, which leaves a NaN",

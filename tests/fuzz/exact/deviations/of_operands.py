@@ -37,6 +37,7 @@ from fuzz.exact.deviations.unchecked import (
     is_shorter_than_padding,
     keeps_a_reduced_axis,
     orders_equal_scores,
+    overwrites_its_gradient,
     spans_more_than_32_bits,
     starts_with_nan,
 )
@@ -201,4 +202,9 @@ OPERANDS: Final = (
         keeps_a_reduced_axis,
     ),
     Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
+    Deviation(
+        "a gradient over which Caffe2 writes that of the first factor, before it computes the other one from it",
+        frozenset({"MulGradient"}),
+        overwrites_its_gradient,
+    ),
 )

@@ -78,6 +78,11 @@ def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | 
             yield op, [drawn.inputs.get(name, drawn.inputs.get(f"{name}/raw")) for name in op.inputs]
 
 
+def overwrites_its_gradient(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:
+    """Whether a MulGradient writes one of its results over the gradient that it reads."""
+    return bool(expected) and any(op.inputs[0] in op.outputs for op, _operands in operators(drawn, "MulGradient"))
+
+
 def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an index is not below the size that it is for, or before its start."""
     for op, operands in operators(drawn, *INDEXED):
