@@ -169,3 +169,11 @@ def test_the_norm_of_an_infinity() -> None:
     assert deviation(case, {"y": nan}, {"y": infinite})
     assert not deviation(case, {"y": nan}, {"y": one})
     assert not deviation(case, {"y": infinite}, {"y": one})
+
+
+def test_gates_that_are_nearly_0() -> None:
+    case = drawn("InferenceLSTM", np.array([1e9], np.float32))
+    one = np.array([1000], np.float32)
+    assert deviation(case, {"y": one}, {"y": one + 100})
+    assert not deviation(case, {"y": one}, {"y": one + 200})
+    assert not deviation(drawn("InferenceLSTM", one), {"y": one}, {"y": one + 1})

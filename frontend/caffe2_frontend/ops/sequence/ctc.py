@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.shapes import cast, indices, size, unsqueeze, vector
 from caffe2_frontend.interop.types import INT32, TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -41,6 +41,7 @@ def ctc_greedy_decoder(op: Op) -> tuple[Value, Value]:
     """
     merge = op.args.flag("merge_repeated", default=True)
     inputs = op.input(0)
+    require_rank(op, inputs, 3, "INPUTS")
     labels = op.emit("Transpose", op.emit("ArgMax", inputs, axis=2, keepdims=0), perm=[1, 0])
     kept = op.emit(
         "And",
@@ -68,6 +69,7 @@ def ctc_beam_search_decoder(op: Op) -> tuple[Value, Value, Value]:
     threshold = op.args.number("prune_threshold", default=0.001)
     if width <= 0 or count <= 0:
         op.unsupported(f"beam_width ({width}) and num_candidates ({count}) must be positive", code="invalid-argument")
+    require_rank(op, op.input(0), 3, "INPUTS")
     labels, lengths, probabilities = beam_search(op, op.input(0), _running(op, op.input(0)), width, count, threshold)
     inside = op.emit("Less", indices(op, size(op, labels, 2)), unsqueeze(op, lengths, [2]))
     flat, mask = (op.emit("Reshape", v, op.const([-1], np.int64)) for v in (labels, inside))

@@ -78,6 +78,7 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     "BatchGatherGradient": _Forward((0, 1), {2: 0}),
     "SliceGradient": _Forward((0, 1, 2), {-1: 0}),
     "BatchMomentsGradient": _Forward((2,), {0: 0, 1: 1}),
+    "MomentsGradient": _Forward((2,), {0: 0, 1: 1, 3: 0}),
     "Col2Im": _Forward((1,), {0: 0}, type="Im2Col"),
 }
 
