@@ -63,7 +63,7 @@ def differs_in_lowest(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
 
 def differs_by_roundings_of_gates(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
     """Whether results differ no further than a rounding of 1 times the largest operand, which is beyond a million."""
-    largest = max((float(np.abs(array).max(initial=0)) for array in drawn.inputs.values() if array.dtype.kind == "f"))
+    largest = max(float(np.abs(array).max(initial=0)) for array in drawn.inputs.values() if array.dtype.kind == "f")
     return 1e6 < largest < np.inf and _differs_at(
         expected, actual, lambda one, other: np.abs(one - other) <= np.finfo(np.float32).eps * largest
     )

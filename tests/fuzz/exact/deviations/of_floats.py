@@ -241,7 +241,8 @@ FLOATS: Final = (
         samples_nowhere,
     ),
     Deviation(
-        "a large state of an LSTM, times a gate that is nearly 0, of which onnxruntime's kernel bounds the absolute error",
+        "a large state of an LSTM, times a gate that is nearly 0, of which onnxruntime's kernel bounds the absolute "
+        "error",
         frozenset({"InferenceLSTM", "RecurrentNetwork"}),
         differs_by_roundings_of_gates,
     ),
