@@ -15,8 +15,8 @@ from typing import Any, Final
 
 # The count of operands that stands for "any number".
 UNBOUNDED: Final = 2**31 - 1
-# Of operators with any number of operands, so many were probed.
-PROBED: Final = 12
+# Of operators with any number of operands, 12 were probed; those with one output more than inputs have one pair less.
+PROBED: Final = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,14 @@ class OperatorSchema:
     def accepts_in_place(self, read: int, written: int) -> bool:
         """Whether an input and an output, by index, may be one blob.
 
-        Of indices that were not probed, all are accepted where some of those that were probed may be.
+        Indices that were not probed count as the last ones that were and are as far apart, or else as the last ones:
+        schemas allow single pairs of the first operands, an index that is the same for both, or all.
         """
+        beyond = max(read, written) - PROBED + 1
+        if beyond > 0:
+            shift = min(beyond, read, written)
+            read, written = min(read - shift, PROBED - 1), min(written - shift, PROBED - 1)
         pair = (read, written)
-        if max(pair) >= PROBED:
-            return bool(self.allowed_in_place or self.enforced_in_place)
         return pair in self.allowed_in_place or pair in self.enforced_in_place
 
     def accepts_counts(self, inputs: int, outputs: int) -> bool:

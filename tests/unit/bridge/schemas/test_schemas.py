@@ -90,9 +90,20 @@ def test_operands_in_place() -> None:
     assert refused_in_place(add, ["x", "y"], ["y"]) == []
 
 
-def test_operands_beyond_those_probed_are_not_in_place_where_none_are() -> None:
-    weighted, loop = operator_schema("WeightedSumGradient"), operator_schema("While")
-    assert weighted is not None
-    assert not weighted.accepts_in_place(15, 13)
-    assert loop is not None
-    assert loop.accepts_in_place(15, 15)
+@pytest.mark.parametrize(
+    ("op_type", "accepted", "refused"),
+    [
+        ("WeightedSum", [(0, 0)], [(19, 0), (11, 0)]),  # one pair
+        ("WeightedSumGradient", [], [(15, 13)]),  # none
+        ("While", [(15, 15), (3, 19), (30, 2)], []),  # all
+        ("UnsafeCoalesce", [(11, 11), (19, 19)], [(19, 0), (11, 12), (12, 11)]),  # the same index
+        ("Allreduce", [(11, 10), (19, 18)], [(19, 19)]),  # an index of one less
+    ],
+)
+def test_operands_beyond_those_probed_are_in_place_as_those_before(
+    op_type: str, accepted: list[tuple[int, int]], refused: list[tuple[int, int]]
+) -> None:
+    schema = operator_schema(op_type)
+    assert schema is not None
+    assert [pair for pair in accepted if not schema.accepts_in_place(*pair)] == []
+    assert [pair for pair in refused if schema.accepts_in_place(*pair)] == []
