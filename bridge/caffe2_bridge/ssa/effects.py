@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from caffe2_bridge.control import ControlOperator, Role, Runs, Scope, control_of, is_control
+from caffe2_bridge.control import CONTROL_TYPES, ControlOperator, Role, Runs, Scope, control_of
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa.in_place import is_special, updated
+from caffe2_bridge.ssa.in_place import SPECIAL_TYPES, updated
 from caffe2_bridge.ssa.objects import mutated
 
 
@@ -112,9 +112,10 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
     """The effects of a net; diagnostics of arguments of operators with bodies are added to ``findings``."""
     result = NetEffects(net)
     for index, proto in enumerate(net.op):
-        control = control_of(OpView(proto, index)) if is_control(proto) else None
+        op_type = proto.type
+        control = control_of(OpView(proto, index)) if op_type in CONTROL_TYPES else None
         if control is None:
-            op = _plain(proto)
+            op = _plain(proto, op_type)
         else:
             here = Location(location.net, index, proto.type, proto.name, location.path)
             try:
@@ -159,14 +160,14 @@ def _add(result: NetEffects, op: OpEffects) -> None:
         must.add(name)
 
 
-def _plain(op: OperatorDef) -> OpEffects:
+def _plain(op: OperatorDef, op_type: str) -> OpEffects:
     inputs, outputs = op.input[:], op.output[:]  # a slice takes half the time of a list of the field
     reads, writes = inputs, outputs
     if "" in inputs or "" in outputs:
         reads, writes = [name for name in inputs if name], [name for name in outputs if name]
-    if op.domain or not is_special(op.type):
+    if op_type not in SPECIAL_TYPES or op.domain:
         return OpEffects(inputs, outputs, reads, writes)
-    mutates, updates = mutated(op.type, reads, writes), updated(op.type, reads, writes)
+    mutates, updates = mutated(op_type, reads, writes), updated(op_type, reads, writes)
     writes = [name for name in writes if name not in mutates and name not in updates]
     return OpEffects(inputs, outputs, reads, writes, updates=updates, mutates=mutates, soft=updates)
 

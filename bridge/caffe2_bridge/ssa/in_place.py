@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from caffe2_bridge.ssa.objects import mutates_objects
+from caffe2_bridge.ssa.objects import MUTATORS
 
 _Pairs = Callable[[int, int], bool]
 
@@ -74,9 +74,8 @@ _IN_PLACE: Final[Mapping[str, _Pairs]] = {
 _ACCUMULATES: Final[Mapping[str, tuple[int, ...]]] = {"Accumulate": (0,)}
 
 
-def is_special(op_type: str) -> bool:
-    """Whether operators of this type may update a blob or change an object."""
-    return op_type in _IN_PLACE or op_type in _ACCUMULATES or mutates_objects(op_type)
+# The types whose operators may update a blob or change an object.
+SPECIAL_TYPES: Final = MUTATORS.union(_IN_PLACE, _ACCUMULATES)
 
 
 def updated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:

@@ -18,18 +18,13 @@ _MAKERS: Final = frozenset({
     "TimerBegin",
 })  # fmt: skip
 # Operators that must work in place on an object: a copy of it would be another object.
-_MUTATORS: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
-_MAY_HOLD_OBJECTS: Final = _MAKERS | _MUTATORS | CONTROL_TYPES
-
-
-def mutates_objects(op_type: str) -> bool:
-    """Whether operators of this type change objects in place."""
-    return op_type in _MUTATORS
+MUTATORS: Final = frozenset({"DestroyCommonWorld", "Free", "IndexFreeze", "IndexLoad"})
+_MAY_HOLD_OBJECTS: Final = _MAKERS | MUTATORS | CONTROL_TYPES
 
 
 def mutated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
     """Names of the objects that an operator without bodies changes in place."""
-    return [name for name in outputs if name in inputs] if op_type in _MUTATORS else []
+    return [name for name in outputs if name in inputs] if op_type in MUTATORS else []
 
 
 def object_outputs(op: OperatorDef) -> tuple[str, ...]:
@@ -38,7 +33,7 @@ def object_outputs(op: OperatorDef) -> tuple[str, ...]:
         return ()
     if op.type in _MAKERS:
         return tuple(op.output[:1])
-    if op.type in _MUTATORS:
+    if op.type in MUTATORS:
         return tuple(mutated(op.type, op.input, op.output))
     control = control_of(OpView(op, 0)) if is_control(op) else None
     return () if control is None else control.objects

@@ -103,9 +103,8 @@ class Lowering:
     def ops(self, ops: Iterable[tuple[int, OpView]], scope: Scope, location: Location) -> None:
         """Lower operators in order, each with its index in the original net."""
         for index, view in ops:
-            key, operands = self.stamps.key(view, scope) if view.type in self.uniform else (None, [])
-            stamp = None if self.verifies else self.stamps.find(key)
-            if stamp is not None:
+            key, operands, stamp = self.stamps.find(view, scope) if view.type in self.uniform else (None, [], None)
+            if stamp is not None and not self.verifies:
                 self._repeat(stamp, operands, view, scope, location.operator_text(index, view.type, view.name))
             else:
                 here = Location(location.net, index, view.type, view.name, location.path)
@@ -293,7 +292,12 @@ def _input_hint(name: str, expected: TensorInfo) -> str:
 
 
 def _label(view: OpView) -> str:
-    return view.name or f"{next(filter(None, view.outputs), '')}/{view.type}".lstrip("/")
+    name = view.name
+    if name:
+        return name
+    written = view.outputs
+    first = written[0] if written else ""
+    return f"{first or next(filter(None, written), '')}/{view.type}".lstrip("/")
 
 
 def _as_tuple(outputs: Outputs) -> tuple[Value | None, ...]:

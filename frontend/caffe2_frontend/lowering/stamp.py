@@ -74,28 +74,25 @@ class Stamps:
         self._kinds: dict[Value, int | None] = {}
         self._numbers: dict[Hashable, int] = {}
 
-    def key(self, view: OpView, scope: Scope) -> tuple[Hashable, list[Value]]:
-        """What the nodes of an operator of a uniform type depend on, and its operands.
+    def find(self, view: OpView, scope: Scope) -> tuple[Hashable, list[Value], Stamp | None]:
+        """What the nodes of an operator of a uniform type depend on, its operands, and the stamp of this key.
 
         The key is None where that is not known, and where operators of the key are converted one by one.
         """
         names, written, proto = view.inputs, view.outputs, view.proto
         operands = [value for value in map(scope.blobs.get, names) if value is not None]
         if len(operands) < len(names) or len(set(written)) < len(written) or proto.domain or not scope.outermost:
-            return None, []
+            return None, [], None
         known = self._kinds
-        kinds = tuple([known[value] if value in known else self._kind(value) for value in operands])
+        kinds = tuple([known.get(value) or self._kind(value) for value in operands])
         if None in kinds:
-            return None, []
+            return None, [], None
         # By value, not by name: two names are of one value after a copy.
         same = () if len(set(operands)) == len(operands) else tuple(map(operands.index, operands))
         arguments = tuple(arg.SerializeToString(deterministic=True) for arg in proto.arg) if proto.arg else ()
         key = (view.type, kinds, len(written), same, arguments)
-        return (None if self._stamps.get(key, _UNKNOWN) is None else key), operands
-
-    def find(self, key: Hashable) -> Stamp | None:
-        """The stamp of a key; None if there is none."""
-        return self._stamps.get(key)
+        stamp = self._stamps.get(key, _UNKNOWN)
+        return (None if stamp is None else key), operands, (None if stamp is _UNKNOWN else stamp)
 
     def record(self, key: Hashable, stamp: Stamp | None) -> None:
         """Record the stamp of a key; None where operators of this key are converted one by one.
@@ -148,7 +145,7 @@ class Stamps:
             dims = None if value.shape is None else value.shape.dims
             maker = "" if node is None else node.op_type
             key = (int(kind.dtype), dims, value.const_value is not None, maker)
-            number = self._numbers.setdefault(key, len(self._numbers))
+            number = self._numbers.setdefault(key, len(self._numbers) + 1)
         self._kinds[value] = number
         return number
 

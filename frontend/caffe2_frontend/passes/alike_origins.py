@@ -85,19 +85,22 @@ class AlikeOrigins:
         made = [value for value in outputs if value is not None]
         node = made[0].producer()
         assert node is not None
-        if trace.before is not None or trace.consulted or trace.measured or node.op_type in SIZED_BY_NUMBERS:
+        op_type = node.op_type
+        if trace.before is not None or trace.consulted or trace.measured or op_type in SIZED_BY_NUMBERS:
             return None
         numbers = {value: number for number, value in enumerate(values) if value is not None}
+        if len(numbers) < len(values):
+            return None
         read = tuple([-1 if value is None else numbers.get(value) for value in node.inputs])
-        if None in read or len(numbers) < len(values) or not set(read).issuperset(numbers.values()):
+        if None in read or not set(read).issuperset(numbers.values()):
             return None
         if ORIGIN_KEY in node.metadata_props or (len(made) > 1 and any(value.producer() is not node for value in made)):
             return None
         known = self._kinds
-        kinds = tuple([known[value] if value in known else self._kind(value) for value in (*numbers, *made)])
+        kinds = tuple([known.get(value) or self._kind(value) for value in (*numbers, *made)])
         places = tuple([None if value is None else value.index() for value in outputs])
         attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()
-        return node.domain, node.op_type, node.overload, len(node.outputs), attributes, read, places, kinds
+        return node.domain, op_type, node.overload, len(node.outputs), attributes, read, places, kinds
 
     def _kind(self, value: ir.Value) -> Hashable:
         """What is compared of a value, which one operator writes and others read."""
@@ -110,7 +113,7 @@ class AlikeOrigins:
         alike = self._known.get(key)
         if alike is None:
             return False
-        node = next(value for value in outputs if value is not None).producer()
+        node = next(filter(None, outputs)).producer()
         assert node is not None
         text = origin_text([definition], alike.conditions)
         node.metadata_props[ORIGIN_KEY] = f"{digest_of(text, alike.parts)} {text}"

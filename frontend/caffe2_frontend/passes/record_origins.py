@@ -74,7 +74,6 @@ class _Recorder:
         self.net = state.predict
         self.graph = state.graph
         self.parameters = state.init.parameters.keys() - state.inputs.keys()
-        self.values = _values(state.graph)
         self.bound = state.traces.blobs
         bound = [self.bound, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
         # A conversion to another opset creates all values anew. The one to earlier opsets forgets their types and
@@ -103,10 +102,19 @@ class _Recorder:
         """How many nodes have each location."""
         return Counter(node.metadata_props.get(LOCATION_KEY, "") for node in self.graph)
 
+    @cached_property
+    def values(self) -> dict[str, ir.Value]:
+        """The values of the finished graph by name."""
+        return _values(self.graph)
+
     def _now(self, blobs: Blobs) -> dict[str, ir.Value | None]:
         """The values of the finished graph with the names of these: passes replaced values, but kept their names."""
-        values = self.values
-        return {blob: values.get(value.name or "") for blob, value in blobs.items() if value is not None}
+        graph = self.graph
+        return {
+            blob: value if value.graph is graph else self.values.get(value.name or "")
+            for blob, value in blobs.items()
+            if value is not None
+        }
 
     def record(self, trace: Trace, reads: Sequence[str], writes: Sequence[str]) -> None:
         """Write the origin of one operator, if its nodes determine it."""

@@ -173,7 +173,7 @@ class _Writer:
             data = self._node(node)
             nodes += (_NODE[len(data)], data)
             for value in node.outputs:
-                if value.name and _is_described(value) and not value.is_graph_output():
+                if _is_described(value) and value.name and not value.is_graph_output():
                     data = self._info(value)
                     infos += (_VALUE_INFO[len(data)], data)
         return b"".join(nodes + infos)
@@ -197,7 +197,7 @@ class _Writer:
         """The description of a value."""
         kind, shape = value.type, value.shape
         written = self._types.get((id(kind), id(shape)))
-        data = _field(_INFO_NAME, cast("str", value.name))
+        data = _field(_INFO_NAME, value.name)  # type: ignore[arg-type] # raises TypeError
         data += self._type(kind, shape) if written is None else written
         if value.doc_string:
             data += _field(_INFO_DOC, value.doc_string)
@@ -210,13 +210,15 @@ class _Writer:
             return ir.serde.serialize_node(node).SerializeToString()
         parts: list[bytes] = []
         for value in node.inputs:
-            data = b"" if value is None else str.encode(cast("str", value.name))
+            data = b"" if value is None else str.encode(value.name)  # type: ignore[arg-type] # raises TypeError
             parts += (_INPUT[len(data)], data)
         for value in _listed(node.outputs):
-            data = str.encode(cast("str", value.name))
+            data = str.encode(value.name)  # type: ignore[arg-type] # raises TypeError
             parts += (_OUTPUT[len(data)], data)
-        if node.name:
-            parts.append(_field(_NODE_NAME, node.name))
+        name = node.name
+        if name:
+            data = str.encode(name)
+            parts += (_NODE_NAME[len(data)], data)
         kind = (node.domain, node.op_type)
         parts.append(self._op_types.get(kind) or self._op_type(*kind))
         if node.attributes:
@@ -356,7 +358,6 @@ def _type_key(kind: ir.TypeProtocol, shape: ir.Shape | None) -> Hashable:
 
 def _listed(outputs: Sequence[ir.Value]) -> Sequence[ir.Value]:
     """The outputs of a node without those at the end that are left out."""
-    end = len(outputs)
-    while end and not outputs[end - 1].name:
-        end -= 1
-    return outputs if end == len(outputs) else outputs[:end]
+    if not outputs or outputs[-1].name:
+        return outputs
+    return outputs[: max((i for i, value in enumerate(outputs, 1) if value.name), default=0)]

@@ -41,7 +41,7 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa.effects import effects_of, union
-from caffe2_bridge.ssa.in_place import is_special
+from caffe2_bridge.ssa.in_place import SPECIAL_TYPES
 from caffe2_frontend.interop.types import Quantization
 
 NET_KEY: Final = "caffe2.net"  # of the model: the name of the net
@@ -301,7 +301,7 @@ def _require_sound(origin: Origin) -> None:
 
 def is_plain(op: OperatorDef) -> bool:
     """Whether an operator only reads its inputs and only writes its outputs."""
-    return not is_control(op) and not is_special(op.type)
+    return not is_control(op) and op.type not in SPECIAL_TYPES
 
 
 def listed_blobs(op: OperatorDef) -> tuple[Sequence[str], Sequence[str]]:
