@@ -80,4 +80,12 @@ CASES = [
         {"Y": np.array([3.4e38, 3.4e38, 0, 0.25], np.float32), "dY": np.array([0, 1, INF, 3], np.float32)},
         outputs=["dX"],
     ),
+    *(
+        case(
+            "CosineEmbeddingCriterion",
+            {"S": np.array([-1, 0.5, NAN, NAN, INF, -INF], np.float32), "l": np.array([0, 0, 0, 1, 0, 0], np.int32)},
+            args={"margin": margin},
+        )
+        for margin in (0.0, NAN, INF, -INF)
+    ),
 ]

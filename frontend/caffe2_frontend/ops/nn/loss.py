@@ -105,11 +105,12 @@ def margin_ranking(op: Op) -> Value:
 def cosine_embedding(op: Op) -> Value:
     """CosineEmbeddingCriterion(S, Y; margin=0.0) -> output.
 
-    ``1 - S`` where the label Y is 1, ``max(0, S - margin)`` elsewhere.
+    ``1 - S`` where the label Y is 1, ``max(0, S - margin)`` elsewhere, which is 0 for a NaN.
     """
     require_same_shape(op, op.inputs)
     x = op.input(0)
-    dissimilar = op.emit("Relu", sub(op, x, op.args.number("margin", default=0.0)))
+    beyond = sub(op, x, op.args.number("margin", default=0.0))
+    dissimilar = op.emit("Where", binary(op, "Greater", beyond, 0.0), beyond, op.const(0.0, x))
     return op.emit("Where", binary(op, "Equal", op.input(1), 1), sub(op, 1.0, x), dissimilar)
 
 

@@ -49,10 +49,11 @@ def reflects_twice(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_regions_elsewhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a region is of an image that does not exist, or so large or far away that its samples are not counted."""
-    for _op, (x, rois, *_rest) in _operators(drawn, "RoI", 2):
+    for op, (x, rois, *_rest) in _operators(drawn, "RoI", 2):
         if rois.ndim != 2 or not x.ndim or rois.dtype.kind != "f":
             continue
-        if not (np.abs(rois[:, 1:]) < 1e6).all():
+        scale = max(abs(op.args.number("spatial_scale", default=1.0)), 1.0)
+        if not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
             return True
         if rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < len(x))).all():
             return True

@@ -68,7 +68,10 @@ _COUNTS: Final[dict[str, Callable[[int], int]]] = {
 }
 
 
-CONVOLUTIONS: Final = ("Conv", "ConvGradient", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose")
+CONVOLUTIONS: Final = (
+    *(f"Conv{rank}{which}" for rank in ("", "1D", "2D", "3D") for which in ("", "Gradient")),
+    "ConvTranspose", "ConvTransposeGradient", "ConvRelu", "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose",
+)  # fmt: skip
 
 
 def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | None]]]:
@@ -116,13 +119,14 @@ def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a row of Float16SparseNormalize with an element that is not finite has several indices."""
-    for _op, (table, indices, *_rest) in operators(drawn, "Float16SparseNormalize"):
+    """Whether a row of Float16SparseNormalize that is not finite, or not once it is normalized, has several indices."""
+    for op, (table, indices, *_rest) in operators(drawn, "Float16SparseNormalize"):
         if table is None or indices is None:
             continue
         rows, counts = np.unique(indices, return_counts=True)
         again = rows[(counts > 1) & (rows >= 0) & (rows < len(table))]
-        if not np.isfinite(table[again].astype(np.float32)).all():
+        leaves = again.size and op.args.number("norm", default=1.0) > np.finfo(np.float16).max / 2
+        if leaves or not np.isfinite(table[again].astype(np.float32)).all():
             return True
     return False
 

@@ -198,7 +198,8 @@ def top_k_gradient(op: Op) -> Value:
     require_dtype(op, index, (ir.DataType.INT32,), "indices")
     require_min_rank(op, index, 2, "indices")
     count = total(op, lengths)
-    index = cast(op, index if op.rank(index) == 2 else reshape(op, index, [-1, k]), ir.DataType.INT64)
+    rows = op.rank(index) == 2 and op.static_dim(index, 1) == k
+    index = cast(op, index if rows else reshape(op, index, [-1, k]), ir.DataType.INT64)
     # The gradients of missing elements go to one more element, which is removed.
     target = op.emit("Add", unsqueeze(op, starts(op, lengths), [1]), index)
     present = op.emit("Less", row_vector(op, np.arange(op.bounded(k))), unsqueeze(op, lengths, [1]))
