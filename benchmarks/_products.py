@@ -42,7 +42,7 @@ def _bind(product: Product, threads: int) -> Callable[[], Any]:
     is_weight = right.ndim == 2
     inputs = {"left": left} if is_weight else {"left": left, "right": right}
     values = [ir.Value(name=name, shape=ir.Shape(array.shape), type=_FLOAT) for name, array in inputs.items()]
-    weights = [ir.Value(name="right", const_value=ir.tensor(right), shape=ir.Shape(right.shape), type=_FLOAT)]
+    weights = [ir.Value(name="right", const_value=ir.Tensor(right), shape=ir.Shape(right.shape), type=_FLOAT)]
     node = ir.node("MatMul", [*values, *weights][:2])
     node.outputs[0].name, node.outputs[0].type = "product", _FLOAT
     graph = ir.Graph(

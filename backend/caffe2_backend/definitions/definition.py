@@ -157,7 +157,7 @@ class Definition:
 
     def const(self, value: Any, dtype: ir.DataType = ir.DataType.INT64) -> ir.Value:
         """A constant."""
-        return self("Constant", value=ir.tensor(np.asarray(value, dtype.numpy())))
+        return self("Constant", value=ir.Tensor(np.asarray(value, dtype.numpy())))
 
     def texts_of(self, values: Sequence[Any]) -> ir.Value:
         """A constant list of texts."""

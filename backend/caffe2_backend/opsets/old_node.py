@@ -120,7 +120,7 @@ class OldNode:
 
     def const(self, values: Any, dtype: Any) -> ir.Value:
         """Emit a constant."""
-        return self.emit("Constant", value=ir.tensor(np.asarray(values, dtype)))
+        return self.emit("Constant", value=ir.Tensor(np.asarray(values, dtype)))
 
     def emit(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
         """Emit a node with one output, and return that."""

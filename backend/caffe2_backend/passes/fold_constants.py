@@ -93,7 +93,7 @@ def _fold_sizes(model: ir.Model) -> int:
         if value is not None and value.shape is not None and value.shape.is_static()
     ]
     for node, shape in sizes:
-        count = ir.tensor(np.array(math.prod(shape.numpy()), np.int64))
+        count = ir.Tensor(np.array(math.prod(shape.numpy()), np.int64))
         made = ir.Node("", "Constant", [], [ir.AttrTensor("value", count)])
         made.outputs[0].dtype, made.outputs[0].shape = ir.DataType.INT64, ir.Shape(())
         assert node.graph is not None

@@ -96,7 +96,7 @@ class _Fusing:
         return None
 
     def _parameter(self, parameter: Parameter) -> ir.Value:
-        tensor = ir.tensor(parameter.array)
+        tensor = ir.Tensor(parameter.array)
         value = ir.Value(
             name=self._fresh(parameter.name), type=ir.TensorType(tensor.dtype), shape=ir.Shape(parameter.array.shape),
             const_value=tensor,

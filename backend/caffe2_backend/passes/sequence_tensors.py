@@ -79,7 +79,7 @@ class Emitter:
     def const(self, array: Any) -> ir.Value:
         """An int64 constant."""
         array = np.asarray(array, np.int64)
-        tensor = ir.tensor(array)
+        tensor = ir.Tensor(array)
         name = self.fresh("const")
         value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape), const_value=tensor)
         self._main.register_initializer(value)

@@ -38,5 +38,5 @@ def constant_tensor(
     dtype: ir.DataType = ir.DataType.FLOAT,
 ) -> Value:
     """Emit a tensor of equal elements, of the shape in an int64 vector."""
-    element = ir.tensor(np.array([value], dtype.numpy()))
+    element = ir.Tensor(np.array([value], dtype.numpy()))
     return op.emit("ConstantOfShape", shape, value=element, shape=dims)

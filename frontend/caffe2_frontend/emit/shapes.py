@@ -176,5 +176,5 @@ def quotient(op: Op, value: Size, divisor: int) -> Size:
 def no_rows(op: Op, row: Value) -> Value:
     """An empty tensor [0, ...] for rows like ``row``; dims that are unknown at conversion become 1."""
     dims = [dim if isinstance(dim, int) else 1 for dim in row.shape or ()]
-    fill = ir.tensor(np.zeros(1, op.dtype(row).numpy()))
+    fill = ir.Tensor(np.zeros(1, op.dtype(row).numpy()))
     return op.emit("ConstantOfShape", op.const([0, *dims], np.int64), value=fill)

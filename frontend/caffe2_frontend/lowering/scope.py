@@ -36,7 +36,7 @@ class Constants:
         key = (array.dtype.str, array.shape, array.tobytes()) if small else None
         if key is not None and key in self._shared:
             return self._shared[key]
-        value = self.add_tensor(ir.tensor(array), base)
+        value = self.add_tensor(ir.Tensor(array), base)
         if key is not None:
             self._shared[key] = value
         return value

@@ -112,7 +112,7 @@ class Rewriter:
         """A constant: an initializer of the main graph, which all bodies see. ``dtype`` is NumPy's or ONNX's."""
         if isinstance(dtype, ir.DataType):
             dtype = dtype.numpy()
-        tensor = ir.tensor(np.asarray(array, dtype))
+        tensor = ir.Tensor(np.asarray(array, dtype))
         name = tensor.name = self._names.fresh("const")
         value = ir.Value(
             name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor

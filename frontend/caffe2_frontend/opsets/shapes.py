@@ -47,7 +47,7 @@ def reshape_without_allowzero(at: Rewriter) -> ir.Value | None:
 def _filled(at: Rewriter, shape: ir.Value, dtype: ir.DataType) -> ir.Value:
     """A tensor without elements of a shape that holds a 0, or of which the -1 stands for one."""
     shape = at.emit("Max", shape, at.const(0, np.int64))
-    zero = ir.tensor(np.zeros(1, np.float32 if dtype == ir.DataType.STRING else dtype.numpy()))
+    zero = ir.Tensor(np.zeros(1, np.float32 if dtype == ir.DataType.STRING else dtype.numpy()))
     empty = at.emit("ConstantOfShape", shape, value=zero)
     return at.cast(empty, dtype)
 
@@ -238,7 +238,8 @@ def range_(at: Rewriter) -> ir.Value:
         more = at.cast(at.emit("And", is_short, same_sign), INT64)
         count = at.emit("Add", quotient, more)
     count = at.emit("Max", count, at.const(0, np.int64))
-    ones = at.emit("ConstantOfShape", at.emit("Reshape", count, at.const([1], np.int64)), value=ir.tensor([True]))
+    flag = ir.Tensor(np.ones(1, np.bool_))
+    ones = at.emit("ConstantOfShape", at.emit("Reshape", count, at.const([1], np.int64)), value=flag)
     positions = at.emit("Reshape", at.emit("NonZero", ones), at.const([-1], np.int64))
     return at.emit("Add", start, at.emit("Mul", at.cast(positions, dtype), delta))
 
@@ -278,7 +279,7 @@ def pad(at: Rewriter) -> ir.Value | None:
     if at.text("mode", "constant") != "constant":
         at.refuse("its pads are computed at run time")
     x, rank = at.input(0), at.rank(at.input(0))
-    constant = ir.tensor(np.asarray([fill], at.dtype(x).numpy()))
+    constant = ir.Tensor(np.asarray([fill], at.dtype(x).numpy()))
     zero = at.const([0], np.int64)
     for axis in range(rank):
         sizes = [at.part(at.input(1), axis + side * rank, axis + side * rank + 1) for side in (0, 1)]

@@ -179,7 +179,7 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
                 found = Diagnostic("invalid-operands", reason, Location(node.name or "graph"))
                 raise ConversionError([found]) from None
             array = np.ascontiguousarray(results[index])
-            return string_tensor(array) if array.dtype.kind in "OSU" else ir.tensor(array)
+            return string_tensor(array) if array.dtype.kind in "OSU" else ir.Tensor(array)
 
         return compute
 

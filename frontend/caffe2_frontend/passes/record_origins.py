@@ -203,7 +203,7 @@ class _Reads:
             known = None if value is None else consulted.get(value.name)
             if known is not None:  # it follows from static dims: equivalent to a constant
                 assert value is not None
-                self.operands.append(self._held(ir.tensor(known), value))
+                self.operands.append(self._held(ir.Tensor(known), value))
             elif value is None:
                 self.operands.append(self._gone(blob))
             elif value in self.numbers:

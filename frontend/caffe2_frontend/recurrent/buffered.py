@@ -89,7 +89,7 @@ def _state(op: Op, value: Value, steps: int | Value, batch: int | Value) -> Valu
 def zeros(op: Op, dims: Sequence[Size]) -> Value:
     """Emit float zeros of the given sizes."""
     shape = [dim if isinstance(dim, int) else None for dim in dims]
-    fill = ir.tensor(np.zeros(1, np.float32))
+    fill = ir.Tensor(np.zeros(1, np.float32))
     return op.emit("ConstantOfShape", vector(op, dims), value=fill, shape=shape)
 
 

@@ -235,7 +235,7 @@ def _piece(op: Op, part: Columns) -> Value:
 def _identity(op: Op, x: Value, rows: Sequence[Columns]) -> Value:
     """Emit the matrix that selects the gates' parts of the input in order."""
     width = size(op, x, -1)
-    square = op.emit("ConstantOfShape", vector(op, [width, width]), value=ir.tensor(np.zeros(1, np.float32)))
+    square = op.emit("ConstantOfShape", vector(op, [width, width]), value=ir.Tensor(np.zeros(1, np.float32)))
     return _stack(op, [Columns(op.emit("EyeLike", square), row.part) for row in rows])
 
 

@@ -64,7 +64,7 @@ class _Nodes:
         return node.outputs[0] if outputs == 1 else tuple(node.outputs)
 
     def const(self, array: Any) -> ir.Value:
-        value: ir.Value = self.emit("Constant", value=ir.tensor(np.asarray(array)))
+        value: ir.Value = self.emit("Constant", value=ir.Tensor(np.asarray(array)))
         return value
 
 

@@ -143,7 +143,7 @@ def zero_row(op: Op, x: Value) -> Value:
 
 def filled(op: Op, like: Value, dims: Sequence[Size], value: float = 0) -> Value:
     """A tensor of shape ``dims`` filled with ``value``, of the element type of ``like``."""
-    return op.emit("ConstantOfShape", vector(op, dims), value=ir.tensor(np.array([value], op.dtype(like).numpy())))
+    return op.emit("ConstantOfShape", vector(op, dims), value=ir.Tensor(np.array([value], op.dtype(like).numpy())))
 
 
 def scatter_rows(op: Op, x: Value, ids: Value, count: Size, reduction: Reduction, initial: float = 0) -> Value:
@@ -211,4 +211,4 @@ def weigh_for_sum(op: Op, x: Value, weights: Value) -> Value:
 
 
 def _int64(value: int) -> ir.TensorProtocol:
-    return ir.tensor(np.array([value], np.int64))
+    return ir.Tensor(np.array([value], np.int64))

@@ -80,7 +80,7 @@ def model_proto(model: ir.Model) -> onnx.ModelProto:
     tensors = {str(value.name): value.const_value for value in large}
     try:
         for value in large:
-            value.const_value = ir.tensor(np.zeros(0, np.uint8), name=value.name)
+            value.const_value = ir.Tensor(np.zeros(0, np.uint8), name=value.name)
         proto = to_proto(model)
     finally:
         for value in large:

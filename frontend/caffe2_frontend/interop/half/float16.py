@@ -125,7 +125,7 @@ def _half_tensor(tensor: ir.TensorProtocol, convert: Callable[..., Any]) -> ir.L
     """The weight in float16, converted when it is read."""
 
     def load() -> ir.TensorProtocol:
-        return ir.tensor(np.asarray(convert(tensor.numpy(), SMALLEST, LARGEST)), dtype=ir.DataType.FLOAT16)
+        return ir.Tensor(np.asarray(convert(tensor.numpy(), SMALLEST, LARGEST)), dtype=ir.DataType.FLOAT16)
 
     return ir.LazyTensor(load, ir.DataType.FLOAT16, ir.Shape(tensor.shape.numpy()), name=tensor.name)
 

@@ -23,6 +23,7 @@ from caffe2_frontend.emit.arithmetic import scalar
 from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.emit.selection import select
 from caffe2_frontend.emit.shapes import indices, slice_axis
+from caffe2_frontend.interop.files.strip_weights import SMALL_TENSOR_BYTES
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -73,7 +74,7 @@ def constant(op: Op) -> Value:
     if op.has_input(1) or one.dtype.kind == "O":
         value = scalar(op, op.input(1)) if op.has_input(1) else _tensor(op, one)
         return op.emit("Expand", value, shape.vector, shape=shape.dims)
-    return op.emit("ConstantOfShape", shape.vector, value=ir.tensor(one.make().reshape(1)), shape=shape.dims)
+    return op.emit("ConstantOfShape", shape.vector, value=ir.Tensor(one.make().reshape(1)), shape=shape.dims)
 
 
 @family.converts("DiagonalFill", expects=fill_operand)
@@ -216,9 +217,10 @@ def _onnx_type(filled: Filled) -> ir.DataType:
 
 
 def _tensor(op: Op, filled: Filled) -> Value:
-    """Return a fill's result as a constant, which is generated when it is first read."""
+    """Return a fill's result as a constant, which is generated when it is read; a small one once."""
     if filled.dtype.kind == "O":
         return op.const(filled.make().reshape(filled.shape))
-    shape = ir.Shape(filled.shape)
-    lazy = ir.LazyTensor(lambda: ir.tensor(filled.make().reshape(filled.shape)), _onnx_type(filled), shape)
+    shape, dtype = ir.Shape(filled.shape), _onnx_type(filled)
+    small = math.prod(filled.shape) * filled.dtype.itemsize <= SMALL_TENSOR_BYTES
+    lazy = ir.LazyTensor(lambda: ir.Tensor(filled.make().reshape(filled.shape)), dtype, shape, cache=small)
     return op.scope.constants.add_tensor(lazy, f"{op.view.outputs[0]}/values")

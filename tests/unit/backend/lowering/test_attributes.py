@@ -15,7 +15,7 @@ def attributes(**values: object) -> Attributes:
 
 
 def test_kinds_and_defaults() -> None:
-    args = attributes(axis=1, alpha=0.5, mode="linear", axes=[0, 2], keep=1, value=ir.tensor(np.arange(3)))
+    args = attributes(axis=1, alpha=0.5, mode="linear", axes=[0, 2], keep=1, value=ir.Tensor(np.arange(3)))
     assert (args.integer("axis"), args.number("alpha"), args.text("mode")) == (1, 0.5, "linear")
     assert (args.integers("axes"), args.flag("keep")) == ((0, 2), True)
     assert args.integer("group", default=4) == 4

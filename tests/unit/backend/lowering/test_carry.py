@@ -86,7 +86,7 @@ def test_a_renamed_operand_is_still_what_the_body_reads() -> None:
 
 
 def attributes() -> list[ir.Attr]:
-    tensor = ir.tensor(np.arange(3, dtype=np.uint32), name="u")
+    tensor = ir.Tensor(np.arange(3, dtype=np.uint32), name="u")
     return [
         ir.AttrInt64("an_int", -5), ir.AttrFloat32("a_float", 0.5), ir.AttrString("text", "é"), ir.AttrString("no", ""),
         ir.AttrInt64s("ints", [1, 2]), ir.AttrFloat32s("floats", [1.0, 2.5]), ir.AttrStrings("texts", ["a", ""]),

@@ -84,7 +84,7 @@ def weight_only(dtype: ir.DataType) -> Any:
     graph = ir.Graph([], [], nodes=[], name="g", opset_imports={"": 21})
     x = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(["N", 2]))
     graph.inputs.append(x)
-    tensors = {"w": ir.tensor(WEIGHTS.astype(dtype.numpy()), dtype=dtype), "s": ir.tensor(np.float32(0.5))}
+    tensors = {"w": ir.Tensor(WEIGHTS.astype(dtype.numpy()), dtype=dtype), "s": ir.Tensor(np.array(0.5, np.float32))}
     values = {name: ir.Value(name=name, const_value=tensor) for name, tensor in tensors.items()}
     for value in values.values():
         assert value.const_value is not None

@@ -54,7 +54,7 @@ def test_unknown_values_refuse_the_operator() -> None:
 
 def test_contents_of_constants_alone_are_known() -> None:
     op = OperatorBase(HERE, Log())
-    constant = ir.Value(name="c", const_value=ir.tensor(np.array([1, 2])))
+    constant = ir.Value(name="c", const_value=ir.Tensor(np.array([1, 2])))
     np.testing.assert_array_equal(op.known(constant), [1, 2])
     assert op.known(value(2)) is None
 

@@ -50,7 +50,7 @@ def test_small_constants_are_shared_by_value_type_and_shape() -> None:
 
 def test_types_and_shapes_of_constants_are_shared() -> None:
     constants = Constants(Names())
-    first, second = (constants.add_tensor(ir.tensor(np.full((2, 3), value)), "w") for value in (1.0, 2.0))
+    first, second = (constants.add_tensor(ir.Tensor(np.full((2, 3), value)), "w") for value in (1.0, 2.0))
     assert (first.type, first.shape) == (ir.TensorType(ir.DataType.DOUBLE), ir.Shape([2, 3]))
     assert first.type is second.type
     assert first.shape is second.shape

@@ -39,7 +39,7 @@ class Graph:
     def constant(self, name: str, array: Array) -> ir.Value:
         def load() -> ir.TensorProtocol:
             self.loads.append(name)
-            return ir.tensor(array)
+            return ir.Tensor(array)
 
         tensor = ir.LazyTensor(load, ir.DataType.from_numpy(array.dtype), ir.Shape(array.shape), name=name)
         type_ = ir.TensorType(tensor.dtype)

@@ -28,7 +28,7 @@ def are_alike(a: ir.Value, b: ir.Value) -> bool:
 
 def int64_vector(graph: ir.Graph, name: str, values: Sequence[int]) -> ir.Value:
     """Add an initializer."""
-    tensor = ir.tensor(np.array(values, np.int64), name=name)
+    tensor = ir.Tensor(np.array(values, np.int64), name=name)
     shape = ir.Shape([len(values)])
     value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=shape, const_value=tensor)
     graph.register_initializer(value)

@@ -61,7 +61,7 @@ DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "
 @pytest.mark.parametrize("shape", [(3, 2), (), (0, 4)])
 def test_every_element_type(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
-    tensor = ir.tensor(array, name="w")
+    tensor = ir.Tensor(array, name="w")
     w = ir.Value(name="w", type=ir.TensorType(tensor.dtype), shape=ir.Shape(shape), const_value=tensor)
     node = ir.Node("", "Identity", [w], num_outputs=1)
     (y,) = node.outputs

@@ -64,7 +64,7 @@ def test_functions_and_weights() -> None:
     <domain: "f", opset_import: ["" : 20]> twice (a) => (b) { b = Add(a, a) }"""
     model = ir.from_proto(onnx.parser.parse_model(text))
     model.graph.register_initializer(
-        ir.Value(name="w", type=ir.TensorType(ir.DataType.FLOAT), const_value=ir.tensor(np.ones(3, np.float32)))
+        ir.Value(name="w", type=ir.TensorType(ir.DataType.FLOAT), const_value=ir.Tensor(np.ones(3, np.float32)))
     )
     assert same(model)
 
