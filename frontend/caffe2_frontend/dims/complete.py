@@ -43,6 +43,7 @@ class _Completion:
         self._opset = opset
         self._known: dict[Hashable, _Completed] = {}
         self._shapes: dict[tuple[int | ir.SymbolicDim, ...], ir.Shape] = {}
+        self._complete: dict[int, ir.Shape] = {}  # by id, which many values share; held, so that ids stay unique
 
     def complete(self, graph: ir.Graph) -> bool:
         """Complete the shapes of a graph; returns whether any changed."""
@@ -52,7 +53,7 @@ class _Completion:
                 for body in bodies(node):
                     _describe_formals(node, body)
                     changed |= self.complete(body)
-            if any(map(_is_incomplete, node.outputs)):
+            if any(map(self._is_incomplete, node.outputs)):
                 key = _key(node)
                 done = (None if key is None else self._known.get(key)) or self._inferred(node, key)
                 changed |= done.changed
@@ -60,6 +61,15 @@ class _Completion:
                     if value.shape is not shape:
                         value.shape = shape
         return changed
+
+    def _is_incomplete(self, value: ir.Value) -> bool:
+        shape = value.shape
+        if id(shape) in self._complete:
+            return False
+        if shape is None or any(type(dim) is not int and as_dim(dim) is None for dim in shape.dims):
+            return True
+        self._complete[id(shape)] = shape
+        return False
 
     def _inferred(self, node: ir.Node, key: Hashable | None) -> _Completed:
         """The completed shapes of a node's outputs, known by a key from now on. Equal ones are one object."""
@@ -92,11 +102,6 @@ def _key(node: ir.Node) -> Hashable | None:
             operands.append((id(value.type), id(value.shape), None if is_weight else id(constant)))
     attributes = tuple(map(id, node.attributes.values())) if node.attributes else ()
     return node.domain, node.op_type, attributes, tuple(operands), tuple([id(value.shape) for value in node.outputs])
-
-
-def _is_incomplete(value: ir.Value) -> bool:
-    shape = value.shape
-    return shape is None or any(type(dim) is not int and as_dim(dim) is None for dim in shape.dims)
 
 
 def _fill(value: ir.Value, shape: ir.Shape | None) -> bool:

@@ -51,7 +51,9 @@ class NameDims(InPlacePass[Export]):
                 break
         canonical = _Canonical(classes, given)
         known = {canonical(symbol): role for symbol, role in reversed(state.traces.dims.roles.items())}
-        _rename(graph, nodes, _usual_names(graph, nodes, given, known))
+        usual = _usual_names(graph, nodes, given, known)
+        if usual:
+            _rename(graph, nodes, lambda symbol: usual.get(symbol, symbol))
 
 
 def _join(classes: DimClasses, nodes: Iterable[ir.Node]) -> None:
@@ -99,7 +101,7 @@ def _given_names(state: Export) -> dict[str, None]:
 
 def _usual_names(
     graph: ir.Graph, nodes: Iterable[ir.Node], given: Iterable[str], known: Mapping[int | str, str]
-) -> Callable[[str], int | str]:
+) -> dict[str, str]:
     """The usual name of each dim of an input that has no name of the caller, where no other dim has it."""
     usual: dict[str, str] = {}
     for node in filter(has_roles, nodes):
@@ -116,7 +118,7 @@ def _usual_names(
             if name is not None and name not in taken:
                 names[symbol] = name
                 taken.add(name)
-    return lambda symbol: names.get(symbol, symbol)
+    return names
 
 
 def _rename(graph: ir.Graph, nodes: Iterable[ir.Node], name_of: Callable[[str], int | str]) -> None:
