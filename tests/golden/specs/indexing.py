@@ -131,4 +131,5 @@ CASES = [
         case("QuantDecode", {"book": X[0, 0], "X": ints(4, 0, dtype=t), "Y": ints(2, dtype=t)}, outputs=("A", "B"))
         for t in ("uint8", "uint16", "int32")
     ),
+    case("KeySplit", {"K": ints(2, 2**32 + 2, 2**53 + 1)}, outputs=("A", "B", "C"), args={"categorical_limit": 3}),
 ]
