@@ -177,3 +177,19 @@ def test_gates_that_are_nearly_0() -> None:
     assert deviation(case, {"y": one}, {"y": one + 100})
     assert not deviation(case, {"y": one}, {"y": one + 200})
     assert not deviation(drawn("InferenceLSTM", one), {"y": one}, {"y": one + 1})
+
+
+def test_features_ids_and_filters_of_other_counts() -> None:
+    merged, bytes_ = "MergeDenseFeatureTensors", np.zeros((1, 3, 3, 2), np.uint8)
+    assert deviation(drawn(merged, np.ones((3, 2)), np.ones((3, 2), bool), feature_ids=[1]), {}, {})
+    assert not deviation(drawn(merged, np.ones((3, 2)), np.ones((3, 2), bool), feature_ids=[1, 2]), {}, {})
+    assert deviation(drawn("Int8Conv", bytes_, bytes_, kernel=2), {}, {})
+    assert not deviation(drawn("Int8Conv", bytes_, bytes_, kernel=3), {}, {})
+
+
+def test_rows_that_are_normalized_twice() -> None:
+    expected, actual = {"y": np.array([np.nan])}, {"y": np.array([1.0])}
+    table, twice, once = np.ones((2, 2), np.float32), np.array([0, 0]), np.array([0, 1])
+    assert deviation(drawn("SparseNormalize", table, twice, norm=1e30), expected, actual)
+    assert not deviation(drawn("SparseNormalize", table, once, norm=1e30), expected, actual)
+    assert not deviation(drawn("SparseNormalize", table, twice, norm=10.0), expected, actual)

@@ -138,4 +138,22 @@ CASES = [
         for sizes in ((3, 1), (2, 5))
         for overlap in (np.inf, np.nan, 1e30)
     ),
+    case("RMACRegions", {"X": positive(2, 0, 3, 4)}),
+    case(
+        "TileGradient",
+        {"dY": np.array([[-1, 5, -(2**31), 2**31 - 1]], np.int32)},
+        outputs=["dX"],
+        args={"tiles": 2, "axis": 1},
+    ),
+    case(
+        "ReduceBackMeanGradient",
+        {"dY": np.array([[1], [2]], np.int32), "X": np.zeros((2, 1, 0), np.int32)},
+        outputs=["dX"],
+    ),
+    case(
+        "LengthsTopKGradient",
+        {"L": np.zeros(0, np.int32), "I": np.zeros((0, 0), np.int32), "dY": np.zeros((0, 0), np.float32)},
+        outputs=["dX"],
+        args={"k": 10},
+    ),
 ]

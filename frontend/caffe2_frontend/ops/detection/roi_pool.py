@@ -35,7 +35,8 @@ def rmac_regions(op: Op) -> Value:
     if scales > _MAX_SCALES:
         op.unsupported(f"scales must be at most {_MAX_SCALES}, because each is nodes of its own, not {scales}")
     overlap = op.args.number("overlap", default=0.4)
-    n, h, w = (size_vector(op, x, axis) for axis in (0, 2, 3))
+    n, c, h, w = (size_vector(op, x, axis) for axis in range(4))
+    n = mul(op, n, op.emit("Min", c, op.const([1], np.int64)))  # no regions of images without channels
     short, extra = op.emit("Min", h, w), _extra_regions(op, h, w, overlap)
     along_w, along_h = (
         mul(op, extra, op.emit("Cast", op.emit("Greater", a, b), to=int(ir.DataType.INT64)))

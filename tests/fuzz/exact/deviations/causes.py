@@ -36,7 +36,8 @@ def has_subnormal_exponentials(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operand or an argument is not finite."""
-    numbers = np.array([arg.f for op in all_operators(NetView(drawn.net)) for arg in op.proto.arg])
+    args = [arg for op in all_operators(NetView(drawn.net)) for arg in op.proto.arg]
+    numbers = np.array([number for arg in args for number in (arg.f, *arg.floats)])
     arrays: list[Array] = [numbers, *(array for array in drawn.inputs.values() if array.dtype.kind == "f")]
     return not all(np.isfinite(array).all() for array in arrays)
 

@@ -27,7 +27,9 @@ from fuzz.exact.deviations.unchecked import (
     REDUCTIONS,
     exceeds_a_row,
     has_another_depthwise_filter,
+    has_another_filter,
     has_another_state,
+    has_fewer_ids_than_columns,
     has_foreign_index,
     has_index_beyond_its_segment,
     has_too_few_bytes,
@@ -38,6 +40,7 @@ from fuzz.exact.deviations.unchecked import (
     keeps_a_reduced_axis,
     orders_equal_scores,
     overwrites_its_gradient,
+    overwrites_its_operand,
     spans_more_than_32_bits,
     starts_with_nan,
 )
@@ -202,6 +205,23 @@ OPERANDS: Final = (
         keeps_a_reduced_axis,
     ),
     Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
+    Deviation(
+        "a filter of other sizes than the argument kernel, of which Caffe2 reads other elements, or other memory",
+        frozenset({"Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"}),
+        has_another_filter,
+        may_fail=True,
+    ),
+    Deviation(
+        "fewer ids than columns of features, after which Caffe2 reads other memory",
+        frozenset({"MergeDenseFeatureTensors"}),
+        has_fewer_ids_than_columns,
+        may_fail=True,
+    ),
+    Deviation(
+        "an operand over which Caffe2 writes a result before it has read all of it",
+        frozenset({"C10LayerNorm_DontUseThisOpYet"}),
+        overwrites_its_operand,
+    ),
     Deviation(
         "a gradient over which Caffe2 writes that of the first factor, before it computes the other one from it",
         frozenset({"MulGradient"}),

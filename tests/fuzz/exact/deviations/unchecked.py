@@ -13,6 +13,7 @@ from conformance.corpus import Array
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.netdef.window import window_argument
 from fuzz.exact.deviations.causes import Arrays
 from fuzz.exact.drawing.drawn import Drawn
 
@@ -119,13 +120,13 @@ def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a row of Float16SparseNormalize that is not finite, or not once it is normalized, has several indices."""
-    for op, (table, indices, *_rest) in operators(drawn, "Float16SparseNormalize"):
+    """Whether a row to be normalized that is not finite, or whose square is not afterwards, has several indices."""
+    for op, (table, indices, *_rest) in operators(drawn, "SparseNormalize", "Float16SparseNormalize"):
         if table is None or indices is None:
             continue
         rows, counts = np.unique(indices, return_counts=True)
         again = rows[(counts > 1) & (rows >= 0) & (rows < len(table))]
-        leaves = again.size and op.args.number("norm", default=1.0) > np.finfo(np.float16).max / 2
+        leaves = again.size and op.args.number("norm", default=1.0) > (2e4 if table.dtype == np.float16 else 1e18)
         if leaves or not np.isfinite(table[again].astype(np.float32)).all():
             return True
     return False
@@ -234,6 +235,30 @@ def has_another_depthwise_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if op.proto.engine == "DEPTHWISE_3x3" and weights is not None and weights.shape[2:] != (3, 3):
             return True
     return False
+
+
+def has_another_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the filter of an Int8 convolution does not have the sizes of the argument ``kernel``."""
+    for op, (_x, weights, *_rest) in operators(drawn, "Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"):
+        kernel = list(window_argument(op.args, "kernel", 2) or ())
+        if kernel and weights is not None and weights.ndim == 4 and list(weights.shape[1:3]) != kernel:
+            return True
+    return False
+
+
+def has_fewer_ids_than_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether MergeDenseFeatureTensors has fewer ids than its operand has columns."""
+    for op, (x, *_rest) in operators(drawn, "MergeDenseFeatureTensors"):
+        ids = op.args.integers("feature_ids", ())
+        if x is not None and x.ndim > 1 and ids and len(ids) < x.shape[1]:
+            return True
+    return False
+
+
+def overwrites_its_operand(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a layer normalization of c10 writes one of its results over an operand."""
+    types = "C10LayerNorm_DontUseThisOpYet"
+    return any(not frozenset(op.inputs).isdisjoint(op.outputs) for op, _operands in operators(drawn, types))
 
 
 def has_no_filters(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:

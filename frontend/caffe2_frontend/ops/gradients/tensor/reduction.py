@@ -40,7 +40,9 @@ def _count(op: Op, x: Value, axes: list[int]) -> Size:
 
 
 def _divided(op: Op, x: Value, count: Size) -> Value:
-    """``x`` divided by a number of elements."""
+    """``x`` divided by a number of elements, which counts as 1 for integers if there are none."""
+    if not op.dtype(x).is_floating_point():
+        count = max(count, 1) if isinstance(count, int) else binary(op, "Max", count, 1)
     return div(op, x, count if isinstance(count, int) else cast(op, scalar(op, count), op.dtype(x)))
 
 

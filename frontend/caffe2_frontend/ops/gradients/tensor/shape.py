@@ -12,7 +12,7 @@ from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.broadcast import sum_to
 from caffe2_frontend.emit.constant_evaluation import constant_integers
 from caffe2_frontend.emit.operand_checks import NUMBERS, require_dtype, require_rank, takes
-from caffe2_frontend.emit.reductions import reduce_axes
+from caffe2_frontend.emit.reductions import sum_axes
 from caffe2_frontend.emit.shapes import Size, cast, quotient, reshape, size, sizes, vector
 from caffe2_frontend.emit.slicing import require_ranges
 from caffe2_frontend.interop.types import TensorInfo
@@ -59,7 +59,7 @@ def tile_gradient(op: Op) -> Value:
     axis = op.axis(axis, op.rank(dy))
     dims = sizes(op, dy)
     dims[axis : axis + 1] = [tiles, _divided(op, dims[axis], tiles)]
-    return reduce_axes(op, "ReduceSum", reshape(op, dy, dims), [axis])
+    return sum_axes(op, reshape(op, dy, dims), [axis])
 
 
 def _number(op: Op, x: Value) -> int | Value:
@@ -92,7 +92,7 @@ def _untile_axis_of_run_time(op: Op, dy: Value, tiles: Size, axis: Value) -> Val
     rows = op.emit("ReduceProd", op.emit("Where", is_before, shape, one), keepdims=1)
     columns = op.emit("ReduceProd", op.emit("Where", is_before, one, dims), keepdims=1)
     blocks = reshape(op, dy, [rows, tiles, columns])
-    return op.emit("Reshape", reduce_axes(op, "ReduceSum", blocks, [1]), dims, allowzero=1, shape=[None] * op.rank(dy))
+    return op.emit("Reshape", sum_axes(op, blocks, [1]), dims, allowzero=1, shape=[None] * op.rank(dy))
 
 
 def _slice_operand(op: OpView, index: int) -> TensorInfo:
@@ -110,6 +110,7 @@ def slice_gradient(op: Op) -> Value:
     require_rank(op, dy, op.rank(x), "the gradient")
     require_dtype(op, dy, (*NUMBERS, *_BYTES, *_NARROW), "the gradient")
     dtype = op.dtype(dy)
+    require_dtype(op, x, (dtype,), "X")
     if dtype in _NARROW:
         return cast(op, _in_place(op, x, cast(op, dy, ir.DataType.INT32)), dtype)
     return _in_place(op, x, dy)
