@@ -59,7 +59,7 @@ def scan(
 def build_body(op: Op, initial: Sequence[Value], sequences: Sequence[Value], step: Step) -> Body:
     """Build the body of a loop along ``sequences``; the arguments are those of :func:`scan`."""
     inside = op.inside(op.scope.child())
-    states = [formal_state(inside, value) for value in initial]
+    states = [_formal(inside, value, value.shape) for value in initial]
     rows = [formal_row(inside, value) for value in sequences]
     after, stacked = step(inside, states, rows)
     for before, value in zip(initial, after, strict=True):
@@ -189,11 +189,6 @@ def unless_empty(
         return list((run if steps else skip)(op))
     some = op.emit("Greater", _scalar(op, steps), op.const(0, np.int64))
     return branch(op, some, run, skip)
-
-
-def formal_state(op: Op, initial: Value) -> Value:
-    """Make a body's formal input for a state."""
-    return _formal(op, initial, initial.shape)
 
 
 def formal_row(op: Op, sequence: Value) -> Value:

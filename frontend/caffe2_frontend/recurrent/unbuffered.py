@@ -7,12 +7,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from caffe2_bridge.control import RecurrentSpec, State
-from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze, unsqueeze
+from caffe2_frontend.emit.shapes import Size, no_rows, slice_axis, squeeze
 from caffe2_frontend.emit.subgraphs import Body, build_body, discard_body, emit_loop, emit_scan, unless_empty
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.options import Recurrent
 from caffe2_frontend.recurrent.body_passes.align_constants import align_constants
-from caffe2_frontend.recurrent.body_passes.drop_row_dim import drop_row_dim
 from caffe2_frontend.recurrent.body_passes.hoist import gather_addends, hoist_invariants, hoist_sequences
 from caffe2_frontend.recurrent.body_passes.merge_products import join_products
 from caffe2_frontend.recurrent.body_passes.narrow_products import transpose_narrow_products
@@ -77,9 +76,8 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
         transpose_narrow_products(op, body)
         align_constants(op, body)
         hoist_invariants(op, body)
-        body = drop_row_dim(op, body)
     body, saving = take_known(body, len(stacked), saved)
-    last, steps = _guarded(op, body, list(operands.initial.values()), stacked, operands.steps, form)
+    last, steps = _guarded(op, body, stacked, operands.steps, form)
     rows = dict(zip(stacked, steps, strict=False))
     states = {
         blob: Rows(value, rows.get(i), final)
@@ -89,30 +87,26 @@ def emit_rowwise(op: Op, spec: RecurrentSpec, form: Recurrent) -> StepWorkspaces
 
 
 def _guarded(
-    op: Op, body: Body, initial: Sequence[Value], stacked: Sequence[int], steps: Size, form: Recurrent
+    op: Op, body: Body, stacked: Sequence[int], steps: Size, form: Recurrent
 ) -> tuple[list[Value], list[Value]]:
     """Emit the loop, in a branch that skips it if T is 0: Scan requires a step, and Loop loses the shape of results.
 
-    ``initial`` are the initial states as rows [1, N, D]; those of the body may be [N, D]. ``stacked`` are the states of
-    the first stacked values of the body; the others are blobs that are saved.
+    ``stacked`` are the states of the first stacked values of the body; the others are blobs that are saved.
     """
     saved = body.stacked[len(stacked) :]
 
     def run(inside: Op) -> list[Value]:
         last, rows = emit_loop(inside, body, steps) if form == "loop" else emit_scan(inside, body)
-        last = [
-            v if op.rank(v) == op.rank(row) else unsqueeze(inside, v, [0]) for v, row in zip(last, initial, strict=True)
-        ]
         return [*last, *rows]
 
     def skip(inside: Op) -> list[Value]:
-        states = (slice_axis(inside, initial[i], 0, 0, 0) for i in stacked)
-        return [*initial, *states, *(no_rows(inside, value) for value in saved)]
+        states = (slice_axis(inside, body.initial[i], 0, 0, 0) for i in stacked)
+        return [*body.initial, *states, *(no_rows(inside, value) for value in saved)]
 
     results = unless_empty(op, steps, run, skip)
-    count = len(initial)
+    count = len(body.initial)
     length = op.shape(body.sequences[0])[0]
-    shapes = [None if s is None else list(s)[1:] for s in (initial[i].shape for i in stacked)]
+    shapes = [None if s is None else list(s)[1:] for s in (body.initial[i].shape for i in stacked)]
     shapes += [None if s is None else list(s) for s in (value.shape for value in saved)]
     for value, shape in zip(results[count:], shapes, strict=True):
         value.shape = None if shape is None else ir.Shape([length, *shape])

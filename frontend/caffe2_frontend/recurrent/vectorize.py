@@ -39,8 +39,7 @@ def can_lift(node: ir.Node) -> bool:
     return node.domain == "" and node.op_type in _RULES
 
 
-def emit_like(op: Op, node: ir.Node, inputs: Sequence[Value | None], **changed: object) -> Sequence[Value]:
-    """Emit a node like another one, for other operands and with some attributes changed."""
+def _emit(op: Op, node: ir.Node, inputs: Sequence[Value | None], **changed: object) -> Sequence[Value]:
     attributes = {name: attr.value for name, attr in node.attributes.items()} | changed
     outputs = op.emit(node.op_type, *inputs, outputs=len(node.outputs), **attributes)
     return outputs if isinstance(outputs, tuple) else (outputs,)
@@ -57,14 +56,14 @@ def _elementwise(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence
         unsqueeze(op, operand.value, range(1, 1 + target - operand.rank)) if isinstance(operand, Stacked) else operand
         for operand in operands
     ]
-    return emit_like(op, node, inputs)
+    return _emit(op, node, inputs)
 
 
 def _matmul(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
     a, b = operands
     if not isinstance(a, Stacked) or isinstance(b, Stacked) or b is None or op.rank(b) != 2:
         return None
-    return emit_like(op, node, [a.value, b])
+    return _emit(op, node, [a.value, b])
 
 
 def _gemm(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
@@ -89,7 +88,7 @@ def _axes_input(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[
     if known is None:
         return None
     moved = [int(axis) + 1 if axis >= 0 else int(axis) for axis in known]
-    return emit_like(op, node, [x.value, op.const(moved, np.int64)])
+    return _emit(op, node, [x.value, op.const(moved, np.int64)])
 
 
 def _axis_attribute(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
@@ -99,7 +98,7 @@ def _axis_attribute(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Seque
     if any(isinstance(o, Stacked) for o in operands[1:]):
         return None
     axis = node.attributes.get_int("axis", -1)
-    return emit_like(op, node, [x.value, *operands[1:]], axis=axis + 1 if axis >= 0 else axis)  # type: ignore[list-item] # no Stacked among them
+    return _emit(op, node, [x.value, *operands[1:]], axis=axis + 1 if axis >= 0 else axis)  # type: ignore[list-item] # no Stacked among them
 
 
 def _concat(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
@@ -107,7 +106,7 @@ def _concat(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Valu
         return None
     axis = node.attributes.get_int("axis", 0)
     inputs = [operand.value for operand in operands if isinstance(operand, Stacked)]
-    return emit_like(op, node, inputs, axis=axis + 1 if axis >= 0 else axis)
+    return _emit(op, node, inputs, axis=axis + 1 if axis >= 0 else axis)
 
 
 def _transpose(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[Value] | None:
@@ -115,7 +114,7 @@ def _transpose(op: Op, node: ir.Node, operands: Sequence[Operand]) -> Sequence[V
     if not isinstance(x, Stacked):
         return None
     perm = node.attributes.get_ints("perm", tuple(reversed(range(x.rank))))
-    return emit_like(op, node, [x.value], perm=[0, *(axis + 1 for axis in perm)])
+    return _emit(op, node, [x.value], perm=[0, *(axis + 1 for axis in perm)])
 
 
 _UNARY: Final = (
@@ -126,10 +125,8 @@ _BROADCASTING: Final = (
     "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
     "Where", "Max", "Min",
 )  # fmt: skip
-# Operators that compute each element of a result of one element of every operand.
-ELEMENTWISE: Final = frozenset({*_UNARY, *_BROADCASTING})
 _RULES: Final[Mapping[str, Lift]] = {
-    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys((*_UNARY, *_BROADCASTING), _elementwise),
     **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"), _axes_input),
     **dict.fromkeys(("Split", "Softmax", "LogSoftmax"), _axis_attribute),
     "Concat": _concat,

@@ -21,14 +21,9 @@ def replace_node(body: Body, node: ir.Node, emit: Callable[[Op], Value]) -> None
     result.type, result.shape = node.outputs[0].type, node.outputs[0].shape
     keep_place(nodes[index:], node)
     ir.convenience.replace_all_uses_with(node.outputs[0], result)
-    detach(node)
-    nodes += later
-
-
-def detach(node: ir.Node) -> None:
-    """Make a node that is not emitted no use of its operands."""
     for position in range(len(node.inputs)):
         node.replace_input_with(position, None)
+    nodes += later
 
 
 def is_constant(value: Value) -> bool:
