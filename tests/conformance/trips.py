@@ -19,7 +19,7 @@ from caffe2_backend import to_netdef
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
-from caffe2_bridge.ssa import forget_copies, rename_versions
+from caffe2_bridge.ssa import forget_copies, rename_in_place
 from caffe2_frontend import to_onnx
 from conformance.check import NEEDS_SHAPE, RecurrentForm, Result, Status, Task, convert_case
 from conformance.compare import mismatches
@@ -63,7 +63,9 @@ def export(case: Case, recurrent: RecurrentForm = "auto") -> onnx.ModelProto:
 
 def lost(net: NetDef, model: Model) -> dict[str, int]:
     """The operators of a net, by type, whose definitions a model has not got: all of them but the names of operands."""
-    renamed = rename_versions(net)
+    renamed = NetDef()
+    renamed.CopyFrom(net)
+    rename_in_place(renamed)
     forget_copies(renamed)
     before, after = (Counter(map(_nameless, ops)) for ops in (renamed.op, model.predict_net.op))
     missing = before - after

@@ -2,7 +2,7 @@
 
 from caffe2_bridge.ssa.dataflow import check_dataflow
 from caffe2_bridge.ssa.emit import INSERTED, forget_copies, former_indices, numbered
-from caffe2_bridge.ssa.rewrite import rename_in_place, rename_versions, ssa_rewrite
+from caffe2_bridge.ssa.rewrite import rename_in_place, ssa_rewrite
 from caffe2_bridge.ssa.versions import (
     BlobVersions,
     Ssa,
@@ -33,6 +33,5 @@ __all__ = [
     "get_undefined_blobs",
     "numbered",
     "rename_in_place",
-    "rename_versions",
     "ssa_rewrite",
 ]

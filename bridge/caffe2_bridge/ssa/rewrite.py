@@ -88,20 +88,13 @@ def ssa_rewrite(
     return (predict, init) if value_info is None else (predict, init, dict(value_info))
 
 
-def rename_versions(predict_net: NetDef) -> NetDef:
-    """Convert a predict net to SSA form as :func:`ssa_rewrite` does, but keep its errors for later passes to report.
+def rename_in_place(predict_net: NetDef) -> NetEffects:
+    """Convert a predict net itself to SSA form as :func:`ssa_rewrite` does, but keep its errors for later passes.
 
     A blob that is read and has no value keeps its name there, and a body that cannot be parsed its names; an operator
-    that lists an output twice still does. :func:`numbered` gives the former indices of its operators.
+    that lists an output twice still does. :func:`numbered` gives the former indices of its operators. Returns what the
+    operators did before, under their old names.
     """
-    predict = NetDef()
-    predict.CopyFrom(predict_net)
-    rename_in_place(predict)
-    return predict
-
-
-def rename_in_place(predict_net: NetDef) -> NetEffects:
-    """:func:`rename_versions` of the net itself; return what its operators did before, under their old names."""
     effects = analyse(predict_net, _PREDICT, [])
     _rewrite_predict(predict_net, effects, {}, Names(_names(effects)))
     return effects

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from caffe2_bridge.control import RecurrentNetwork, is_control, nets_run_by
+from caffe2_bridge.control import CONTROL_TYPES, RecurrentNetwork, nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -14,6 +14,8 @@ from caffe2_bridge.ssa import numbered
 
 _ALIASES: Final = frozenset({"Alias", "AliasWithName"})
 _SHARING: Final = _ALIASES | {"RecurrentNetwork", "UnsafeCoalesce"}
+# Those that share memory, and those with bodies, which may have them.
+_OF_INTEREST: Final = _SHARING | CONTROL_TYPES
 # Operators that leave the elements of a blob that they write in place as they are.
 _KEEPING: Final = _ALIASES | {
     "Copy", "CopyFromCPUInput", "CopyOnDeviceLike", "EnsureCPUOutput", "EnsureDense", "ExpandDims", "Flatten",
@@ -29,7 +31,7 @@ def check_shared_memory(net: NetDef, indices: Collection[int]) -> list[Diagnosti
 
     Only the operators of ``net`` whose indices are given are checked.
     """
-    if not any(op.type in _SHARING or is_control(op) for op in net.op):
+    if not any(op.type in _OF_INTEREST for op in net.op):
         return []
     chosen, name = frozenset(indices), net.name or "net"
     ops = [(op, Location(name, index, op.type, op.name)) for index, op in numbered(NetView(net)) if index in chosen]

@@ -14,7 +14,7 @@ from caffe2_frontend.emit.arithmetic import binary, div, mul, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_each_row
-from caffe2_frontend.emit.shapes import size_vector
+from caffe2_frontend.emit.shapes import flatten, size_vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -71,7 +71,7 @@ def dot_product_with_padding(op: Op) -> Value:
 def _of_one_length(op: Op) -> list[Value]:
     """Both operands as matrices of as many columns, by padding or repeating the rows of the shorter one."""
     pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
-    rows = [op.emit("Flatten", v, axis=1) if op.rank(v) != 2 else v for v in (op.input(0), op.input(1))]
+    rows = [flatten(op, v, 1) for v in op.inputs]
     lengths = [size_vector(op, v, 1) for v in rows]
     longest = op.emit("Max", *lengths)
     if replicate:

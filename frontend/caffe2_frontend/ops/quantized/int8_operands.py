@@ -21,6 +21,7 @@ from caffe2_frontend.emit.int8_values import (
 )
 from caffe2_frontend.emit.layout import move_first
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_min_rank, require_rank
+from caffe2_frontend.emit.shapes import flatten
 from caffe2_frontend.emit.windows.window import LegacyPad, Window, caffe_pads, check_fits, crop_gaps, read_window
 from caffe2_frontend.interop.types import INT32, Quantization
 from caffe2_frontend.lowering.op import Op, Value
@@ -114,7 +115,7 @@ def read_layer(op: Op) -> tuple[Value, Value, Value]:
     x, w, bias = product_operands(op)
     require_min_rank(op, x, 1, "X")
     require_rank(op, w, 2, "W")
-    rows = op.emit("Flatten", x, axis=1) if op.rank(x) != 2 else x
+    rows = flatten(op, x, 1)
     require_equal(op, op.static_dim(rows, 1), op.static_dim(w, 1), "columns of the input and of the weight")
     require_equal(op, op.static_dim(w, 0), op.static_dim(bias, 0), "rows of the weight and biases")
     return rows, w, bias

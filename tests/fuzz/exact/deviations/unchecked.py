@@ -82,11 +82,6 @@ def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | 
             yield op, [drawn.inputs.get(name, drawn.inputs.get(f"{name}/raw")) for name in op.inputs]
 
 
-def overwrites_its_gradient(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:
-    """Whether a MulGradient writes one of its results over the gradient that it reads."""
-    return bool(expected) and any(op.inputs[0] in op.outputs for op, _operands in operators(drawn, "MulGradient"))
-
-
 def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an index is not below the size that it is for, or before its start."""
     for op, operands in operators(drawn, *INDEXED):
@@ -255,10 +250,10 @@ def has_fewer_ids_than_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def overwrites_its_operand(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a layer normalization of c10 writes one of its results over an operand."""
-    types = "C10LayerNorm_DontUseThisOpYet"
-    return any(not frozenset(op.inputs).isdisjoint(op.outputs) for op, _operands in operators(drawn, types))
+def overwrites_an_operand(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a MulGradient, or a layer normalization of c10, writes one of its results over an operand."""
+    types = ("C10LayerNorm_DontUseThisOpYet", "MulGradient")
+    return any(not frozenset(op.inputs).isdisjoint(op.outputs) for op, _operands in operators(drawn, *types))
 
 
 def has_no_filters(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:
