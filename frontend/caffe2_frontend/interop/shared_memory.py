@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import combinations
+from collections.abc import Collection, Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, islice
 from typing import Final
 
-from caffe2_bridge.control import CONTROL_TYPES, RecurrentNetwork, nets_run_by
+from caffe2_bridge.control import CONTROL_TYPES, RecurrentNetwork, Runs, Scope, nets_run_by
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_bridge.ssa import numbered
+from caffe2_bridge.ssa.effects import NetEffects, OpEffects
 
 _ALIASES: Final = frozenset({"Alias", "AliasWithName"})
 _SHARING: Final = _ALIASES | {"RecurrentNetwork", "UnsafeCoalesce"}
@@ -22,34 +24,81 @@ _KEEPING: Final = _ALIASES | {
     "FlattenToVec", "MergeDim", "PrependDim", "Reshape", "ResizeLike", "Squeeze", "StopGradient",
 }  # fmt: skip
 
+# An operator, what it does under the names that it has in its net, and where it is.
+_Located = tuple[OpView, OpEffects, Location]
 # Pairs of blobs that share memory.
 _Pairs = frozenset[frozenset[str]]
 
 
-def check_shared_memory(net: NetDef, indices: Collection[int]) -> list[Diagnostic]:
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What runs after an operator: the following ones of its net, and what runs after that net in its workspace."""
+
+    ops: Sequence[_Located]
+    start: int
+    results: Collection[str]
+    outer: _Rest | None = None
+
+    def finds(self, name: str) -> bool:
+        """Whether a blob is a result, or is found before one of the operators overwrites it."""
+        for _, op, _ in islice(self.ops, self.start, None):
+            if name in op.found:
+                return True
+            if name in op.writes:
+                return False
+        return name in self.results or (self.outer is not None and self.outer.finds(name))
+
+
+def check_shared_memory(net: NetDef, effects: NetEffects, indices: Collection[int]) -> list[Diagnostic]:
     """Report operators, also in bodies, that write a blob of whose memory another one, which is read later, is a view.
 
-    Only the operators of ``net`` whose indices are given are checked.
+    Only the operators of ``net`` whose indices are given are checked; ``effects`` are those of all.
     """
     if not any(op.type in _OF_INTEREST for op in net.op):
         return []
-    chosen, name = frozenset(indices), net.name or "net"
-    ops = [(op, Location(name, index, op.type, op.name)) for index, op in numbered(NetView(net)) if index in chosen]
-    return list(_of_net(ops, net.external_output))
+    chosen = frozenset(indices)
+    ops = [each for each in _located(net, effects, Location(net.name or "net")) if each[0].index in chosen]
+    return list(_of_net(_Rest(ops, 0, net.external_output), frozenset()))
 
 
-def _of_net(ops: Sequence[tuple[OpView, Location]], results: Collection[str]) -> Iterator[Diagnostic]:
-    pairs: _Pairs = frozenset()
-    for place, (op, here) in enumerate(ops):
-        for name in op.outputs if pairs and not _keeps(op) else ():
-            for other in sorted(frozenset().union(*(pair for pair in pairs if name in pair)).difference(op.outputs)):
-                if _is_read(other, (later for later, _ in ops[place + 1 :]), results):
+def _located(net: NetDef, effects: NetEffects, here: Location) -> Iterator[_Located]:
+    for (index, op), does in zip(numbered(NetView(net)), effects.ops, strict=True):
+        yield op, does, replace(here, index=index, op_type=op.type, op_name=op.name)
+
+
+def _of_net(net: _Rest, pairs: _Pairs) -> Generator[Diagnostic, None, _Pairs]:
+    """Report the operators of a net, at whose start ``pairs`` share memory; return those that do at its end."""
+    for place, (op, does, here) in enumerate(net.ops, 1):
+        rest = replace(net, start=place)
+        if does.control is not None and does.control.scope is Scope.SHARED:
+            pairs = yield from _of_bodies(op, does, here, rest, pairs)
+            continue
+        for name in does.changed if pairs and not _keeps(op) else ():
+            for other in sorted(frozenset().union(*(pair for pair in pairs if name in pair)).difference(does.changed)):
+                if rest.finds(other):
                     reason = f"{op.type} writes {name!r}, with which {other!r}, which is read later, shares its memory"
                     yield Diagnostic("shared-memory", reason, here, hint="give the output a name of its own")
         pairs = _with_pairs_of(op, pairs)
-        for body, net in nets_run_by(op):
-            inner = ((each, here.enter(body, index, each.type, each.name)) for index, each in numbered(NetView(net)))
-            yield from _of_net(list(inner), net.external_output)
+        for body, inner in _bodies(op, does, here):
+            yield from _of_net(_Rest(inner, 0, body.external_output), frozenset())
+    return pairs
+
+
+def _of_bodies(
+    op: OpView, does: OpEffects, here: Location, rest: _Rest, pairs: _Pairs
+) -> Generator[Diagnostic, None, _Pairs]:
+    """The same for the bodies of a branch or loop, which find and write the blobs of the net around them."""
+    after = pairs
+    again = does.found if does.control is not None and does.control.runs is Runs.LOOP else ()
+    for body, inner in _bodies(op, does, here):
+        after |= yield from _of_net(_Rest(inner, 0, {*body.external_output, *again}, rest), pairs)
+    return after
+
+
+def _bodies(op: OpView, does: OpEffects, here: Location) -> Iterator[tuple[NetDef, list[_Located]]]:
+    for name, body in nets_run_by(op):
+        if name in does.bodies:
+            yield body, list(_located(body, does.bodies[name], here.enter(name)))
 
 
 def _keeps(op: OpView) -> bool:
@@ -58,16 +107,6 @@ def _keeps(op: OpView) -> bool:
         return True
     in_place = frozenset(op.inputs).issuperset(op.outputs[:1])
     return in_place and (op.type in _KEEPING or (op.type == "Dropout" and op.args.flag("is_test", default=False)))
-
-
-def _is_read(name: str, ops: Iterable[OpView], results: Collection[str]) -> bool:
-    """Whether a blob is read before one of the operators that follow overwrites it, or is a result."""
-    for op in ops:
-        if name in op.inputs:
-            return True
-        if name in op.outputs:
-            return False
-    return name in results
 
 
 def _with_pairs_of(op: OpView, pairs: _Pairs) -> _Pairs:

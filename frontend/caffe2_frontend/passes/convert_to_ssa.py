@@ -42,6 +42,6 @@ class ConvertToSsa(FunctionalPass[Export]):
         findings = [
             *state.findings,
             *check_shared_operands(state.predict, effects.ops, indices),
-            *check_shared_memory(state.predict, indices),
+            *check_shared_memory(state.predict, effects, indices),
         ]
         return replace(state, net=NetView(predict), outputs=outputs, indices=indices, findings=tuple(findings))

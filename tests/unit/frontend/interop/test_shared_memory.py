@@ -45,6 +45,33 @@ def test_a_body() -> None:
     assert found == [("shared-memory", "net[1] If > then_net[1] Relu")]
 
 
+def branch(*ops: OperatorDef, inputs: tuple[str, ...] = (), outputs: tuple[str, ...] = ()) -> OperatorDef:
+    return operator("If", ["c", *inputs], list(outputs), then_net=NetDef(op=ops))
+
+
+def test_a_branch_writes_memory_that_was_shared_before() -> None:
+    found = [("shared-memory", "net[1] If > then_net[0] Relu")]
+    for outputs in (("y",), ()):
+        assert codes(ALIAS, branch(IN_PLACE, outputs=outputs), outputs=["x", "y"]) == found
+    assert codes(ALIAS, branch(IN_PLACE), operator("Copy", ["z"], ["x"]), outputs=["x"]) == []
+    copied = operator("Abs", ["x"], ["z"])
+    assert codes(ALIAS, operator("Copy", ["x"], ["z"]), branch(IN_PLACE, copied), outputs=["z"]) == [
+        ("shared-memory", "net[2] If > then_net[0] Relu")
+    ]
+
+
+def test_memory_that_a_branch_shares_is_written_after_it() -> None:
+    start = operator("Copy", ["x"], ["y"])
+    assert codes(start, branch(ALIAS), IN_PLACE, outputs=["x", "y"]) == [("shared-memory", "net[2] Relu")]
+    assert codes(start, branch(ALIAS), IN_PLACE, outputs=["y"]) == []
+
+
+def test_a_blob_that_a_body_reads_without_listing_it() -> None:
+    reads = branch(operator("Abs", ["x"], ["z"]), outputs=("z",))
+    start = operator("Copy", ["x"], ["z"])
+    assert codes(start, ALIAS, IN_PLACE, reads, outputs=["y", "z"]) == [("shared-memory", "net[2] Relu")]
+
+
 @pytest.mark.parametrize(
     "ops",
     [
