@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ _R = TypeVar("_R")
 _FILLER = 165
 # How many more cases of each net that can be converted are drawn: they share its conversion, which takes longest.
 VARIANTS = 5
-# Seconds of a case in real Caffe2, and bytes of this process.
+# Seconds of a case in real Caffe2, and bytes of address space for a batch.
 _TIME_LIMIT = 5
 _MEMORY_LIMIT = 6 << 30
 # Of a batch, after which no more of its cases are judged: nets whose loops have no end take long in each of them.
@@ -61,9 +62,13 @@ def lost(batch: Batch, reason: str) -> Judged:
 
 @contextmanager
 def _bounded_memory() -> Iterator[None]:
-    """Let what asks for very much memory raise an error: models whose sizes are elements of their inputs."""
+    """Let what asks for very much memory raise an error: models whose sizes are elements of their inputs.
+
+    onnxruntime does not return what a run that fails has asked for, so that batches before this one count for nothing.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_LIMIT, hard))
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY_LIMIT, hard))
     try:
         yield
     finally:

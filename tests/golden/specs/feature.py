@@ -151,4 +151,9 @@ CASES = [
     ),
     case("MergeDenseFeatureTensors", {"X": rows(2, 2, 1), "P": bools(1, 0, 0, 1)}, outputs=SINGLE, args=IDS),
     case("MergeIdLists", {"L": ints(1, 1).reshape(2, 1), "V": ints(5, 3)}, outputs=["L2", "V2"]),
+    # More ids than the lengths add up to.
+    *(
+        case("MergeIdLists", {"AL": ints(*a), "A": ints(4, 2, 9), "BL": ints(*b), "B": ints(2, 5)}, outputs=["L", "V"])
+        for a, b in (((), ()), ((1, 1), (0, 2)), ((3, 0), (1, 0)))
+    ),
 ]

@@ -27,6 +27,21 @@ LENGTHS, SEGMENTS = np.array([2, 0, 3, 1], np.int32), np.array([0, 0, 1, 1, 2, 3
 INDICES = np.arange(6)
 WEIGHTS = (np.array([0, 0, INF, 0, NAN, -INF], np.float32), np.array([0, 1, 0, 1, 0, 1], np.float32))
 HYPERBOLIC = np.array([89, -89, 88, 0.5, INF], np.float32)
+ODD = np.array([[NAN, NAN, NAN], [1, 2, 3], [0, INF, -INF], [1.5, 2, 0.5]], np.float32)
+BOUNDARIES, BOUNDS = np.array([1, 2, 3, 1, 1.5, 0, 1, 2, 3], np.float32), np.array([3, 2, 4], np.int32)
+CODES = np.array([[0, 3], [255, 0], [7, 9], [1, 1], [0, 0], [4, 200]], np.uint8)
+SCALES = np.array([[0.5, -1], [0.1, 3], [0, 0], [1, 1], [0.2, -0.2], [1e-3, 0]], np.float32)
+PICKED = np.array([5, 0, 1, 1, 3, 2])
+FUSED = {
+    bits: np.concatenate([CODES, SCALES.astype(kind).view(np.uint8)], axis=1)
+    for bits, kind in ((2, np.float16), (4, np.float16), (8, np.float32))
+}
+
+
+def plane_with(value: float) -> np.ndarray:
+    plane = RANDOM.standard_normal((1, 1, 4, 4), dtype="float32")
+    plane[0, 0, ::3, :2] = value
+    return plane
 
 
 def segment_sums(rows: np.ndarray, weights: np.ndarray) -> list[object]:
@@ -87,5 +102,33 @@ CASES = [
             args={"margin": margin},
         )
         for margin in (0.0, NAN, INF, -INF)
+    ),
+    # A bucket for NaN: that of a binary search which it never passes, or always.
+    case("BatchBucketize", {"X": ODD, "I": np.array([1, 0, 2], np.int32), "B": BOUNDARIES, "L": BOUNDS}),
+    case("BatchBucketOneHot", {"X": ODD, "L": BOUNDS, "B": BOUNDARIES}),
+    case("Bucketize", {"X": ODD}, args={"boundaries": [1.0, 2.0]}),
+    # A maximum starts from the lowest number.
+    *(
+        case(
+            "RoIPool",
+            {"X": plane, "R": np.array([[0, 0, 0, 3, 3]], np.float32)},
+            outputs=["Y", "places"],
+            args={"pooled_h": 2, "pooled_w": 2},
+        )
+        for plane in (plane_with(NAN), plane_with(-INF), np.full((1, 1, 4, 4), -INF, np.float32))
+    ),
+    # Scales and biases are weighted, and not rows.
+    *(
+        case(f"SparseLengths{kind}8BitsRowwise", {"T": CODES, "W": weights, "I": PICKED, "L": LENGTHS, "S": SCALES})
+        for kind in ("WeightedSum", "WeightedMean")
+        for weights in WEIGHTS
+    ),
+    *(
+        case(
+            f"SparseLengthsWeightedSumFused{bits}BitRowwise",
+            {"T": FUSED[bits], "W": weights, "I": PICKED, "L": LENGTHS},
+        )
+        for bits in FUSED
+        for weights in WEIGHTS
     ),
 ]

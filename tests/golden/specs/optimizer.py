@@ -202,4 +202,13 @@ CASES = [
         {},
     ),
     net([operator("CreateMutex", [], ["mutex"]), operator("AtomicIter", ["mutex", "i"], ["i"])], {"i": iteration(4)}),
+    # Large gradients, of which little of the momentum is left.
+    *(
+        case(
+            kind,
+            {"w": X, "m": M1, "s": np.zeros(1, np.float32), "g": G * np.float32(1e5), **indices, "lr": LR * 10},
+            outputs=["w", "m", "s"],
+        )
+        for kind, indices in (("Storm", {}), ("SparseStorm", {"i": np.arange(len(X))}))
+    ),
 ]

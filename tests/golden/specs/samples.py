@@ -61,4 +61,31 @@ CASES = [
         for x in (TEXT, ints(3, -4), RANDOM.integers(-9, 9, (2, 3)), np.array([[True, False]]))
     ),
     *(case("StringJoin", {"X": ints(1, 200, dtype=t)}) for t in ("int16", "uint16")),
+    # Fields of a list are those whose names begin as that of its lengths; a list without a name is the records.
+    *(
+        case(
+            "TrimDataset",
+            {"a": ints(2, 0, 1, 2, 1), "b": ints(1, 2, 0, 1, 1, 1), "c": ints(0, 1, 2, 3, 4, 5)},
+            outputs=("a", "b", "c"),
+            args={"fields": fields, "multiple_of": n},
+        )
+        for fields in (
+            ["a:lengths", "a:b:lengths", "a:b:c"],
+            ["a:lengths", "a:values", "a"],
+            ["lengths", "x", "ab"],
+            ["a:lengths", "a:lengths:lengths", "a:lengths:x"],
+        )
+        for n in (2, 3)
+    ),
+    # Columns of the records of other sizes.
+    *(
+        case(
+            "TrimDataset",
+            {"a": ints(*range(first)), "b": ints(*range(second))},
+            outputs=("a", "b"),
+            args={"fields": ["a", ""], "multiple_of": n},
+        )
+        for first, second in ((5, 6), (6, 5))
+        for n in (2, 3, 5)
+    ),
 ]

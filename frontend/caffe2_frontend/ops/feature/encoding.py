@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_equal, require_min_rank, require_rank
-from caffe2_frontend.emit.rows.binary_search import SIDES, search
+from caffe2_frontend.emit.rows.binary_search import search
 from caffe2_frontend.emit.rows.segments import ends, filled, lengths_vector, row_positions, row_segments, starts
 from caffe2_frontend.emit.shapes import cast, flatten, indices, product, reshape, size, squeeze, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, INT64, TensorInfo
@@ -84,12 +84,13 @@ def bucketize(op: Op) -> Value:
 def batch_bucketize(op: Op) -> Value:
     """BatchBucketize(feature, indices, boundaries, lengths) -> bucketized.
 
-    Bucketize for the columns that the indices name, each with ``length`` boundaries of its own (int32).
+    Bucketize for the columns that the indices name, each with ``length`` boundaries of its own (int32); a NaN lies
+    above all of them.
     """
     x = op.emit("Gather", op.input(0), op.input(1), axis=1)
     lengths = lengths_vector(op, op.input(3))
     begin = starts(op, lengths)
-    index = search(op, op.input(2), x, "left", begin, ends(op, lengths))
+    index = search(op, op.input(2), x, "left", begin, ends(op, lengths), nan="high")
     return cast(op, op.emit("Sub", index, begin), ir.DataType.INT32)
 
 
@@ -100,14 +101,16 @@ def batch_bucket_one_hot(op: Op) -> Value:
     """BatchBucketOneHot(data, lengths, boundaries) -> output.
 
     The one-hot buckets of all columns, concatenated; a column has one bucket more than boundaries (float). An element
-    that equals several boundaries belongs to the middle one of the buckets that these delimit.
+    that equals several boundaries belongs to the middle one of the buckets that these delimit, and a NaN
+    to the middle one of all.
     """
     x = op.input(0)
     require_rank(op, x, 2, "the operand")
     lengths = lengths_vector(op, op.input(1))
     begin, end = starts(op, lengths), ends(op, lengths)
     # The bucket is the mean of the numbers of boundaries below the element, and not above it.
-    lower, upper = (search(op, op.input(2), x, side, begin, end) for side in SIDES)
+    lower = search(op, op.input(2), x, "left", begin, end)
+    upper = search(op, op.input(2), x, "right", begin, end, nan="high")
     twice = op.emit("Sub", op.emit("Add", lower, upper), op.emit("Mul", begin, op.const([2], np.int64)))
     buckets = op.emit("Div", twice, op.const([2], np.int64))
     widths = op.emit("Add", lengths, op.const([1], np.int64))

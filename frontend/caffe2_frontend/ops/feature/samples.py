@@ -40,8 +40,9 @@ def dense_vector_to_id_list(op: Op) -> tuple[Value, Value]:
 def trim_dataset(op: Op) -> tuple[Value, ...]:
     """TrimDataset(field0, field1, ...; fields, multiple_of) -> field0, field1, ...
 
-    Keeps the first records, as many as are a multiple of ``multiple_of``. Fields are columns; the field ``a:lengths``
-    holds the number of elements of the fields ``a:values...`` in each record.
+    Keeps the first records, as many as are a multiple of ``multiple_of``; if all of them are, all rows of every field.
+    Fields are columns; the field ``a:lengths`` holds the number of elements of each record in all fields under ``a``.
+    The shortest field of the records counts them.
     """
     names = op.args.texts("fields")
     multiple = op.args.integer("multiple_of")
@@ -51,33 +52,40 @@ def trim_dataset(op: Op) -> tuple[Value, ...]:
             f"{len(op.inputs)} operands",
             code="invalid-argument",
         )
-    owners = [_owner(name, names) for name in names]
-    roots = [i for i, owner in enumerate(owners) if owner is None]
-    if not roots:
-        op.unsupported("at least one field must not be the values of a list", code="invalid-argument")
-    records = size_vector(op, op.input(roots[0]), 0)
+    owners = [_owner(field, names) for field in range(len(names))]
+    for field, owner in enumerate(owners):
+        if owner is not None and owner >= field:
+            reason = f"field {names[owner]!r} must precede {names[field]!r}, whose lengths it holds"
+            op.unsupported(reason, code="invalid-argument")
+    records = [size_vector(op, op.input(field), 0) for field, owner in enumerate(owners) if owner is None]
+    count = op.emit("Min", *records) if len(records) > 1 else records[0]
     step = op.const([multiple], np.int64)
-    counts: dict[str | None, Value] = {None: op.emit("Mul", op.emit("Div", records, step), step)}
+    trimmed = op.emit("Mul", op.emit("Div", count, step), step)
+    none_left = op.emit("Equal", trimmed, count)
+    counts: dict[int | None, Value] = {None: trimmed}
     outputs = []
-    for name, owner, x in zip(names, owners, op.inputs, strict=True):
-        if owner not in counts:
-            op.unsupported(f"field {owner!r} must precede {name!r}, whose lengths it holds", code="invalid-argument")
-        kept = op.emit("Slice", x, op.const([0], np.int64), counts[owner], op.const([0], np.int64))
+    for field, (owner, x) in enumerate(zip(owners, op.inputs, strict=True)):
+        end = op.emit("Where", none_left, op.const([np.iinfo(np.int64).max], np.int64), counts[owner])
+        kept = op.emit("Slice", x, op.const([0], np.int64), end, op.const([0], np.int64))
         kept.shape = ir.Shape([None, *op.shape(x)[1:]])
         outputs.append(kept)
-        if name.rpartition(":")[2] == "lengths":
-            counts[name] = total(op, lengths_vector(op, kept))
+        if field in owners:
+            counts[field] = total(op, lengths_vector(op, kept))
     return tuple(outputs)
 
 
-def _owner(name: str, names: tuple[str, ...]) -> str | None:
-    """Return the field with the lengths of the list that a field belongs to; None for a field of the records."""
-    parts = name.split(":")
-    for depth in range(len(parts) - 1, 0, -1):
-        lengths = ":".join([*parts[:depth], "lengths"])
-        if parts[depth] == "values" and lengths in names:
-            return lengths
-    return None
+def _owner(field: int, names: tuple[str, ...]) -> int | None:
+    """The field with the lengths of the innermost list that a field belongs to; None for a field of the records.
+
+    ``a:b:lengths`` holds the lengths of all other fields whose names begin with the parts ``a`` and ``b``.
+    """
+    parts, found = names[field].split(":"), None
+    depth = 1  # of a list without a name, whose fields are those of the records
+    for other, name in enumerate(names):
+        *prefix, last = name.split(":")
+        if last == "lengths" and other != field and parts[: len(prefix)] == prefix and len(prefix) >= depth:
+            found, depth = other, len(prefix) + 1
+    return found
 
 
 @family.converts("WeightedSample", expects={0: _MATRIX, 1: _MATRIX})

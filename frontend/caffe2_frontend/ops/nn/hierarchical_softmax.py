@@ -141,7 +141,8 @@ def _softmax(op: Op, nodes: _Nodes) -> tuple[Value, Value]:
     """Return scores and probabilities of each row in all nodes, [N, nodes, width]; -inf and 0 for padding."""
     x, weight, bias = op.input(0), op.input(1), op.input(2)
     scores = op.emit("Gather", op.emit("Gemm", x, weight, bias, transB=1), op.const(nodes.rows), axis=1)
-    scores = add(op, scores, op.const(np.where(nodes.real, 0, -np.inf), np.float32))
+    if not nodes.real.all():
+        scores = op.emit("Where", op.const(nodes.real), scores, op.const(-np.inf, scores))
     return scores, op.emit("Softmax", scores, axis=-1)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.float_bytes import LAYOUTS, floats_from_bytes, floats_to_bytes
-from caffe2_frontend.emit.rows.segments import take_rows
+from caffe2_frontend.emit.rows.segments import take_rows, weigh
 from caffe2_frontend.emit.shapes import END, cast, product, reshape, sizes, slice_axis, unsqueeze
 from caffe2_frontend.lowering.op import Op, Value
 
@@ -39,23 +39,25 @@ class FusedRows:
         return 8 // self.bits
 
 
-def decode(op: Op, x: Value, rows: FusedRows) -> Value:
-    """Dequantize fused rows, bytes [..., C], to floats."""
+def decode(op: Op, x: Value, rows: FusedRows, weights: Value | None = None) -> Value:
+    """Dequantize fused rows, bytes [..., C], to floats; ``weights`` [N] multiply the rows of a matrix."""
     last = op.rank(x) - 1
     scale_bias = floats_from_bytes(op, slice_axis(op, x, last, -rows.tail, END), 2, rows.scale_bias_type)
+    if weights is not None:  # scale and bias and not the rows, as Caffe2's kernels do
+        scale_bias = weigh(op, scale_bias, weights)
     scale, bias = op.emit("Split", scale_bias, axis=-1, num_outputs=2, outputs=2)
     codes = unpack(op, slice_axis(op, x, last, 0, -rows.tail), rows)
     return op.emit("Add", op.emit("Mul", codes, scale), bias)
 
 
-def look_up(op: Op, table: Value, indices: Value, rows: FusedRows) -> Value:
-    """Gather the rows of a table [R, C] of fused rows at ``indices``, and dequantize them alone."""
+def look_up(op: Op, table: Value, indices: Value, rows: FusedRows, weights: Value | None = None) -> Value:
+    """Gather the rows of a table [R, C] of fused rows at ``indices`` [N], and dequantize them alone, times weights."""
     width = op.static_dim(table, 1)
     if width is not None and width <= rows.tail:
         op.unsupported(
             f"rows must have more than the {rows.tail} bytes of scale and bias, not {width}", code="invalid-operands"
         )
-    return decode(op, take_rows(op, table, indices), rows)
+    return decode(op, take_rows(op, table, indices), rows, weights)
 
 
 def unpack(op: Op, data: Value, rows: FusedRows) -> Value:

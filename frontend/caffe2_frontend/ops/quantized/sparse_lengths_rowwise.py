@@ -104,14 +104,17 @@ def reduce_looked_up(op: Op) -> Value:
         indices, weights, segments = _drop_pruned(op, op.input(lookup.indices + 2), indices, weights, segments)
     if lookup.rows is not None:
         require_rank(op, table, 2, "data")
-        rows = look_up(op, table, indices, lookup.rows)
+        rows = look_up(op, table, indices, lookup.rows, weights)
     else:
         scale_bias = op.input(lookup.indices + 2)
         require_rank(op, scale_bias, 2, "scale_bias")
         require_dim(op, scale_bias, 1, 2, "scale_bias")
         require_equal(op, op.static_dim(scale_bias, 0), op.static_dim(table, 0), "rows of DATA and scale_bias")
-        rows = dequantize_rows(op, take_rows(op, table, indices), take_rows(op, scale_bias, indices))
-    return reduce_rows(op, rows if weights is None else weigh(op, rows, weights), segments, lookup.reduction)
+        scale_bias = take_rows(op, scale_bias, indices)
+        if weights is not None:
+            scale_bias = weigh(op, scale_bias, weights)
+        rows = dequantize_rows(op, take_rows(op, table, indices), scale_bias)
+    return reduce_rows(op, rows, segments, lookup.reduction)
 
 
 def _drop_pruned(

@@ -32,6 +32,7 @@ from caffe2_frontend.ops.training.optimizer_steps import (
     interleave,
     momentum_arguments,
     momentum_step,
+    storm_momentum,
     storm_rates,
 )
 
@@ -239,7 +240,7 @@ def storm(op: Op) -> tuple[Value, ...]:
     moment, grad = (reshape_like(op, op.input(i), param) for i in (1, 3))
     squares = add(op, op.input(2), total(op, square(op, grad)))
     rate, keep = storm_rates(op, scalar(op, squares), lr)
-    moment = add(op, grad, mul(op, sub(op, moment, grad), keep))
+    moment = storm_momentum(op, grad, moment, keep)
     return add(op, param, mul(op, moment, rate)), reshape_like(op, moment, op.input(1)), squares
 
 

@@ -47,6 +47,7 @@ from caffe2_frontend.ops.training.optimizer_steps import (
     momentum_arguments,
     momentum_step,
     require_no_decay,
+    storm_momentum,
     storm_rates,
 )
 
@@ -220,7 +221,7 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
 
     def step(inside: Op, old: list[Value], operands: list[Value]) -> tuple[list[Value], list[Value]]:
         (row, moment), (grad,) = old, operands
-        moment = add(inside, grad, mul(inside, sub(inside, moment, grad), keep))
+        moment = storm_momentum(inside, grad, moment, keep)
         return [add(inside, row, mul(inside, moment, rate)), moment], []
 
     (new, new_moments), _ = update_rows(op, indices, [param, moments], [grads], [], step)

@@ -43,6 +43,7 @@ def path(word: int, *steps: tuple[int, int, int]) -> tuple[int, bytes]:
 
 
 TREE = message(path(0, (0, 2, 0), (2, 2, 0)), path(1, (0, 2, 0), (2, 2, 1)), path(4, (0, 2, 1)))
+UNEVEN = message(path(0, (0, 2, 0), (2, 3, 0)), path(1, (0, 2, 0), (2, 3, 2)), path(4, (0, 2, 1)))
 FLAT = message(*(path(word, (0, 3, word)) for word in range(3)))
 
 
@@ -53,6 +54,12 @@ def hierarchical(tree: bytes, labels: Array, size: int, rows: int, least: float 
     stored[-1] = least
     inputs = {"X": x, "W": w, "b": w[:, 0], "labels": labels, "i": stored, "dY": x[:, 1]}
     return case("HSoftmaxGradient", inputs, outputs=["dX", "dW", "db", "di"], args={"hierarchy": tree})
+
+
+def odd_row(row: int, value: float) -> Array:
+    weights = rng.standard_normal((5, 2)).astype("float32")
+    weights[row] = value
+    return weights
 
 
 S, L = floats(1, 2, 3, 4), floats(0, 1, 1, 0)
@@ -70,4 +77,14 @@ CASES = [
     hierarchical(TREE, np.array([1, 0], "int32"), 16, 4, 0.0),
     hierarchical(FLAT, np.array([2, 0, 2, 1], "int32"), 24, 3),
     hierarchical(FLAT, np.array([0, 2], "int32"), 12, 3, 1e-21),
+    # Nodes of two classes and of three, and weights of a class that are not finite.
+    *(
+        case(
+            "HSoftmax",
+            {"X": np.ones((3, 2), "float32"), "W": w, "b": w[:, 0] * 0 + 1, "labels": np.array([1, 4, 0], "int32")},
+            outputs=["Y", "i"],
+            args={"hierarchy": UNEVEN},
+        )
+        for w in (odd_row(0, np.nan), odd_row(0, np.inf), odd_row(3, -np.inf))
+    ),
 ]
