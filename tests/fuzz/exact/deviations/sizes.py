@@ -28,6 +28,11 @@ LENGTHS: Final = {
     "SparseLengthsSumSparseLookup": (0, 1),
     "SparseToDenseMask": (0, 3),
     **{
+        f"{sparse}LengthsIndicesInGradient{kind}Gradient": (2, 1)
+        for sparse in ("", "Sparse")
+        for kind in ("Sum", "Mean")
+    },
+    **{
         f"SparseAdagradFusedWithSparseLengths{kind}Gradient{how}": (3, 6) if kind == "WeightedSum" else (2, 5)
         for kind in ("Sum", "Mean", "WeightedSum")
         for how in ("", "Approx")
