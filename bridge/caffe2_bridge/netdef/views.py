@@ -118,11 +118,8 @@ class Args:
         return float(self._scalar(name, "f", default))
 
     def flag(self, name: str, default: bool | _Required = _REQUIRED) -> bool:
-        """Return a boolean argument: an integer 0 or 1 on the wire."""
-        value = self._scalar(name, "i", default)
-        if value not in (0, 1):
-            raise ArgumentError(f"argument {name!r} must be 0 or 1, not {value}")
-        return bool(value)
+        """Return a boolean argument: an integer on the wire, of which Caffe2 takes every one but 0 as true."""
+        return bool(self._scalar(name, "i", default))
 
     def text(self, name: str, default: str | _Required = _REQUIRED) -> str:
         """Return a string argument, decoded from UTF-8."""

@@ -337,4 +337,15 @@ CASES: Sequence[Any] = [
     aten("no_such_operator", M),
     aten("exp", M, dim=1),
     aten("addmm", M),
+    # A number for integers loses its fraction, and must fit them.
+    *(
+        aten(name, I.astype(dtype), **numbers)
+        for dtype in ("int8", "uint8", "int32")
+        for name, numbers in (
+            ("clamp_max", {"max": 2.75}), ("clamp_min", {"min": -1.5}), ("clamp_max", {"max": 300.5}),
+            ("threshold", {"threshold": -1.9, "value": 7.9}),
+        )
+    ),
+    *(aten("masked_fill", I[:2, :3], B, value=value) for value in (1.75, -1.75)),
+    aten("index_fill", I, np.array([1]), dim=1, value=-1.75),
 ]  # fmt: skip

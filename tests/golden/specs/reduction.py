@@ -180,4 +180,15 @@ CASES = [
         {"X": normal(15, 2, 6), "b": normal(16, 10), "cores": normal(17, 50)},
         args={"inp_sizes": [2, 3], "out_sizes": [5, 1], "tt_ranks": [1, 2, 1]},
     ),
+    # Weights that sum to 0, or to less.
+    *(
+        case(
+            "SoftmaxWithLoss",
+            {"X": normal(18, 2, 3), "l": np.array([0, 2], np.int32), "w": np.array(weights, np.float32)},
+            outputs=["P", "loss"],
+            args={"average_by_batch_size": by_rows},
+        )
+        for weights in ([2, -2], [2, -3])
+        for by_rows in (0, 1)
+    ),
 ]

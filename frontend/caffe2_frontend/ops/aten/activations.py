@@ -8,7 +8,7 @@ from caffe2_frontend.emit.shapes import unsqueeze
 from caffe2_frontend.emit.slicing import split_equally
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
-from caffe2_frontend.ops.aten.operands import as_float, name_of, number
+from caffe2_frontend.ops.aten.operands import as_float, constant, name_of, number
 
 family = Family("aten activation")
 
@@ -78,8 +78,8 @@ def convert_softplus(op: Op) -> Value:
 def convert_threshold(op: Op) -> Value:
     """aten::threshold(self; threshold, value): ``value`` where an element is not greater."""
     x = op.input(0)
-    above = binary(op, "Greater", x, number(op, "threshold"))
-    return select(op, above, x, op.const(number(op, "value"), x))
+    above = op.emit("Greater", x, constant(op, "threshold", x))
+    return select(op, above, x, constant(op, "value", x))
 
 
 @family.converts("prelu")

@@ -11,7 +11,7 @@ from caffe2_frontend.emit.selection import elementwise_extremum, select, sign
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
-from caffe2_frontend.ops.aten.operands import as_float, is_integral, name_of, number, promoted, with_number
+from caffe2_frontend.ops.aten.operands import as_float, constant, is_integral, name_of, number, promoted, with_number
 
 family = Family("aten elementwise")
 
@@ -213,12 +213,11 @@ def convert_clamp(op: Op) -> Value:
         if op.has_input(index):
             bounds.append((kind, cast(op, op.input(index), op.dtype(x))))
         elif name in op.args:
-            x, bound = with_number(op, x, number(op, name))
-            bounds.append((kind, bound))
+            bounds.append((kind, constant(op, name, x)))
     if not bounds:
         op.unsupported("one of the arguments min and max must be given", code="invalid-argument")
     for kind, bound in bounds:
-        x = elementwise_extremum(op, kind, x, cast(op, bound, op.dtype(x)))
+        x = elementwise_extremum(op, kind, x, bound)
     return x
 
 
@@ -246,7 +245,7 @@ def convert_where(op: Op) -> Outputs:
 def convert_masked_fill(op: Op) -> Value:
     """aten::masked_fill(self, mask[, value]; value): ``value`` where the mask is true."""
     x, mask = op.input(0), cast(op, op.input(1), ir.DataType.BOOL)
-    value = cast(op, op.input(2), op.dtype(x)) if op.has_input(2) else op.const(number(op, "value"), x)
+    value = cast(op, op.input(2), op.dtype(x)) if op.has_input(2) else constant(op, "value", x)
     return select(op, mask, value, x)
 
 

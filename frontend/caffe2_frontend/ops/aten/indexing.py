@@ -10,7 +10,7 @@ from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, sizes,
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
-from caffe2_frontend.ops.aten.operands import as_index, name_of, number
+from caffe2_frontend.ops.aten.operands import as_index, constant, name_of
 
 family = Family("aten indexing")
 
@@ -96,7 +96,7 @@ def convert_scatter(op: Op) -> Value:
     if op.has_input(2):
         source = _first_elements(op, op.input(2), at)
     else:
-        source = op.emit("Expand", op.const(number(op, "value"), x), op.emit("Shape", at), shape=op.shape(at))
+        source = op.emit("Expand", constant(op, "value", x), op.emit("Shape", at), shape=op.shape(at))
     reduction = "add" if name_of(op) == "scatter_add" else None
     return op.emit("ScatterElements", x, at, source, axis=axis, reduction=reduction)
 
@@ -120,7 +120,7 @@ def convert_index_fill(op: Op) -> Value:
     """aten::index_fill(self, index[, value]; dim, value): ``value`` at these indices along a dim."""
     x, at = op.input(0), as_index(op, op.input(1))
     axis = op.axis(op.args.integer("dim"), op.rank(x), "dim")
-    value = cast(op, op.input(2), op.dtype(x)) if op.has_input(2) else op.const(number(op, "value"), x)
+    value = cast(op, op.input(2), op.dtype(x)) if op.has_input(2) else constant(op, "value", x)
     at = reshape(op, at, [*[1] * axis, -1, *[1] * (op.rank(x) - 1 - axis)])
     dims = [size(op, at, i) if i == axis else size(op, x, i) for i in range(op.rank(x))]
     at = op.emit("Expand", at, vector(op, dims))

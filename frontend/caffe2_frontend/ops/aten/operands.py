@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Final
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.shapes import cast
@@ -52,6 +54,17 @@ def number(op: Op, name: str, default: float | None = None) -> float:
     if arg is not None and arg.HasField("i"):
         return int(arg.i)
     return op.args.number(name)
+
+
+def constant(op: Op, name: str, like: Value) -> Value:
+    """An argument that is a Scalar, in the element type of ``like``: integers lose their fraction, and must fit."""
+    value, dtype = number(op, name), op.dtype(like).numpy()
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        if not (math.isfinite(value) and limits.min <= int(value) <= limits.max):
+            op.unsupported(f"argument {name!r} must fit {dtype}, the operand's type: {value}", code="invalid-argument")
+        value = int(value)
+    return op.const(value, like)
 
 
 def axis_list(op: Op, name: str = "dim") -> tuple[int, ...] | None:

@@ -126,9 +126,8 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
     """SoftmaxWithLoss(X, labels[, weights]; axis=1, label_prob=0, scale=1.0, ...) -> softmax, loss.
 
     The dims of X from ``axis`` on count as one, the classes. Labels are class indices, or probabilities with
-    ``label_prob``. The loss is the mean over rows, weighted by the third operand, and 0 where the weights sum to 0;
-    with average_by_batch_size=1 (default 0) the weighted sum is divided by the number of rows instead. ``order`` must
-    be NCHW.
+    ``label_prob``. The loss is the mean over rows, weighted by the third operand, or with average_by_batch_size=1
+    (default 0) the weighted sum over the number of rows; 0 where the weights sum to 0. ``order`` must be NCHW.
     """
     require_nchw(op)
     op.args.ignore("only_loss")
@@ -146,10 +145,8 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
         losses = op.emit("Neg", _labelled_column(op, scores, labels))
     losses = as_vector(op, losses) if op.has_input(2) else losses
     weights = reshape(op, op.input(2), [-1]) if op.has_input(2) else None
-    if weights is not None and op.args.integer("average_by_batch_size", default=0):
-        losses, weights = mul(op, losses, weights), None
-    op.args.ignore("average_by_batch_size")
-    loss, scale = _average(op, losses, weights), loss_scale(op)
+    by_rows = bool(op.args.integer("average_by_batch_size", default=0))
+    loss, scale = _average(op, losses, weights, by_count=by_rows), loss_scale(op)
     loss = loss if scale == 1.0 else mul(op, loss, scale)
     return (probability if rows is x else reshape(op, probability, sizes(op, x))), loss
 
@@ -240,11 +237,10 @@ def _last_mean(op: Op, x: Value) -> Value:
     return x if op.rank(x) == 0 else op.emit("ReduceMean", x, op.const([-1], np.int64), keepdims=0)
 
 
-def _average(op: Op, losses: Value, weights: Value | None) -> Value:
-    """Return the (weighted) mean; 0 where the weights sum to 0."""
+def _average(op: Op, losses: Value, weights: Value | None, *, by_count: bool = False) -> Value:
+    """The (weighted) mean, or the mean of the weighted losses with ``by_count``; 0 where the weights sum to 0."""
     if weights is None:
         return mean_of_all(op, losses)
-    weighted, total_weight = total(op, mul(op, losses, weights)), total(op, weights)
-    return op.emit(
-        "Where", binary(op, "Equal", total_weight, 0.0), op.const(0.0, total_weight), div(op, weighted, total_weight)
-    )
+    weighted, total_weight = mul(op, losses, weights), total(op, weights)
+    mean = mean_of_all(op, weighted) if by_count else div(op, total(op, weighted), total_weight)
+    return op.emit("Where", binary(op, "Equal", total_weight, 0.0), op.const(0.0, total_weight), mean)

@@ -196,7 +196,7 @@ FLOATS: Final = (
     ),
     Deviation(
         "squares that absorb the bias in a sum that slides over the channels: what is left of it depends on the kernel",
-        frozenset({"LRN"}),
+        frozenset({"LRN", "LRNGradient"}),
         has_squares_that_absorb_the_bias,
     ),
     Deviation(

@@ -21,6 +21,7 @@ from fuzz.exact.deviations.sizes import (
     has_too_few_weights,
     merges_other_counts,
     merges_other_lengths,
+    scatters_other_planes,
 )
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
@@ -117,6 +118,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset({"Int8Conv", "Int8ConvRelu"}),
         has_other_planes,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"Scatter"}),
+        scatters_other_planes,
         may_fail=True,
     ),
     Deviation(

@@ -161,6 +161,20 @@ def has_other_sum_of_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def scatters_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the indices or updates of a Scatter are larger than its data along another dim than its axis."""
+    for op, operands in operators(drawn, "Scatter"):
+        data, *others = operands
+        axis = op.args.integer("axis", default=1)
+        for other in others:
+            if data is None or other is None or data.ndim != other.ndim:
+                continue
+            larger = np.array(other.shape) > data.shape
+            if larger[np.arange(data.ndim) != axis % max(data.ndim, 1)].any():
+                return True
+    return False
+
+
 def has_another_count(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the gradient of BooleanMask does not have as many rows as its mask has true elements."""
     return any(

@@ -129,7 +129,7 @@ def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_squares_that_absorb_the_bias(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a share of LRN's sum is so large that float32 leaves nothing of the bias beside it."""
-    for op, (x, *_rest) in operators(drawn, "LRN"):
+    for op, (x, *_rest) in operators(drawn, "LRN", "LRNGradient"):
         if x is None or not x.size:
             continue
         alpha, bias = op.args.number("alpha", default=0.0), op.args.number("bias", default=1.0)

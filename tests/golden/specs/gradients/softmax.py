@@ -35,4 +35,9 @@ CASES = [
     loss(LABELS, None, rows=0),
     *(product("FCGradient", (4, 3), rows) for rows in (0, 1, 5)),
     *(product("FCTransposedGradient", (3, 4), rows) for rows in (0, 1, 5)),
+    *(
+        loss(LABELS, weights, average_by_batch_size=by_rows, scale=2.0)
+        for weights in ([2.0, -3.0], [2.0, -2.0], [1.0, 3.0])
+        for by_rows in (0, 1)
+    ),
 ]

@@ -46,7 +46,7 @@ def test_each_kind_is_read_as_what_it_is(read: Callable[[Args], Any], expected: 
     [
         (lambda a: a.integer("f"), "argument 'f' must be an integer, not a float"),
         (lambda a: a.number("i"), "argument 'i' must be a float, not an integer"),
-        (lambda a: a.flag("i"), "argument 'i' must be 0 or 1, not 3"),
+        (lambda a: a.flag("f"), "argument 'f' must be an integer, not a float"),
         (lambda a: a.text("n"), "argument 'n' must be a string, not a net"),
         (lambda a: a.integers("i"), "argument 'i' must be a list of integers, not an integer"),
         (lambda a: a.numbers("ints"), "argument 'ints' must be a list of floats, not integers"),

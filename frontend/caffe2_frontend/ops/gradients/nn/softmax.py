@@ -66,9 +66,9 @@ def softmax_with_loss_gradient(op: Op) -> Value:
     if count == 5:
         weights = reshape(op, op.input(2), [-1])
         difference = mul(op, difference, unsqueeze(op, weights, [1]))
-        if not by_rows:
-            factor = _over_total(op, numerator, weights, otherwise=op.const(1.0, numerator))
-            return reshape_like(op, mul(op, difference, factor), x)
+        divisor = _row_count(op, rows) if by_rows else None
+        factor = _over_total(op, numerator, weights, otherwise=op.const(1.0, numerator), divisor=divisor)
+        return reshape_like(op, mul(op, difference, factor), x)
     return reshape_like(op, mul(op, difference, div(op, numerator, _row_count(op, rows))), x)
 
 
@@ -102,8 +102,8 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     return mul(op, difference, _over_total(op, numerator, weights, otherwise=loss))
 
 
-def _over_total(op: Op, numerator: Value, weights: Value, otherwise: Value) -> Value:
-    """The numerator over the sum of the weights, or another factor where that sum is not positive."""
-    divisor = total(op, weights)
-    is_positive = binary(op, "Greater", divisor, 0.0)
-    return op.emit("Where", is_positive, div(op, numerator, divisor), otherwise)
+def _over_total(op: Op, numerator: Value, weights: Value, otherwise: Value, divisor: Value | None = None) -> Value:
+    """The numerator over ``divisor``, by default the sum of the weights; another factor unless that is positive."""
+    weight = total(op, weights)
+    is_positive = binary(op, "Greater", weight, 0.0)
+    return op.emit("Where", is_positive, div(op, numerator, weight if divisor is None else divisor), otherwise)

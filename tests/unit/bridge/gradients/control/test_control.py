@@ -179,7 +179,6 @@ def changed_loop(**arguments: int | None) -> OperatorDef:
     [
         ({"reuse_workspace": 1}, "'reuse_workspace' set"),
         ({"copy_external_blobs": None}, "lacks 'copy_external_blobs'"),
-        ({"copy_external_blobs": 3}, "must be 0 or 1"),
         ({"inner_blobs": None}, "'inner_blobs' has 0 names"),
     ],
 )
