@@ -50,13 +50,13 @@ def own_names(definitions: Sequence[OperatorDef], bound: Sequence[bool]) -> set[
     """The names that a restored operator keeps, and that no other blob may have.
 
     These are the blobs that it reads and that are not values of the graph (``bound``), and all blobs of the operators
-    that make them. Blobs that its bodies write into the workspace around them are outputs of it.
+    that make them. Blobs that its bodies write into the workspace around them are outputs of it, also where they find
+    such a blob again.
     """
     *makers, op = definitions
-    reads, _ = blobs_of(op)
-    kept = {name for name, is_bound in zip(reads, bound, strict=False) if not is_bound}
-    kept.update(name for maker in makers for name in (*maker.input, *maker.output))
-    return kept
+    reads, writes = blobs_of(op)
+    kept = {name for name, is_bound in zip(reads, bound, strict=False) if not is_bound}.difference(writes)
+    return kept.union(*((*maker.input, *maker.output) for maker in makers))
 
 
 def renamed_operators(
@@ -64,7 +64,8 @@ def renamed_operators(
 ) -> list[OperatorDef]:
     """The definitions with new names for the blobs that the last of them reads and writes (:func:`blobs_of`).
 
-    None keeps a name. A blob that the operator reads and overwrites is first copied to the name of the output.
+    None is an operand that is not a value of the graph: what ``definitions`` make before keeps its name. A blob that
+    the operator reads and overwrites is first copied to the name of the output.
 
     Raises:
         ConversionError: a body cannot use one of the names.
@@ -73,6 +74,7 @@ def renamed_operators(
     reads, writes = blobs_of(definition)
     before = {blob: blob if name is None else name for blob, name in zip(reads, inputs, strict=False)}
     after = dict(zip(writes, outputs, strict=True))
+    made = {blob for maker in makers for blob in maker.output}
     copies = []
     for blob, name in zip(reads, inputs, strict=False):
         if blob in after and name is not None and name != after[blob]:
@@ -82,7 +84,10 @@ def renamed_operators(
             copies.append(copy)
             before[blob] = after[blob]
         elif blob in after and name is None:
-            after[blob] = before[blob]
+            if blob in made:
+                after[blob] = blob
+            else:
+                before[blob] = after[blob]
     op = OperatorDef()
     op.CopyFrom(definition)
     if is_control(op):

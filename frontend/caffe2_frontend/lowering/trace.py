@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
+from caffe2_frontend.interop.metadata.origin import LOCATION_KEY
 from caffe2_frontend.lowering.dim_facts import DimFacts
 
 
@@ -22,7 +23,7 @@ class Trace:
         location: its location, as text.
         before: the values of blobs before the operator, if it may change them.
         consulted: the values on whose contents the conversion depends, with the contents unless they are constants.
-        measured: the values whose nodes the conversion inspected.
+        measured: the values whose nodes the conversion inspected, or computed as well.
     """
 
     op: OperatorDef
@@ -68,6 +69,22 @@ class Traces:
         """The last operator that lists each blob as an output."""
         return {blob: trace for trace in self.ops for blob in trace.op.output}
 
+    def merge(self, replaced: Mapping[ir.Value, ir.Value]) -> None:
+        """Follow values that were replaced by equal ones.
+
+        Where the value that an operator computed has become a blob, the operator depends on the nodes of the blob: it
+        may read the blob as well, and what these nodes compute is then more than an operand.
+        """
+        traces = {trace.location: trace for trace in self.ops} if replaced else {}
+        blobs = {*self.blobs.values()} if replaced else set()
+        for old, new in replaced.items():
+            trace = traces.get(_location(old))
+            if trace is None or trace.location == _location(new):
+                continue
+            if new in (blobs if trace.before is None else trace.before.values()):
+                trace.measured = {*(trace.measured or ()), new}
+        self.replace(replaced)
+
     def replace(self, replaced: Mapping[ir.Value, ir.Value]) -> None:
         """Follow values that were replaced in the graph; what replaced a value may have been replaced later."""
         if not replaced:
@@ -81,6 +98,12 @@ class Traces:
                 trace.measured = {changed.get(value) or value for value in trace.measured}
             if trace.consulted:
                 trace.consulted = {changed.get(value) or value: held for value, held in trace.consulted.items()}
+
+
+def _location(value: ir.Value) -> str:
+    """The location of the operator of the main net whose nodes compute a value."""
+    node = value.producer()
+    return "" if node is None else node.metadata_props.get(LOCATION_KEY, "").partition(" > ")[0]
 
 
 def _last(value: ir.Value, replaced: Mapping[ir.Value, ir.Value]) -> ir.Value:

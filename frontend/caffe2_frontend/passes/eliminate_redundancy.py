@@ -29,11 +29,11 @@ class EliminateRedundancy(InPlacePass[Export]):
         replaced: dict[ir.Value, ir.Value] = {}
         for graph in list(all_graphs(model.graph)):
             replaced |= _remove_identities(graph, keeps_names=graph is model.graph)
+        state.traces.replace(replaced)
         if state.foreign:  # two nodes of an unknown domain need not compute the same
             logger.debug("common subexpressions kept: the net carries ONNX operators")
         else:
-            replaced |= eliminate_common_nodes(model.graph)
-        state.traces.replace(replaced)
+            state.traces.merge(eliminate_common_nodes(model.graph))
 
 
 def _remove_identities(graph: ir.Graph, *, keeps_names: bool) -> dict[ir.Value, ir.Value]:

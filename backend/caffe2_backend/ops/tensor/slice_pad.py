@@ -87,13 +87,35 @@ def _slice_known(op: Op, value: Value, axis: int, start: int, end: int, step: in
         return gather(op, value, axis, op.const(list(chosen), INT64))
     if step != 1:
         return _strided(op, value, axis, *(op.const([number], INT64) for number in (start, end, step)))
-    if end <= -_END:
-        return slice_axis(op, value, axis, 0, 0)
-    start = 0 if start <= -_END else start
+    return _slice_open(op, value, axis, 0 if start <= -_END else start, end)
+
+
+def _slice_open(op: Op, value: Value, axis: int, start: int, end: int) -> Value:
+    """Known numbers along an axis of unknown size."""
     if start == 0 and end >= _END:
         return value
+    if end <= -_END or 0 <= end <= start or end <= start < 0:
+        return slice_axis(op, value, axis, 0, 0)
+    if not _fits_every_size(start, end):
+        size = dim_of(op, op.input(0), axis)
+        return _slice_between(op, value, axis, op.const([start], INT64), op.const([end], INT64), size)
     last = -1 if end >= _END else end - 1 if end < 0 else end
     return op.emit("Slice", value, starts=[0] * axis + [start - 1 if start < 0 else start], ends=[-1] * axis + [last])
+
+
+def _fits_every_size(start: int, end: int) -> bool:
+    """Whether no size puts an end before a start or the first element: Caffe2 limits both from above alone.
+
+    It does not look at the numbers where there are no elements.
+    """
+    if end >= _END:
+        return start >= -1
+    return start >= 0 and (end >= start or start - end <= 1)
+
+
+def _slice_between(op: Op, value: Value, axis: int, start: Value, end: Value, size: Value) -> Value:
+    first, last = (_position(op, index, size) for index in (start, end))
+    return slice_axis(op, value, axis, first, elementwise_max(op, first, last))
 
 
 def _slice_at_run_time(op: Op, axes: list[int] | None, steps: list[int] | None) -> Value:
@@ -107,9 +129,7 @@ def _slice_at_run_time(op: Op, axes: list[int] | None, steps: list[int] | None) 
     y = data
     for i, axis in enumerate(range(rank) if axes is None else axes):
         if not strides or (axes is not None and steps is not None and steps[i] == 1):
-            size = dim_of(op, data, axis)
-            start, end = _position(op, starts[i], size), _position(op, ends[i], size)
-            y = slice_axis(op, y, axis, start, elementwise_max(op, start, end))
+            y = _slice_between(op, y, axis, starts[i], ends[i], dim_of(op, data, axis))
         else:
             y = _strided(op, y, axis, starts[i], ends[i], strides[i])
     return y

@@ -239,3 +239,12 @@ def test_bounds_of_slices_that_mean_the_start(start: int, end: int, random: Rand
     body = f"s = Constant<value_ints = [{start}]>() e = Constant<value_ints = [{end}]>() y = Slice(x, s, e)"
     with comparison() as check:
         check("float[A,B] x", "float y", body, [{"x": random.numbers(3, 2)}])
+
+
+def test_known_bounds_of_every_size(random: RandomValues) -> None:
+    """Caffe2 refuses an end before the start, and a start before the first element: both are empty, or the first."""
+    numbers = (0, 1, 3, 5, -1, -2, -4, 2**62)
+    with comparison() as check:
+        for start, end in product(numbers, numbers):
+            body = f"s = Constant<value_ints = [{start}]>() e = Constant<value_ints = [{end}]>() y = Slice(x, s, e)"
+            check("float[A,B] x", "float y", body, [{"x": random.numbers(size, 2)} for size in range(5)])

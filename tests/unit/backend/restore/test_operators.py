@@ -376,3 +376,45 @@ def test_nodes_stay_where_a_gradient_operator_reads_their_results() -> None:
     returned = came_back(exported, **cell.inputs)
     assert not returned["RecurrentNetworkGradient"]
     assert returned["Tanh"]
+
+
+def counting_loop() -> onnx.ModelProto:
+    test = make_operator("LT", ["i", "n"], ["more"], {})
+    body = [make_operator("Add", ["i", "one"], ["i"], {}), make_operator("Tanh", ["x"], ["x"], {})]
+    nets = {"cond_net": NetDef(op=[test], external_output=["more"]), "loop_net": NetDef(op=body)}
+    loop = make_operator("While", ["more", "i", "x", "n", "one"], ["i", "x", "more"], nets)
+    net = NetDef(name="loop", op=[test, loop], external_output=["x", "i"])
+    return to_onnx(net, inputs={"x": ("float32", [None]), **dict.fromkeys(("i", "n", "one"), ("int32", [1]))})
+
+
+def test_the_first_test_of_a_loop_is_one_of_its_nodes() -> None:
+    """It is the operator before the loop that computes it, once equal nodes are one."""
+    exported = counting_loop()
+    feeds = [{"i": start, "n": end, "one": 1} for start, end in ((0, 3), (5, 3))]
+    feeds = [{name: np.array([value], np.int32) for name, value in feed.items()} | {"x": FLOATS[0]} for feed in feeds]
+    for feed in feeds:
+        assert came_back(exported, **feed)["While"]
+    less = node(exported, "Less")
+    less.input[:] = reversed(less.input)
+    for feed in feeds:
+        came_back(exported, **feed)
+
+
+def test_blobs_of_a_branch_that_another_one_reads() -> None:
+    """As gradients of branches do: the blobs have no value before the first one."""
+    forward = NetDef(op=[make_operator("Tanh", ["x"], ["t"], {}), make_operator("Mul", ["t", "x"], ["y"], {})])
+    backward = NetDef(op=[make_operator("Sub", ["t", "y"], ["g"], {})])
+    net = NetDef(
+        name="branches",
+        op=[
+            make_operator("Sigmoid", ["x"], ["y"], {}),
+            make_operator("Abs", ["x"], ["g"], {}),
+            make_operator("If", ["c", "x", "y"], ["y", "t"], {"then_net": forward}),
+            make_operator("If", ["c", "t", "y"], ["g"], {"then_net": backward}),
+        ],
+        external_output=["y", "g"],
+    )
+    net.op[3].is_gradient_op = True
+    exported = to_onnx(net, inputs={"x": ("float32", [None]), "c": ("bool", [1])})
+    for branch in (True, False):
+        assert came_back(exported, x=FLOATS[0], c=np.array([branch]))["If"] == 2
