@@ -49,4 +49,5 @@ CASES = [
     ),
     case("IntegralImageGradient", {"X": floats(2, 2, 3, 4), "dY": floats(2, 2, 4, 5)}, outputs=["dX"]),
     case("IntegralImageGradient", {"X": floats(0, 1, 3, 4), "dY": floats(0, 1, 4, 5)}, outputs=["dX"]),
+    pads("reflect", 1, 1, 4, 5, pads=[1, 2, 1, 1]),  # more than the last pixel's distance
 ]

@@ -21,7 +21,7 @@ from caffe2_frontend.emit.operand_checks import (
     takes,
 )
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import END, broadcast_over_channels, quotient, size, size_vector, slice_axis
+from caffe2_frontend.emit.shapes import END, broadcast_over_channels, quotient, size, size_vector, slice_axis, unsqueeze
 from caffe2_frontend.emit.windows.resampling import apply_along, bilinear_weights, nearest_weights, reflected_pixels
 from caffe2_frontend.emit.windows.sums import scaled
 from caffe2_frontend.interop.types import TensorInfo
@@ -163,18 +163,21 @@ def _unreflect(op: Op, dy: Value, axis: int, head: int, tail: int) -> Value:
         op.bounded(pixels, source.size)
         return apply_along(op, op.const(np.arange(pixels)[:, None] == source, dy), dy, axis)
     core = slice_axis(op, dy, axis, head, -tail or END)
-    count, one = size_vector(op, core, axis), op.const([1], np.int64)
-    x = core
-    if head:
-        x = _add_padded(op, x, _reversed(op, dy, axis, head - 1, -END), axis, one, sub(op, count, head + 1))
+    count = size_vector(op, core, axis)
+    last = sub(op, count, 2)
+    sources, pads = [], []
+    if head:  # what a pixel before the first one reflects may lie behind the last one, and is reflected again
+        before = op.const(np.arange(op.bounded(head), 0, -1), np.int64)
+        sources.append(op.emit("Min", before, sub(op, add(op, count, last), before)))
+        pads.append(slice_axis(op, dy, axis, 0, head))
     if tail:
-        x = _add_padded(op, x, _reversed(op, dy, axis, -1, -tail - 1), axis, sub(op, count, tail + 1), one)
-    return x
-
-
-def _reversed(op: Op, x: Value, axis: int, start: int, end: int) -> Value:
-    """``x[start:end:-1]`` along one axis."""
-    return op.emit("Slice", x, *(op.const([v], np.int64) for v in (start, end, axis, -1)))
+        sources.append(sub(op, last, op.const(np.arange(op.bounded(tail)), np.int64)))
+        pads.append(slice_axis(op, dy, axis, -tail, END))
+    part = op.emit("Concat", *pads, axis=axis) if len(pads) > 1 else pads[0]
+    places = op.emit("Concat", *sources, axis=0) if len(sources) > 1 else sources[0]
+    places = unsqueeze(op, places, range(1, op.rank(dy) - axis))
+    places = op.emit("Expand", places, op.emit("Shape", part), shape=op.shape(part))
+    return op.emit("ScatterElements", core, places, part, axis=axis, reduction="add")
 
 
 def _add_padded(op: Op, x: Value, part: Value, axis: int, head: Value, tail: Value) -> Value:
