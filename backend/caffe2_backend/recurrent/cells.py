@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from caffe2_backend.emit.functions import function
 from caffe2_backend.emit.selection import concat, slice_axis, transpose
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
@@ -172,7 +173,7 @@ def _functions(op: Op, kind: _Kind, directions: int) -> list[tuple[Function, ...
 
 
 def _plain(name: str, op: Op, value: Value) -> Value:
-    return op.emit(name, value)
+    return function(op, name, value)
 
 
 def _with_alpha(name: str, alpha: float, op: Op, value: Value) -> Value:

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.emit.conversion import as_float, cast_back, computable
 from caffe2_backend.emit.doubles import OF_DOUBLE, halves
+from caffe2_backend.emit.functions import function
 from caffe2_backend.emit.narrow_types import numbers_of, stored
 from caffe2_backend.emit.shapes import shape_of
 from caffe2_backend.emit.unsigned import bits_of, bits_of_number, number_of
@@ -36,7 +37,7 @@ def same(op: Op) -> Value:
     x = op.input(0)
     if x.dtype == DOUBLE and op.type in OF_DOUBLE:
         return OF_DOUBLE[op.type](op, x)
-    return cast_back(op, op.emit(op.type, computable(op, x, (FLOAT,))), x)
+    return cast_back(op, function(op, op.type, computable(op, x, (FLOAT,))), x)
 
 
 @family.converts("Abs", "Relu")
@@ -169,18 +170,19 @@ def shrink(op: Op) -> Value:
 
 @family.converts("Asinh")
 def asinh(op: Op) -> Value:
-    """``Asinh(X) -> Y``: sign(x) * log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))), which keeps small x exact."""
+    """``Asinh(X) -> Y``: sign(x) * log1p(a + a / (1/a + sqrt(1 + 1/a^2))), a = |x|, exact for small and large x."""
     x = op.require(op.input(0), FLOAT)
-    square = op.emit("Sqr", x)
-    root = op.emit("Sqrt", square + 1.0)
-    return op.emit("Sign", x) * op.emit("Log1p", x.absolute() + square / (root + 1.0))
+    size = x.absolute()
+    inverse = op.emit("Reciprocal", size)
+    root = op.emit("Sqrt", op.emit("Sqr", inverse) + 1.0)
+    return op.emit("Sign", x) * op.emit("Log1p", size + size / (inverse + root))
 
 
 @family.converts("Acosh")
 def acosh(op: Op) -> Value:
-    """``Acosh(X) -> Y``: log(x + sqrt((x - 1) * (x + 1)))."""
+    """``Acosh(X) -> Y``: log(x + sqrt(x - 1) * sqrt(x + 1)), which is NaN below 1."""
     x = op.require(op.input(0), FLOAT)
-    return op.emit("Log", x + op.emit("Sqrt", (x - 1.0) * (x + 1.0)))
+    return op.emit("Log", x + op.emit("Sqrt", x - 1.0) * op.emit("Sqrt", x + 1.0))
 
 
 @family.converts("Atanh")
