@@ -31,7 +31,8 @@ def check_native(scope: Scope) -> Iterator[Diagnostic]:
     dims = _declared(scope, tensors) if reads else {}
     for index, (node, key) in enumerate(zip(scope.nodes, keys, strict=True)):
         integers = {a.name: a.i for a in node.attribute if a.type == onnx.AttributeProto.INT}
-        reasons = list(attribute_faults(key, integers))
+        floats = {a.name: a.f for a in node.attribute if a.type == onnx.AttributeProto.FLOAT}
+        reasons = list(attribute_faults(key, integers, floats))
         if reads_dims(key):
             given = [bool(name) for name in node.input]
             operands = [dims.get(name) for name in node.input]

@@ -65,6 +65,9 @@ _LISTS: Final[Mapping[Key, tuple[int, ...]]] = {
 }  # fmt: skip
 # Operands that kernels divide by.
 _DIVISORS: Final[Mapping[Key, tuple[int, ...]]] = {("", "STFT"): (1, 3)}
+# Operators whose random numbers lie between two attributes, and those of which one is the standard deviation.
+_UNIFORM: Final = frozenset({("", "RandomUniform"), ("", "RandomUniformLike")})
+_NORMAL: Final = frozenset({("", "RandomNormal"), ("", "RandomNormalLike")})
 # Operators that are looked at again when the dims of operands are known.
 GUARDED: Final = frozenset[Key]().union(_FILLED, _FILLED_OF_RANK, _RANKS, _TENSORS, _DIVISORS, _COUNTED_RANKS)
 _READ: Final = GUARDED.union(_GIVEN, _LISTS)
@@ -138,8 +141,8 @@ def reads_dims(key: Key) -> bool:
     return key in _READ
 
 
-def attribute_faults(key: Key, integers: Mapping[str, int]) -> Iterator[str]:
-    """The faults of the integer attributes of an operator of ONNX or of onnxruntime."""
+def attribute_faults(key: Key, integers: Mapping[str, int], floats: Mapping[str, float]) -> Iterator[str]:
+    """The faults of the attributes of an operator of ONNX or of onnxruntime that are numbers."""
     domain, op_type = key
     if domain not in ("", _MICROSOFT):
         return
@@ -149,6 +152,11 @@ def attribute_faults(key: Key, integers: Mapping[str, int]) -> Iterator[str]:
             yield f"attribute {name!r} must be from {least} to {_BOUND - 1}, not {value}"
         elif name not in _WIDE and not -_BOUND <= value < _BOUND:
             yield f"attribute {name!r} must fit into 32 bits, not {value}"
+    low, high, scale = floats.get("low", 0.0), floats.get("high", 1.0), floats.get("scale", 1.0)
+    if key in _UNIFORM and not low <= high:
+        yield f"attribute 'high' must not be below 'low', {low}, but is {high}"
+    if key in _NORMAL and not scale > 0:
+        yield f"attribute 'scale' must be positive, not {scale}"
 
 
 def needs_of(key: Key, given: Sequence[bool], ranks: Sequence[int | None]) -> Iterator[Need]:

@@ -82,11 +82,13 @@ def _require_operands(op: Op, inputs: Sequence[Value | None]) -> None:
 def _require_native(op: Op, domain: str, inputs: Sequence[Value | None], attributes: Sequence[ir.Attr]) -> None:
     """Refuse a node that ends onnxruntime's process."""
     key = operator_key(domain, op.type)
-    integers = {a.name: a.as_int() for a in attributes if a.type == ir.AttributeType.INT and not a.is_ref()}
+    own = [attr for attr in attributes if not attr.is_ref()]
+    integers = {attr.name: attr.as_int() for attr in own if attr.type == ir.AttributeType.INT}
+    floats = {attr.name: attr.as_float() for attr in own if attr.type == ir.AttributeType.FLOAT}
     shapes = [None if value is None else value.shape for value in inputs]
     dims = [None if shape is None else [dim if isinstance(dim, int) else None for dim in shape] for shape in shapes]
     given = [value is not None for value in inputs]
-    for reason in (*attribute_faults(key, integers), *operand_faults(key, integers, given, dims)):
+    for reason in (*attribute_faults(key, integers, floats), *operand_faults(key, integers, given, dims)):
         op.unsupported(reason, code="malformed-model")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from conformance.corpus import Array
 from conformance.recording import Spec, case
@@ -69,4 +71,12 @@ def certain() -> list[Spec]:
     ]
 
 
-CASES = [*constants(), *certain()]
+def refused() -> list[Spec]:
+    """Bounds that are no numbers, or infinitely far apart, on which onnxruntime ends the process."""
+    return [
+        case("UniformFill", {}, args={"shape": [2], **bounds})
+        for bounds in ({"min": math.nan}, {"max": math.nan}, {"min": -math.inf}, {"max": math.inf}, {"min": 1.0})
+    ]
+
+
+CASES = [*constants(), *certain(), *refused()]

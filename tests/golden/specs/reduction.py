@@ -191,4 +191,15 @@ CASES = [
         for weights in ([2, -2], [2, -3])
         for by_rows in (0, 1)
     ),
+    # More weights than rows, of which the first count.
+    case(
+        "SoftmaxWithLoss",
+        {
+            "X": normal(19, 2, 3),
+            "l": np.full((2, 3), 1 / 3, np.float32),
+            "w": np.array([[1, 2, 5], [3, 4, 9]], np.float32),
+        },
+        outputs=["P", "loss"],
+        args={"label_prob": 1},
+    ),
 ]

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from caffe2_bridge.control import Do, Scope, control_of
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.emit.operand_checks import require_dtype
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.reads import count_reads
@@ -23,6 +24,12 @@ def value_of(op: Op, name: str) -> Value:
     if value is None:
         op.unsupported(f"{name!r} has no value that is a tensor", code="undefined-blob")
     return value
+
+
+def condition_of(op: Op, condition: Value) -> Value:
+    """A condition, which must be a bool."""
+    require_dtype(op, condition, (ir.DataType.BOOL,), "the condition")
+    return condition
 
 
 def bound_outputs(op: Op) -> tuple[Value | None, ...]:

@@ -19,6 +19,7 @@ from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.control_flow.bodies import (
     CONDITION,
     bound_outputs,
+    condition_of,
     is_read_outside,
     require_same_type,
     value_of,
@@ -35,7 +36,7 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
 
     Blobs that only one branch writes keep their previous value in the other.
     """
-    condition = op.input(0)
+    condition = condition_of(op, op.input(0))
     control = If(op.view)
     nets = [body.net for body in control.bodies.values()]
     sides = []

@@ -19,6 +19,7 @@ from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.control_flow.bodies import (
     CONDITION,
     bound_outputs,
+    condition_of,
     is_read_outside,
     require_same_type,
     value_of,
@@ -82,9 +83,10 @@ def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
             inside.lower_body(part.net, inside.scope, part.argument)
         kept[:] = changing_rows(op, stacks, inside, states)
         rows = [op.lowering.kept_rows[stack][blob].value for stack, blob in kept]
-        return [value_of(inside, op.view.inputs[0]), *(value_of(inside, name) for name in carried)], rows
+        again = condition_of(inside, value_of(inside, op.view.inputs[0]))
+        return [again, *(value_of(inside, name) for name in carried)], rows
 
-    finals, stacked = _settled_loop(op, None, op.input(0), carried, initial, step)
+    finals, stacked = _settled_loop(op, None, condition_of(op, op.input(0)), carried, initial, step)
     for name, value in zip(carried, finals, strict=True):
         op.scope.bind(name, value)
     for (stack, blob), value in zip(kept, stacked, strict=True):

@@ -14,7 +14,18 @@ from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, per_
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_each_row
-from caffe2_frontend.emit.shapes import as_vector, cast, flatten, reshape, size, size_vector, sizes, squeeze, unsqueeze
+from caffe2_frontend.emit.shapes import (
+    as_vector,
+    cast,
+    flatten,
+    leading,
+    reshape,
+    size,
+    size_vector,
+    sizes,
+    squeeze,
+    unsqueeze,
+)
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -144,7 +155,7 @@ def softmax_with_loss(op: Op) -> tuple[Value, Value]:
         scores = flatten(op, op.emit("LogSoftmax", rows, axis=-1), op.rank(rows) - 1)
         losses = op.emit("Neg", _labelled_column(op, scores, labels))
     losses = as_vector(op, losses) if op.has_input(2) else losses
-    weights = reshape(op, op.input(2), [-1]) if op.has_input(2) else None
+    weights = leading(op, op.input(2), size(op, losses, 0)) if op.has_input(2) else None
     by_rows = bool(op.args.integer("average_by_batch_size", default=0))
     loss, scale = _average(op, losses, weights, by_count=by_rows), loss_scale(op)
     loss = loss if scale == 1.0 else mul(op, loss, scale)

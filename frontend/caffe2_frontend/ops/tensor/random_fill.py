@@ -169,9 +169,10 @@ def _bound_operands(op: Op, shape: FillShape) -> tuple[Value, Value, FillShape]:
 
 
 def _require_order(op: Op, low: float, high: float) -> None:
-    """Refuse bounds that are equal or crossed."""
-    if low >= high:
-        op.unsupported(f"max ({high}) must be greater than min ({low})", code="invalid-argument")
+    """Refuse bounds that are equal or crossed, or between which there is no finite distance."""
+    if not 0 < high - low <= np.finfo(np.float32).max:
+        reason = f"max ({high}) must be greater than min ({low}), by a finite number"
+        op.unsupported(reason, code="invalid-argument")
 
 
 def _uniform(

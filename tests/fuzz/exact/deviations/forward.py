@@ -29,6 +29,7 @@ class _Forward:
         results: the operands of the gradient that have the shape of an output of the forward operator, by its index;
             -1 is the last operand.
         arguments: further arguments of the forward operator.
+        defaults: those of the gradient, where it has no such arguments.
         bias: the operand whose last dim is that of a last operand of zeros, which the forward operator needs.
         type: the forward operator, where its type is not that of the gradient without its suffix.
     """
@@ -36,6 +37,7 @@ class _Forward:
     inputs: tuple[int, ...]
     results: Mapping[int, int]
     arguments: Mapping[str, int] = field(default_factory=dict)
+    defaults: Mapping[str, int] = field(default_factory=dict)
     bias: int | None = None
     type: str = ""
 
@@ -75,7 +77,8 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     **{f"{kind}wiseMaxGradient": _Forward((0,), {1: 0, 2: 0}) for kind in ("Row", "Col")},
     "PReluGradient": _Forward((2, 3), {0: 0, 1: 0}),
     **{f"{kind}Gradient": _Forward((0, 1), {2: 0}, bias=2) for kind in ("FC", "FCTransposed")},
-    "BatchGatherGradient": _Forward((0, 1), {2: 0}),
+    # BatchGather does not read the axis, and its gradient does.
+    "BatchGatherGradient": _Forward((0, 1), {2: 0}, defaults={"axis": 1}, type="Gather"),
     "SliceGradient": _Forward((0, 1, 2), {-1: 0}),
     "BatchMomentsGradient": _Forward((2,), {0: 0, 1: 1}),
     "MomentsGradient": _Forward((2,), {0: 0, 1: 1, 3: 0}),
@@ -115,7 +118,9 @@ def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, list[tuple[str, _Shape]]]
         outputs = [f"forward/{index}" for index in range(1 + max(how.results.values()))]
         op = OperatorDef(type=how.type or view.type.removesuffix("Gradient"), input=inputs, output=outputs)
         op.arg.extend(arg for arg in view.proto.arg if arg.name not in how.arguments)
-        for name, value in how.arguments.items():
+        given = {arg.name for arg in view.proto.arg}
+        missing = {name: value for name, value in how.defaults.items() if name not in given}
+        for name, value in {**how.arguments, **missing}.items():
             op.arg.add(name=name, i=value)
         fed = {name: known[name] for name in inputs}
         if how.bias is not None:

@@ -18,9 +18,9 @@ from fuzz.exact.deviations.causes import Arrays
 from fuzz.exact.drawing.drawn import Drawn
 
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
-# a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize checks them against
-# an upper bound that is one too high; Accuracy, CopyRowsToTensor, FlexibleTopKGradient and SparseNormalize do not
-# check them; BatchGatherGradient with match_outer and Scatter check those of the first row.
+# a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize and RowWiseCounter
+# check them against an upper bound that is one too high; Accuracy, CopyRowsToTensor, FlexibleTopKGradient and
+# SparseNormalize do not check them; BatchGatherGradient with match_outer and Scatter check those of the first row.
 INDEXED: Final = {
     "Accuracy": (1, 0, 1),
     "BatchBucketize": (1, 0, 1),
@@ -35,6 +35,7 @@ INDEXED: Final = {
     "MultiClassAccuracy": (1, 0, 1),
     "QuantDecode": (1, 0, 0),
     "QuantDecodeGradient": (1, 0, 0),
+    "RowWiseCounter": (2, 1, 0),
     "RowWiseSparseAdam": (3, 0, 0),
     "Scatter": (1, 0, 1),
     "ScatterAssign": (1, 0, 0),
@@ -128,7 +129,17 @@ def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_squares_that_absorb_the_bias(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a share of LRN's sum is so large that float32 leaves nothing of the bias beside it."""
+    """Whether a share of LRN's sum is so large that float32 leaves nothing of the bias beside it.
+
+    Or, of the gradient's sum of products, so large that what is left once it has been subtracted again is seen.
+    """
+    for op, (x, y, dy, *_rest) in operators(drawn, "LRNGradient"):
+        if x is None or y is None or dy is None or not x.size or x.shape != y.shape or x.shape != dy.shape:
+            continue
+        factor = 2 * op.args.number("alpha", default=0.0) * op.args.number("beta", default=0.0)
+        products = np.abs(y.astype(np.float64) * dy).max() * np.abs(x).max()
+        if abs(factor) / max(op.args.integer("size", default=1), 1) * products > 2**24 * 1e-6:
+            return True
     for op, (x, *_rest) in operators(drawn, "LRN", "LRNGradient"):
         if x is None or not x.size:
             continue

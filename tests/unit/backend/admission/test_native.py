@@ -58,6 +58,10 @@ REFUSED = {
         helper.make_node("RoiAlign", ["x", "r", "i"], ["y"], sampling_ratio=1 << 32),
         [[1, 4, 2, 2], [1, 4]], helper.make_tensor("i", INT64, [1], [0]),
     ),
+    "crossed bounds": model(helper.make_node("RandomUniformLike", ["x"], ["y"], low=2.0), IMAGE),
+    "a bound that is no number": model(helper.make_node("RandomUniformLike", ["x"], ["y"], high=float("nan")), IMAGE),
+    "no deviation": model(helper.make_node("RandomNormalLike", ["x"], ["y"], scale=0.0), IMAGE),
+    "negative deviation": model(helper.make_node("RandomNormal", [], ["y"], shape=[2], scale=-1.0), []),
     "batch_dims": model(
         helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=-(1 << 63)),
         [[2, 2]], helper.make_tensor("i", INT64, [1, 1], [0]),
