@@ -39,6 +39,7 @@ from fuzz.exact.deviations.unchecked import (
     is_resized_to_another_size,
     is_shorter_than_padding,
     keeps_a_reduced_axis,
+    leaves_int32_rounded_up,
     orders_equal_scores,
     overwrites_an_operand,
     spans_more_than_32_bits,
@@ -211,6 +212,11 @@ OPERANDS: Final = (
         keeps_a_reduced_axis,
     ),
     Deviation("negative lengths", frozenset({"LengthsSplit"}), has_negative_numbers, may_fail=True),
+    Deviation(
+        "a length that leaves int32 once it is rounded up to the next multiple of the parts",
+        frozenset({"LengthsSplit"}),
+        leaves_int32_rounded_up,
+    ),
     Deviation(
         "a filter of other sizes than the argument kernel, of which Caffe2 reads other elements, or other memory",
         frozenset({"Int8Conv", "Int8ConvRelu", "Int8ConvTranspose"}),

@@ -25,6 +25,7 @@ MERGES: Final = tuple(
 LENGTHS: Final = {
     "AddPadding": (0, 1),
     "RemovePadding": (0, 1),
+    "SegmentOneHot": (1, 0),
     "SparseLengthsSumSparseLookup": (0, 1),
     "SparseToDenseMask": (0, 3),
     **{

@@ -150,6 +150,15 @@ def has_squares_that_absorb_the_bias(drawn: Drawn, _: Arrays, __: Arrays) -> boo
     return False
 
 
+def leaves_int32_rounded_up(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether LengthsSplit adds so many parts to a length that the sum leaves int32."""
+    for op, (lengths, *rest) in operators(drawn, "LengthsSplit"):
+        parts = rest[0].max(initial=0) if rest and rest[0] is not None else op.args.integer("n_split", default=0)
+        if lengths is not None and lengths.max(initial=0) > np.iinfo(np.int32).max - int(parts):
+            return True
+    return False
+
+
 def keeps_a_reduced_axis(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an axis is reduced twice, and a later one too."""
     for op in all_operators(NetView(drawn.net)):
