@@ -19,9 +19,9 @@ from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.merge_directions import MergeDirections
 from caffe2_frontend.passes.name_dims import NameDims
 from caffe2_frontend.passes.name_nodes import NameNodes
-from caffe2_frontend.passes.record_origins import RecordOrigins
-from caffe2_frontend.passes.record_states import RecordStates
-from caffe2_frontend.passes.record_updates import RecordUpdates
+from caffe2_frontend.passes.records.origins import RecordOrigins
+from caffe2_frontend.passes.records.states import RecordStates
+from caffe2_frontend.passes.records.updates import RecordUpdates
 from caffe2_frontend.passes.separate_sums import SeparateSums
 from caffe2_frontend.passes.sink_weights import SinkWeights
 from caffe2_frontend.state import Export
