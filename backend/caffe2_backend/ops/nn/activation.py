@@ -207,15 +207,15 @@ def is_nan(op: Op) -> Value:
 
 @family.converts("IsInf")
 def is_inf(op: Op) -> Value:
-    """``IsInf(X; detect_positive=1, detect_negative=1) -> Y``: beyond the largest finite number, with GT and LT."""
+    """``IsInf(X; detect_positive=1, detect_negative=1) -> Y``: x - x is no number, and x is above or below 0."""
     positive, negative = op.args.flag("detect_positive", default=True), op.args.flag("detect_negative", default=True)
     x = computable(op, op.input(0), (FLOAT, DOUBLE))
-    largest = float(np.finfo(x.dtype.numpy()).max)
-    above, below = x > largest, x < -largest
+    is_odd = ~((x - x) >= 0.0)
+    above, below = x > 0.0, x < 0.0
     if positive and negative:
-        return above | below
+        return is_odd & (above | below)
     if positive or negative:
-        return above if positive else below
+        return is_odd & (above if positive else below)
     return above & below  # nothing is both
 
 
