@@ -85,7 +85,7 @@ class Definition:
     def text(self, name: str, default: str) -> str:
         """A text attribute."""
         given = self._attribute(name, ir.AttributeType.STRING)
-        return default if given is None else given.as_string()
+        return default if given is None else self._decoded(name, given.value)
 
     def numbers(self, name: str) -> list[float]:
         """A list of floats; empty where it is not given."""
@@ -100,7 +100,7 @@ class Definition:
     def texts(self, name: str) -> list[str]:
         """A list of texts; empty where it is not given."""
         given = self._attribute(name, ir.AttributeType.STRINGS)
-        return [] if given is None else list(given.as_strings())
+        return [] if given is None else [self._decoded(name, text) for text in given.value]
 
     def attributes(self, *names: str) -> dict[str, Any]:
         """The attributes of these names that are given."""
@@ -134,6 +134,9 @@ class Definition:
         if given is not None and given.type != kind:
             self.malformed(f"attribute {name!r} must be {kind.name}, not {given.type.name}")
         return given
+
+    def _decoded(self, name: str, text: object) -> str:
+        return text if isinstance(text, str) else self.malformed(f"attribute {name!r} must be UTF-8 text, not {text!r}")
 
     def _value(self, index: int) -> ir.Value:
         value = self.node.inputs[index] if self.has_input(index) else None

@@ -24,9 +24,9 @@ def equal_strings(op: Op, a: Value, b: Value) -> Value:
         if texts is None or texts.size > _MOST_TEXTS or op.rank(value) < texts.ndim:
             continue
         if texts.size == 1:
-            return equals_text(op, value, _text(texts.reshape(-1)[0]))
+            return equals_text(op, value, _text(op, texts.reshape(-1)[0]))
         if texts.ndim == 1 and op.static_dim(value, op.rank(value) - 1) == 1 and texts.size:
-            return concat(op, [equals_text(op, value, _text(text)) for text in texts], op.rank(value) - 1)
+            return concat(op, [equals_text(op, value, _text(op, text)) for text in texts], op.rank(value) - 1)
     index = op.fresh("index")
     op.append("StringIndexCreate", [], [index], {})
     return _ids(op, index, a).equals(_ids(op, index, b))
@@ -49,5 +49,10 @@ def _ids(op: Op, index: str, value: Value) -> Value:
     return op.blob(name, INT32, value.shape)
 
 
-def _text(item: bytes | str) -> str:
-    return item.decode() if isinstance(item, bytes) else item
+def _text(op: Op, item: bytes | str) -> str:
+    if isinstance(item, str):
+        return item
+    try:
+        return item.decode()
+    except UnicodeDecodeError:
+        op.unsupported(f"strings are compared with {bytes(item)!r}, which is no UTF-8 text")

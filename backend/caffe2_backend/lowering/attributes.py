@@ -85,7 +85,15 @@ class Attributes:
 
     def text(self, name: str, default: str | _Required = _REQUIRED) -> str:
         """A string attribute."""
-        return str(self._value(name, ir.AttributeType.STRING, default))
+        return _decoded(name, self._value(name, ir.AttributeType.STRING, default))
+
+    def choice(self, name: str, *choices: str) -> str:
+        """A string attribute that is one of several, the first of them by default."""
+        text = self.text(name, choices[0])
+        if text not in choices:
+            reason = f"attribute {name!r} must be {', '.join(choices[:-1])} or {choices[-1]}, not {text!r}"
+            raise UnsupportedError(reason, code="invalid-argument")
+        return text
 
     def integers(self, name: str, default: tuple[int, ...] | _Required = _REQUIRED) -> tuple[int, ...]:
         """A list of integers."""
@@ -97,7 +105,7 @@ class Attributes:
 
     def texts(self, name: str, default: tuple[str, ...] | _Required = _REQUIRED) -> tuple[str, ...]:
         """A list of strings."""
-        return tuple(str(item) for item in self._value(name, ir.AttributeType.STRINGS, default))
+        return tuple(_decoded(name, item) for item in self._value(name, ir.AttributeType.STRINGS, default))
 
     def tensor(self, name: str) -> Array:
         """A tensor."""
@@ -108,3 +116,9 @@ class Attributes:
         """A body."""
         graph: ir.Graph = self._value(name, ir.AttributeType.GRAPH, _REQUIRED)
         return graph
+
+
+def _decoded(name: str, text: object) -> str:
+    if not isinstance(text, str):
+        raise UnsupportedError(f"attribute {name!r} must be UTF-8 text, not {text!r}", code="invalid-argument")
+    return text

@@ -71,7 +71,10 @@ class Rewriter:
     def text(self, name: str, default: str) -> str:
         """A text attribute."""
         attr = self.node.attributes.get(name)
-        return default if attr is None else attr.as_string()
+        text = default if attr is None else attr.value
+        if not isinstance(text, str):
+            self.refuse(f"attribute {name!r} must be UTF-8 text, not {text!r}")
+        return text
 
     def rank(self, value: ir.Value) -> int:
         """The number of dims of a value; an unknown one is refused."""

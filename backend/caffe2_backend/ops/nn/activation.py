@@ -137,7 +137,7 @@ def hard_swish(op: Op) -> Value:
 @family.converts("Gelu")
 def gelu(op: Op) -> Value:
     """``Gelu(X; approximate="none") -> Y``: Gelu, whose ``fast_gelu`` is the approximation by tanh."""
-    fast = op.args.text("approximate", default="none") == "tanh"
+    fast = op.args.choice("approximate", "none", "tanh") == "tanh"
     return op.emit("Gelu", op.require(op.input(0), FLOAT), fast_gelu=int(fast))
 
 

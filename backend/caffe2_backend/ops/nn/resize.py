@@ -63,7 +63,7 @@ def _read_mode(op: Op) -> _Mode:
         cubic=Cubic(
             op.args.number("cubic_coeff_a", default=-0.75), exclude=op.args.flag("exclude_outside", default=False)
         ),
-        policy=op.args.text("keep_aspect_ratio_policy", default="stretch"),
+        policy=op.args.choice("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller"),
     )
 
 

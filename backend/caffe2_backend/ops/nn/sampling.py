@@ -194,7 +194,7 @@ def roi_align(op: Op) -> Value:
 
     Caffe2's regions [k, 5] have the index of the image as their first column.
     """
-    mode = op.args.text("coordinate_transformation_mode", default="half_pixel")
+    mode = op.args.choice("coordinate_transformation_mode", "half_pixel", "output_half_pixel")
     if op.args.text("mode", default="avg") != "avg":
         op.unsupported("mode must be 'avg': Caffe2's RoIAlign computes no maximum")
     height, width = op.args.integer("output_height", default=1), op.args.integer("output_width", default=1)

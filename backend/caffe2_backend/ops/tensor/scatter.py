@@ -115,7 +115,7 @@ def tensor_scatter(op: Op) -> Value:
     past, update = op.input(0), op.input(1)
     rank = op.rank(past)
     axis = op.axis(op.args.integer("axis", default=-2), rank)
-    circular = op.args.text("mode", default="linear") == "circular"
+    circular = op.args.choice("mode", "linear", "circular") == "circular"
     if not axis:
         op.unsupported("axis must not be the batch axis (0)", code="invalid-argument")
     order = [0, axis, *(i for i in range(1, rank) if i != axis)]

@@ -302,7 +302,7 @@ def trilu(op: Op) -> Value:
 @family.converts("DepthToSpace")
 def depth_to_space(op: Op) -> Value:
     """``DepthToSpace(input; blocksize, mode="DCR") -> output``: Reshape, Transpose, Reshape."""
-    block, mode = op.args.integer("blocksize", default=1), op.args.text("mode", default="DCR")
+    block, mode = op.args.integer("blocksize", default=1), op.args.choice("mode", "DCR", "CRD")
     data = op.require(bits_of(op, op.input(0)), *NUMBERS)
     n, c, h, w = dims_of(op, data)
     inner = c.quotient(op.const([block**2], INT64))
@@ -315,7 +315,7 @@ def depth_to_space(op: Op) -> Value:
 @family.converts("SpaceToDepth")
 def space_to_depth(op: Op) -> Value:
     """``SpaceToDepth(input; blocksize, mode="DCR") -> output``: Reshape, Transpose, Reshape."""
-    block, mode = op.args.integer("blocksize", default=1), op.args.text("mode", default="DCR")
+    block, mode = op.args.integer("blocksize", default=1), op.args.choice("mode", "DCR", "CRD")
     data = op.require(bits_of(op, op.input(0)), *NUMBERS)
     n, c, h, w = dims_of(op, data)
     high, wide = (size_.quotient(op.const([block], INT64)) for size_ in (h, w))

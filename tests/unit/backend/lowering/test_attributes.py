@@ -47,3 +47,19 @@ def test_ignored_attributes_are_read() -> None:
     args = attributes(seed=1, ratio=0.5)
     args.ignore("seed")
     assert args.unread == ["ratio"]
+
+
+def test_one_of_several_texts() -> None:
+    assert attributes(mode="CRD").choice("mode", "DCR", "CRD") == "CRD"
+    assert attributes().choice("mode", "DCR", "CRD") == "DCR"
+    with pytest.raises(UnsupportedError, match="'mode' must be a, b or c, not 'd'"):
+        attributes(mode="d").choice("mode", "a", "b", "c")
+
+
+def test_bytes_that_are_no_text() -> None:
+    args = Attributes({"mode": ir.Attr("mode", ir.AttributeType.STRING, b"\xff")})
+    with pytest.raises(UnsupportedError, match="'mode' must be UTF-8 text"):
+        args.text("mode", default="")
+    args = Attributes({"modes": ir.Attr("modes", ir.AttributeType.STRINGS, ["a", b"\xff"])})
+    with pytest.raises(UnsupportedError, match="'modes' must be UTF-8 text"):
+        args.texts("modes", default=())
