@@ -15,11 +15,13 @@ from caffe2_frontend.interop.native_limits import (
     Dims,
     attribute_faults,
     key_of,
+    list_faults,
     needs_of,
     operand_faults,
     reads_dims,
 )
 
+_LISTS: Final = frozenset({onnx.AttributeProto.INTS, onnx.AttributeProto.STRINGS})
 _Tensors = Mapping[str, onnx.TensorProto]
 
 
@@ -32,7 +34,8 @@ def check_native(scope: Scope) -> Iterator[Diagnostic]:
     for index, (node, key) in enumerate(zip(scope.nodes, keys, strict=True)):
         integers = {a.name: a.i for a in node.attribute if a.type == onnx.AttributeProto.INT}
         floats = {a.name: a.f for a in node.attribute if a.type == onnx.AttributeProto.FLOAT}
-        reasons = list(attribute_faults(key, integers, floats))
+        lists = {a.name: a.ints or a.strings for a in node.attribute if a.type in _LISTS}
+        reasons = [*attribute_faults(key, integers, floats), *list_faults(key, lists)]
         if reads_dims(key):
             given = [bool(name) for name in node.input]
             operands = [dims.get(name) for name in node.input]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import onnx
 
@@ -68,6 +68,7 @@ _DIVISORS: Final[Mapping[Key, tuple[int, ...]]] = {("", "STFT"): (1, 3)}
 # Operators whose random numbers lie between two attributes, and those of which one is the standard deviation.
 _UNIFORM: Final = frozenset({("", "RandomUniform"), ("", "RandomUniformLike")})
 _NORMAL: Final = frozenset({("", "RandomNormal"), ("", "RandomNormalLike")})
+_N_GRAMS: Final = ("", "TfIdfVectorizer")
 # Operators that are looked at again when the dims of operands are known.
 GUARDED: Final = frozenset[Key]().union(_FILLED, _FILLED_OF_RANK, _RANKS, _TENSORS, _DIVISORS, _COUNTED_RANKS)
 _READ: Final = GUARDED.union(_GIVEN, _LISTS)
@@ -157,6 +158,20 @@ def attribute_faults(key: Key, integers: Mapping[str, int], floats: Mapping[str,
         yield f"attribute 'high' must not be below 'low', {low}, but is {high}"
     if key in _NORMAL and not scale > 0:
         yield f"attribute 'scale' must be positive, not {scale}"
+
+
+def list_faults(key: Key, lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """The faults of the list attributes of an operator: of TfIdfVectorizer, which counts n-grams by them.
+
+    Those of n elements lie in the pool from the n-th of ``ngram_counts`` to the next one, and each has an index.
+    """
+    counts, indexes = lists.get("ngram_counts", ()), len(lists.get("ngram_indexes", ()))
+    if key != _N_GRAMS or not counts:
+        return
+    ends = [*counts[1:], len(lists.get("pool_int64s", ()) or lists.get("pool_strings", ()))]
+    n_grams = sum((end - start) // n for n, (start, end) in enumerate(zip(counts, ends, strict=True), 1))
+    if indexes < n_grams:
+        yield f"attribute 'ngram_indexes' must have an element for each of {n_grams} n-grams, and has {indexes}"
 
 
 def needs_of(key: Key, given: Sequence[bool], ranks: Sequence[int | None]) -> Iterator[Need]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import onnx
 import onnx_ir as ir
@@ -18,8 +19,10 @@ from caffe2_frontend.interop.metadata.embedded_onnx import (
     read_type,
 )
 from caffe2_frontend.interop.metadata.origin import node_metadata
-from caffe2_frontend.interop.native_limits import attribute_faults, operand_faults, operator_key
+from caffe2_frontend.interop.native_limits import attribute_faults, list_faults, operand_faults, operator_key
 from caffe2_frontend.lowering.op import Op, Value
+
+_LISTS: Final = frozenset({ir.AttributeType.INTS, ir.AttributeType.STRINGS})
 
 
 def convert_onnx_node(op: Op) -> tuple[Value | None, ...]:
@@ -85,10 +88,12 @@ def _require_native(op: Op, domain: str, inputs: Sequence[Value | None], attribu
     own = [attr for attr in attributes if not attr.is_ref()]
     integers = {attr.name: attr.as_int() for attr in own if attr.type == ir.AttributeType.INT}
     floats = {attr.name: attr.as_float() for attr in own if attr.type == ir.AttributeType.FLOAT}
+    lists = {attr.name: attr.value for attr in own if attr.type in _LISTS}
     shapes = [None if value is None else value.shape for value in inputs]
     dims = [None if shape is None else [dim if isinstance(dim, int) else None for dim in shape] for shape in shapes]
     given = [value is not None for value in inputs]
-    for reason in (*attribute_faults(key, integers, floats), *operand_faults(key, integers, given, dims)):
+    faults = (*attribute_faults(key, integers, floats), *list_faults(key, lists))
+    for reason in (*faults, *operand_faults(key, integers, given, dims)):
         op.unsupported(reason, code="malformed-model")
 
 

@@ -62,6 +62,13 @@ REFUSED = {
     "a bound that is no number": model(helper.make_node("RandomUniformLike", ["x"], ["y"], high=float("nan")), IMAGE),
     "no deviation": model(helper.make_node("RandomNormalLike", ["x"], ["y"], scale=0.0), IMAGE),
     "negative deviation": model(helper.make_node("RandomNormal", [], ["y"], shape=[2], scale=-1.0), []),
+    "n-grams without indexes": model(
+        helper.make_node(
+            "TfIdfVectorizer", ["x"], ["y"], mode="TF", max_gram_length=2, max_skip_count=0, min_gram_length=1,
+            ngram_counts=[0, 4], ngram_indexes=[0, 1, 2, 3, 4, 5], pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+        ),
+        [["N", 6]],
+    ),
     "batch_dims": model(
         helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=-(1 << 63)),
         [[2, 2]], helper.make_tensor("i", INT64, [1, 1], [0]),
