@@ -14,7 +14,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
 from caffe2_frontend.emit.first_element import first_element, with_first_element
-from caffe2_frontend.emit.operand_checks import INDICES, require_dtype
+from caffe2_frontend.emit.operand_checks import INDICES, SINGLE, require_dtype, takes
 from caffe2_frontend.emit.shapes import cast, size, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
@@ -54,6 +54,7 @@ def _operands(lr: int | None = None, iteration: int | None = None) -> Expectatio
 
 
 @family.converts("Adagrad", expects=_operands(lr=3))
+@takes(SINGLE, 0, 1, 2, 3)
 def adagrad(op: Op) -> tuple[Value, ...]:
     """Adagrad(param, moment, grad, lr; epsilon=1e-5, decay=1.0, weight_decay=0.0) -> param, moment[, rate, update].
 
@@ -79,6 +80,7 @@ def adagrad(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("Adam", expects=_operands(lr=4, iteration=5))
+@takes(SINGLE, 0, 1, 2, 3, 4)
 def adam(op: Op) -> tuple[Value, ...]:
     """Adam(param, m1, m2, grad, lr, iter; beta1=0.9, beta2=0.999, epsilon=1e-5) -> param, m1, m2[, step].
 
@@ -100,6 +102,7 @@ def adam(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("DecayAdagrad", expects=_operands(lr=4, iteration=5))
+@takes(SINGLE, 0, 1, 2, 3, 4)
 def decay_adagrad(op: Op) -> tuple[Value, ...]:
     """DecayAdagrad(param, moment1, moment2, grad, lr, iter; beta1=0.9, epsilon=1e-5, ...) -> param, moment1, moment2.
 
@@ -126,6 +129,7 @@ def decay_adagrad(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("Adadelta", expects=_operands(lr=4))
+@takes(SINGLE, 0, 1, 2, 3, 4)
 def adadelta(op: Op) -> tuple[Value, ...]:
     """Adadelta(param, moment, moment_delta, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, moment_delta."""
     epsilon, decay = adadelta_arguments(op)
@@ -136,6 +140,7 @@ def adadelta(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("Ftrl", expects=_operands())
+@takes(SINGLE, 0, 1, 2, 3)
 def ftrl(op: Op) -> tuple[Value, Value]:
     """Ftrl(param, nz, grad[, alpha]; alpha=0.005, beta=1.0, lambda1=0.001, lambda2=0.001) -> param, nz."""
     alpha_inverse, arguments = ftrl_alpha(op, 3), ftrl_arguments(op)
@@ -146,6 +151,7 @@ def ftrl(op: Op) -> tuple[Value, Value]:
 
 
 @family.converts("GFtrl", expects=_operands())
+@takes(SINGLE, 0, 1, 2)
 def gftrl(op: Op) -> tuple[Value, Value]:
     """GFtrl(param, nz, grad[, alpha]; alpha=0.005, beta=1.0, lambda1=0.001, lambda2=0.001) -> param, nz.
 
@@ -168,6 +174,7 @@ def gftrl(op: Op) -> tuple[Value, Value]:
 
 
 @family.converts("Lars", expects={i: TensorInfo(FLOAT) if i < 2 else _ONE for i in range(5)})
+@takes(SINGLE, 0, 1, 2, 3, 4)
 def lars(op: Op) -> Value:
     """Lars(X, dX, wd, trust, lr_max; offset=0.5, lr_min=0.02) -> lr.
 
@@ -185,6 +192,7 @@ def lars(op: Op) -> Value:
 
 
 @family.converts("LearningRateAdaption", expects=_operands(lr=0))
+@takes(SINGLE, 0, 1, 2)
 def learning_rate_adaption(op: Op) -> Value:
     """LearningRateAdaption(lr, grad, effgrad; lr_alpha=0.01, normalized_lr_adaption=1) -> lr.
 
@@ -202,6 +210,7 @@ def learning_rate_adaption(op: Op) -> Value:
 
 
 @family.converts("MomentumSGD", "MomentumSGDUpdate", expects=_operands(lr=2))
+@takes(SINGLE, 0, 1, 2, 3)
 def momentum_sgd(op: Op) -> tuple[Value, ...]:
     """MomentumSGD(grad, moment, lr; momentum=0.0, nesterov=0) -> grad, moment.
 
@@ -217,6 +226,7 @@ def momentum_sgd(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("RmsProp", expects=_operands(lr=3))
+@takes(SINGLE, 0, 1, 2, 3)
 def rms_prop(op: Op) -> tuple[Value, ...]:
     """RmsProp(grad, mean_squares, moment, lr; decay=0.9, momentum=0.0, epsilon=1e-5) -> grad, mean_squares, moment."""
     decay, momentum = op.args.number("decay", default=0.9), op.args.number("momentum", default=0.0)
@@ -230,6 +240,7 @@ def rms_prop(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("Storm", expects=_operands(lr=4))
+@takes(SINGLE, 0, 1, 2, 3, 4)
 def storm(op: Op) -> tuple[Value, ...]:
     """Storm(param, moment, grad_sq_sum, grad, lr; momentum=10.0, beta=0.1) -> param, moment, grad_sq_sum.
 
@@ -245,6 +256,7 @@ def storm(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("Wngrad", expects=_operands(lr=3))
+@takes(SINGLE, 0, 1, 2, 3)
 def wngrad(op: Op) -> tuple[Value, ...]:
     """Wngrad(param, seq_b, grad, lr; epsilon=1e-5) -> param, seq_b[, rate, update].
 
@@ -267,6 +279,7 @@ def wngrad(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("WeightScale", expects=_operands(iteration=1))
+@takes(SINGLE, 0)
 def weight_scale(op: Op) -> Value:
     """WeightScale(w, iter; stepsize, upper_bound_iter, scale=1.0) -> w.
 

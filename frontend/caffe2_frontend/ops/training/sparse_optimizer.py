@@ -28,6 +28,7 @@ from caffe2_frontend.emit.arithmetic import (
     total,
 )
 from caffe2_frontend.emit.first_element import first_element
+from caffe2_frontend.emit.operand_checks import SINGLE, takes
 from caffe2_frontend.emit.rows.row_updates import as_table, flat_indices, rows_for, update_rows
 from caffe2_frontend.emit.shapes import as_vector, broadcast_over_rows, cast, size, unsqueeze, vector
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
@@ -74,6 +75,7 @@ def _indices_and_rows(op: Op, indices: int, grad: int, table: Value) -> tuple[Va
 
 
 @family.converts("SparseAdagrad", "RowWiseSparseAdagrad", expects=_operands(indices=2, lr=4))
+@takes(SINGLE, 0, 1, 3, 4)
 def sparse_adagrad(op: Op) -> tuple[Value, Value]:
     """SparseAdagrad(param, moment, indices, grad, lr; epsilon=1e-5, weight_decay=0.0, decay=1.0) -> param, moment.
 
@@ -99,6 +101,7 @@ def sparse_adagrad(op: Op) -> tuple[Value, Value]:
 
 
 @family.converts("SparseAdam", "RowWiseSparseAdam", expects=_operands(indices=3, lr=5, iteration=6))
+@takes(SINGLE, 0, 1, 2, 4, 5)
 def sparse_adam(op: Op) -> tuple[Value, ...]:
     """SparseAdam(param, m1, m2, indices, grad, lr, iter; beta1=0.9, beta2=0.999, epsilon=1e-5, ...) -> param, m1, m2.
 
@@ -159,6 +162,7 @@ def _rectification(op: Op, power2: Value, beta2: float) -> tuple[Value, Value]:
 
 
 @family.converts("SparseAdadelta", expects=_operands(indices=3, lr=5))
+@takes(SINGLE, 0, 1, 2, 4, 5)
 def sparse_adadelta(op: Op) -> tuple[Value, ...]:
     """SparseAdadelta(param, moment, delta, indices, grad, lr; epsilon=1e-5, decay=0.95) -> param, moment, delta."""
     epsilon, decay = adadelta_arguments(op)
@@ -178,6 +182,7 @@ def sparse_adadelta(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("SparseFtrl", expects=_operands(indices=2))
+@takes(SINGLE, 0, 1, 3, 4)
 def sparse_ftrl(op: Op) -> tuple[Value, ...]:
     """SparseFtrl(param, nz, indices, grad[, alpha]; alpha=0.005, beta=1, lambda1=0.001, lambda2=0.001) -> param, nz."""
     alpha_inverse, arguments = ftrl_alpha(op, 4), ftrl_arguments(op)
@@ -192,6 +197,7 @@ def sparse_ftrl(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("SparseMomentumSGDUpdate", expects=_operands(indices=4, lr=2))
+@takes(SINGLE, 0, 1, 2, 3)
 def sparse_momentum(op: Op) -> tuple[Value, ...]:
     """SparseMomentumSGDUpdate(grad, moment, lr, param, indices; momentum=0.0, nesterov=0) -> grad, moment, param."""
     momentum, nesterov = momentum_arguments(op)
@@ -208,6 +214,7 @@ def sparse_momentum(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("SparseStorm", expects=_operands(indices=4, lr=5))
+@takes(SINGLE, 0, 1, 2, 3, 5)
 def sparse_storm(op: Op) -> tuple[Value, ...]:
     """SparseStorm(param, moment, sum, grad, indices, lr; momentum=10.0, beta=0.1) -> param, moment, sum.
 
@@ -229,6 +236,7 @@ def sparse_storm(op: Op) -> tuple[Value, ...]:
 
 
 @family.converts("SparseWngrad", expects=_operands(indices=2, lr=4))
+@takes(SINGLE, 0, 1, 3, 4)
 def sparse_wngrad(op: Op) -> tuple[Value, Value]:
     """SparseWngrad(param, seq_b, indices, grad, lr; epsilon=1e-5) -> param, seq_b.
 
@@ -251,6 +259,7 @@ def sparse_wngrad(op: Op) -> tuple[Value, Value]:
 
 
 @family.converts("SparseLpRegularizer", expects={0: TensorInfo(FLOAT), 1: TensorInfo(ir.DataType.INT64, (None,))})
+@takes(SINGLE, 0)
 def sparse_lp_regularizer(op: Op) -> Value:
     """SparseLpRegularizer(param, indices[, grad]; p=2.0, reg_lambda=1e-5) -> param.
 
@@ -273,6 +282,7 @@ def sparse_lp_regularizer(op: Op) -> Value:
 
 
 @family.converts("SparseNormalize", "Float16SparseNormalize", expects={1: TensorInfo(ir.DataType.INT64, (None,))})
+@takes(SINGLE, 0)
 def sparse_normalize(op: Op) -> Value:
     """SparseNormalize | Float16SparseNormalize(param, indices[, grad]; norm=1.0, use_max_norm=1) -> param.
 
@@ -305,6 +315,8 @@ def sparse_normalize(op: Op) -> Value:
         3: TensorInfo(ir.DataType.INT64, (1,)),
     },
 )
+@takes((ir.DataType.INT64,), 0)
+@takes((ir.DataType.DOUBLE,), 1)
 def row_wise_counter(op: Op) -> tuple[Value, Value]:
     """RowWiseCounter(prev_iter, counter, indices, iter; counter_halflife=-1) -> prev_iter, counter.
 
