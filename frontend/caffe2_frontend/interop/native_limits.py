@@ -163,14 +163,16 @@ def attribute_faults(key: Key, integers: Mapping[str, int], floats: Mapping[str,
 def list_faults(key: Key, lists: Mapping[str, Sequence[Any]]) -> Iterator[str]:
     """The faults of the list attributes of an operator: of TfIdfVectorizer, which counts n-grams by them.
 
-    Those of n elements lie in the pool from the n-th of ``ngram_counts`` to the next one, and each has an index.
+    Those of n elements lie in the pool from the n-th of ``ngram_counts`` to the next one, and each has an index. What
+    is no such pool, onnxruntime refuses itself.
     """
     counts, indexes = lists.get("ngram_counts", ()), len(lists.get("ngram_indexes", ()))
     if key != _N_GRAMS or not counts:
         return
     ends = [*counts[1:], len(lists.get("pool_int64s", ()) or lists.get("pool_strings", ()))]
-    n_grams = sum((end - start) // n for n, (start, end) in enumerate(zip(counts, ends, strict=True), 1))
-    if indexes < n_grams:
+    bounds = list(zip(counts, ends, strict=True))
+    n_grams = sum((end - start) // n for n, (start, end) in enumerate(bounds, 1))
+    if indexes < n_grams and all(0 <= start <= end for start, end in bounds):
         yield f"attribute 'ngram_indexes' must have an element for each of {n_grams} n-grams, and has {indexes}"
 
 
