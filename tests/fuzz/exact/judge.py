@@ -16,8 +16,11 @@ from conformance.executors import OnnxRuntime
 from conformance.oracle import OracleResult, OracleRun
 from conformance.oracle_server import OracleDiedError, OracleServer
 
+from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import BridgeError, ConversionError
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.schemas import count_violation, operator_schema
 from caffe2_frontend import to_onnx
 from fuzz.exact.deviations.causes import leaves_the_range, small
 from fuzz.exact.deviations.forward import are_of_other_sizes
@@ -158,7 +161,7 @@ class Judge:
     def _computed(self, drawn: Drawn, real: OracleResult) -> Verdict:
         """The verdict on a case that real Caffe2 refuses; the export drops operators that the outputs do not need."""
         outcome = Outcome.COMPUTED
-        if _SCHEMA in real.error:
+        if _SCHEMA in real.error and not _is_of_an_earlier_version(drawn):
             needed = drawn.needed()
             again = self._oracle.run_all([run_of(needed)])[0]
             if needed is drawn or (isinstance(again, OracleResult) and _SCHEMA in again.error):
@@ -316,6 +319,15 @@ def _unloadable(drawn: Drawn, real: OracleResult, detail: str) -> Verdict:
         return Verdict(Outcome.BOTH_REFUSE, detail, drawn)
     reason = deviation(drawn, {}, {})
     return Verdict(Outcome.DEVIATES, reason, drawn) if reason else Verdict(Outcome.CRASHED, detail, drawn)
+
+
+def _is_of_an_earlier_version(drawn: Drawn) -> bool:
+    """Whether the conversion takes numbers of operands that only earlier versions of Caffe2 took."""
+    for view in all_operators(NetView(drawn.net)):
+        schema, counts = operator_schema(view.type), (len(view.inputs), len(view.outputs))
+        if schema and not schema.accepts_counts(*counts) and count_violation(schema, view.type, *counts) is None:
+            return True
+    return False
 
 
 def is_fault(error: BridgeError) -> bool:

@@ -348,4 +348,6 @@ CASES: Sequence[Any] = [
     ),
     *(aten("masked_fill", I[:2, :3], B, value=value) for value in (1.75, -1.75)),
     aten("index_fill", I, np.array([1]), dim=1, value=-1.75),
+    aten("nonzero", M.astype("float64")),
+    aten("nonzero", np.array([[0, np.nan], [-0.0, 2]], "float32")),
 ]  # fmt: skip

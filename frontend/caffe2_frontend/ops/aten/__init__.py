@@ -9,8 +9,10 @@ are those of PyTorch.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
+
+import onnx_ir as ir
 
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.views import OpView
@@ -53,6 +55,13 @@ TABLE: Final[Mapping[str, Conversion]] = merge((
 _DESCRIPTIVE: Final = ("overload_name", "outputs", "type")
 
 
+# Functions that onnxruntime's CPU kernels compute of other floats than double.
+_NOT_OF_DOUBLE: Final = frozenset({
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cosh", "Elu", "Erf", "Gelu", "HardSigmoid",
+    "HardSwish", "LeakyRelu", "Mish", "Selu", "Sinh", "Softplus", "Softsign", "Tan", "ThresholdedRelu",
+})  # fmt: skip
+
+
 class _TensorOperator(Op):
     """The operator; its operands are PyTorch's tensors, and the indices of those that its converter reads are kept."""
 
@@ -75,6 +84,13 @@ def _expected(op: OpView, index: int) -> TensorInfo:
     return TensorInfo() if known is None or known.expects is None else known.expects(op, index)
 
 
+def _require_kernels(op: Op, nodes: Sequence[ir.Node]) -> None:
+    for node in nodes:
+        x = node.inputs[0] if node.op_type in _NOT_OF_DOUBLE else None
+        if x is not None and x.dtype == ir.DataType.DOUBLE:
+            op.unsupported(f"onnxruntime has no {node.op_type} of double", hint="cast the operand to float")
+
+
 @family.converts("ATen", expects=_expected)
 def aten(op: Op) -> Outputs:
     """ATen(tensors...; operator, ...) -> results: the ATen operator of that name."""
@@ -90,7 +106,9 @@ def aten(op: Op) -> Outputs:
         )
     view = with_arguments(op, name)
     tensors = _TensorOperator(view, op.scope, op.location, op.lowering)
+    start = len(op.scope.nodes)
     results = conversion.convert(tensors)
+    _require_kernels(op, op.scope.nodes[start:])
     extra = [i for i in range(len(view.inputs)) if i not in tensors.read]
     if extra:
         op.unsupported(f"ATen operator {name!r} has no input {extra[0]} with these arguments", code="invalid-operands")

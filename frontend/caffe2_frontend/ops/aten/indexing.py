@@ -6,6 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary
+from caffe2_frontend.emit.operand_checks import INDICES, require_dtype
 from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, sizes, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
@@ -85,7 +86,7 @@ def convert_masked_select(op: Op) -> Value:
 @family.converts("nonzero")
 def convert_nonzero(op: Op) -> Value:
     """aten::nonzero(self): a row of indices for each element that is not zero."""
-    return op.emit("Transpose", op.emit("NonZero", op.input(0)), perm=[1, 0])
+    return op.emit("Transpose", op.emit("NonZero", cast(op, op.input(0), ir.DataType.BOOL)), perm=[1, 0])
 
 
 @family.converts("scatter", "scatter_add", expects=_SECOND_IS_INDEX)
@@ -156,6 +157,7 @@ def convert_sort(op: Op) -> Outputs:
 def convert_one_hot(op: Op) -> Value:
     """aten::one_hot(self; num_classes=-1): int64; by default there are as many classes as the largest index needs."""
     x = op.input(0)
+    require_dtype(op, x, INDICES, "the indices")
     classes = op.args.integer("num_classes", default=-1)
     if classes >= 0:
         depth = op.const([classes], np.int64)
