@@ -24,6 +24,7 @@ from caffe2_backend.runtime.values import Array, HostObject
 
 SEPARATOR: Final = ":"
 _LENGTHS: Final = "lengths"
+_UNBOUNDED: Final = int(np.iinfo(np.int64).max)
 
 
 class TreeError(ValueError):
@@ -65,12 +66,16 @@ class Tree:
         return len(self.lengths) + 1
 
     def sizes(self, columns: Sequence[Array]) -> list[int]:
-        """The number of elements of each domain, that of its shortest column. Raises TreeError as :meth:`check`."""
+        """The number of elements of each domain, that of its shortest column. Raises TreeError as :meth:`check`.
+
+        A list without fields, such as one of field ``lengths``, is never too short.
+        """
         self.check(columns)
-        return [
-            min((len(column) for column, own in zip(columns, self.domains, strict=True) if own == d), default=0)
-            for d in range(self.domain_count)
-        ]
+        sizes = [0] + [_UNBOUNDED] * len(self.lengths)
+        for domain in range(self.domain_count):
+            own = [len(column) for column, of in zip(columns, self.domains, strict=True) if of == domain]
+            sizes[domain] = min(own, default=sizes[domain])
+        return sizes
 
     def check(self, columns: Sequence[Array]) -> None:
         """Raise TreeError unless there is a column for each field, none a scalar, and lengths are int32."""
