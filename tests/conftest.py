@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import signal
 from collections.abc import Callable, Generator, Mapping
 from functools import cache
 from random import Random
@@ -40,6 +41,10 @@ def missing_gpu() -> str:
 
 # Also for processes that tests start.
 os.environ["CAFFE2_BRIDGE_VERIFY"] = "1"
+
+# A shell without job control starts background commands with Ctrl-C ignored, which tests of interrupts would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Examples are the same in every run, and may take long where the machine has other work: the fuzzers draw new ones.
 hypothesis.settings.register_profile(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
+from conformance.executors import OnnxRuntime
 from conformance.oracle_server import OracleDiedError, OracleServer
 from conformance.recording import ArgumentValue, operator, read_spec
 from support.paths import ROOT
@@ -22,6 +24,7 @@ from fuzz.exact.drawing.roles import Kind, draw_role, role_of
 from fuzz.exact.imports import NO_BROADCAST, NOT_JOINED, ROUNDED_SUMS, mutate
 from fuzz.exact.judge import Judge
 from fuzz.exact.lane import Batch, Judged, Lane
+from fuzz.exact.roundings import rounded_otherwise
 from fuzz.exact.shrink import shrink
 from fuzz.exact.spec import spec
 from fuzz.exact.tally import Tally
@@ -295,6 +298,22 @@ def test_roundings_of_what_the_first_operators_compute() -> None:
             raw = (3 * random.standard_normal((4, 300)) + 8).astype(np.float32)
             verdict = judge(Drawn("", NetDef(op=ops, external_input=["raw"]), {"raw": raw}))
             assert verdict.outcome in {Outcome.EQUAL, Outcome.ILL_CONDITIONED}, verdict.detail
+
+
+def test_models_round_otherwise_by_seed() -> None:
+    x, w = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([4, 4])) for name in "XW")
+    tanh = ir.node("Tanh", [x])
+    product = ir.node("MatMul", [tanh.outputs[0], w])
+    graph = ir.Graph([x, w], product.outputs, nodes=[tanh, product], opset_imports={"": 20}, name="graph")
+    product.outputs[0].name, product.outputs[0].type = "Y", x.type
+    model = ir.serde.serialize_model(ir.Model(graph, ir_version=10))
+    inputs = {name: np.random.default_rng(0).standard_normal((4, 4), np.float32) for name in "XW"}
+    exact = OnnxRuntime(model).run(inputs)[0]
+    one, same, other = (OnnxRuntime(rounded_otherwise(model, 1e-3, seed)).run(inputs)[0] for seed in (1, 1, 2))
+    np.testing.assert_allclose(one, exact, atol=2e-2)
+    np.testing.assert_array_equal(one, same)
+    assert (one != exact).any()
+    assert (one != other).any()
 
 
 @pytest.mark.oracle

@@ -121,6 +121,23 @@ def test_operators_whose_results_are_overwritten_are_not_needed() -> None:
     assert needed.needed() is needed
 
 
+def test_operators_of_bodies_that_write_nothing_that_is_read_are_not_needed() -> None:
+    fills = [operator("ConstantFill", [], [name], shape=[1]) for name in ("x", "dead")]
+    branch = operator("If", ["x"], ["x"], then_net=NetDef(op=fills), else_net=NetDef(op=fills[:1]))
+    case = Drawn("net", NetDef(op=[branch], external_output=["x"]), {"x": ones(1)})
+    needed = case.needed()
+    assert [list(arg.n.op) for arg in needed.net.op[0].arg] == [fills[:1], fills[:1]]
+    assert len(case.net.op[0].arg[0].n.op) == 2
+    assert needed.needed() is needed
+
+
+@pytest.mark.parametrize(("size", "elsewhere"), [(1, False), (np.nan, True), (3e37, True)])
+def test_regions_of_a_computed_image(size: float, *, elsewhere: bool) -> None:
+    ops = [operator("Relu", ["raw"], ["X"]), operator("RoIAlign", ["X", "rois"], ["Y"])]
+    case = Drawn("net", NetDef(op=ops), {"raw": ones(1, 1, 3, 3), "rois": ROI * np.float32(size)})
+    assert bool(deviation(case, {}, {})) == elsewhere
+
+
 def test_operands_stand_where_the_form_of_a_gradient_has_them() -> None:
     asked: list[OracleRun] = []
 

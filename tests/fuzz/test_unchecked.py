@@ -59,6 +59,13 @@ def train_gradient(
         (drawn("SparseToDenseMask", np.arange(3), np.ones(3), np.ones(()), np.array([4, -1]), mask=[1]), True),
         (drawn("Int8Conv", np.ones((1, 2, 2, 3)), np.ones((1, 1, 1, 4)), np.ones(1), order="NHWC"), True),
         (drawn("Int8Conv", np.ones((1, 2, 2, 4)), np.ones((1, 1, 1, 2)), np.ones(1), order="NHWC", group=2), False),
+        (drawn("Int8MaxPool", np.ones((0, 3, 3, 1)), order="NHWC", kernel=3, legacy_pad=3), False),
+        (drawn("Int8MaxPool", np.ones((0, 2, 3, 1)), order="NHWC", kernel=3, legacy_pad=3), True),
+        (drawn("InferenceLSTM", np.ones((4, 2, 3)), *[np.ones((1, 2, 3))] * 2), False),
+        (drawn("InferenceLSTM", np.ones((4, 2, 3)), *[np.ones((1, 4, 3))] * 2), True),
+        (drawn("InferenceLSTM", np.ones((4, 2, 3)), *[np.ones((1, 4, 3))] * 2, batch_first=1), False),
+        (drawn("MergeIdLists", *[np.array([1, 2]), np.arange(3)] * 2), False),
+        (drawn("MergeIdLists", np.array([1, 2]), np.arange(3), np.array([1, 2]), np.arange(2)), True),
         (drawn("RemovePadding", np.ones((4, 2)), np.array([2, 2])), False),
         (drawn("RemovePadding", np.ones((5, 2)), np.array([2, 2])), True),
         (drawn("AffineChannel", np.ones((2, 3, 4)), np.ones(3), np.ones(3)), False),
@@ -122,6 +129,13 @@ def test_squares_that_absorb_the_bias(largest: float, *, absorbs: bool) -> None:
     x = np.array([1, largest, 1, 1], np.float32).reshape(1, 4, 1, 1)
     case = drawn("LRN", x, size=3, alpha=0.5, beta=0.75)
     assert bool(deviation(case, {"y": x}, {"y": x + np.float32(1)})) == absorbs
+
+
+@pytest.mark.parametrize(("longest", "beyond"), [(2, False), (3, True)])
+def test_segments_longer_than_their_rows(longest: int, *, beyond: bool) -> None:
+    result = {"y": np.ones((3, 0), np.float32)}
+    case = drawn("UnpackSegments", np.array([1, longest], np.int32), np.ones((2, 2, 0), np.float32))
+    assert bool(deviation(case, result, {"y": np.ones((2, 0), np.float32)})) == beyond
 
 
 @pytest.mark.parametrize(("rows", "again"), [([0, 0, 1], False), ([1, 0], False), ([1, 0, 1], True)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from fuzz.exact.deviations.forward import are_of_other_sizes
 from fuzz.exact.deviations.table import ABSORBS, LEAVES_THE_RANGE, deviation
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.structure import UNARY
+from fuzz.exact.roundings import rounded_otherwise
 from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
@@ -50,6 +51,7 @@ class Loaded:
     """
 
     runnable: OnnxRuntime
+    model: onnx.ModelProto
     outputs: tuple[str, ...]
     shapes: Mapping[str, tuple[int, ...]] | None
 
@@ -109,7 +111,7 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - whatever onnxruntime raises
             return _unloadable(drawn, real, f"the model does not load: {first_line(error)}")
         shapes = {name: array.shape for name, array in drawn.inputs.items()} if with_sizes else None
-        return Loaded(runnable, outputs, shapes)
+        return Loaded(runnable, model, outputs, shapes)
 
     def _compare(self, drawn: Drawn, real: OracleResult, loaded: Loaded) -> Verdict:
         try:
@@ -151,7 +153,7 @@ class Judge:
         if self._agrees_on_small(drawn, loaded):
             overflows = leaves_the_range(drawn, real.outputs, computed)
             return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE if overflows else ABSORBS, drawn)
-        settled = self._settled(drawn, real, computed)
+        settled = self._settled(drawn, real, computed, self._roundings(drawn, loaded))
         if not mismatches(real.outputs, settled):
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
         if reason := deviation(drawn, real.outputs, settled):
@@ -204,10 +206,19 @@ class Judge:
             return False
         return not real.error and not mismatches(real.outputs, dict(zip(loaded.outputs, values, strict=True)))
 
-    def _settled(self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array]) -> Mapping[str, Array]:
-        """What is computed, with elements that differ no further than inputs a rounding apart move them as expected."""
+    def _settled(
+        self, drawn: Drawn, real: OracleResult, computed: Mapping[str, Array], roundings: Iterable[Mapping[str, Array]]
+    ) -> Mapping[str, Array]:
+        """What is computed, with elements that differ no further than a rounding moves them as expected.
+
+        It is a rounding of the inputs of real Caffe2, or one of those inside of the model (``roundings``).
+        """
         random = np.random.default_rng(0)
         spread = {name: np.zeros(array.shape) for name, array in real.outputs.items() if array.dtype.kind in "fiu"}
+        for rounded in roundings:
+            for name, known in spread.items():
+                if rounded[name].shape == known.shape == computed[name].shape:
+                    spread[name] = np.maximum(known, _distance(rounded[name], computed[name]))
         nudged = [
             run_of(case, {name: _nudged(array, random) for name, array in case.inputs.items()})
             for case in (drawn, self._begun(drawn))
@@ -222,6 +233,16 @@ class Judge:
                 if name in spread:
                     spread[name] = np.maximum(spread[name], _distance(array, real.outputs[name]))
         return {name: _settle(real.outputs[name], array, spread.get(name)) for name, array in computed.items()}
+
+    def _roundings(self, drawn: Drawn, loaded: Loaded) -> Iterator[Mapping[str, Array]]:
+        """What the model of a recurrent net computes if its steps round otherwise: more than its inputs tell."""
+        if any(op.type.startswith("RecurrentNetwork") for op in drawn.net.op):
+            for seed in range(_NUDGES):
+                try:
+                    runnable = OnnxRuntime(rounded_otherwise(loaded.model, _NUDGE, seed), RUN_SECONDS)
+                    yield dict(zip(loaded.outputs, runnable.run(_fed(drawn)), strict=True))
+                except Exception:  # noqa: BLE001 - whatever onnxruntime raises
+                    return
 
     def _deviation(self, drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
         """Why a case may differ by its inputs, or by what its first operators make of them; empty if none applies."""

@@ -85,14 +85,14 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
     old = [scalar(op, v) for v in op.emit("Split", kept, axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
     new_mean, center = averages.update(mean, grad)
     new_mean_square, _ = averages.update(mean_square, square(op, grad))
-    norm2 = op.emit("Max", total(op, square(op, grad)), floor)
+    norm2 = _at_least(op, total(op, square(op, grad)), floor)
     norm2_average, norm2_now = averages.update(old[1], norm2)
     norm_average, _ = averages.update(old[0], sqrt(op, norm2))
     new_curvatures, low, high = _curvatures(op, curvatures, norm2, iteration, window)
     low_average, low_now = averages.update(old[2], low)
     high_average, high_now = averages.update(old[3], high)
-    low_now, high_now = (op.emit("Max", op.emit("Exp", v), floor) for v in (low_now, high_now))
-    variance = op.emit("Max", sub(op, norm2_now, total(op, square(op, center))), floor)
+    low_now, high_now = (_at_least(op, op.emit("Exp", v), floor) for v in (low_now, high_now))
+    variance = _at_least(op, sub(op, norm2_now, total(op, square(op, center))), floor)
     distance_average, distance = averages.update(old[4], div(op, norm_average, norm2_average))
 
     # In the first iteration the averages are not meaningful yet: keep rate and momentum.
@@ -140,5 +140,11 @@ def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) ->
     # The cube is negative, and so is its real root w.
     w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), -1.0)
     root = add(op, sub(op, w, div(op, div(op, p, 3.0), w)), 1.0)
-    momentum = op.emit("Max", square(op, root), square(op, limit))
+    # With a range that is not finite the limit is a NaN: there is no constraint then.
+    momentum = _at_least(op, square(op, root), square(op, limit))
     return div(op, square(op, sub(op, 1.0, sqrt(op, momentum))), low), momentum
+
+
+def _at_least(op: Op, value: Value, floor: Value) -> Value:
+    """``std::max(value, floor)``, which is the value where the floor is a NaN."""
+    return op.emit("Where", op.emit("Less", value, floor), floor, value)

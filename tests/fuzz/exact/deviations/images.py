@@ -17,13 +17,18 @@ _CAFFE_LEGACY_POOLING = 3
 
 
 def has_windows_beyond(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether Caffe's legacy pooling has a window that starts beyond the image: strides over kernels, without pads."""
+    """Whether Caffe's legacy pooling has a window that starts beyond the image: strides over kernels, without pads.
+
+    Or, where there are no images, one that is larger than they would be: there are none of these either.
+    """
     for op, (x, *_rest) in _operators(drawn, "Pool", 1):
         if op.args.integer("legacy_pad", default=0) != _CAFFE_LEGACY_POOLING or x.ndim < 3:
             continue
         sizes = x.shape[1:-1] if op.args.text("order", default="NCHW") == "NHWC" else x.shape[2:]
         kernel, stride = (window_argument(op.args, name, 2) or [1] * len(sizes) for name in ("kernel", "stride"))
         if any(-(-(size - k) // max(s, 1)) * s >= size for size, k, s in zip(sizes, kernel, stride, strict=False)):
+            return True
+        if not x.size and any(size < k for size, k in zip(sizes, kernel, strict=False)):
             return True
     return False
 
@@ -49,12 +54,15 @@ def reflects_twice(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_regions_elsewhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a region is of an image that does not exist, or so large or far away that its samples are not counted."""
-    for op, (x, rois, *_rest) in _operators(drawn, "RoI", 2):
-        if rois.ndim != 2 or not x.ndim or rois.dtype.kind != "f":
+    for op in all_operators(NetView(drawn.net)):
+        x, rois = (*(drawn.inputs.get(name) for name in op.inputs[:2]), None, None)[:2]
+        if "RoI" not in op.type or rois is None or rois.ndim != 2 or rois.dtype.kind != "f":
             continue
         scale = max(abs(op.args.number("spatial_scale", default=1.0)), 1.0)
         if not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
             return True
+        if x is None or not x.ndim:  # computed, or one image
+            continue
         if rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < len(x))).all():
             return True
     return False

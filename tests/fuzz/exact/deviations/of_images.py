@@ -22,8 +22,9 @@ from fuzz.exact.deviations.images import (
 IMAGES: Final = (
     Deviation(
         "a window that starts beyond the image (Caffe's legacy pooling, with a stride over the kernel and without "
-        "pads), in which Caffe2 reads out of bounds",
-        frozenset(f"{kind}Pool{dims}" for kind in ("Max", "Average", "Lp") for dims in ("", "1D", "2D", "3D")),
+        "pads), or that is larger, in which Caffe2 reads out of bounds",
+        frozenset(f"{kind}Pool{dims}" for kind in ("Max", "Average", "Lp") for dims in ("", "1D", "2D", "3D"))
+        | {"Int8MaxPool", "Int8AveragePool"},
         has_windows_beyond,
         may_fail=True,
     ),

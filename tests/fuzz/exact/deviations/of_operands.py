@@ -12,14 +12,17 @@ from fuzz.exact.deviations.sizes import (
     MULTIPLE_MERGES,
     has_another_count,
     has_another_window,
+    has_longer_segments,
     has_other_channels,
     has_other_classes,
     has_other_cores,
     has_other_planes,
+    has_other_states,
     has_other_sum_of_lengths,
     has_other_trains,
     has_too_few_weights,
     merges_other_counts,
+    merges_other_ids,
     merges_other_lengths,
     scatters_other_planes,
 )
@@ -105,6 +108,12 @@ OPERANDS: Final = (
     ),
     Deviation(
         _SIZES,
+        frozenset({"MergeIdLists"}),
+        merges_other_ids,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
         frozenset({"BooleanMaskGradient"}),
         has_another_count,
         may_fail=True,
@@ -120,6 +129,17 @@ OPERANDS: Final = (
         frozenset({"Int8Conv", "Int8ConvRelu"}),
         has_other_planes,
         may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"InferenceLSTM"}),
+        has_other_states,
+        may_fail=True,
+    ),
+    Deviation(
+        "a segment that is longer than the rows it has, after which Caffe2 reads those of the next, or other memory",
+        frozenset({"UnpackSegments"}),
+        has_longer_segments,
     ),
     Deviation(
         _SIZES,

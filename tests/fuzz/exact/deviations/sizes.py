@@ -151,6 +151,15 @@ def has_too_few_weights(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     )
 
 
+def merges_other_ids(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a list of MergeIdLists has not as many ids as its lengths say."""
+    for _op, operands in operators(drawn, "MergeIdLists"):
+        for lengths, ids in zip(operands[::2], operands[1::2], strict=False):
+            if lengths is not None and ids is not None and ((lengths < 0).any() or lengths.sum() != ids.size):
+                return True
+    return False
+
+
 def has_other_sum_of_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a length is negative, or lengths do not add up to the number of rows that they are for."""
     for op, operands in operators(drawn, *LENGTHS):
@@ -267,3 +276,22 @@ def has_other_channels(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if any(each is not None and each.size != x.shape[axis] for each in factors[:count]):
             return True
     return False
+
+
+def has_other_states(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the states of an InferenceLSTM are of other sequences than its input."""
+    for op, (x, *rest) in operators(drawn, "InferenceLSTM"):
+        axis = 0 if op.args.flag("batch_first", default=False) else 1
+        if x is None or x.ndim != 3:
+            continue
+        if any(state is not None and state.shape[1:2] != x.shape[axis : axis + 1] for state in rest[:2]):
+            return True
+    return False
+
+
+def has_longer_segments(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a segment of UnpackSegments is longer than its row of the data."""
+    return any(
+        lengths is not None and x is not None and x.ndim > 1 and lengths.max(initial=0) > x.shape[1]
+        for _op, (lengths, x, *_rest) in operators(drawn, "UnpackSegments")
+    )

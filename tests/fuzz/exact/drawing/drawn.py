@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from conformance.corpus import Array, Quantization
 
+from caffe2_bridge.control import all_operators
+from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
 
@@ -49,7 +51,10 @@ class Drawn:
         return net
 
     def needed(self) -> Drawn:
-        """The case without the operators whose results are overwritten or not read; itself if there are none."""
+        """The case without the operators whose results are overwritten or not read, and without those of bodies.
+
+        It is itself if there are none.
+        """
         wanted, kept = set(self.outputs), []
         for op in reversed(self.net.op):
             if not wanted.isdisjoint(op.output):
@@ -57,12 +62,12 @@ class Drawn:
                 if not any(arg.HasField("n") for arg in op.arg):
                     wanted.difference_update(op.output)
                 wanted |= read_blobs(NetDef(op=[op]))
-        if len(kept) == len(self.net.op):
-            return self
         net = self.copy_net()
         del net.op[:]
         net.op.extend(kept[::-1])
-        return replace(self, net=net)
+        _drop_unread(net, read_blobs(net) | {*self.outputs, *_declared_outputs(net)})
+        before, after = (sum(1 for _ in all_operators(NetView(each))) for each in (self.net, net))
+        return self if before == after else replace(self, net=net)
 
     def declared(self) -> Drawn:
         """The case with its inputs and outputs declared, and without inputs that no operator reads."""
@@ -86,3 +91,20 @@ def read_blobs(net: NetDef) -> set[str]:
             if arg.HasField("n"):
                 names |= read_blobs(arg.n)
     return names
+
+
+def _declared_outputs(net: NetDef) -> set[str]:
+    """What bodies of a net declare as their outputs."""
+    bodies = [arg.n for op in net.op for arg in op.arg if arg.HasField("n")]
+    return {name for body in bodies for name in {*body.external_output, *_declared_outputs(body)}}
+
+
+def _drop_unread(net: NetDef, read: set[str]) -> None:
+    """Drop the operators of bodies that write none of some blobs."""
+    for op in net.op:
+        for arg in op.arg:
+            if arg.HasField("n"):
+                kept = [each for each in arg.n.op if not read.isdisjoint(each.output)]
+                del arg.n.op[:]
+                arg.n.op.extend(kept)
+                _drop_unread(arg.n, read)
