@@ -24,15 +24,20 @@ class Runnable(Protocol):
 
 
 class OnnxRuntime:
-    """onnxruntime on the CPU, one thread. A run that takes longer than ``seconds`` raises TimeoutError."""
+    """onnxruntime on the CPU, one thread. A run that takes longer than ``seconds`` raises TimeoutError.
 
-    def __init__(self, model: onnx.ModelProto, seconds: float | None = None) -> None:
+    Without ``optimizes`` every node runs as it is in the model.
+    """
+
+    def __init__(self, model: onnx.ModelProto, seconds: float | None = None, *, optimizes: bool = True) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        if not optimizes:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._guard = Guard.of(model.SerializeToString())
         self._session = onnxruntime.InferenceSession(self._guard.model, options, providers=["CPUExecutionProvider"])
         self._names = [value.name for value in self._session.get_inputs()]

@@ -21,7 +21,7 @@ from fuzz.exact.deviations.table import ABSORBS, DEVIATIONS, GENERAL, deviation
 from fuzz.exact.drawing.draw import draw_batch, vary
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.roles import Kind, draw_role, role_of
-from fuzz.exact.imports import NO_BROADCAST, NOT_JOINED, ROUNDED_SUMS, mutate
+from fuzz.exact.imports import NO_PIXELS, NOT_AS_DEFINED, NOT_DEFINED, NOT_JOINED, ROUNDED_SUMS, STRICTER, mutate
 from fuzz.exact.judge import Judge
 from fuzz.exact.lane import Batch, Judged, Lane
 from fuzz.exact.roundings import rounded_otherwise
@@ -246,7 +246,10 @@ def test_programs_are_drawn_by_name(names: tuple[str, ...]) -> None:
 def test_deviations_are_documented() -> None:
     text = " ".join((ROOT / "docs" / "testing.md").read_text().split())
     assert [each.reason for each in (*DEVIATIONS, *GENERAL) if each.reason not in text] == []
-    assert all(reason in text for reason in (ABSORBS, NO_BROADCAST, NOT_JOINED, ROUNDED_SUMS))
+    assert all(
+        reason in text
+        for reason in (ABSORBS, NO_PIXELS, NOT_AS_DEFINED, NOT_DEFINED, NOT_JOINED, ROUNDED_SUMS, STRICTER)
+    )
 
 
 def test_cases_of_one_net_have_its_ranks_and_element_types() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.emit.conversion import as_float, from_float
+from caffe2_backend.emit.fill import full
 from caffe2_backend.emit.shapes import size_list
 from caffe2_backend.lowering.op import Op
 from caffe2_backend.lowering.types import NARROW
@@ -41,24 +42,57 @@ def broadcast(op: Op, values: Sequence[Value]) -> list[Value]:
             for value, shape in zip(values, shapes, strict=True)
         ]
     common = _common_shape(op, values, shapes)
-    return [expand(op, value, common) for value in values]
+    ones: dict[ir.DataType, Value] = {}
+    return [_expanded(op, value, common, ones) for value in values]
 
 
 def _common_shape(op: Op, values: Sequence[Value], shapes: Sequence[ir.Shape]) -> Value:
-    """The shape that values broadcast to, int64 [rank]: the largest of the dims of each axis."""
+    """The shape that values broadcast to, int64 [rank]: of each axis the dim that is not 1, which may be 0."""
     rank = max(map(len, shapes))
     padded = [
         size_list(op, [*[1] * (rank - len(shape)), op.emit("Shape", value)])
         for value, shape in zip(values, shapes, strict=True)
         if len(shape)
     ]
-    return reduce(lambda a, b: elementwise_max(op, a, b), padded)
+    return reduce(lambda a, b: op.emit("Where", a.equals(1), b, a), padded)
 
 
 def expand(op: Op, value: Value, shape: Value) -> Value:
-    """A value broadcast with a shape, int64 [n]."""
-    if value.dtype in (BOOL, *NARROW):
-        return expand(op, value.cast(INT32), shape).cast(value.dtype)
+    """A value broadcast with a shape, int64 [n].
+
+    Caffe2's Expand reads a dim of 0 as 1, and refuses values without elements; its And and Mul broadcast these, too.
+    """
+    return _expanded(op, value, shape, {})
+
+
+def _expanded(op: Op, value: Value, shape: Value, ones: dict[ir.DataType, Value]) -> Value:
+    """See :func:`expand`. ``ones`` has tensors of the shape by element type."""
+    number = op.known(value)
+    if number is not None and not number.ndim:
+        return full(op, [shape], value.dtype, number.item())
+    if _has_elements(op, value, shape):
+        return _expand_elements(op, value, shape)
+    if value.dtype in NARROW:
+        return _expanded(op, value.cast(INT32), shape, ones).cast(value.dtype)
     if value.dtype == FLOAT16:
-        return from_float(op, expand(op, as_float(op, value), shape), FLOAT16)
+        return from_float(op, _expanded(op, as_float(op, value), shape, ones), FLOAT16)
+    if value.dtype not in ones:
+        ones[value.dtype] = full(op, [shape], value.dtype, 1)
+    return value & ones[value.dtype] if value.dtype == BOOL else value * ones[value.dtype]
+
+
+def _expand_elements(op: Op, value: Value, shape: Value) -> Value:
+    """A value with elements by Caffe2's Expand, which is for numbers."""
+    if value.dtype in (BOOL, *NARROW):
+        return op.emit("Expand", value.cast(INT32), shape).cast(value.dtype)
+    if value.dtype == FLOAT16:
+        return from_float(op, op.emit("Expand", as_float(op, value), shape), FLOAT16)
     return op.emit("Expand", value, shape)
+
+
+def _has_elements(op: Op, value: Value, shape: Value) -> bool:
+    """Whether a value and a shape are known, and have no dim of 0."""
+    known = op.known(shape)
+    if known is None or value.shape is None or not value.shape.is_static():
+        return False
+    return bool(known.all()) and 0 not in value.shape.numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from caffe2_backend.emit.shapes import Size, size_list
@@ -20,8 +21,7 @@ def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float
         inner = op.widen(value) if isinstance(value, Value) else value
         return op.narrow(full(op, sizes, FLOAT, inner), FLOAT16)
     if dtype == DOUBLE:
-        held = value.reshape([1]) if isinstance(value, Value) else op.const([value], DOUBLE)
-        return full(op, sizes, FLOAT, 0).cast(DOUBLE) + held
+        return _full_of_double(op, sizes, value)
     if dtype in UNSIGNED:
         inner = bits_of(op, value) if isinstance(value, Value) else _signed(int(value), dtype.bitwidth)
         return full(op, sizes, UNSIGNED[dtype], inner)
@@ -36,6 +36,13 @@ def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float
     if not isinstance(value, Value):
         return filled
     return filled | value.reshape([1]) if dtype == BOOL else filled + value.reshape([1])
+
+
+def _full_of_double(op: Op, sizes: Sequence[Size], value: Value | float) -> Value:
+    if not isinstance(value, Value) and value == np.float32(value):
+        return full(op, sizes, FLOAT, value).cast(DOUBLE)
+    held = value.reshape([1]) if isinstance(value, Value) else op.const([value], DOUBLE)
+    return full(op, sizes, FLOAT, 0).cast(DOUBLE) + held
 
 
 def _signed(number: int, width: int) -> int:

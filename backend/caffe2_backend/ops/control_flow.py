@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from caffe2_backend.emit.fill import full
 from caffe2_backend.emit.loops import LoopBody, emit_loop
+from caffe2_backend.emit.shapes import dim_of
 from caffe2_backend.lowering.family import Family
 from caffe2_backend.lowering.op import Op
-from caffe2_backend.lowering.types import UNDEFINED
+from caffe2_backend.lowering.types import STRING, UNDEFINED
 from caffe2_backend.lowering.value import Value
 from caffe2_bridge.control import if_arguments
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_frontend.interop.bodies import captured_values
+from caffe2_frontend.interop.types import INT32
 
 family = Family("control_flow")
 
@@ -35,7 +42,8 @@ def if_(op: Op) -> tuple[Value, ...]:
 def loop(op: Op) -> tuple[Value, ...]:
     """``Loop(M, cond, *v_initial; body) -> *v_final_and_scan_outputs``: ONNXWhile.
 
-    A stacked output of no iterations is Caffe2's: int32, without elements.
+    A stacked output of no iterations is int32 [0] in Caffe2: where there may be none, an If gives it its element type
+    and its dims, those that are not known as 0, as onnxruntime does.
     """
     graph = op.args.graph("body")
     iteration, condition, *states = (str(value.name) for value in graph.inputs)
@@ -44,7 +52,43 @@ def loop(op: Op) -> tuple[Value, ...]:
     body = LoopBody(iteration, condition, states, op.lower_body(graph, "body"), results)
     names = _output_names(op)
     emit_loop(op, op.optional(0), op.optional(1), initial, body, names)
-    return _values(op, names)
+    values = _values(op, names)
+    if not _runs_once(op):
+        _shape_no_iterations(op, values[len(initial) :], op.node.outputs[len(initial) :])
+    return values
+
+
+def _runs_once(op: Op) -> bool:
+    """Whether a loop is known to run at least once."""
+    known = [None if value is None else op.known(value) for value in (op.optional(0), op.optional(1))]
+    return all(
+        op.optional(i) is None or (value is not None and value.size == 1 and value.item() > 0)
+        for i, value in enumerate(known)
+    )
+
+
+def _shape_no_iterations(op: Op, values: Sequence[Value], outputs: Sequence[ir.Value]) -> None:
+    """Write stacked outputs again where there was no iteration."""
+    others = [pair for pair in zip(values, outputs, strict=True) if _is_other_without_elements(pair[1])]
+    if not others:
+        return
+    with op.inside() as ops:
+        for value, output in others:
+            assert output.dtype is not None
+            assert output.shape is not None
+            sizes = [size if isinstance(size, int) else 0 for size in output.shape[1:]]
+            op.append("Copy", [full(op, [0, *sizes], output.dtype, 0).name], [value.name], {})
+    names = [value.name for value, _ in others]
+    net = NetDef(name=op.fresh("no_iterations"), op=ops, external_output=names)
+    none = dim_of(op, others[0][0], 0).equals(0).reshape([])
+    op.append("If", [none.name, *names], names, if_arguments(net))
+
+
+def _is_other_without_elements(output: ir.Value) -> bool:
+    """Whether a stacked output of no iterations, of which Caffe2 has no strings, is known not to be int32 [0]."""
+    if output.dtype in (None, STRING) or output.shape is None:
+        return False
+    return output.dtype != INT32 or len(output.shape) > 1
 
 
 def _output_names(op: Op) -> tuple[str, ...]:

@@ -51,7 +51,10 @@ _FILLED: Final[Mapping[Key, Mapping[int, Axes]]] = {
 _FILLED_WITH: Final[Mapping[Key, tuple[int, Mapping[int, Axes]]]] = {("", "GRU"): (4, {0: (1, 2)})}
 _FILLED_OF_RANK: Final[Mapping[Key, tuple[int, Mapping[int, Axes]]]] = {
     ("", "Attention"): (4, {0: (1,), 1: (1,), 2: (1,)}),
+    ("", "ConvTranspose"): (5, {0: (2, 3)}),
 }
+# Operators of whose operands the ranks tell what they need.
+NEED_RANKS: Final = frozenset(_FILLED_OF_RANK)
 _GIVEN: Final[Mapping[Key, tuple[int, ...]]] = {(_MICROSOFT, "AttnLSTM"): (8, 9, 10, 11)}
 _RANKS: Final[Mapping[Key, Mapping[int, int]]] = {("", "Attention"): {4: 4, 5: 4}}
 # Operands that must not be scalars.

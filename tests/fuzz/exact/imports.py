@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from conformance.compare import mismatches
 from conformance.corpus import Array
-from conformance.executors import OnnxRuntime
+from conformance.executors import OnnxRuntime, Reference
 from conformance.oracle import OracleRun
 from conformance.oracle_server import OracleDiedError, OracleServer
 from onnx import numpy_helper
@@ -25,14 +25,21 @@ from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.judge import RUN_SECONDS, escaped, export, first_line, is_fault, reasons
 from fuzz.exact.verdict import Outcome, Verdict
 
-NO_BROADCAST: Final = "a dim of 1 that meets one of 0 in an imported model, which Caffe2 does not broadcast"
+NO_PIXELS: Final = "a window that is larger than the image in an imported model, of which onnxruntime makes no pixels"
 NOT_JOINED: Final = "a part without elements that does not fit the others, which onnxruntime's Concat leaves out"
-# What Caffe2 says of a dim of 1 that meets one of 0, and of parts that do not fit.
+NOT_DEFINED: Final = (
+    "a model that onnxruntime runs, and ONNX's reference evaluator or onnxruntime without optimizations does not"
+)
+NOT_AS_DEFINED: Final = (
+    "a model of which onnxruntime computes something else than ONNX's reference evaluator, and Caffe2 does not"
+)
+# What Caffe2 says of parts that do not fit, and of a window that is larger than the image.
 _REFUSALS: Final = {
-    "X_dims[i - d] == 1 || X_dims[i - d] == Y_dims[i]": NO_BROADCAST,
     "The input tensors can only have different dimensions when": NOT_JOINED,
+    "in_size + *pad_head + *pad_tail >= dkernel": NO_PIXELS,
 }
 _EMPTY: Final = re.compile(r"[\[ ]0[],]")  # a dim of 0 in a list of dims
+STRICTER: Final = "a restored operator of an edited model, which compares sizes that its nodes do not"
 ROUNDED_SUMS: Final = "sums of int64 beyond 53 bits, which onnxruntime rounds, and Caffe2 does not"
 Mutation = Callable[[onnx.GraphProto, np.random.Generator], str]
 _SAME_OPERANDS: Final = (
@@ -85,9 +92,27 @@ class ImportJudge:
         if real.error:
             deviates = _has_no_elements(drawn, expected) or _EMPTY.search(real.error)
             reason = next((said for text, said in _REFUSALS.items() if deviates and text in real.error), None)
-            reason = reason or deviation(imported, {}, {})
+            reason = reason or deviation(imported, {}, {}) or _undefined(model, drawn, expected, {})
+            reason = reason or (STRICTER if self._runs_unrestored(model, drawn, expected) else "")
             return Verdict(*((Outcome.DEVIATES, reason) if reason else (Outcome.FAILS, first_line(real.error))), drawn)
-        return _compared(drawn, imported, expected, dict(zip(expected, real.outputs.values(), strict=True)))
+        actual = dict(zip(expected, real.outputs.values(), strict=True))
+        verdict = _compared(drawn, imported, expected, actual)
+        reason = _undefined(model, drawn, expected, actual) if verdict.outcome is Outcome.DIFFERENT else ""
+        return Verdict(Outcome.DEVIATES, reason, drawn) if reason else verdict
+
+    def _runs_unrestored(self, model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Array]) -> bool:
+        """Whether the import computes what is expected if no operator is restored."""
+        plain = onnx.ModelProto()
+        plain.CopyFrom(model)
+        for node in plain.graph.node:
+            del node.metadata_props[:]
+        try:
+            found = to_netdef(plain)
+            outputs = list(found.predict_net.external_output)
+            real = self._oracle.run(OracleRun(found.predict_net, drawn.inputs, found.init_net, outputs))
+        except (BridgeError, OracleDiedError):
+            return False
+        return not real.error and not mismatches(expected, dict(zip(expected, real.outputs.values(), strict=True)))
 
 
 def _compared(drawn: Drawn, imported: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> Verdict:
@@ -99,6 +124,28 @@ def _compared(drawn: Drawn, imported: Drawn, expected: Mapping[str, Array], actu
     if not reason and _differs_in_rounding(expected, actual):
         reason = ROUNDED_SUMS
     return Verdict(Outcome.DEVIATES if reason else Outcome.DIFFERENT, reason or "\n".join(wrong), drawn)
+
+
+def _undefined(model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
+    """Why what onnxruntime computes of a model is not what ONNX defines; empty if it is, as far as can be told.
+
+    ``actual`` is what real Caffe2 computes, if anything. The reference evaluator fails on loops without iterations.
+    """
+    try:
+        exact = OnnxRuntime(model, RUN_SECONDS, optimizes=False).run(drawn.inputs)
+    except Exception:  # noqa: BLE001 - whatever onnxruntime raises
+        return NOT_DEFINED
+    if mismatches(expected, dict(zip(expected, exact, strict=True))):
+        return NOT_DEFINED
+    if any(attribute.type == attribute.GRAPH for node in model.graph.node for attribute in node.attribute):
+        return ""
+    try:
+        defined = dict(zip(expected, Reference(model).run(drawn.inputs), strict=True))
+    except (IndexError, ValueError):
+        return NOT_DEFINED
+    except Exception:  # noqa: BLE001 - what it lacks
+        return ""
+    return NOT_AS_DEFINED if actual and not mismatches(defined, actual) else ""
 
 
 def _is_unsorted(node: onnx.NodeProto) -> bool:

@@ -114,10 +114,11 @@ def with_alpha(op: Op) -> Value:
 
 @family.converts("Selu")
 def selu(op: Op) -> Value:
-    """``Selu(X; alpha=1.673..., gamma=1.050...) -> Y``: Selu, whose scale is gamma."""
+    """``Selu(X; alpha=1.673..., gamma=1.050...) -> Y``: Selu, whose scale is gamma, or Elu times one not above 1."""
     alpha = op.args.number("alpha", default=1.67326319217681884765625)
     gamma = op.args.number("gamma", default=1.05070102214813232421875)
-    return op.emit("Selu", op.require(op.input(0), FLOAT), alpha=alpha, scale=gamma)
+    x = op.require(op.input(0), FLOAT)
+    return op.emit("Selu", x, alpha=alpha, scale=gamma) if gamma > 1 else op.emit("Elu", x, alpha=alpha) * gamma
 
 
 @family.converts("HardSigmoid")

@@ -38,7 +38,9 @@ def gather_elements(op: Op) -> Value:
     data = op.input(0)
     axis = op.axis(op.args.integer("axis", default=0), op.rank(data))
     rows = flat_indices(op, data, op.input(1), axis)
-    return gather(op, data.reshape([-1]), 0, rows)
+    found = gather(op, data.reshape([-1]), 0, rows)
+    # Of an operand without elements Caffe2's Gather is one, whatever the shape of the indices.
+    return found if op.static_shape(data) is not None else op.emit("ResizeLike", found, op.input(1))
 
 
 @family.converts("GatherND")

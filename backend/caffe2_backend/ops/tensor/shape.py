@@ -20,7 +20,6 @@ from caffe2_backend.emit.shapes import (
     reshape,
     reshape_exactly,
     shape_of,
-    size_list,
 )
 from caffe2_backend.emit.unsigned import bits_of
 from caffe2_backend.lowering.family import Family
@@ -42,11 +41,22 @@ def reshape_(op: Op) -> Value:
     data, shape = op.input(0), op.input(1)
     known = op.known(shape)
     if known is not None and (not allow_zero or 0 not in known):
-        return data.reshape(known.reshape(-1).tolist())
+        return data.reshape(_with_known_dims(known.reshape(-1).tolist(), data.shape))
     if not allow_zero:
         return op.emit("Reshape", data, shape, outputs=2)[0]
     is_complete = known is not None or _are_sizes(op.operand(1))
     return reshape_exactly(op, data, shape if is_complete else _without_inferred(op, data, shape))
+
+
+def _with_known_dims(sizes: list[int], shape: ir.Shape | None) -> list[int]:
+    """The dims of a Reshape, of which those that are kept are given where an operand of some unknown dims tells them.
+
+    Caffe2 does not keep dims of an operand without elements. Where all dims are known it has elements.
+    """
+    dims = [dim if isinstance(dim, int) else 0 for dim in shape or ()]
+    if all(dims):
+        return sizes
+    return [dims[i] if size == 0 and i < len(dims) else size for i, size in enumerate(sizes)]
 
 
 def _without_inferred(op: Op, data: Value, shape: Value) -> Value:
@@ -150,20 +160,12 @@ def size(op: Op) -> Value:
 
 @family.converts("Expand")
 def expand_(op: Op) -> Value:
-    """``Expand(input, shape) -> output``: Expand, which reads a dim of 0 as 1; Slice then empties the axis."""
+    """``Expand(input, shape) -> output``: Expand of known sizes, else Mul or And by ones."""
     shape, data = op.input(1), op.require(bits_of(op, op.input(0)), *NUMBERS, BOOL)
+    if op.list_length(shape) == 0:
+        return data
     known = op.known(shape)
-    if known is not None:
-        shape = op.const(known, INT64)
-    grown = expand(op, data, shape)
-    if known is not None and known.all():
-        return grown
-    count = op.list_length(shape)
-    if count is None:
-        op.needs_shape("the number of dims that the data is expanded to is unknown")
-    ends = shape.equals(op.const([0] * count, INT64)).cast(INT64) - op.const([1] * count, INT64)  # -1: all elements
-    ahead = [-1] * (op.rank(data) - count)
-    return op.emit("Slice", grown, op.const([0] * (len(ahead) + count), INT64), size_list(op, [*ahead, ends]))
+    return expand(op, data, shape if known is None else op.const(known, INT64))
 
 
 @family.converts("Tile")

@@ -45,6 +45,9 @@ def top_k(op: Op) -> tuple[Value, Value]:
     data, k = op.input(0), op.known_number(op.input(1))
     axis = op.axis(op.args.integer("axis", default=-1), op.rank(data))
     smallest = not op.args.flag("largest", default=True)
+    if k == 0:
+        sizes = [0 if i == axis else size for i, size in enumerate(dims_of(op, data))]
+        return full(op, sizes, op.dtype(data), 0), full(op, sizes, INT64, 0)
     if op.dtype(data) != FLOAT or k is None:
         return _top_by_rank(op, data, axis, smallest=smallest)
     values, indices = op.emit("TopK", -data if smallest else data, outputs=2, k=int(k), axis=axis)

@@ -74,6 +74,7 @@ FLOATS: Final = (
                 "ArgMin",
                 "Sign",
                 "SumRelu",
+                "Summarize",
                 "LengthsMax",
                 "SortedSegmentRangeMax",
                 "LengthsTopK",

@@ -15,8 +15,8 @@ SIZES = (
 FUNCTIONS = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Celu<alpha = 2.0>", "Cos", "Cosh",
     "Elu", "Elu<alpha = 0.3>", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish",
-    "Neg", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
-    "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
+    "Neg", "Reciprocal", "Relu", "Round", "Selu", "Selu<gamma = 0.5>", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "ThresholdedRelu",
 )  # fmt: skip
 
 

@@ -12,7 +12,17 @@ from caffe2_backend.admission.scopes import Scope, scopes_of
 from caffe2_backend.runtime.sessions.guard.edits import Edit
 from caffe2_backend.runtime.sessions.guard.shapes import Shapes
 from caffe2_bridge.diagnostics import ConversionError, RunError
-from caffe2_frontend.interop.native_limits import GUARDED, JOINED, Dims, Key, Need, key_of, needs_of, operand_faults
+from caffe2_frontend.interop.native_limits import (
+    GUARDED,
+    JOINED,
+    NEED_RANKS,
+    Dims,
+    Key,
+    Need,
+    key_of,
+    needs_of,
+    operand_faults,
+)
 
 # Operators that end the process while the model is loaded if their last operand is listed, and left out.
 _TRIMMED: Final = frozenset({("", "LayerNormalization")})
@@ -92,7 +102,7 @@ class _Planner:
         """What is needed of the operands of a node, but for what weights are. Raises RunError."""
         names = list(node.input)
         given = list(map(bool, names))
-        needs = list(needs_of(key, given, [None] * len(given)))
+        needs = [] if key in NEED_RANKS else list(needs_of(key, given, [None] * len(given)))
         if needs and all(_holds(need, self._weights.get(names[need.operand])) for need in needs):
             return
         operands = [self._dims(edit.scope, name) for name in node.input]

@@ -237,6 +237,19 @@ def test_ranks_of_computed_operands() -> None:
         session.run(inputs | {"s": np.array([2, 12])})
 
 
+def test_volumes_without_pixels() -> None:
+    made = model("y = ConvTranspose (x, w)", "float[N, 2, D, H, W] x", "float[A, 1, B, C, E] y")
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((2, 1, 2, 2, 2), np.float32), "w"))
+    session = Session(made.SerializeToString())
+    assert session.run(zeros(0, 2, 1, 1, 1))["y"].shape == (0, 1, 2, 2, 2)
+    for axis in (2, 3):
+        with pytest.raises(RunError, match=f"axis {axis}.*{DIED}"):
+            session.run(zeros(*(0 if i == axis else 2 for i in range(5))))
+    flat = model("y = ConvTranspose (x, w)", "float[N, 2, H, W] x, float[2, 1, 2, 2] w", "float[A, 1, B, C] y")
+    found = Session(flat.SerializeToString()).run(zeros(1, 2, 0, 1) | {"w": np.ones((2, 1, 2, 2), np.float32)})
+    assert found["y"].shape == (1, 1, 1, 2)
+
+
 def test_normalization_without_a_bias_that_is_listed() -> None:
     made = model("y = LayerNormalization (x, w, )", "float[2, 3] x, float[3] w", "float[2, 3] y")
     made.graph.node[0].input[:] = ["x", "w", ""]
