@@ -57,7 +57,8 @@ class ImportJudge:
     def __call__(self, drawn: Drawn) -> Verdict | None:
         """Judge a case; None where the export or the mutated model does not run, or has Int8 operands or no order.
 
-        Int8 tensors are plain bytes in a mutated model, and in real Caffe2 only those of restored operators are not.
+        Nor is there a verdict where what runs does not have the sizes that the model gives its outputs. Int8 tensors
+        are plain bytes in a mutated model, and in real Caffe2 only those of restored operators are not.
         """
         if drawn.quantized:
             return None
@@ -70,6 +71,8 @@ class ImportJudge:
             onnx.checker.check_model(model, full_check=True)
             names = [value.name for value in model.graph.output]
             expected = dict(zip(names, OnnxRuntime(model, RUN_SECONDS).run(drawn.inputs), strict=True))
+            if not all(_fits(value, expected[value.name].shape) for value in model.graph.output):
+                return None
         except Exception:  # noqa: BLE001 - nothing to compare with
             return None
         return self._compare(replace(drawn, trail=(*drawn.trail, *said)), model, expected)
@@ -150,6 +153,14 @@ def _undefined(model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Arra
 
 def _is_unsorted(node: onnx.NodeProto) -> bool:
     return any(attribute.name == "sorted" and not attribute.i for attribute in node.attribute)
+
+
+def _fits(declared: onnx.ValueInfoProto, shape: tuple[int, ...]) -> bool:
+    """Whether dims that a model gives an output are those that it has."""
+    dims = declared.type.tensor_type.shape.dim
+    return len(dims) == len(shape) and all(
+        not dim.HasField("dim_value") or dim.dim_value == size for dim, size in zip(dims, shape, strict=True)
+    )
 
 
 def _has_no_elements(drawn: Drawn, expected: Mapping[str, Array]) -> bool:

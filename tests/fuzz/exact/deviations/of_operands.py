@@ -16,6 +16,7 @@ from fuzz.exact.deviations.sizes import (
     has_other_channels,
     has_other_classes,
     has_other_cores,
+    has_other_partitions,
     has_other_planes,
     has_other_states,
     has_other_sum_of_lengths,
@@ -128,6 +129,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset({"Int8Conv", "Int8ConvRelu"}),
         has_other_planes,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"GatherByKey"}),
+        has_other_partitions,
         may_fail=True,
     ),
     Deviation(

@@ -295,3 +295,14 @@ def has_longer_segments(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         lengths is not None and x is not None and x.ndim > 1 and lengths.max(initial=0) > x.shape[1]
         for _op, (lengths, x, *_rest) in operators(drawn, "UnpackSegments")
     )
+
+
+def has_other_partitions(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a partition of GatherByKey does not have as many rows as keys belong to it."""
+    for _op, (keys, *parts) in operators(drawn, "GatherByKey"):
+        if keys is None or any(part is None or not part.ndim for part in parts):
+            continue
+        counts = np.bincount(np.mod(keys.reshape(-1).astype(np.int64), len(parts)), minlength=len(parts))
+        if counts.tolist() != [len(part) for part in parts if part is not None]:
+            return True
+    return False

@@ -20,16 +20,19 @@ from fuzz.exact.drawing.drawn import Drawn
 # By operator type: the operand with the indices, the one that they are for, and along which axis. Of most of these only
 # a build for debugging checks the indices (DCHECK, or CAFFE_ENFORCE unless NDEBUG); BatchBucketize and RowWiseCounter
 # check them against an upper bound that is one too high; Accuracy, CopyRowsToTensor, FlexibleTopKGradient and
-# SparseNormalize do not check them; BatchGatherGradient with match_outer and Scatter check those of the first row.
+# SparseNormalize do not check them; BatchGatherGradient, Gather and BatchGather with match_outer, and Scatter, check
+# those of the first row.
 INDEXED: Final = {
     "Accuracy": (1, 0, 1),
     "BatchBucketize": (1, 0, 1),
+    "BatchGather": (1, 0, 1),
     "BatchGatherGradient": (1, 0, 1),
     "BatchPermutation": (1, 0, 0),
     "BatchPermutationGradient": (0, 1, 0),
     "CopyRowsToTensor": (1, 0, 0),
     "EnsureClipped": (1, 0, 0),
     "FlexibleTopKGradient": (3, 0, -1),
+    "Gather": (1, 0, 0),
     "Float16SparseNormalize": (1, 0, 0),
     "LabelCrossEntropyGradient": (1, 0, 1),
     "MultiClassAccuracy": (1, 0, 1),
@@ -59,8 +62,8 @@ INDEXED: Final = {
 REDUCTIONS: Final = ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin")
 
 # Operators with the argument ``axis`` instead, and those whose negative indices count from the end.
-_WITH_AXIS: Final = frozenset({"BatchGatherGradient", "Scatter", "SoftmaxWithLossGradient", "TopKGradient"})
-_FROM_THE_END: Final = frozenset({"BatchGatherGradient"})
+_WITH_AXIS: Final = frozenset({"BatchGatherGradient", "Gather", "Scatter", "SoftmaxWithLossGradient", "TopKGradient"})
+_FROM_THE_END: Final = frozenset({"BatchGather", "BatchGatherGradient", "Gather"})
 # Operators whose indices count all elements from the axis on.
 _FLATTENED: Final = frozenset({"SoftmaxWithLossGradient"})
 # How many operands from there on have indices, of so many operands.
