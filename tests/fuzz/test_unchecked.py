@@ -135,6 +135,13 @@ def test_squares_that_absorb_the_bias(largest: float, *, absorbs: bool) -> None:
     assert bool(deviation(case, {"y": x}, {"y": x + np.float32(1)})) == absorbs
 
 
+@pytest.mark.parametrize(("kind", "ties", "order"), [("topk", 2, True), ("topk", 1, False), ("relu", 2, False)])
+def test_the_order_of_equal_elements(kind: str, *, ties: int, order: bool) -> None:
+    result = {"y": np.array([0, 1])}
+    case = drawn("ATen", np.repeat(np.arange(3), ties), operator=kind)
+    assert bool(deviation(case, result, {"y": np.array([1, 0])})) == order
+
+
 @pytest.mark.parametrize(("longest", "beyond"), [(2, False), (3, True)])
 def test_segments_longer_than_their_rows(longest: int, *, beyond: bool) -> None:
     result = {"y": np.ones((3, 0), np.float32)}

@@ -39,10 +39,16 @@ def full(op: Op, sizes: Sequence[Size], dtype: ir.DataType, value: Value | float
 
 
 def _full_of_double(op: Op, sizes: Sequence[Size], value: Value | float) -> Value:
-    if not isinstance(value, Value) and value == np.float32(value):
+    if not isinstance(value, Value) and _is_single(value):
         return full(op, sizes, FLOAT, value).cast(DOUBLE)
     held = value.reshape([1]) if isinstance(value, Value) else op.const([value], DOUBLE)
     return full(op, sizes, FLOAT, 0).cast(DOUBLE) + held
+
+
+def _is_single(number: float) -> bool:
+    """Whether a number has the same value in single precision."""
+    with np.errstate(over="ignore"):
+        return bool(np.float32(number) == number)
 
 
 def _signed(number: int, width: int) -> int:

@@ -44,6 +44,7 @@ from fuzz.exact.deviations.unchecked import (
     is_shorter_than_padding,
     keeps_a_reduced_axis,
     leaves_int32_rounded_up,
+    orders_equal_elements,
     orders_equal_scores,
     overwrites_an_operand,
     spans_more_than_32_bits,
@@ -226,6 +227,11 @@ OPERANDS: Final = (
         "equal scores of words, of which an unstable sort decides which comes first",
         frozenset({"HSoftmaxSearch"}),
         orders_equal_scores,
+    ),
+    Deviation(
+        "the indices of equal elements, whose order PyTorch's unstable sort decides",
+        frozenset({"ATen"}),
+        orders_equal_elements,
     ),
     Deviation(
         "a filter that is not 3 x 3, which engine DEPTHWISE_3x3 does not check: it reads nine weights of each channel",
