@@ -30,7 +30,7 @@ _OUTPUT_TYPES: Final[dict[str, tuple[ir.DataType | None, ...]]] = {
     "BooleanMask": (None, INT64),
     "Concat": (None, INT32),
     "FloatToHalf": (FLOAT16,),
-    "HalfToFloat": (FLOAT,),
+    **dict.fromkeys(("GaussianFill", "HalfToFloat", "UniformFill"), (FLOAT,)),
     "Reshape": (None, INT64),
     "TopK": (None, INT64),
 }
@@ -178,5 +178,5 @@ def _output_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -
     for name in ("to", "dtype"):
         if isinstance(args.get(name), ir.DataType):
             return (args[name],)
-    first = inputs[1 if op_type == "Where" else 0].dtype
-    return tuple(first if dtype is None else dtype for dtype in _OUTPUT_TYPES.get(op_type, (None,)))
+    types = _OUTPUT_TYPES.get(op_type, (None,))
+    return tuple(inputs[1 if op_type == "Where" else 0].dtype if dtype is None else dtype for dtype in types)

@@ -207,6 +207,15 @@ def roi_align(op: Op) -> Value:
     )  # fmt: skip
 
 
+@family.converts("MaxRoiPool")
+def max_roi_pool(op: Op) -> Value:
+    """``MaxRoiPool(X, rois; pooled_shape, spatial_scale=1) -> Y``: RoIPool, whose regions [k, 5] are ONNX's."""
+    height, width = op.args.integers("pooled_shape")
+    scale = op.args.number("spatial_scale", default=1.0)
+    x, regions = op.require(op.input(0), FLOAT), op.require(op.input(1), FLOAT)
+    return op.emit("RoIPool", x, regions, order="NCHW", pooled_h=height, pooled_w=width, spatial_scale=scale, is_test=1)
+
+
 @family.converts("DeformConv")
 def deform_conv(op: Op) -> Value:
     """``DeformConv(X, W, offset, B=None, mask=None; group=1, offset_group=1, ...) -> Y``: sampling and BatchMatMul.

@@ -165,6 +165,10 @@ GRIDS = {
         "z = Shape<start = 0, end = 1>(r) q = ConstantOfShape<value = int64[1] {0}>(z) y = RoiAlign<output_height = 2, "
         'output_width = 3, coordinate_transformation_mode = "output_half_pixel", spatial_scale = 0.5>(x, r, q)',
         span=(0, 8)),
+    "max_roi_pool": Case(
+        {"x": ("float", "1,C,H,W"), "r": ("float", "D,5")}, "float[a,b,c,d] y",
+        "q = Mul(r, k) y = MaxRoiPool<pooled_shape = [2, 3], spatial_scale = 0.5>(x, q)",
+        constants="float[5] k = {0, 1, 1, 1, 1}", span=(0, 8)),
     "affine_grid": Case({"t": ("float", "N,2,3"), "x": ("float", "N,C,H,W")}, "float[a,b,c,d] y",
                         "s = Shape(x) y = AffineGrid(t, s)", opset=20),
     "affine_grid_volume": Case({"t": ("float", "N,3,4"), "x": ("float", "N,C,D,H,W")}, "float[a,b,c,d,e] y",

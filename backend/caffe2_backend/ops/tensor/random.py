@@ -1,0 +1,60 @@
+"""Random numbers: Caffe2 draws others than onnxruntime, whatever the seed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from caffe2_backend.emit.conversion import as_float, from_float
+from caffe2_backend.lowering.family import Family
+from caffe2_backend.lowering.op import Op
+from caffe2_backend.lowering.value import Value
+from caffe2_frontend.interop.types import FLOAT, FLOAT16
+
+family = Family("random")
+
+# The bounds of numbers, or their mean and standard deviation: the names of ONNX, those of Caffe2, and the defaults.
+_UNIFORM: Final = (("low", "min", 0.0), ("high", "max", 1.0))
+_NORMAL: Final = (("mean", "mean", 0.0), ("scale", "std", 1.0))
+
+
+@family.converts("RandomUniform", "RandomNormal")
+def random(op: Op) -> Value:
+    """``RandomUniform(shape, low=0, high=1) -> output``: UniformFill; for RandomNormal(mean=0, scale=1) GaussianFill.
+
+    The seed is not kept: Caffe2's generator is seeded by the net that it runs in.
+    """
+    return _filled(op, shape=list(op.args.integers("shape")))
+
+
+@family.converts("RandomUniformLike", "RandomNormalLike")
+def random_like(op: Op) -> Value:
+    """``RandomUniformLike(input; low=0, high=1) -> output``: the same in the shape of an operand."""
+    return _filled(op, op.input(0))
+
+
+@family.converts("Bernoulli")
+def bernoulli(op: Op) -> Value:
+    """``Bernoulli(input) -> output``: whether numbers of UniformFill are below the probabilities.
+
+    ONNX's function compares the other way round; its text, its reference and onnxruntime draw 1 with the probability.
+    """
+    op.args.ignore("dtype", "seed")
+    x, dtype = as_float(op, op.input(0)), op.output_dtype(0)
+    drawn = op.emit("UniformFill", x, min=0.0, max=1.0) < x
+    return from_float(op, drawn.cast(FLOAT), dtype) if dtype == FLOAT16 else drawn.cast(dtype)
+
+
+def _filled(op: Op, *like: Value, **args: Any) -> Value:
+    op.args.ignore("dtype", "seed")
+    is_uniform = "Uniform" in op.type
+    numbers = {
+        name: op.args.number(given, default=default) for given, name, default in (_UNIFORM if is_uniform else _NORMAL)
+    }
+    if is_uniform and not numbers["min"] < numbers["max"]:
+        op.unsupported(
+            f"low must be less than high, not {numbers['min']:g} and {numbers['max']:g}", code="invalid-argument"
+        )
+    if not is_uniform and not numbers["std"] >= 0:
+        op.unsupported(f"scale must not be negative, and is {numbers['std']:g}", code="invalid-argument")
+    drawn = op.emit("UniformFill" if is_uniform else "GaussianFill", *like, outputs=1, **args, **numbers)
+    return from_float(op, drawn, op.output_dtype(0))
