@@ -31,8 +31,8 @@ MAX_BODIES: Final = 30
 MAX_CALLS: Final = 64
 # How many times as many nodes, or operators, a large model may have after its functions, or its plan, are expanded.
 MAX_FUNCTION_GROWTH: Final = 20
-# Elements of a vector whose contents shape inference follows.
-MAX_FOLLOWED_ELEMENTS: Final = 1 << 22
+# Elements of a vector whose contents shape inference follows, in 10 MB for each operator that computes with it.
+MAX_FOLLOWED_ELEMENTS: Final = 1 << 16
 # Elements of the result of an operator on constants that is computed while converting, if it is larger than both.
 MAX_FOLDED: Final = 1 << 20
 # Nodes that a converter emits one by one because an argument of the operator asks for so many.

@@ -171,13 +171,14 @@ def test_merged_features_have_as_many_values_as_their_gradient(
 
 
 def test_sizes_of_yellow_fin_and_of_hierarchies() -> None:
-    def yellow_fin(width: int, memory: int) -> Drawn:
-        sizes = (3, 3, 1, 1, width, 3, 3, memory, 3, 1)
-        return drawn("YellowFin", *(np.ones(size) for size in sizes), curv_win_width=5)
+    def yellow_fin(width: int, memory: int, iteration: int = 1) -> Drawn:
+        sizes = (3, 3, 1, 1, width, 3, 3, memory, 3)
+        return drawn("YellowFin", *(np.ones(size) for size in sizes), np.array([iteration]), curv_win_width=5)
 
     assert not deviation(yellow_fin(5, 5), {}, {})
     assert deviation(yellow_fin(4, 5), {}, {})
     assert deviation(yellow_fin(5, 4), {}, {})
+    assert deviation(yellow_fin(5, 5, 0), {}, {})
 
     # One word, 7, whose path has one node of two classes from row 1 on.
     hierarchy = bytes([18, 10, 8, 7, 18, 6, 8, 1, 16, 2, 24, 0])

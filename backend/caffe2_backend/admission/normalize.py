@@ -1,4 +1,4 @@
-"""Rewrites of what onnx_ir does not represent: sparse tensors, types that hold maps, dims of size -1."""
+"""Rewrites of what onnx_ir does not represent: sparse tensors, types that hold maps, dims of size -1, shardings."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def needs_rewrites(scopes: Sequence[Scope]) -> bool:
     """Whether :func:`rewrite` would change the graphs."""
     return any(
         _sparse_constants(scope)
+        or any(node.device_configurations for node in scope.nodes)
         or (isinstance(scope.proto, onnx.GraphProto) and scope.proto.sparse_initializer)
         or any(
             holds_map(info.type) or _negative_dims(info.type) or _lacks_element_type(info.type)
@@ -43,11 +44,14 @@ def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
 
     Sparse initializers and constants become dense, dims of a negative size unknown. Outputs and intermediate values
     that hold maps, or are of an undefined element type, lose their declared type, which follows from the operator that
-    makes them.
+    makes them. Nodes lose what they say of several devices: it names values that passes replace, and devices are
+    assigned anew.
     """
     found: list[Diagnostic] = []
     for scope in scopes:
         found += _densify(scope)
+        for node in scope.nodes:
+            node.ClearField("device_configurations")
         for info in _infos(scope):
             for dim in list(_negative_dims(info.type)):
                 dim.ClearField("dim_value")

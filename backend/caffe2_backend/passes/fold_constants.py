@@ -84,21 +84,22 @@ def _is_unknown(node: ir.Node) -> bool:
 
 
 def _fold_sizes(model: ir.Model) -> int:
-    """Replace each Size of a value of known dims by a constant. Return how many there were."""
+    """Replace each Size of a value of known dims, which int64 counts, by a constant. Return how many there were."""
     sizes = [
-        (node, value.shape)
+        (node, math.prod(value.shape.numpy()))
         for node in _nodes(model)
         if node.op_type == "Size" and is_standard(node)
         for value in node.inputs
         if value is not None and value.shape is not None and value.shape.is_static()
     ]
-    for node, shape in sizes:
-        count = ir.Tensor(np.array(math.prod(shape.numpy()), np.int64))
+    counted = [(node, size) for node, size in sizes if size <= np.iinfo(np.int64).max]
+    for node, size in counted:
+        count = ir.Tensor(np.array(size, np.int64))
         made = ir.Node("", "Constant", [], [ir.AttrTensor("value", count)])
         made.outputs[0].dtype, made.outputs[0].shape = ir.DataType.INT64, ir.Shape(())
         assert node.graph is not None
         ir.convenience.replace_nodes_and_values(node.graph, node, [node], [made], node.outputs, made.outputs)
-    return len(sizes)
+    return len(counted)
 
 
 def _is_determined(node: ir.Node) -> bool:

@@ -10,6 +10,7 @@ import onnx_ir as ir
 from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
 from caffe2_frontend.interop.constants import string_tensor
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.inference.node_inference import infer_node
 
 logger = logging.getLogger(__name__)
@@ -25,6 +26,11 @@ class Folder(FoldConstantsPass):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self._described: dict[int, tuple[onnx.TypeProto, ir.TypeProtocol | None, ir.Shape | None]] = {}
+
+    def process_node(self, node: ir.Node, *args: Any, **options: Any) -> Any:
+        """What replaces a node. The sizes of values are left to the pass: they may be beyond int64."""
+        is_size = node.op_type == "Size" and is_standard(node)
+        return None if is_size else super().process_node(node, *args, **options)
 
     def _do_inference(self, node: ir.Node) -> None:
         """Complete the types and shapes of a node's outputs."""

@@ -195,7 +195,10 @@ def plan_rows(
         if state is None:
             return None
         if same < len(initial):
-            stacked.append(Stacked(same, _applied(changes, _undone(roots[same][1], state.dims))))
+            dims = _reshaped(state.dims, roots[same][1], changes)
+            if dims is None:
+                return None
+            stacked.append(Stacked(same, dims))
         else:
             stacked.append(Stacked(same, state.dims))
     carried = [state for state in states if state is not None]
@@ -298,16 +301,16 @@ def _reshaped_from(body: ir.Graph, value: ir.Value) -> tuple[ir.Value, list[tupl
     return value, changes
 
 
-def _undone(changes: Sequence[tuple[str, list[int]]], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The dims before the operators were applied."""
-    for kind, axes in changes:
-        dims = _with_ones(dims, axes) if kind == "Squeeze" else _without(dims, axes)
-    return dims
-
-
-def _applied(changes: Sequence[tuple[str, list[int]]], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    for kind, axes in reversed(changes):
-        dims = _without(dims, axes) if kind == "Squeeze" else _with_ones(dims, axes)
+def _reshaped(
+    dims: tuple[Dim, ...], undone: Sequence[tuple[str, list[int]]], applied: Sequence[tuple[str, list[int]]]
+) -> tuple[Dim, ...] | None:
+    """The dims before some operators and after others, latest first; None if the dims have no such axes."""
+    steps = [(kind != "Squeeze", axes) for kind, axes in undone]
+    steps += [(kind == "Squeeze", axes) for kind, axes in reversed(applied)]
+    for drops, axes in steps:
+        if drops and not all(-len(dims) <= axis < len(dims) for axis in axes):
+            return None
+        dims = _without(dims, axes) if drops else _with_ones(dims, axes)
     return dims
 
 

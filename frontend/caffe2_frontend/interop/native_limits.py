@@ -33,6 +33,8 @@ _OPTIONAL: Final = frozenset({
 })  # fmt: skip
 # Of those, the ranks of the first operand at which the count is not optional.
 _COUNTED_RANKS: Final[Mapping[Key, int]] = {("", "Attention"): 3}
+# Numbers of dims: ONNX's shape inference reads those from a negative one on, too.
+_NOT_NEGATIVE: Final = frozenset({("GatherND", "batch_dims")})
 # By operator: operands that must have elements along some axes, a range for all of these that there are, None for all.
 Axes = tuple[int, ...] | range | None
 _SPATIAL: Final = range(2, MAX_RANK)
@@ -154,6 +156,8 @@ def attribute_faults(key: Key, integers: Mapping[str, int], floats: Mapping[str,
         least = 0 if (op_type, name) in _OPTIONAL else 1
         if name in _COUNTS and not least <= value < _BOUND:
             yield f"attribute {name!r} must be from {least} to {_BOUND - 1}, not {value}"
+        elif (op_type, name) in _NOT_NEGATIVE and value < 0:
+            yield f"attribute {name!r} must not be negative, and is {value}"
         elif name not in _WIDE and not -_BOUND <= value < _BOUND:
             yield f"attribute {name!r} must fit into 32 bits, not {value}"
     low, high, scale = floats.get("low", 0.0), floats.get("high", 1.0), floats.get("scale", 1.0)

@@ -8,12 +8,14 @@ from conformance.recording import Spec, case, generator
 NAMES = ("param", "moment", "rate", "factor", "window", "mean", "mean_square", "memory")
 
 
-def step(iteration: int, *shape: int, curvature: float = 1.0, **args: float) -> Spec:
+def step(iteration: int, *shape: int, curvature: float = 1.0, axes: int = 0, **args: float) -> Spec:
+    """A step of a parameter of a shape; ``axes`` more than one of the window."""
     rng = generator(iteration)
     width = int(args.get("curv_win_width", 20))
     shapes = (shape, shape, (1,), (1,), (width,), shape, shape, (5,))
     inputs = {name: rng.uniform(0.1, 0.9, s).astype(np.float32) for name, s in zip(NAMES, shapes, strict=True)}
     inputs["window"] *= np.float32(curvature)
+    inputs["window"] = inputs["window"].reshape(width, *[1] * axes)
     inputs |= {"grad": rng.standard_normal(shape, dtype=np.float32), "iter": np.array([iteration], np.int64)}
     return case("YellowFin", inputs, outputs=NAMES, args=args)
 
@@ -25,4 +27,6 @@ CASES = [
     step(30, 4, zero_debias=0, nesterov=1, epsilon=1e-2),
     step(3, 1, beta=0.9, curvature=1000.0),
     step(4, 2, epsilon=float("nan")),
+    step(3, 2, beta=1.0, curvature=500.0),
+    step(3, 2, axes=1),
 ]

@@ -22,8 +22,6 @@ _UNSAFE: Final = frozenset({
     ("", "EyeLike"), ("", "RegexFullMatch"), (_ML, "DictVectorizer"), (_ML, "LabelEncoder"), (_ML, "TreeEnsemble"),
 })  # fmt: skip
 _UNKNOWN: Final = "caffe2_bridge.not_inferred"  # a domain of which ONNX infers nothing
-
-# Elements of a vector that data propagation may hold; 1 GB for 4 million.
 _FEW: Final = 64  # integers that may be a shape
 
 

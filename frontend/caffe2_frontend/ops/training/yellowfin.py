@@ -44,7 +44,9 @@ class _Averages:
 
     def update(self, old: Value, new: Value) -> tuple[Value, Value]:
         """Return the average after a step, and the same with its bias corrected."""
-        average = add(self.op, mul(self.op, old, self.beta), mul(self.op, new, 1.0 - self.beta))
+        average = mul(self.op, old, self.beta)
+        if np.float32(self.beta) != 1:  # BLAS adds nothing of a vector whose factor is 0, whatever its elements are
+            average = add(self.op, average, mul(self.op, new, 1.0 - self.beta))
         return average, average if self.factor is None else mul(self.op, average, self.factor)
 
 
@@ -81,8 +83,7 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
 
     # Norms, curvatures and the variance are at least epsilon.
     floor = op.const(epsilon, np.float32)
-    kept = reshape(op, memory, [-1]) if op.rank(memory) != 1 else memory
-    old = [scalar(op, v) for v in op.emit("Split", kept, axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
+    old = [scalar(op, v) for v in op.emit("Split", _flat(op, memory), axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
     new_mean, center = averages.update(mean, grad)
     new_mean_square, _ = averages.update(mean_square, square(op, grad))
     norm2 = _at_least(op, total(op, square(op, grad)), floor)
@@ -116,13 +117,18 @@ def _curvatures(op: Op, window: Value, norm2: Value, iteration: Value, width: in
     """
     slots = indices(op, width)
     current = op.emit("Mod", sub(op, iteration, 1), op.const(width, np.int64))
-    new = op.emit("Where", op.emit("Equal", slots, current), op.emit("Log", norm2), window)
+    new = op.emit("Where", op.emit("Equal", slots, current), op.emit("Log", norm2), _flat(op, window))
     written = op.emit("Less", slots, iteration)
     extremes = [
         op.emit(kind, op.emit("Where", written, new, op.const(neutral, np.float32)), keepdims=0)
         for kind, neutral in (("ReduceMin", np.inf), ("ReduceMax", -np.inf))
     ]
-    return new, extremes[0], extremes[1]
+    return aligned(op, new, window), extremes[0], extremes[1]
+
+
+def _flat(op: Op, value: Value) -> Value:
+    """A vector of all elements."""
+    return value if op.rank(value) == 1 else reshape(op, value, [-1])
 
 
 def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) -> tuple[Value, Value]:

@@ -194,9 +194,14 @@ def has_another_count(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_another_window(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the window of YellowFin does not have its width, or its memory not five numbers."""
+    """Whether the window of YellowFin does not have its width, its memory not five numbers, or it has no iteration.
+
+    Before the first iteration Caffe2 writes in front of the window.
+    """
     for op, operands in operators(drawn, "YellowFin"):
-        window, memory = operands[4], operands[7]
+        window, memory, iteration = operands[4], operands[7], operands[9]
+        if iteration is not None and iteration.size and iteration.reshape(-1)[0] < 1:
+            return True
         if window is not None and window.size != op.args.integer("curv_win_width", default=20):
             return True
         if memory is not None and memory.size != _MEMORY:

@@ -73,6 +73,10 @@ REFUSED = {
         helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=-(1 << 63)),
         [[2, 2]], helper.make_tensor("i", INT64, [1, 1], [0]),
     ),
+    "negative batch_dims": model(
+        helper.make_node("GatherND", ["x", "i"], ["y"], batch_dims=-3),
+        [[2, 2]], helper.make_tensor("i", INT64, [1], [0]),
+    ),
     "no sequences": model(
         helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=1), [[1, 0, 1], [1, 4, 1], [1, 4, 1]]
     ),
