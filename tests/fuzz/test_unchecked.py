@@ -64,6 +64,8 @@ def train_gradient(
         (drawn("InferenceLSTM", np.ones((4, 2, 3)), *[np.ones((1, 2, 3))] * 2), False),
         (drawn("InferenceLSTM", np.ones((4, 2, 3)), *[np.ones((1, 4, 3))] * 2), True),
         (drawn("InferenceLSTM", np.ones((4, 2, 3)), *[np.ones((1, 4, 3))] * 2, batch_first=1), False),
+        (drawn("FlexibleTopKGradient", np.ones((2, 4)), np.array([2, 1]), np.ones(3), np.array([3, 0, 1])), False),
+        (drawn("FlexibleTopKGradient", np.ones((2, 4)), np.array([1, 1]), np.ones(3), np.array([3, 0, 1])), True),
         (drawn("Gather", np.ones((2, 3)), np.array([[2], [-3]]), axis=1, match_outer=1), False),
         (drawn("Gather", np.ones((3, 2)), np.array([[1], [2], [1]]), axis=1, match_outer=1), True),
         (drawn("GatherByKey", np.array([0, 3, -1]), np.ones((1, 2)), np.ones((2, 2))), False),

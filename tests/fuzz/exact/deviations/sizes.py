@@ -24,6 +24,7 @@ MERGES: Final = tuple(
 # By operator type: the operand whose rows have lengths, and the lengths.
 LENGTHS: Final = {
     "AddPadding": (0, 1),
+    "FlexibleTopKGradient": (2, 1),
     "RemovePadding": (0, 1),
     "SegmentOneHot": (1, 0),
     "SparseLengthsSumSparseLookup": (0, 1),
