@@ -183,6 +183,15 @@ def test_products_that_are_shifted_out(op_type: str) -> None:
     assert deviation(case(2.0**-18, "DNNLOWP"), result, result)
 
 
+@pytest.mark.parametrize(("scale", "shifts"), [(2.0**30, False), (2.0**31, True)])
+def test_products_of_computed_scales_that_are_shifted_out(scale: float, *, shifts: bool) -> None:
+    result = {"y": np.ones(1, np.uint8)}
+    ops = [operator("Int8Quantize", [name], [f"{name}q"], Y_scale=0.5) for name in ("x", "w")]
+    ops.append(operator("Int8FC", ["xq", "wq", "b"], ["y"], Y_scale=scale))
+    case = Drawn("net", NetDef(op=ops), {"x": np.ones((1, 1)), "w": np.ones((1, 1)), "b": np.ones(1, np.int32)})
+    assert bool(deviation(case, result, result)) == shifts
+
+
 @pytest.mark.parametrize(("outputs", "deviates"), [(["dC", "dB"], True), (["dA", "dC"], True), (["dA", "dB"], False)])
 def test_gradients_that_are_overwritten_before_they_are_read(outputs: list[str], *, deviates: bool) -> None:
     inputs = {name: np.ones(3) for name in ("dC", "A", "B")}

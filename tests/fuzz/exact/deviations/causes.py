@@ -205,8 +205,11 @@ def exceeds_32_bits(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def _int8_products(drawn: Drawn) -> Iterator[tuple[OpView, np.float32]]:
     """The products of Int8 tensors of known scales, with the factor from a product to steps of the result."""
+    known = {name: scale for name, (scale, _) in drawn.quantized.items()}
     for op in all_operators(NetView(drawn.net)):
-        scales = [drawn.quantized[name][0] for name in op.inputs[:2] if name in drawn.quantized]
+        scales = [known[name] for name in op.inputs[:2] if name in known]
+        if op.type.startswith("Int8") and op.outputs:
+            known[op.outputs[0]] = op.args.number("Y_scale", default=1.0)
         if op.type in INT8_PRODUCTS and len(scales) == 2 and len(op.inputs) > 2:
             yield op, np.prod(np.array(scales, np.float32)) / np.float32(op.args.number("Y_scale", default=1.0))
 
