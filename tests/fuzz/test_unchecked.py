@@ -144,6 +144,17 @@ def test_the_order_of_equal_elements(kind: str, *, ties: int, order: bool) -> No
     assert bool(deviation(case, result, {"y": np.array([1, 0])})) == order
 
 
+@pytest.mark.parametrize(
+    ("highest", "spacing", "equal"),
+    [(1000.001, "logarithmic", True), (1001, "logarithmic", False), (1000.001, "linear", False)],
+)
+def test_bins_between_nearly_equal_bounds(highest: float, spacing: str, *, equal: bool) -> None:
+    result = {"y": np.ones(2, np.int64)}
+    numbers = np.array([1000, highest], np.float32)
+    case = drawn("SelfBinningHistogram", numbers, num_bins=4, bin_spacing=spacing)
+    assert bool(deviation(case, result, {"y": np.zeros(2, np.int64)})) == equal
+
+
 @pytest.mark.parametrize(("longest", "beyond"), [(2, False), (3, True)])
 def test_segments_longer_than_their_rows(longest: int, *, beyond: bool) -> None:
     result = {"y": np.ones((3, 0), np.float32)}

@@ -34,6 +34,7 @@ from fuzz.exact.deviations.unchecked import (
     has_another_depthwise_filter,
     has_another_filter,
     has_another_state,
+    has_equal_logarithms,
     has_fewer_ids_than_columns,
     has_foreign_index,
     has_index_beyond_its_segment,
@@ -232,6 +233,11 @@ OPERANDS: Final = (
         "the indices of equal elements, whose order PyTorch's unstable sort decides",
         frozenset({"ATen"}),
         orders_equal_elements,
+    ),
+    Deviation(
+        "logarithmic bins between nearly equal bounds, whose edges follow from the rounding of logarithms",
+        frozenset({"SelfBinningHistogram"}),
+        has_equal_logarithms,
     ),
     Deviation(
         "a filter that is not 3 x 3, which engine DEPTHWISE_3x3 does not check: it reads nine weights of each channel",

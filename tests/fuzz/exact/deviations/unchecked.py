@@ -236,6 +236,21 @@ def orders_equal_elements(drawn: Drawn, expected: Arrays, actual: Arrays) -> boo
     return False
 
 
+def has_equal_logarithms(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether logarithmic bins span so few steps of their type that the rounding of logarithms decides their edges."""
+    for op, operands in operators(drawn, "SelfBinningHistogram"):
+        numbers = [operand.reshape(-1) for operand in operands if operand is not None and operand.size]
+        if not numbers or op.args.text("bin_spacing", default="linear") != "logarithmic":
+            continue
+        elements = np.concatenate(numbers)
+        elements = np.abs(elements) if op.args.flag("abs", default=False) else elements
+        lowest = op.args.number("logspace_start", default=1e-24)
+        low, high = (np.log(max(float(bound), lowest)) for bound in (elements.min(), elements.max()))
+        if high - low < 256 * np.finfo(elements.dtype).eps * max(abs(low), abs(high), 1):
+            return True
+    return False
+
+
 def starts_with_nan(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the first bound of a function of PiecewiseLinearTransform is NaN."""
     for op, operands in operators(drawn, "PiecewiseLinearTransform"):
