@@ -138,6 +138,14 @@ def test_regions_of_a_computed_image(size: float, *, elsewhere: bool) -> None:
     assert bool(deviation(case, {}, {})) == elsewhere
 
 
+@pytest.mark.parametrize(("image", "elsewhere"), [(0, False), (1, True)])
+def test_regions_of_a_quantized_image(image: int, *, elsewhere: bool) -> None:
+    ops = [operator("Int8Quantize", ["raw"], ["X"]), operator("Int8RoIAlign", ["X", "rois"], ["Y"])]
+    rois = np.array([[image, 1, 1, 2, 2]], np.float32)
+    case = Drawn("net", NetDef(op=ops), {"raw": ones(1, 3, 3, 1), "rois": rois})
+    assert bool(deviation(case, {}, {})) == elsewhere
+
+
 def test_operands_stand_where_the_form_of_a_gradient_has_them() -> None:
     asked: list[OracleRun] = []
 

@@ -90,4 +90,6 @@ CASES = [
     ),
     case("LearningRate", {"iter": np.array([3], np.int64)}, outputs=["lr"], args={"policy": "sine", "base_lr": 1.0}),
     case("LearningRate", {"iter": np.array([3], np.int64)}, outputs=["lr"], args={"policy": "fixed"}),
+    at("cyclical", 776874954057655137, {"max_lr": 0.9, "stepsize": 5, "decay": 0.9}),
+    at("cyclical", 1 << 34, {"max_lr": 0.9, "stepsize": 3, "decay": 0.99}),
 ]

@@ -11,7 +11,7 @@ import numpy as np
 
 from caffe2_frontend.emit.arithmetic import Operand, add, div, mul, sub
 from caffe2_frontend.emit.shapes import cast
-from caffe2_frontend.interop.types import DOUBLE, FLOAT
+from caffe2_frontend.interop.types import DOUBLE, FLOAT, INT32, INT64
 from caffe2_frontend.lowering.op import Op, Value
 
 # The default of the iteration counts of a warm-up: practically without end.
@@ -92,16 +92,17 @@ def inverse_decay(schedule: Schedule, iteration: Value, gamma: float, power: flo
 def triangle(schedule: Schedule, iteration: Value, limit: float, size: int, decay: float) -> Value:
     """Rise to ``limit`` within ``size`` iterations and fall again, each cycle's height times ``decay``.
 
-    (L. Smith, "Cyclical Learning Rates for Training Neural Networks", 2015.)
+    Caffe2 counts cycles in 32 bits. (L. Smith, "Cyclical Learning Rates for Training Neural Networks", 2015.)
     """
     op = schedule.op
     cycle = div(op, iteration, 2 * size)
     # The position in the cycle, from -1 through 0 at the peak to 1; rounded as in Caffe2 for large iterations.
-    end = schedule.as_float(mul(op, add(op, cycle, 1), 2))
+    following = cast(op, cast(op, add(op, cycle, 1), INT32), INT64)
+    end = schedule.as_float(mul(op, following, 2))
     position = add(op, sub(op, div(op, schedule.as_float(iteration), float(size)), end), 1.0)
     height = op.emit("Max", sub(op, 1.0, op.emit("Abs", position)), schedule.const(0.0))
     ratio = abs(limit) / abs(schedule.base) - 1.0 if schedule.base else math.inf
-    return add(op, mul(op, height, ratio, schedule.power(decay, schedule.as_float(cycle))), 1.0)
+    return add(op, mul(op, height, ratio, schedule.power(decay, schedule.as_float(cast(op, cycle, INT32)))), 1.0)
 
 
 def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Value:

@@ -11,6 +11,7 @@ from caffe2_bridge.control import all_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.netdef.window import window_argument
 from fuzz.exact.deviations.causes import Arrays
+from fuzz.exact.deviations.sizes import dims_known
 from fuzz.exact.drawing.drawn import Drawn
 
 _CAFFE_LEGACY_POOLING = 3
@@ -54,16 +55,16 @@ def reflects_twice(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_regions_elsewhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a region is of an image that does not exist, or so large or far away that its samples are not counted."""
+    shapes = dims_known(drawn)
     for op in all_operators(NetView(drawn.net)):
-        x, rois = (*(drawn.inputs.get(name) for name in op.inputs[:2]), None, None)[:2]
+        dims = shapes.get(op.inputs[0], ()) if op.inputs else ()
+        rois = drawn.inputs.get(op.inputs[1]) if len(op.inputs) > 1 else None
         if "RoI" not in op.type or rois is None or rois.ndim != 2 or rois.dtype.kind != "f":
             continue
         scale = max(abs(op.args.number("spatial_scale", default=1.0)), 1.0)
         if not (np.abs(rois[:, 1:]) * np.float64(scale) < 1e6).all():
             return True
-        if x is None or not x.ndim:  # computed, or one image
-            continue
-        if rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < len(x))).all():
+        if dims and rois.shape[1] in (5, 6) and not ((rois[:, 0] > -1) & (rois[:, 0] < dims[0])).all():
             return True
     return False
 

@@ -250,7 +250,7 @@ def _tree(op: OpView, name: str) -> bytes:
 
 def has_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the image of an Int8 convolution has other channels than its filters."""
-    shapes = _dims_known(drawn)
+    shapes = dims_known(drawn)
     for op in all_operators(NetView(drawn.net)):
         if op.type in ("Int8Conv", "Int8ConvRelu") and set(op.inputs[:2]) <= set(shapes):
             axis = 1 if op.args.text("order", default="NCHW") == "NCHW" else -1
@@ -261,7 +261,7 @@ def has_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def _dims_known(drawn: Drawn) -> dict[str, tuple[int, ...]]:
+def dims_known(drawn: Drawn) -> dict[str, tuple[int, ...]]:
     """The dims of inputs, of fills, and of what is quantized."""
     shapes = {name: array.shape for name, array in drawn.inputs.items()}
     for op in all_operators(NetView(drawn.net)):
