@@ -97,13 +97,14 @@ def _emit_while(op: Op, bodies: Sequence[Body], stacks: Sequence[str]) -> None:
 def onnx_while(op: Op) -> tuple[Value, ...]:
     """ONNXWhile(trip_count, condition, *initial; body, has_trip_count=0, has_cond=0, num_loop_carried_deps=-1, ...).
 
-    The outputs are the final carried values and the stacked ones; the remaining arguments are save_scopes and
-    disable_scopes=0. The operands correspond to those of ONNX's Loop. Stacked values must have one row per iteration,
-    as Caffe2 concatenates them without a new dim. For a loop of no iterations Caffe2 leaves int32 there; here the
-    element type is that of the body.
+    The outputs are the final carried values and the stacked ones; the remaining arguments are save_scopes=0 and
+    disable_scopes=0, of which one may be set. The operands correspond to those of ONNX's Loop. Stacked values must have
+    one row per iteration, as Caffe2 concatenates them without a new dim. For a loop of no iterations Caffe2 leaves
+    int32 there; here the element type is that of the body.
     """
-    op.args.ignore("save_scopes")
     control = OnnxWhile(op.view)
+    if op.args.flag("save_scopes", default=False) and control.disables_scopes:
+        op.unsupported("save_scopes and disable_scopes must not both be set", code="invalid-argument")
     body, has_trips, has_condition = control.body, control.has_trip_count, control.has_condition
     initial = list(op.inputs[2 : 2 + control.carried])
     formals, results = list(body.external_input), list(body.external_output)

@@ -82,6 +82,19 @@ def test_a_loop_that_changes_what_it_does_not_carry() -> None:
     assert reasons == ["its body changes blob 'a' of the net around it, which the loop does not carry"]
 
 
+@pytest.mark.parametrize(("scopes", "refused"), [({}, False), ({"save_scopes": 1}, True)])
+def test_scopes_that_are_saved_and_disabled(scopes: dict[str, int], *, refused: bool) -> None:
+    body = NetDef(external_input=["i", "c", "s"], external_output=["c2", "s2"])
+    body.op.extend([operator("Copy", ["c"], ["c2"]), operator("Relu", ["s"], ["s2"])])
+    op = operator(
+        "ONNXWhile", ["m", "go", "x"], ["y"], has_trip_count=1, num_loop_carried_deps=1, disable_scopes=1, body=body,
+        **scopes,
+    )  # fmt: skip
+    net = NetDef(name="n", op=[op], external_input=["m", "go", "x"], external_output=["y"])
+    findings = check(net, inputs={"m": ("int64", []), "go": ("bool", []), "x": ("float32", [1])}).findings
+    assert [finding.code for finding in findings] == (["invalid-argument"] if refused else [])
+
+
 def test_notes_stop_nothing() -> None:
     findings: list[Severity] = []
 
