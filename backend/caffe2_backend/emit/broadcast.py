@@ -70,24 +70,20 @@ def _expanded(op: Op, value: Value, shape: Value, ones: dict[ir.DataType, Value]
     number = op.known(value)
     if number is not None and not number.ndim:
         return full(op, [shape], value.dtype, number.item())
-    if _has_elements(op, value, shape):
-        return _expand_elements(op, value, shape)
-    if value.dtype in NARROW:
-        return _expanded(op, value.cast(INT32), shape, ones).cast(value.dtype)
-    if value.dtype == FLOAT16:
-        return from_float(op, _expanded(op, as_float(op, value), shape, ones), FLOAT16)
-    if value.dtype not in ones:
-        ones[value.dtype] = full(op, [shape], value.dtype, 1)
-    return value & ones[value.dtype] if value.dtype == BOOL else value * ones[value.dtype]
+    has_elements = _has_elements(op, value, shape)
 
+    def grown(own: Value) -> Value:
+        if has_elements:
+            return op.emit("Expand", own, shape)
+        if own.dtype not in ones:
+            ones[own.dtype] = full(op, [shape], own.dtype, 1)
+        return own & ones[own.dtype] if own.dtype == BOOL else own * ones[own.dtype]
 
-def _expand_elements(op: Op, value: Value, shape: Value) -> Value:
-    """A value with elements by Caffe2's Expand, which is for numbers."""
-    if value.dtype in (BOOL, *NARROW):
-        return op.emit("Expand", value.cast(INT32), shape).cast(value.dtype)
+    if value.dtype in NARROW or (has_elements and value.dtype == BOOL):  # Expand is for numbers
+        return grown(value.cast(INT32)).cast(value.dtype)
     if value.dtype == FLOAT16:
-        return from_float(op, op.emit("Expand", as_float(op, value), shape), FLOAT16)
-    return op.emit("Expand", value, shape)
+        return from_float(op, grown(as_float(op, value)), FLOAT16)
+    return grown(value)
 
 
 def _has_elements(op: Op, value: Value, shape: Value) -> bool:

@@ -60,11 +60,8 @@ def loop(op: Op) -> tuple[Value, ...]:
 
 def _runs_once(op: Op) -> bool:
     """Whether a loop is known to run at least once."""
-    known = [None if value is None else op.known(value) for value in (op.optional(0), op.optional(1))]
-    return all(
-        op.optional(i) is None or (value is not None and value.size == 1 and value.item() > 0)
-        for i, value in enumerate(known)
-    )
+    given = [op.known(value) for value in (op.optional(0), op.optional(1)) if value is not None]
+    return all(known is not None and known.size == 1 and known.item() > 0 for known in given)
 
 
 def _shape_no_iterations(op: Op, values: Sequence[Value], outputs: Sequence[ir.Value]) -> None:

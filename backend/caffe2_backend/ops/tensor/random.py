@@ -12,9 +12,11 @@ from caffe2_frontend.interop.types import FLOAT, FLOAT16
 
 family = Family("random")
 
-# The bounds of numbers, or their mean and standard deviation: the names of ONNX, those of Caffe2, and the defaults.
-_UNIFORM: Final = (("low", "min", 0.0), ("high", "max", 1.0))
-_NORMAL: Final = (("mean", "mean", 0.0), ("scale", "std", 1.0))
+# By distribution Caffe2's operator, and its numbers: the names of ONNX, those of Caffe2, and the defaults.
+_FILLS: Final = {
+    "Uniform": ("UniformFill", (("low", "min", 0.0), ("high", "max", 1.0))),
+    "Normal": ("GaussianFill", (("mean", "mean", 0.0), ("scale", "std", 1.0))),
+}
 
 
 @family.converts("RandomUniform", "RandomNormal")
@@ -46,15 +48,9 @@ def bernoulli(op: Op) -> Value:
 
 def _filled(op: Op, *like: Value, **args: Any) -> Value:
     op.args.ignore("dtype", "seed")
-    is_uniform = "Uniform" in op.type
-    numbers = {
-        name: op.args.number(given, default=default) for given, name, default in (_UNIFORM if is_uniform else _NORMAL)
-    }
-    if is_uniform and not numbers["min"] < numbers["max"]:
-        op.unsupported(
-            f"low must be less than high, not {numbers['min']:g} and {numbers['max']:g}", code="invalid-argument"
-        )
-    if not is_uniform and not numbers["std"] >= 0:
-        op.unsupported(f"scale must not be negative, and is {numbers['std']:g}", code="invalid-argument")
-    drawn = op.emit("UniformFill" if is_uniform else "GaussianFill", *like, outputs=1, **args, **numbers)
+    fill, names = _FILLS[op.type.removeprefix("Random").removesuffix("Like")]
+    numbers = {name: op.args.number(given, default=default) for given, name, default in names}
+    if fill == "UniformFill" and numbers["min"] == numbers["max"]:  # crossed bounds are no model
+        op.unsupported(f"low and high must differ, not both be {numbers['min']:g}", code="invalid-argument")
+    drawn = op.emit(fill, *like, outputs=1, **args, **numbers)
     return from_float(op, drawn, op.output_dtype(0))

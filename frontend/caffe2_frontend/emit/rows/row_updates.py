@@ -20,7 +20,7 @@ RowStep = Callable[[Op, list[Value], list[Value]], tuple[Sequence[Value], Sequen
 
 def flat_indices(op: Op, indices: Value) -> Value:
     """Return indices as an int64 vector."""
-    flat = indices if op.rank(indices) == 1 else op.emit("Reshape", indices, op.const([-1], np.int64))
+    flat = as_vector(op, indices)
     return cast(op, flat, ir.DataType.INT64)
 
 

@@ -16,11 +16,11 @@ from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.emit.operand_checks import require_dtype, require_equal, require_rank
 from caffe2_frontend.emit.shapes import (
     Size,
+    as_vector,
     broadcast_over_rows,
     cast,
     indices,
     product,
-    reshape,
     size,
     size_vector,
     sizes,
@@ -37,8 +37,7 @@ _SCATTERED: Final = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.INT32, i
 
 def lengths_vector(op: Op, lengths: Value) -> Value:
     """Lengths of any rank as an int64 vector."""
-    lengths = cast(op, lengths, ir.DataType.INT64)
-    return lengths if op.rank(lengths) == 1 else reshape(op, lengths, [-1])
+    return as_vector(op, cast(op, lengths, ir.DataType.INT64))
 
 
 def vector_operand(

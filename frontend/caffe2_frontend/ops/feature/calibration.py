@@ -14,6 +14,7 @@ from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_e
 from caffe2_frontend.emit.rows.binary_search import append_zero, search
 from caffe2_frontend.emit.rows.segments import ends, lengths_vector, starts
 from caffe2_frontend.emit.shapes import (
+    as_vector,
     cast,
     indices,
     reshape,
@@ -85,7 +86,7 @@ def _tables(op: Op) -> list[Value]:
             code="invalid-operands",
         )
     if not any(tables):
-        return [reshape(op, table, [-1]) if op.rank(table) != 1 else table for table in op.inputs[1:4]]
+        return [as_vector(op, table) for table in op.inputs[1:4]]
     groups = len(tables[0]) - len(tables[1])
     if len(tables[1]) != len(tables[2]) or groups < 1 or not tables[1] or len(tables[1]) % groups:
         op.unsupported(

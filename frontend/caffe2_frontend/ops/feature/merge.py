@@ -18,6 +18,7 @@ from caffe2_frontend.emit.operand_checks import INDICES, require_dtype, require_
 from caffe2_frontend.emit.rows.segments import count_rows, lengths_vector, range_rows, row_segments, starts, take_rows
 from caffe2_frontend.emit.shapes import (
     Size,
+    as_vector,
     cast,
     leading,
     product,
@@ -69,7 +70,7 @@ def merge_dense(op: Op) -> tuple[Value, ...]:
     if op.rank(x) > 2 or op.rank(presence) > 2:
         presence = leading(op, presence, product(op, shape))
     presence = reshape(op, presence, shape)
-    return *_present_keys(op, presence), op.emit("Compress", x, _flat(op, presence))
+    return *_present_keys(op, presence), op.emit("Compress", x, as_vector(op, presence))
 
 
 @family.converts("MergeSingleScalarFeatureTensors", expects=_operand)
@@ -80,7 +81,7 @@ def merge_single_scalars(op: Op) -> tuple[Value, ...]:
     """
     values, presence = _groups(op)
     present = _as_columns(op, presence)
-    return *_present_keys(op, present), op.emit("Compress", _as_columns(op, values), _flat(op, present))
+    return *_present_keys(op, present), op.emit("Compress", _as_columns(op, values), as_vector(op, present))
 
 
 @family.converts("MergeSingleListFeatureTensors", "MergeSingleMapFeatureTensors", expects=_operand)
@@ -94,7 +95,7 @@ def merge_single_lists(op: Op) -> tuple[Value, ...]:
     present = _as_columns(op, presence)
     length = _as_columns(op, [lengths_vector(op, v) for v in lengths])
     length = op.emit("Where", present, length, op.const(0, np.int64))
-    kept = _flat(op, present)
+    kept = as_vector(op, present)
     start, length = (op.emit("Compress", v, kept) for v in (_starts(op, length, parts[0]), length))
     rows = range_rows(op, start, length)
     merged = (take_rows(op, op.emit("Concat", *part, axis=0), rows) for part in parts)
@@ -168,18 +169,13 @@ def _groups(op: Op) -> list[list[Value]]:
         require_dtype(op, value, (op.dtype(operands[i % len(roles)]) if role is None else role,), f"input {i}")
         if op.type == "MergeIdLists":
             require_rank(op, value, 1, f"input {i}")
-    flat = [value if op.rank(value) == 1 else _flat(op, value) for value in operands]
+    flat = [as_vector(op, value) for value in operands]
     return [flat[role :: len(roles)] for role in range(len(roles))]
 
 
 def _as_columns(op: Op, columns: Sequence[Value]) -> Value:
     """Return vectors as the columns of a matrix."""
     return op.emit("Concat", *(unsqueeze(op, column, [1]) for column in columns), axis=1)
-
-
-def _flat(op: Op, x: Value) -> Value:
-    """Flatten to a vector."""
-    return op.emit("Reshape", x, op.const([-1], np.int64))
 
 
 def _present_keys(op: Op, presence: Value) -> tuple[Value, Value]:
@@ -207,5 +203,5 @@ def _rows_of_examples(op: Op, lengths: Sequence[Value], keys: Sequence[Value]) -
     """Return the number of features of each example, and the rows of their keys in the concatenation."""
     length = _as_columns(op, [lengths_vector(op, v) for v in lengths])
     total = op.emit("ReduceSum", length, op.const([1], np.int64), keepdims=0)
-    rows = range_rows(op, _flat(op, _starts(op, length, keys)), _flat(op, length))
+    rows = range_rows(op, as_vector(op, _starts(op, length, keys)), as_vector(op, length))
     return cast(op, total, INT32), rows

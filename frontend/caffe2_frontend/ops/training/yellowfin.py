@@ -15,9 +15,9 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, aligned, div, mul, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import add, aligned, blend, div, mul, scalar, sqrt, square, std_max, sub, total
 from caffe2_frontend.emit.first_element import first_element
-from caffe2_frontend.emit.shapes import cast, indices, reshape, unsqueeze
+from caffe2_frontend.emit.shapes import as_vector, cast, indices, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -44,9 +44,9 @@ class _Averages:
 
     def update(self, old: Value, new: Value) -> tuple[Value, Value]:
         """Return the average after a step, and the same with its bias corrected."""
-        average = mul(self.op, old, self.beta)
-        if np.float32(self.beta) != 1:  # BLAS adds nothing of a vector whose factor is 0, whatever its elements are
-            average = add(self.op, average, mul(self.op, new, 1.0 - self.beta))
+        # BLAS adds nothing of a vector whose factor is 0, whatever its elements are.
+        is_kept = np.float32(self.beta) == 1
+        average = mul(self.op, old, self.beta) if is_kept else blend(self.op, old, new, self.beta)
         return average, average if self.factor is None else mul(self.op, average, self.factor)
 
 
@@ -83,17 +83,19 @@ def yellowfin(op: Op) -> tuple[Value, ...]:
 
     # Norms, curvatures and the variance are at least epsilon.
     floor = op.const(epsilon, np.float32)
-    old = [scalar(op, v) for v in op.emit("Split", _flat(op, memory), axis=0, num_outputs=_SCALARS, outputs=_SCALARS)]
+    old = [
+        scalar(op, v) for v in op.emit("Split", as_vector(op, memory), axis=0, num_outputs=_SCALARS, outputs=_SCALARS)
+    ]
     new_mean, center = averages.update(mean, grad)
     new_mean_square, _ = averages.update(mean_square, square(op, grad))
-    norm2 = _at_least(op, total(op, square(op, grad)), floor)
+    norm2 = std_max(op, total(op, square(op, grad)), floor)
     norm2_average, norm2_now = averages.update(old[1], norm2)
     norm_average, _ = averages.update(old[0], sqrt(op, norm2))
     new_curvatures, low, high = _curvatures(op, curvatures, norm2, iteration, window)
     low_average, low_now = averages.update(old[2], low)
     high_average, high_now = averages.update(old[3], high)
-    low_now, high_now = (_at_least(op, op.emit("Exp", v), floor) for v in (low_now, high_now))
-    variance = _at_least(op, sub(op, norm2_now, total(op, square(op, center))), floor)
+    low_now, high_now = (std_max(op, op.emit("Exp", v), floor) for v in (low_now, high_now))
+    variance = std_max(op, sub(op, norm2_now, total(op, square(op, center))), floor)
     distance_average, distance = averages.update(old[4], div(op, norm_average, norm2_average))
 
     # In the first iteration the averages are not meaningful yet: keep rate and momentum.
@@ -117,18 +119,13 @@ def _curvatures(op: Op, window: Value, norm2: Value, iteration: Value, width: in
     """
     slots = indices(op, width)
     current = op.emit("Mod", sub(op, iteration, 1), op.const(width, np.int64))
-    new = op.emit("Where", op.emit("Equal", slots, current), op.emit("Log", norm2), _flat(op, window))
+    new = op.emit("Where", op.emit("Equal", slots, current), op.emit("Log", norm2), as_vector(op, window))
     written = op.emit("Less", slots, iteration)
     extremes = [
         op.emit(kind, op.emit("Where", written, new, op.const(neutral, np.float32)), keepdims=0)
         for kind, neutral in (("ReduceMin", np.inf), ("ReduceMax", -np.inf))
     ]
     return aligned(op, new, window), extremes[0], extremes[1]
-
-
-def _flat(op: Op, value: Value) -> Value:
-    """A vector of all elements."""
-    return value if op.rank(value) == 1 else reshape(op, value, [-1])
 
 
 def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) -> tuple[Value, Value]:
@@ -147,10 +144,5 @@ def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) ->
     w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), -1.0)
     root = add(op, sub(op, w, div(op, div(op, p, 3.0), w)), 1.0)
     # With a range that is not finite the limit is a NaN: there is no constraint then.
-    momentum = _at_least(op, square(op, root), square(op, limit))
+    momentum = std_max(op, square(op, root), square(op, limit))
     return div(op, square(op, sub(op, 1.0, sqrt(op, momentum))), low), momentum
-
-
-def _at_least(op: Op, value: Value, floor: Value) -> Value:
-    """``std::max(value, floor)``, which is the value where the floor is a NaN."""
-    return op.emit("Where", op.emit("Less", value, floor), floor, value)

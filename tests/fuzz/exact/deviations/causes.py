@@ -208,10 +208,11 @@ def _int8_products(drawn: Drawn) -> Iterator[tuple[OpView, np.float32]]:
     known = {name: scale for name, (scale, _) in drawn.quantized.items()}
     for op in all_operators(NetView(drawn.net)):
         scales = [known[name] for name in op.inputs[:2] if name in known]
+        scale = op.args.number("Y_scale", default=1.0)
         if op.type.startswith("Int8") and op.outputs:
-            known[op.outputs[0]] = op.args.number("Y_scale", default=1.0)
+            known[op.outputs[0]] = scale
         if op.type in INT8_PRODUCTS and len(scales) == 2 and len(op.inputs) > 2:
-            yield op, np.prod(np.array(scales, np.float32)) / np.float32(op.args.number("Y_scale", default=1.0))
+            yield op, np.prod(np.array(scales, np.float32)) / np.float32(scale)
 
 
 def has_both_zeros(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

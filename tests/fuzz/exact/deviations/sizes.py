@@ -99,7 +99,7 @@ def has_other_cores(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         counts, columns = (op.args.integers(name, default=(1, 1, 1)) for name in ("factor_i", "factor_j"))
         ranks = op.args.integers("ranks", default=(1, 1, 1, 1))
         *cores, indices, lengths = operands
-        if indices is not None and lengths is not None and ((lengths < 0).any() or lengths.sum() != indices.size):
+        if indices is not None and lengths is not None and not _add_up(lengths, indices.size):
             return True
         if indices is not None and indices.size and indices.min() < 0:
             return True
@@ -132,7 +132,7 @@ def _is_one_train(
 ) -> bool:
     if any(core.ndim != 4 for core in cores) or digits.ndim != 2 or digits.shape[1] != len(cores):
         return False
-    if (lengths < 0).any() or lengths.sum() != len(digits):
+    if not _add_up(lengths, len(digits)):
         return False
     rows, ranks = [1], [1]
     for core, chosen in zip(cores, digits.T, strict=True):
@@ -156,7 +156,7 @@ def merges_other_ids(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a list of MergeIdLists has not as many ids as its lengths say."""
     for _op, operands in operators(drawn, "MergeIdLists"):
         for lengths, ids in zip(operands[::2], operands[1::2], strict=False):
-            if lengths is not None and ids is not None and ((lengths < 0).any() or lengths.sum() != ids.size):
+            if lengths is not None and ids is not None and not _add_up(lengths, ids.size):
                 return True
     return False
 
@@ -167,9 +167,14 @@ def has_other_sum_of_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         rows, lengths = ((*operands, None, None)[index] for index in LENGTHS[op.type])
         if lengths is None or rows is None or not rows.ndim:
             continue
-        if bool((lengths < 0).any()) or lengths.sum() != len(rows):
+        if not _add_up(lengths, len(rows)):
             return True
     return False
+
+
+def _add_up(lengths: Array, count: int) -> bool:
+    """Whether lengths are not negative, and are those of so many rows."""
+    return bool((lengths >= 0).all()) and int(lengths.sum()) == count
 
 
 def scatters_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
