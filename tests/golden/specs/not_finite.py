@@ -131,4 +131,13 @@ CASES = [
         for bits in FUSED
         for weights in WEIGHTS
     ),
+    # A pair of labels that are not finite counts, and the second label is the lower one; that of equal ones does not.
+    *(
+        case(
+            "PairWiseLoss", {"X": np.array([*scores, 1, 2], np.float32), "l": np.array(labels, np.float32), **sessions}
+        )
+        for scores in ((0.5, -0.3, 0.2), (INF, 1, 2), (INF, INF, 2), (NAN, 1, 2), (1e38, -3e38, 2))
+        for labels in ((INF, INF, 1, NAN, 2), (1, INF, INF, -INF, -INF), (1, 1, 3, 3, 2), (NAN, 2, 1, NAN, INF))
+        for sessions in ({}, {"n": np.array([3, 2], np.int32)}, {"n": np.array([1, 4], np.int32)})
+    ),
 ]

@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary, div, mul, sub, total
 from caffe2_frontend.emit.operand_checks import require_rank, takes
+from caffe2_frontend.emit.pairs import differences, ordered_labels
 from caffe2_frontend.emit.shapes import as_vector, cast, indices, size, size_vector, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import TensorInfo
@@ -110,13 +111,12 @@ def _pair_loss(op: Op, x: Value, labels: Value) -> Value:
     For a pair (i, j) it is ``softplus(-sign(l_i - l_j) * (x_i - x_j))``: small if the higher label has the higher
     score.
     """
-    order = _differences(op, labels)
-    # The matrix holds each pair twice, with the same loss: the mean is not affected.
-    loss = op.emit("Softplus", op.emit("Neg", mul(op, op.emit("Sign", order), _differences(op, x))))
-    counts = binary(op, "GreaterOrEqual", op.emit("Abs", order), float(np.finfo(np.float32).eps))
-    counts = cast(op, counts, ir.DataType.FLOAT)
-    summed, pairs = total(op, mul(op, loss, counts)), total(op, counts)
-    return div(op, summed, binary(op, "Max", pairs, 1.0))
+    counted, signs = ordered_labels(op, labels)
+    loss = op.emit("Softplus", op.emit("Neg", mul(op, signs, differences(op, x))))
+    # The matrix holds each pair twice, with the same loss.
+    halves = op.emit("Where", counted, mul(op, loss, 0.5), op.const(0, loss))
+    pairs = mul(op, total(op, cast(op, counted, ir.DataType.FLOAT)), 0.5)
+    return div(op, total(op, halves), binary(op, "Max", pairs, 1.0))
 
 
 def _lambda_rank(op: Op, y: Value, ratings: Value) -> tuple[Value, Value]:
@@ -131,15 +131,15 @@ def _lambda_rank(op: Op, y: Value, ratings: Value) -> tuple[Value, Value]:
     gain = op.emit("Exp", mul(op, ratings, math.log(2))) if exponential else ratings
     discount = _discounts(op, y)
     ideal_dcg, dcg = (total(op, mul(op, gain, d)) for d in (_discounts(op, ratings), discount))
-    weight = op.emit("Abs", mul(op, _differences(op, gain), _differences(op, discount)))
+    weight = op.emit("Abs", mul(op, differences(op, gain), differences(op, discount)))
     if op.args.flag("use_idcg_normalization", default=True):
         norm = binary(op, "Max", ideal_dcg, 1e-5)
         weight = div(op, weight, norm)
     else:
         norm = op.const(1.0, ideal_dcg)
-    order = op.emit("Sign", _differences(op, ratings))
+    order = op.emit("Sign", differences(op, ratings))
     # How far each pair is ordered wrongly; negative where it is ordered right.
-    margin = op.emit("Neg", mul(op, order, _differences(op, y)))
+    margin = op.emit("Neg", mul(op, order, differences(op, y)))
     if as_ndcg:
         loss = div(op, sub(op, ideal_dcg, dcg), norm)
     else:
@@ -160,8 +160,3 @@ def _discounts(op: Op, values: Value) -> Value:
     ranks = cast(op, indices(op, count), ir.DataType.FLOAT)
     by_rank = binary(op, "Div", math.log(2), op.emit("Log", binary(op, "Add", ranks, 2.0)))
     return op.emit("ScatterElements", values, order, by_rank, axis=0)
-
-
-def _differences(op: Op, x: Value) -> Value:
-    """Return ``x_i - x_j`` for all pairs, [N, N]."""
-    return sub(op, unsqueeze(op, x, [1]), unsqueeze(op, x, [0]))

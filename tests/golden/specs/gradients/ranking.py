@@ -62,6 +62,7 @@ def odd_row(row: int, value: float) -> Array:
     return weights
 
 
+INF, NAN = np.inf, np.nan
 S, L = floats(1, 2, 3, 4), floats(0, 1, 1, 0)
 CASES = [
     pairs(S, L, floats(2)),
@@ -86,5 +87,22 @@ CASES = [
             args={"hierarchy": UNEVEN},
         )
         for w in (odd_row(0, np.nan), odd_row(0, np.inf), odd_row(3, -np.inf))
+    ),
+    # Labels that are infinite count as a pair, whose sign tells the later element; those of equal labels do not.
+    *(
+        pairs(floats(0.5, -0.3, 0.2, 1, 2), floats(*labels), floats(1.5, 2), lengths)
+        for labels in (
+            (INF, INF, 1, NAN, 2),
+            (INF, 1, INF, 2, -INF),
+            (NAN, 1, 2, -INF, -INF),
+            (1, NAN, NAN, INF, -INF),
+            (2, 1, INF, INF, INF),
+        )
+        for lengths in ([3, 2], [1, 4], [5, 0])
+    ),
+    *(
+        pairs(floats(*scores), floats(*labels), floats(1))
+        for scores in ((INF, 1, 2), (INF, INF, 2), (NAN, 1, 2), (1e38, -3e38, 2))
+        for labels in ((1, 2, 3), (1, 1, 3), (3, 2, 1))
     ),
 ]

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import binary, div, mul, sub
+from caffe2_frontend.emit.arithmetic import binary, div, mul
 from caffe2_frontend.emit.operand_checks import require_rank, takes
+from caffe2_frontend.emit.pairs import differences, ordered_labels
 from caffe2_frontend.emit.rows.segments import grid, longest, row_positions, row_segments, vector_operand
 from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -54,22 +55,17 @@ def _of_pairs(op: Op, x: Value, labels: Value, present: Value) -> Value:
 
     The loss of a pair is ``softplus(-sign(l_i - l_j) * (x_i - x_j))``. A session without pairs has gradients of 0.
     """
-    order, distance = _differences(op, labels), _differences(op, x)
-    sign = op.emit("Sign", order)
-    differs = binary(op, "GreaterOrEqual", op.emit("Abs", order), float(np.finfo(np.float32).eps))
-    both = op.emit("And", unsqueeze(op, present, [2]), unsqueeze(op, present, [1]))
-    weight = cast(op, op.emit("And", differs, both), ir.DataType.FLOAT)
-    rate = mul(op, weight, sign, op.emit("Sigmoid", op.emit("Neg", mul(op, sign, distance))))
+    differs, signs = ordered_labels(op, labels)
+    counted = op.emit("And", differs, op.emit("And", unsqueeze(op, present, [2]), unsqueeze(op, present, [1])))
+    rate = mul(op, signs, op.emit("Sigmoid", op.emit("Neg", mul(op, signs, differences(op, x)))))
+    rate = op.emit("Where", counted, rate, op.const(0, rate))
     summed = op.emit("ReduceSum", rate, op.const([2], np.int64), keepdims=0)
     # The matrix holds each pair twice.
-    pairs = mul(op, op.emit("ReduceSum", weight, op.const([1, 2], np.int64), keepdims=0), -0.5)
+    pairs = mul(
+        op, op.emit("ReduceSum", cast(op, counted, ir.DataType.FLOAT), op.const([1, 2], np.int64), keepdims=0), -0.5
+    )
     pairs = binary(op, "Min", pairs, -1.0)
     return div(op, summed, unsqueeze(op, pairs, [1]))
-
-
-def _differences(op: Op, x: Value) -> Value:
-    """``x_i - x_j`` for all pairs of elements of each row of ``x`` [S, elements]; [S, elements, elements]."""
-    return sub(op, unsqueeze(op, x, [2]), unsqueeze(op, x, [1]))
 
 
 @family.converts("LambdaRankNdcgGradient", expects={0: _SCORES, 1: _LENGTHS, 2: _SCORES, 3: _SCORES})
