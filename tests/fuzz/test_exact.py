@@ -21,9 +21,10 @@ from fuzz.exact.deviations.table import ABSORBS, DEVIATIONS, GENERAL, deviation
 from fuzz.exact.drawing.draw import draw_batch, vary
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.roles import Kind, draw_role, role_of
-from fuzz.exact.imports import NO_PIXELS, NOT_AS_DEFINED, NOT_DEFINED, NOT_JOINED, ROUNDED_SUMS, STRICTER, mutate
+from fuzz.exact.imports import NO_PIXELS, NOT_AS_DEFINED, NOT_DEFINED, NOT_JOINED, ROUNDED_SUMS, STRICTER
 from fuzz.exact.judge import Judge
 from fuzz.exact.lane import Batch, Judged, Lane
+from fuzz.exact.mutations import mutate
 from fuzz.exact.roundings import rounded_otherwise
 from fuzz.exact.shrink import shrink
 from fuzz.exact.spec import spec

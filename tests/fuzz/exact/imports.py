@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -15,14 +14,15 @@ from conformance.corpus import Array
 from conformance.executors import OnnxRuntime, Reference
 from conformance.oracle import OracleRun
 from conformance.oracle_server import OracleDiedError, OracleServer
-from onnx import numpy_helper
 
 from caffe2_backend import to_netdef
+from caffe2_backend.admission.scopes import scopes_of
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_frontend.interop.metadata.origin import ORIGIN_KEY, PART_KEY
+from caffe2_bridge.model import Model
 from fuzz.exact.deviations.table import deviation
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.judge import RUN_SECONDS, escaped, export, first_line, is_fault, reasons
+from fuzz.exact.mutations import mutate
 from fuzz.exact.verdict import Outcome, Verdict
 
 NO_PIXELS: Final = "a window that is larger than the image in an imported model, of which onnxruntime makes no pixels"
@@ -41,11 +41,6 @@ _REFUSALS: Final = {
 _EMPTY: Final = re.compile(r"[\[ ]0[],]")  # a dim of 0 in a list of dims
 STRICTER: Final = "a restored operator of an edited model, which compares sizes that its nodes do not"
 ROUNDED_SUMS: Final = "sums of int64 beyond 53 bits, which onnxruntime rounds, and Caffe2 does not"
-Mutation = Callable[[onnx.GraphProto, np.random.Generator], str]
-_SAME_OPERANDS: Final = (
-    ("Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Exp", "Floor", "Sign"), ("Add", "Mul", "Sub", "Div", "Max", "Min"),
-    ("ReduceSum", "ReduceMax", "ReduceMean", "ReduceMin"), ("Greater", "Less", "LessOrEqual", "GreaterOrEqual"),
-)  # fmt: skip
 
 
 class ImportJudge:
@@ -80,15 +75,13 @@ class ImportJudge:
     def _compare(self, drawn: Drawn, model: onnx.ModelProto, expected: Mapping[str, Array]) -> Verdict:
         try:
             found = to_netdef(model)
-            init_net = found.init_net  # refused where a net of fills cannot hold the weights
+            _ = found.init_net  # refused where a net of fills cannot hold the weights
         except BridgeError as error:
             return Verdict(Outcome.CRASHED if is_fault(error) else Outcome.REFUSED, reasons(error), drawn)
         except Exception:  # noqa: BLE001 - an exception that escapes is one of the verdicts
             return Verdict(Outcome.CRASHED, escaped(), drawn)
-        outputs = list(found.predict_net.external_output)
-        run = OracleRun(found.predict_net, drawn.inputs, init_net, outputs, dict(drawn.quantized))
         try:
-            real = self._oracle.run(run)
+            real = self._oracle.run(_run(found, drawn))
         except OracleDiedError as error:
             return Verdict(Outcome.DIED, str(error), drawn)
         imported = replace(drawn, net=found.predict_net)
@@ -107,15 +100,19 @@ class ImportJudge:
         """Whether the import computes what is expected if no operator is restored."""
         plain = onnx.ModelProto()
         plain.CopyFrom(model)
-        for node in plain.graph.node:
-            del node.metadata_props[:]
+        for scope in scopes_of(plain):
+            for node in scope.proto.node:
+                del node.metadata_props[:]
         try:
-            found = to_netdef(plain)
-            outputs = list(found.predict_net.external_output)
-            real = self._oracle.run(OracleRun(found.predict_net, drawn.inputs, found.init_net, outputs))
+            real = self._oracle.run(_run(to_netdef(plain), drawn))
         except (BridgeError, OracleDiedError):
             return False
         return not real.error and not mismatches(expected, dict(zip(expected, real.outputs.values(), strict=True)))
+
+
+def _run(found: Model, drawn: Drawn) -> OracleRun:
+    """What real Caffe2 runs of an imported model."""
+    return OracleRun(found.predict_net, drawn.inputs, found.init_net, list(found.predict_net.external_output))
 
 
 def _compared(drawn: Drawn, imported: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> Verdict:
@@ -179,99 +176,3 @@ def _differs_in_rounding(expected: Mapping[str, Array], actual: Mapping[str, Arr
         if not ((one == other) | ((size >= 2.0**53) & (apart <= size * 2.0**-50))).all():
             return False
     return True
-
-
-def mutate(model: onnx.ModelProto, random: np.random.Generator) -> list[str]:
-    """Change a model in one to three places, and say how."""
-    said = []
-    for _ in range(int(random.integers(1, 4))):
-        mutation = _MUTATIONS[int(random.integers(0, len(_MUTATIONS)))]
-        said.append(mutation(model.graph, random))
-    return [text for text in said if text]
-
-
-def _node(graph: onnx.GraphProto, random: np.random.Generator) -> onnx.NodeProto:
-    return graph.node[int(random.integers(0, len(graph.node)))]
-
-
-def _attribute(graph: onnx.GraphProto, random: np.random.Generator) -> str:
-    node = _node(graph, random)
-    plain = [attr for attr in node.attribute if attr.type in {attr.INT, attr.FLOAT, attr.INTS}]
-    if not plain:
-        return ""
-    attr = plain[int(random.integers(0, len(plain)))]
-    if attr.type == attr.INT:
-        attr.i = int(random.choice([0, 1, attr.i + 1, attr.i - 1]))
-    elif attr.type == attr.FLOAT:
-        attr.f = float(random.choice([0.5, 2 * attr.f, attr.f + 1]))
-    elif attr.ints:
-        attr.ints[int(random.integers(0, len(attr.ints)))] = int(random.integers(0, 4))
-    return f"{attr.name} of {node.op_type} changes"
-
-
-def _operator(graph: onnx.GraphProto, random: np.random.Generator) -> str:
-    node = _node(graph, random)
-    group = next((group for group in _SAME_OPERANDS if node.op_type in group), ())
-    if not group:
-        return ""
-    before, node.op_type = node.op_type, str(random.choice(group))
-    return f"{before} becomes {node.op_type}"
-
-
-def _operands(graph: onnx.GraphProto, random: np.random.Generator) -> str:
-    node = _node(graph, random)
-    if len(node.input) < 2:
-        return ""
-    first, second = (int(i) for i in random.choice(len(node.input), 2, replace=False))
-    node.input[first], node.input[second] = node.input[second], node.input[first]
-    return f"{node.op_type} exchanges inputs {first} and {second}"
-
-
-def _constant(graph: onnx.GraphProto, random: np.random.Generator) -> str:
-    if not graph.initializer:
-        return ""
-    tensor = graph.initializer[int(random.integers(0, len(graph.initializer)))]
-    array = numpy_helper.to_array(tensor).copy()
-    if not array.size or array.dtype.kind not in "fiu":
-        return ""
-    flat = array.reshape(-1)
-    with np.errstate(over="ignore"):
-        flat[int(random.integers(0, array.size))] += 1
-    tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
-    return f"constant {tensor.name} changes"
-
-
-def _input(graph: onnx.GraphProto, random: np.random.Generator) -> str:
-    """Another value of the graph as the input of a node."""
-    index = int(random.integers(0, len(graph.node)))
-    node = graph.node[index]
-    before = [value.name for value in graph.input] + [name for each in graph.node[:index] for name in each.output]
-    if not node.input or not before:
-        return ""
-    place = int(random.integers(0, len(node.input)))
-    node.input[place] = str(random.choice(before))
-    return f"{node.op_type} reads {node.input[place]} as input {place}"
-
-
-def _records(graph: onnx.GraphProto, random: np.random.Generator) -> str:
-    """What the export wrote beside nodes, exchanged between two of them, copied, or removed."""
-    recorded = [
-        (node, prop) for node in graph.node for prop in node.metadata_props if prop.key in {ORIGIN_KEY, PART_KEY}
-    ]
-    if not recorded:
-        return ""
-    node, prop = recorded[int(random.integers(0, len(recorded)))]
-    _, other = recorded[int(random.integers(0, len(recorded)))]
-    match int(random.integers(0, 3)):
-        case 0:
-            prop.value, other.value = other.value, prop.value
-            return f"records of {node.op_type} are exchanged"
-        case 1:
-            _node(graph, random).metadata_props.append(copy.deepcopy(prop))
-            return f"a record of {node.op_type} is copied"
-        case _:
-            node.metadata_props.remove(prop)
-            return f"a record of {node.op_type} is removed"
-
-
-_MUTATIONS: Final[tuple[Mutation, ...]] = (_attribute, _operator, _operands, _constant, _input, _records)
