@@ -10,7 +10,7 @@ from caffe2_backend import workspace
 from caffe2_backend.predictor_export_meta import PredictorExportMeta, get_meta_net_def, set_model_info
 from caffe2_bridge.diagnostics import BuildError, OptionError
 from caffe2_bridge.files import load
-from caffe2_bridge.files.blob_record_writer import Record, tensor_records, text_record
+from caffe2_bridge.files.blobs.record_writer import Record, tensor_records, text_record
 from caffe2_bridge.files.loader import load_meta
 from caffe2_bridge.files.predictor_db import META_NET_DEF, PREDICT_INIT_NET
 from caffe2_bridge.files.saver import DATABASES, save_records

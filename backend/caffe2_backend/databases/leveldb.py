@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from caffe2_backend.databases.database import Cursor, Database, DatabaseError, Mode, database_errors
-from caffe2_bridge.files import leveldb_file
+from caffe2_bridge.files.databases import leveldb_file
 
 
 class LevelCursor(Cursor):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from caffe2_backend.databases.database import Cursor, Database, Mode, database_errors
-from caffe2_bridge.files import lmdb_file
+from caffe2_bridge.files.databases import lmdb_file
 
 
 class LmdbCursor(Cursor):

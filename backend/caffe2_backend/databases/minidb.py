@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from caffe2_backend.databases.database import Cursor, Database, LazyRecord, Mode, StreamCursor, database_errors
 from caffe2_bridge import wire
-from caffe2_bridge.files import minidb
+from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.regular_file import append_regular
 
 

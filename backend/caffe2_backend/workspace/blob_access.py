@@ -13,7 +13,7 @@ from caffe2_backend.runtime.calls.serialization import deserialize_blob, seriali
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError
-from caffe2_bridge.files.blob_messages import decode_tensor
+from caffe2_bridge.files.blobs.messages import decode_tensor
 from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, TensorProto
 
 

@@ -11,7 +11,8 @@ from google.protobuf.message import Message
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import minidb, text
+from caffe2_bridge.files import text
+from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef, OperatorDef, PlanDef, TensorProto, TensorProtos
 from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
 

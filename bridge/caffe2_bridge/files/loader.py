@@ -12,9 +12,10 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge import wire
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import leveldb_file, lmdb_file, minidb, pairing, text
-from caffe2_bridge.files.blob_records import Blob
-from caffe2_bridge.files.database_loads import read_loads
+from caffe2_bridge.files import pairing, text
+from caffe2_bridge.files.blobs.records import Blob
+from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
+from caffe2_bridge.files.databases.loads import read_loads
 from caffe2_bridge.files.detect import Format, detect
 from caffe2_bridge.files.open_files import open_file, open_together
 from caffe2_bridge.files.plan_files import read_plan

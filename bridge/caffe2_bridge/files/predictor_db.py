@@ -9,8 +9,8 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files.blob_record_writer import Record, tensor_records, text_record
-from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.files.blobs.record_writer import Record, tensor_records, text_record
+from caffe2_bridge.files.blobs.records import Blob
 from caffe2_bridge.files.plan_files import read_plan
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet, read_init_net

@@ -12,8 +12,8 @@ from google.protobuf import text_format
 from google.protobuf.message import Message
 
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.files import leveldb_file, lmdb_file, minidb
-from caffe2_bridge.files.blob_record_writer import Record
+from caffe2_bridge.files.blobs.record_writer import Record
+from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.predictor_db import predictor_records
 from caffe2_bridge.files.replace import Writer, replace_files, replace_folder
 from caffe2_bridge.model import Model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.runtime.host.storage.codecs import encode_object
 from caffe2_backend.runtime.host.storage.messages import decode_value
-from caffe2_bridge.files.blob_messages import encode_blob
+from caffe2_bridge.files.blobs.messages import encode_blob
 
 
 def serialize_blob(workspace: Workspace, name: str, written: str | None = None) -> bytes:

@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from caffe2_bridge import NetFormatError, wire
-from caffe2_bridge.files.blob_record_writer import text_record
+from caffe2_bridge.files.blobs.record_writer import text_record
+from caffe2_bridge.files.databases.minidb import record
 from caffe2_bridge.files.detect import Format, detect
-from caffe2_bridge.files.minidb import record
 from caffe2_bridge.proto.caffe2_pb2 import (
     Argument,
     BlobProto,

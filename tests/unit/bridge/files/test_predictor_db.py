@@ -14,7 +14,8 @@ import pytest
 from conformance.oracle import find_oracle
 
 import caffe2_bridge as c2
-from caffe2_bridge.files import FORMATS, minidb
+from caffe2_bridge.files import FORMATS
+from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.files.predictor_db import PREDICT_NET
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, NetDef
 from caffe2_bridge.wire import Span
@@ -192,7 +193,7 @@ def test_stored_tensors_come_in_chunks(exported: Path) -> None:
 
 def test_the_unnamed_predictor_goes_first(tmp_path: Path) -> None:
     """A database with a predictor without a name and others, such as a companion for training."""
-    from caffe2_bridge.files.blob_record_writer import text_record
+    from caffe2_bridge.files.blobs.record_writer import text_record
     from caffe2_bridge.proto.metanet_pb2 import MetaNetDef, NetsMap
 
     nets = {PREDICT_NET: NetDef(name="main"), f"{PREDICT_NET}_other": NetDef(name="other")}

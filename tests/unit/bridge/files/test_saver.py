@@ -12,7 +12,8 @@ from conformance.oracle import find_oracle
 from support.paths import CHAR_RNN
 
 import caffe2_bridge as c2
-from caffe2_bridge.files import blob_record_writer, minidb
+from caffe2_bridge.files.blobs import record_writer
+from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.netdef.parameters import Parameter
@@ -144,7 +145,7 @@ def test_what_a_save_replaces_keeps_its_permissions(tmp_path: Path) -> None:
 
 
 def test_large_tensors_are_stored_in_chunks(tmp_path: Path) -> None:
-    size = 2 * blob_record_writer.CHUNK_SIZE + 5
+    size = 2 * record_writer.CHUNK_SIZE + 5
     large = parameter("float", np.arange(size), np.float32)
     c2.save(model_of([large]), tmp_path / "m", "minidb")
     data = (tmp_path / "m").read_bytes()

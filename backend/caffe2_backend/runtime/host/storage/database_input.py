@@ -11,7 +11,7 @@ from caffe2_backend.runtime.host.storage.prefetching import next_batch
 from caffe2_backend.runtime.host.storage.readers import HostReader
 from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files.blob_messages import decode_tensor
+from caffe2_bridge.files.blobs.messages import decode_tensor
 from caffe2_bridge.proto.caffe2_pb2 import TensorProtos
 
 family = HostFamily("database input")

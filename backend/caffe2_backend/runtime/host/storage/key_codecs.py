@@ -13,7 +13,7 @@ from caffe2_backend.runtime.host.objects.indices import HostIndex
 from caffe2_backend.runtime.host.objects.maps import HostMap
 from caffe2_backend.runtime.values import Array, HostObject, string_bytes
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files.blob_messages import decode_tensor
+from caffe2_bridge.files.blobs.messages import decode_tensor
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DeviceOption, TensorProto, TensorProtos
 
 INDEX_TYPE: Final = "std::unique_ptr<caffe2::IndexBase>"

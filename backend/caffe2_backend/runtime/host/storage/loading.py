@@ -10,7 +10,7 @@ from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.host.storage.messages import decode_value
 from caffe2_backend.runtime.host.storage.readers import HostReader, path_of
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files.blob_records import SEPARATOR, StoredSize
+from caffe2_bridge.files.blobs.records import SEPARATOR, StoredSize
 
 family = HostFamily("loading")
 

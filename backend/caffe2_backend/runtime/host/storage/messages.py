@@ -9,8 +9,8 @@ from google.protobuf.message import DecodeError
 
 from caffe2_backend.runtime.host.storage.codecs import decode_object, encode_object
 from caffe2_backend.runtime.values import DeviceTensor, HostObject, Value, string_bytes
-from caffe2_bridge.files.blob_messages import blob_records, decode_records
-from caffe2_bridge.files.blob_record_writer import CHUNK_SIZE, Record
+from caffe2_bridge.files.blobs.messages import blob_records, decode_records
+from caffe2_bridge.files.blobs.record_writer import CHUNK_SIZE, Record
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto
 
 

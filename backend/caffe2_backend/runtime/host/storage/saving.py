@@ -15,7 +15,7 @@ from caffe2_backend.runtime.host.family import HostFamily, HostOp
 from caffe2_backend.runtime.host.storage.messages import value_records
 from caffe2_backend.runtime.host.storage.readers import path_of
 from caffe2_bridge.diagnostics import BridgeError
-from caffe2_bridge.files.blob_record_writer import CHUNK_SIZE, Record
+from caffe2_bridge.files.blobs.record_writer import CHUNK_SIZE, Record
 from caffe2_bridge.files.saver import save_records
 from caffe2_bridge.proto.caffe2_pb2 import BlobSerializationOptions, SerializationOptions
 

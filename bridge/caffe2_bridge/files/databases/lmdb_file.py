@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
-from caffe2_bridge.files.blob_record_writer import Record
-from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
-from caffe2_bridge.files.lmdb_pages import Tree
+from caffe2_bridge.files.blobs.record_writer import Record
+from caffe2_bridge.files.blobs.records import Blob, Fetch, decode_key, gather
+from caffe2_bridge.files.databases.lmdb_pages import Tree
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.files.replace import replace_files
 from caffe2_bridge.regular_file import require_replaceable

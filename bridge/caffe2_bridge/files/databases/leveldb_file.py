@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
-from caffe2_bridge.files.blob_record_writer import Record
-from caffe2_bridge.files.blob_records import Blob, Fetch, decode_key, gather
+from caffe2_bridge.files.blobs.record_writer import Record
+from caffe2_bridge.files.blobs.records import Blob, Fetch, decode_key, gather
 from caffe2_bridge.files.optional_packages import required
 from caffe2_bridge.regular_file import open_regular, require_regular
 from caffe2_bridge.storage import AnyPath

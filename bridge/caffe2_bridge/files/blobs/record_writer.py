@@ -1,4 +1,4 @@
-"""Encode parameters and strings as the records of a database; :mod:`caffe2_bridge.files.blob_records` decodes them."""
+"""Encode parameters and strings as the records of a database; :mod:`caffe2_bridge.files.blobs.records` decodes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from caffe2_bridge.files.blob_records import SEPARATOR
+from caffe2_bridge.files.blobs.records import SEPARATOR
 from caffe2_bridge.netdef.parameters import NUMBERS, Array, Parameter
 from caffe2_bridge.proto.caffe2_pb2 import BlobProto, QTensorProto, TensorProto
 from caffe2_bridge.wire import write as wire_write

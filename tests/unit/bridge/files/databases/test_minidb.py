@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from caffe2_bridge import NetFormatError, wire
-from caffe2_bridge.files import blob_record_writer, minidb, predictor_db
-from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.files import predictor_db
+from caffe2_bridge.files.blobs import record_writer
+from caffe2_bridge.files.blobs.records import Blob
+from caffe2_bridge.files.databases import minidb
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, BlobProto, NetDef, OperatorDef, PlanDef, QTensorProto, TensorProto
 from caffe2_bridge.proto.metanet_pb2 import BlobsMap, MetaNetDef, NetsMap, PlansMap
@@ -91,7 +93,7 @@ def test_int8_tensors_as_caffe2_stores_them() -> None:
         ([tensor("w#%0", dims=[2**40], data_type=1)], "larger than its record"),
         ([tensor("w#%0", dims=[2], data_type=0)], "has data type 0"),
         (
-            [minidb.record(*blob_record_writer.text_record("w", b"text"))],
+            [minidb.record(*record_writer.text_record("w", b"text"))],
             "'w' is not a tensor but of type 'std::string'",
         ),
         ([minidb.record("w", b"\x1a\x7f")], "truncated"),
@@ -122,7 +124,7 @@ def test_cut_off_databases() -> None:
 
 
 def text(name: str, content: bytes) -> bytes:
-    return minidb.record(*blob_record_writer.text_record(name, content))
+    return minidb.record(*record_writer.text_record(name, content))
 
 
 def blobs(*records: bytes) -> Mapping[str, Blob]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files.blob_records import Blob, decode_key, gather
+from caffe2_bridge.files.blobs.records import Blob, decode_key, gather
 
 _LENGTHS: Final = struct.Struct("<ii")
 _MAX_KEY_LENGTH: Final = 4095

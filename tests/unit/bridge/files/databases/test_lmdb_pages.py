@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import lmdb_file
-from caffe2_bridge.files.lmdb_pages import Tree
+from caffe2_bridge.files.databases import lmdb_file
+from caffe2_bridge.files.databases.lmdb_pages import Tree
 from caffe2_bridge.wire import Span
 
 lmdb = pytest.importorskip("lmdb", reason="lmdb is an optional package")

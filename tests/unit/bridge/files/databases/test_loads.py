@@ -14,8 +14,8 @@ from support.nets import op
 import caffe2_bridge as c2
 from caffe2_bridge import NetFormatError
 from caffe2_bridge.diagnostics import Severity
-from caffe2_bridge.files import lmdb_file, minidb
-from caffe2_bridge.files.blob_record_writer import Record, tensor_records
+from caffe2_bridge.files.blobs.record_writer import Record, tensor_records
+from caffe2_bridge.files.databases import lmdb_file, minidb
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 

@@ -10,8 +10,8 @@ from google.protobuf.message import DecodeError
 
 from caffe2_bridge import wire
 from caffe2_bridge.diagnostics import NetFormatError, RunError
-from caffe2_bridge.files.blob_record_writer import CHUNK_SIZE, Record, encode_values, text_record
-from caffe2_bridge.files.blob_records import SEPARATOR, Blob
+from caffe2_bridge.files.blobs.record_writer import CHUNK_SIZE, Record, encode_values, text_record
+from caffe2_bridge.files.blobs.records import SEPARATOR, Blob
 from caffe2_bridge.netdef.parameters import NUMBERS, Array, Int8Tensor
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CPU, BlobProto, DeviceOption, QTensorProto, TensorProto
 from caffe2_bridge.wire import write as wire_write

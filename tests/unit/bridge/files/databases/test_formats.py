@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import caffe2_bridge as c2
-from caffe2_bridge.files import leveldb_file, lmdb_file, minidb
+from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter

@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Final
 
 from caffe2_bridge.diagnostics import Diagnostic, Location, NetFormatError, Severity
-from caffe2_bridge.files import leveldb_file, lmdb_file
-from caffe2_bridge.files.blob_records import Blob
+from caffe2_bridge.files.blobs.records import Blob
+from caffe2_bridge.files.databases import leveldb_file, lmdb_file
 from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.netdef.parameters import Parameter

@@ -1,0 +1,1 @@
+"""Blobs as Caffe2 serializes them: records of a key and a BlobProto, in chunks."""
