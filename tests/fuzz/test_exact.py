@@ -21,11 +21,20 @@ from fuzz.exact.deviations.table import ABSORBS, DEVIATIONS, GENERAL, deviation
 from fuzz.exact.drawing.draw import draw_batch, vary
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.roles import Kind, draw_role, role_of
-from fuzz.exact.imports import NO_PIXELS, NOT_AS_DEFINED, NOT_DEFINED, NOT_JOINED, ROUNDED_SUMS, STRICTER
+from fuzz.exact.imports import (
+    NO_PIXELS,
+    NOT_AS_DEFINED,
+    NOT_DEFINED,
+    NOT_JOINED,
+    ROUNDED_SUMS,
+    STRICTER,
+    ImportJudge,
+    undefined,
+)
 from fuzz.exact.judge import Judge
 from fuzz.exact.lane import Batch, Judged, Lane
 from fuzz.exact.mutations import mutate
-from fuzz.exact.roundings import rounded_otherwise
+from fuzz.exact.roundings import Spread, rounded_otherwise, rounded_runs
 from fuzz.exact.shrink import shrink
 from fuzz.exact.spec import spec
 from fuzz.exact.tally import Tally
@@ -305,6 +314,27 @@ def test_roundings_of_what_the_first_operators_compute() -> None:
             assert verdict.outcome in {Outcome.EQUAL, Outcome.ILL_CONDITIONED}, verdict.detail
 
 
+@pytest.mark.oracle
+@pytest.mark.slow
+def test_an_imported_operator_that_writes_a_part_of_its_results() -> None:
+    wngrad = operator("Wngrad", ["w", "b", "g", "r"], ["w", "b"])  # real Caffe2 writes the first element of b alone
+    inputs = {name: np.array([3, 1], np.float32) for name in wngrad.input}
+    model = to_onnx(NetDef(op=[wngrad]), inputs={name: ("float32", [None]) for name in inputs})
+    names = [value.name for value in model.graph.output]
+    expected = dict(zip(names, OnnxRuntime(model).run(inputs), strict=True))
+    with OracleServer() as oracle, OracleServer(filler=165) as witness:
+        judge = ImportJudge(oracle, witness, np.random.default_rng(0))
+        verdict = judge.compare(Drawn("", NetDef(op=[wngrad]), inputs), model, expected)
+    assert verdict.outcome is Outcome.UNDEFINED
+
+
+@pytest.mark.parametrize(("value", "reason"), [(3e30, NOT_DEFINED), (np.nan, NOT_DEFINED), (3.5, "")])
+def test_a_cast_to_integers_that_do_not_have_the_value(value: float, reason: str) -> None:
+    case = drawn("Cast", np.array([value], np.float32), to=2)
+    model = to_onnx(case.net, inputs={"x0": ("float32", [None])})
+    assert undefined(model, case, {"y": OnnxRuntime(model).run(dict(case.inputs))[0]}, {}) == reason
+
+
 def test_models_round_otherwise_by_seed() -> None:
     x, w = (ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([4, 4])) for name in "XW")
     tanh = ir.node("Tanh", [x])
@@ -319,6 +349,18 @@ def test_models_round_otherwise_by_seed() -> None:
     np.testing.assert_array_equal(one, same)
     assert (one != exact).any()
     assert (one != other).any()
+
+
+def test_results_settle_as_far_as_roundings_move_them() -> None:
+    net = NetDef(op=[operator("Exp", ["x"], ["e"]), operator("Sin", ["e"], ["y"])], external_output=["y"])
+    model = to_onnx(net, inputs={"x": ("float32", [None])})
+    inputs = {"x": np.array([0.5, 11], np.float32)}  # a rounding of exp(11) moves its sine by 4e-3
+    expected = {"y": OnnxRuntime(model).run(inputs)[0]}
+    spread = Spread(expected)
+    for rounded in rounded_runs(model, ["y"], inputs):
+        spread.add(expected, rounded)
+    settled = spread.settled({"y": expected["y"] + np.float32(5e-3)})["y"]
+    np.testing.assert_array_equal(settled == expected["y"], [False, True])
 
 
 @pytest.mark.oracle

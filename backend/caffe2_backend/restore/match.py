@@ -6,6 +6,7 @@ The export writes an operator's definition and a digest into the metadata of a n
 * the nodes that compute its outputs have that digest, which covers the definition too;
 * its operands are of the types for which it was converted: the declared types of the graph's inputs and initializers,
   the types of outputs of recognized operators, and what ONNX infers of all other values;
+* none of its operands has the name that another one had;
 * constants that the conversion read have the same contents;
 * Int8 tensors, which are plain bytes in ONNX, pass between restored operators only.
 
@@ -25,6 +26,7 @@ from google.protobuf.message import DecodeError
 
 from caffe2_backend.restore.operators import own_names, renamed_operators
 from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 from caffe2_frontend.interop.bodies import all_nodes, bodies, captured_values
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names, without_weights
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
@@ -154,6 +156,8 @@ class _Search:
         operands: list[ir.Value | ir.TensorProtocol | None] = []
         for number, operand in enumerate(origin.operands):
             operands.append(self._operand(operand, met.get(number), operands, roots[0]))
+        if _are_exchanged(origin.operator, operands):
+            return None
         # An output may belong to one operator only, and must not be one of the operands.
         outputs = []
         for out in origin.outputs:
@@ -237,6 +241,17 @@ class _Search:
             if len(kept) == len(found):
                 return found
             found = kept
+
+
+def _are_exchanged(operator: OperatorDef, operands: Sequence[ir.Value | ir.TensorProtocol | None]) -> bool:
+    """Whether an operand has the name of another one, as after an exchange of the inputs of a node.
+
+    Nodes may have the same digest then, and compute the same for operands of any sizes, while the operator is for
+    operands in its own order: MaxPoolGradient returns what has the sizes of its first one.
+    """
+    blobs = blobs_of(operator)[0]
+    names = [str(value.name) if isinstance(value, ir.Value) else "" for value in operands[: len(blobs)]]
+    return any(name != blob and name in blobs for name, blob in zip(names, blobs, strict=True))
 
 
 def _is_read_inside(match: Match) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -21,8 +22,9 @@ from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.model import Model
 from fuzz.exact.deviations.table import deviation
 from fuzz.exact.drawing.drawn import Drawn
-from fuzz.exact.judge import RUN_SECONDS, escaped, export, first_line, is_fault, reasons
+from fuzz.exact.judge import escaped, export, first_line, is_fault, reasons, unlike_run
 from fuzz.exact.mutations import mutate
+from fuzz.exact.roundings import RUN_SECONDS, Spread, rounded_runs
 from fuzz.exact.verdict import Outcome, Verdict
 
 NO_PIXELS: Final = "a window that is larger than the image in an imported model, of which onnxruntime makes no pixels"
@@ -46,8 +48,8 @@ ROUNDED_SUMS: Final = "sums of int64 beyond 53 bits, which onnxruntime rounds, a
 class ImportJudge:
     """Exports a case, mutates the model, and compares onnxruntime with real Caffe2 on what the import makes of it."""
 
-    def __init__(self, oracle: OracleServer, random: np.random.Generator) -> None:
-        self._oracle, self._random = oracle, random
+    def __init__(self, oracle: OracleServer, witness: OracleServer, random: np.random.Generator) -> None:
+        self._oracle, self._witness, self._random = oracle, witness, random
 
     def __call__(self, drawn: Drawn) -> Verdict | None:
         """Judge a case; None where the export or the mutated model does not run, or has Int8 operands or no order.
@@ -70,9 +72,10 @@ class ImportJudge:
                 return None
         except Exception:  # noqa: BLE001 - nothing to compare with
             return None
-        return self._compare(replace(drawn, trail=(*drawn.trail, *said)), model, expected)
+        return self.compare(replace(drawn, trail=(*drawn.trail, *said)), model, expected)
 
-    def _compare(self, drawn: Drawn, model: onnx.ModelProto, expected: Mapping[str, Array]) -> Verdict:
+    def compare(self, drawn: Drawn, model: onnx.ModelProto, expected: Mapping[str, Array]) -> Verdict:
+        """Judge a model of which onnxruntime computes what is expected for the operands of a case."""
         try:
             found = to_netdef(model)
             _ = found.init_net  # refused where a net of fills cannot hold the weights
@@ -82,19 +85,26 @@ class ImportJudge:
             return Verdict(Outcome.CRASHED, escaped(), drawn)
         try:
             real = self._oracle.run(_run(found, drawn))
+            if real.error:
+                return self._fails(model, found, drawn, expected, real.error)
+            actual = dict(zip(expected, real.outputs.values(), strict=True))
+            verdict = _compared(drawn, replace(drawn, net=found.predict_net), expected, actual)
+            if verdict.outcome is Outcome.DIFFERENT and unlike_run(self._witness, _run(found, drawn), real):
+                return replace(verdict, outcome=Outcome.UNDEFINED)
         except OracleDiedError as error:
             return Verdict(Outcome.DIED, str(error), drawn)
+        return _differs(model, drawn, verdict, expected, actual) if verdict.outcome is Outcome.DIFFERENT else verdict
+
+    def _fails(
+        self, model: onnx.ModelProto, found: Model, drawn: Drawn, expected: Mapping[str, Array], error: str
+    ) -> Verdict:
+        """The verdict on an imported model that real Caffe2 does not run."""
         imported = replace(drawn, net=found.predict_net)
-        if real.error:
-            deviates = _has_no_elements(drawn, expected) or _EMPTY.search(real.error)
-            reason = next((said for text, said in _REFUSALS.items() if deviates and text in real.error), None)
-            reason = reason or deviation(imported, {}, {}) or _undefined(model, drawn, expected, {})
-            reason = reason or (STRICTER if self._runs_unrestored(model, drawn, expected) else "")
-            return Verdict(*((Outcome.DEVIATES, reason) if reason else (Outcome.FAILS, first_line(real.error))), drawn)
-        actual = dict(zip(expected, real.outputs.values(), strict=True))
-        verdict = _compared(drawn, imported, expected, actual)
-        reason = _undefined(model, drawn, expected, actual) if verdict.outcome is Outcome.DIFFERENT else ""
-        return Verdict(Outcome.DEVIATES, reason, drawn) if reason else verdict
+        deviates = _has_no_elements(drawn, expected) or _EMPTY.search(error)
+        reason = next((said for text, said in _REFUSALS.items() if deviates and text in error), None)
+        reason = reason or deviation(imported, {}, {}) or undefined(model, drawn, expected, {})
+        reason = reason or (STRICTER if self._runs_unrestored(model, drawn, expected) else "")
+        return Verdict(*((Outcome.DEVIATES, reason) if reason else (Outcome.FAILS, first_line(error))), drawn)
 
     def _runs_unrestored(self, model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Array]) -> bool:
         """Whether the import computes what is expected if no operator is restored."""
@@ -126,10 +136,29 @@ def _compared(drawn: Drawn, imported: Drawn, expected: Mapping[str, Array], actu
     return Verdict(Outcome.DEVIATES if reason else Outcome.DIFFERENT, reason or "\n".join(wrong), drawn)
 
 
-def _undefined(model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
+def _differs(
+    model: onnx.ModelProto,
+    drawn: Drawn,
+    verdict: Verdict,
+    expected: Mapping[str, Array],
+    actual: Mapping[str, Array],
+) -> Verdict:
+    """The verdict on other results of real Caffe2: they may be those that ONNX defines, or be roundings of it."""
+    if reason := undefined(model, drawn, expected, actual):
+        return Verdict(Outcome.DEVIATES, reason, drawn)
+    spread = Spread(actual)
+    for rounded in rounded_runs(model, list(expected), drawn.inputs):
+        spread.add(expected, rounded)
+    return (
+        verdict if mismatches(actual, spread.settled(expected)) else replace(verdict, outcome=Outcome.ILL_CONDITIONED)
+    )
+
+
+def undefined(model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
     """Why what onnxruntime computes of a model is not what ONNX defines; empty if it is, as far as can be told.
 
-    ``actual`` is what real Caffe2 computes, if anything. The reference evaluator fails on loops without iterations.
+    ``actual`` is what real Caffe2 computes, if anything. The reference evaluator fails on loops without iterations, and
+    numpy warns of what it casts to an integer that has no such value.
     """
     try:
         exact = OnnxRuntime(model, RUN_SECONDS, optimizes=False).run(drawn.inputs)
@@ -140,8 +169,10 @@ def _undefined(model: onnx.ModelProto, drawn: Drawn, expected: Mapping[str, Arra
     if any(attribute.type == attribute.GRAPH for node in model.graph.node for attribute in node.attribute):
         return ""
     try:
-        defined = dict(zip(expected, Reference(model).run(drawn.inputs), strict=True))
-    except (IndexError, ValueError):
+        with warnings.catch_warnings(action="error", category=RuntimeWarning):
+            warnings.filterwarnings("ignore", message="(?!.*in cast)")
+            defined = dict(zip(expected, Reference(model).run(drawn.inputs), strict=True))
+    except (IndexError, ValueError, RuntimeWarning):
         return NOT_DEFINED
     except Exception:  # noqa: BLE001 - what it lacks
         return ""

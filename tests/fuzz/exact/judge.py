@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -27,20 +27,13 @@ from fuzz.exact.deviations.forward import are_of_other_sizes
 from fuzz.exact.deviations.table import ABSORBS, LEAVES_THE_RANGE, deviation
 from fuzz.exact.drawing.drawn import Drawn
 from fuzz.exact.drawing.structure import UNARY
-from fuzz.exact.roundings import rounded_otherwise
+from fuzz.exact.roundings import NUDGES, RUN_SECONDS, Spread, nudged, rounded_runs
 from fuzz.exact.verdict import Outcome, Verdict
 
 _SCHEMA: Final = "did not pass schema checking"
 _INTERNAL: Final = "internal-error"
-# Bytes of a float that an operator stores change with half of all nudges.
-_NUDGES: Final = 12
-# Of a run on onnxruntime: a loop may have no end.
-RUN_SECONDS: Final = 30.0
 # How often a case runs again: small masks of random elements are often the same.
 _WITNESSES: Final = 4
-_NUDGE: Final = 3e-7
-# How much more than nudged inputs change a result the conversion may change it.
-_LEEWAY: Final = 50.0
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,10 @@ class Judge:
         if self._agrees_on_small(drawn, loaded):
             overflows = leaves_the_range(drawn, real.outputs, computed)
             return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE if overflows else ABSORBS, drawn)
-        settled = self._settled(drawn, real, computed, self._roundings(drawn, loaded))
+        # The inputs of a recurrent net do not tell what roundings of its steps change.
+        steps = any(op.type.startswith("RecurrentNetwork") for op in drawn.net.op)
+        roundings = rounded_runs(loaded.model, loaded.outputs, _fed(drawn)) if steps else ()
+        settled = self._settled(drawn, real, computed, roundings)
         if not mismatches(real.outputs, settled):
             return Verdict(Outcome.ILL_CONDITIONED, detail, drawn)
         if reason := deviation(drawn, real.outputs, settled):
@@ -180,19 +176,10 @@ class Judge:
         try:
             # Again, because an earlier case of the same request may have written out of bounds.
             real = self._oracle.run(run_of(drawn))
-            other = real if real.error else self._unlike_run(drawn, real)
+            other = real if real.error else unlike_run(self._witness, run_of(drawn), real)
         except OracleDiedError as error:
             return Verdict(Outcome.DIED, str(error), drawn)
         return None if other is None else Verdict(Outcome.UNDEFINED, other.error, drawn)
-
-    def _unlike_run(self, drawn: Drawn, real: OracleResult) -> OracleResult | None:
-        """A run of the witness that computes something else, among a few."""
-        for other in self._witness.run_all([run_of(drawn)] * _WITNESSES):
-            if isinstance(other, OracleDiedError):
-                raise other
-            if other.error or _unlike(real.outputs, other.outputs):
-                return other
-        return None
 
     def _agrees_on_small(self, drawn: Drawn, loaded: Loaded) -> bool:
         """Whether a case has large finite operands, and does not differ once they are small."""
@@ -214,33 +201,21 @@ class Judge:
         It is a rounding of the inputs of real Caffe2, or one of those inside of the model (``roundings``).
         """
         random = np.random.default_rng(0)
-        spread = {name: np.zeros(array.shape) for name, array in real.outputs.items() if array.dtype.kind in "fiu"}
+        spread = Spread(real.outputs)
         for rounded in roundings:
-            for name, known in spread.items():
-                if rounded[name].shape == known.shape == computed[name].shape:
-                    spread[name] = np.maximum(known, _distance(rounded[name], computed[name]))
-        nudged = [
-            run_of(case, {name: _nudged(array, random) for name, array in case.inputs.items()})
+            spread.add(computed, rounded)
+        runs = [
+            run_of(case, {name: nudged(array, random) for name, array in case.inputs.items()})
             for case in (drawn, self._begun(drawn))
-            for _ in range(_NUDGES)
+            for _ in range(NUDGES)
         ]
-        for moved in self._oracle.run_all(nudged):
+        for moved in self._oracle.run_all(runs):
             if isinstance(moved, OracleDiedError) or moved.error:
                 return computed
-            for name, array in moved.outputs.items():
-                if array.shape != real.outputs[name].shape:
-                    return real.outputs  # how many elements there are depends on rounding
-                if name in spread:
-                    spread[name] = np.maximum(spread[name], _distance(array, real.outputs[name]))
-        return {name: _settle(real.outputs[name], array, spread.get(name)) for name, array in computed.items()}
-
-    def _roundings(self, drawn: Drawn, loaded: Loaded) -> Iterator[Mapping[str, Array]]:
-        """What the model of a recurrent net computes if its steps round otherwise: more than its inputs tell."""
-        if any(op.type.startswith("RecurrentNetwork") for op in drawn.net.op):
-            for seed in range(_NUDGES):
-                # A model that ran before is loaded and runs: what goes wrong is a fault of the judge.
-                runnable = OnnxRuntime(rounded_otherwise(loaded.model, _NUDGE, seed), RUN_SECONDS)
-                yield dict(zip(loaded.outputs, runnable.run(_fed(drawn)), strict=True))
+            if any(array.shape != real.outputs[name].shape for name, array in moved.outputs.items()):
+                return real.outputs  # how many elements there are depends on rounding
+            spread.add(real.outputs, moved.outputs)
+        return spread.settled(computed)
 
     def _deviation(self, drawn: Drawn, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> str:
         """Why a case may differ by its inputs, or by what its first operators make of them; empty if none applies."""
@@ -300,36 +275,18 @@ def _fed(drawn: Drawn) -> dict[str, Array]:
     return {name: np.asarray(array) for name, array in drawn.inputs.items()}
 
 
-def _unlike(one: Mapping[str, Array], other: Mapping[str, Array]) -> bool:
-    return list(one) != list(other) or bool(mismatches(one, other, rtol=0, atol=0))
+def unlike_run(witness: OracleServer, run: OracleRun, real: OracleResult) -> OracleResult | None:
+    """A run of the witness that differs by any bit from what real Caffe2 gave, among a few.
 
-
-def _nudged(array: Array, random: np.random.Generator) -> Array:
-    if array.dtype.kind != "f":
-        return array
-    with np.errstate(all="ignore"):
-        size = 1e-3 if array.dtype == np.float16 else _NUDGE
-        return (array * (1 + random.uniform(-size, size, array.shape))).astype(array.dtype)
-
-
-def _settle(expected: Array, actual: Array, spread: Array | None) -> Array:
-    """The elements expected, where those computed differ no further than the tolerance and nudges of the inputs."""
-    if expected.shape != actual.shape or expected.dtype != actual.dtype or spread is None:
-        return actual
-    with np.errstate(all="ignore"):
-        allowed = _LEEWAY * spread
-        if expected.dtype.kind == "f":
-            finite = np.where(np.isfinite(expected), np.abs(expected.astype(np.float64)), 0)
-            allowed = allowed + 1e-4 + 1e-3 * finite
-        return np.where(_distance(actual, expected) <= allowed, expected, actual)
-
-
-def _distance(one: Array, other: Array) -> Array:
-    """How far elements are apart: infinitely where one alone is a NaN or an infinity."""
-    one, other = one.astype(np.float64), other.astype(np.float64)
-    with np.errstate(all="ignore"):
-        apart = np.where((one == other) | (np.isnan(one) & np.isnan(other)), 0.0, np.abs(one - other))
-    return np.where(np.isnan(apart), np.inf, apart)
+    Raises OracleDiedError where the witness dies.
+    """
+    for other in witness.run_all([run] * _WITNESSES):
+        if isinstance(other, OracleDiedError):
+            raise other
+        other_names = list(other.outputs) != list(real.outputs)
+        if other.error or other_names or mismatches(real.outputs, other.outputs, rtol=0, atol=0):
+            return other
+    return None
 
 
 def _unloadable(drawn: Drawn, real: OracleResult, detail: str) -> Verdict:

@@ -134,7 +134,7 @@ class Lane:
         return shrink(verdict, self._judge)
 
     def _imported(self, batch: Batch) -> Judged:
-        judge = ImportJudge(self._oracle, np.random.default_rng([batch.seed, batch.number, 1]))
+        judge = ImportJudge(self._oracle, self._witness, np.random.default_rng([batch.seed, batch.number, 1]))
         cases = draw_batch(batch.seed, batch.number, batch.types, changes=0)
         verdicts = tuple(verdict for drawn in cases if (verdict := judge(drawn)) is not None)
         return Judged(batch, verdicts, len(verdicts))

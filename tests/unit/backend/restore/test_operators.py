@@ -222,6 +222,17 @@ def test_names_of_values_play_no_part(model: onnx.ModelProto) -> None:
     assert list(net.op[0].input) == ["other/x", "other/w", "other/b"]
 
 
+def test_exchanged_operands() -> None:
+    """Nodes of a gradient of global pooling broadcast X and Y either way; Caffe2's operator returns what is as X."""
+    pooled = make_operator("MaxPoolGradient", ["X", "Y", "dY"], ["dX"], {"global_pooling": 1, "order": "NHWC"})
+    net = NetDef(op=[pooled], external_input=["X", "Y", "dY"], external_output=["dX"])
+    exported = to_onnx(net, inputs={name: ("float32", [None] * 4) for name in net.external_input})
+    assert scales(exported) == ["MaxPoolGradient"]
+    equal = node(exported, "Equal")
+    equal.input[:] = reversed(equal.input)
+    assert "MaxPoolGradient" not in scales(exported)
+
+
 def test_other_weights_go_along(model: onnx.ModelProto) -> None:
     for tensor in model.graph.initializer:
         if tensor.name == "w":
