@@ -153,4 +153,12 @@ CASES = [
     lc((1, 2, 4, 4), (3, 3, 1, 2, 2), kernel=2),
     case("Im2Col", {"X": normal(11, 1, 1, 2, 5)}, args={"kernel": 3, "pad": 1}),
     case("Im2Col", {"X": normal(12, 1, 1, 5)}, args={"kernel": 3}),
+    # Images that end before the first window does, by up to a stride and by more.
+    *(
+        pool(t, (1, 2, size, 7), kernel=kernel, stride=stride, legacy_pad=3, **args)
+        for t in POOLS
+        for size, kernel, stride in ((1, 3, 2), (1, 3, 3), (2, 4, 1), (1, 4, 2), (2, 5, 2), (1, 5, 2))
+        for args in ({}, {"count_include_pad": 1}, {"pad": 1})
+        if "count_include_pad" not in args or t == "AveragePool"
+    ),
 ]

@@ -180,11 +180,16 @@ def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
     """For legacy_pad CAFFE_LEGACY_POOLING: pad the image [N, C, ...] with ``fill`` as Caffe's pooling does.
 
     Caffe rounds the number of windows up, but drops a last window that would start in the padding after the image.
+    There are none where the image ends a stride before the first window does.
     """
     sizes = op.emit("Shape", x, start=2)
     head, stride, kernel = (op.const(v, np.int64) for v in (window.head, window.stride, window.kernel))
-    steps = zip(window.kernel, window.stride, window.head, strict=True)
-    last = div(op, add(op, sizes, op.const([2 * p - k + s - 1 for k, s, p in steps], np.int64)), stride)
+    steps = list(zip(window.kernel, window.stride, window.head, strict=True))
+    # ONNX rounds quotients toward 0: with this many windows more than there are, none is negative.
+    more = [-(-k // s) for k, s, _ in steps]
+    reach = [2 * p - k + s - 1 + s * count for (k, s, p), count in zip(steps, more, strict=True)]
+    last = div(op, add(op, sizes, op.const(reach, np.int64)), stride)
+    last = sub(op, last, op.const(more, np.int64))
     if any(window.head):
         late = op.emit("GreaterOrEqual", mul(op, last, stride), add(op, sizes, head))
         dropped = op.emit("And", late, op.const([p > 0 for p in window.head], np.bool_))
