@@ -105,11 +105,14 @@ def has_areas_that_cancel(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_flat_boxes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the width or height of a rotated anchor is not positive."""
-    return any(
-        anchors.ndim == 2 and anchors.shape[1] == 5 and not bool((anchors[:, 2:4] > 0).all())
-        for _op, (*_rest, anchors) in _operators(drawn, "GenerateProposals", 4)
-    )
+    """Whether the width or height of a rotated box, or of an anchor from which boxes are made, is not positive."""
+    boxes = [
+        anchors for _op, (*_rest, anchors) in _operators(drawn, "GenerateProposals", 4) if anchors.shape[1:] == (5,)
+    ]
+    for op, (_scores, given, *_rest) in _operators(drawn, "BoxWithNMSLimit", 2):
+        if op.args.integer("rotated", default=0) and given.ndim == 2 and not given.shape[1] % 5:
+            boxes.append(given.reshape(-1, 5))
+    return any(not bool((each[:, 2:4] > 0).all()) for each in boxes)
 
 
 def has_uncounted_sizes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
