@@ -23,8 +23,9 @@ _Opsets = Mapping[str, int]
 _MEANINGLESS: Final = frozenset({"consumed_inputs"})
 _TERM: Final = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")  # of the equation of an Einsum
 _INTEGERS: Final = frozenset({"tensor(int32)", "tensor(int64)"})
-# Attributes that are numbers of element types.
-_DTYPES: Final = frozenset({"dtype", "output_datatype", "output_dtype", "softmax_precision", "stash_type", "to"})
+# Attributes that are numbers of element types: of those that must be, and of those that may be undefined.
+_DTYPES: Final = frozenset({"dtype", "to"})
+_OPTIONAL_DTYPES: Final = frozenset({"output_datatype", "output_dtype", "softmax_precision", "stash_type"})
 
 
 def check_signatures(model: onnx.ModelProto, scope: Scope) -> Iterator[Diagnostic]:
@@ -162,7 +163,10 @@ def _attribute_faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
 def _dtype_faults(node: onnx.NodeProto) -> Iterator[str]:
     """ONNX's inference copies what attributes say of element types."""
     for attribute in node.attribute:
-        if attribute.name in _DTYPES and attribute.type == onnx.AttributeProto.INT and not is_dtype(attribute.i):
+        if attribute.ref_attr_name or attribute.name not in _DTYPES | _OPTIONAL_DTYPES:
+            continue
+        is_undefined = attribute.i == onnx.TensorProto.UNDEFINED and attribute.name in _DTYPES
+        if attribute.type == onnx.AttributeProto.INT and (is_undefined or not is_dtype(attribute.i)):
             yield f"attribute {attribute.name!r} must be an element type, not {attribute.i}"
 
 

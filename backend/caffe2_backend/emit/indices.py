@@ -20,7 +20,7 @@ def non_negative(op: Op, indices: Value, data: Value, axis: int) -> Value:
     """Indices into an axis of ``data`` as int64, negative ones counted from its end."""
     known, size = op.known(indices), op.static_dim(data, axis)
     if known is not None and size is not None:
-        return op.const(np.where(known < 0, known + size, known), INT64)
+        return op.const(np.where(known < 0, known.astype(np.int64) + size, known), INT64)
     if known is not None and (known >= 0).all():
         return indices
     integers = index_type(op, indices)

@@ -244,14 +244,17 @@ class _Search:
 
 
 def _are_exchanged(operator: OperatorDef, operands: Sequence[ir.Value | ir.TensorProtocol | None]) -> bool:
-    """Whether an operand has the name of another one, as after an exchange of the inputs of a node.
+    """Whether an operand has the name that another one had, as after an exchange of the inputs of a node.
 
     Nodes may have the same digest then, and compute the same for operands of any sizes, while the operator is for
-    operands in its own order: MaxPoolGradient returns what has the sizes of its first one.
+    operands in its own order: MaxPoolGradient returns what has the sizes of its first one. Blobs whose equal values
+    were made one have one name.
     """
-    blobs = blobs_of(operator)[0]
-    names = [str(value.name) if isinstance(value, ir.Value) else "" for value in operands[: len(blobs)]]
-    return any(name != blob and name in blobs for name, blob in zip(names, blobs, strict=True))
+    values = dict(zip(blobs_of(operator)[0], operands, strict=False))
+    return any(
+        isinstance(value, ir.Value) and str(value.name) != blob and values.get(str(value.name), value) is not value
+        for blob, value in values.items()
+    )
 
 
 def _is_read_inside(match: Match) -> bool:

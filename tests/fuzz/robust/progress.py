@@ -62,17 +62,21 @@ class Progress:
 
     def reset(self) -> None:
         """Note that a process starts."""
-        _CALL.pack_into(self._memory, 0, -1, 0, 0, 0.0)
+        self._memory[: _CALL.size] = _CALL.pack(-1, 0, 0, 0.0)
 
     def begin(self, index: int, kind: str, door: str) -> None:
         """Note that a call begins in this process."""
         self._calls += 1
         number = _NUMBERS[kind, door]
-        _CALL.pack_into(self._memory, 0, index, number, self._calls, time.process_time())
+        # In one piece: pack_into would clear the memory first, and a process that started long ago look like a new one.
+        self._memory[: _CALL.size] = _CALL.pack(index, number, self._calls, time.process_time())
 
     def call(self) -> Call:
         """The call that was begun last."""
-        index, number, calls, processor = _CALL.unpack_from(self._memory, 0)
+        read, again = self._memory[: _CALL.size], self._memory[: _CALL.size]
+        while read != again:
+            read, again = again, self._memory[: _CALL.size]
+        index, number, calls, processor = _CALL.unpack(read)
         kind, door = _NAMES[number]
         return Call(index, kind, door, calls, processor)
 

@@ -70,4 +70,20 @@ CASES = [
         case("NumpyTile", {"X": x, "repeats": ints(*n)})
         for x, n in ((X, (2, 1, 3)), (X > 0, (1, 2, 0)), (INTS, (2, 2)))
     ),
+    # Which operands may be of another rank than vectors.
+    *(
+        case(
+            op_type,
+            {"X": np.ones(shape, "float32"), **{name: np.array(given, kind) for name in names}},
+            outputs=outputs,
+        )
+        for op_type, shape, names, kind, outputs in (
+            ("Expand", (1, 1), ("s",), "int64", ["Y"]),
+            ("Reshape", (3, 4), ("s",), "int64", ["Y", "old"]),
+            ("Slice", (3, 4), ("s", "e"), "int32", ["Y"]),
+            ("ResizeNearest", (1, 1, 2, 2), ("s",), "float32", ["Y"]),
+            ("UpsampleBilinear", (1, 1, 2, 2), ("s",), "float32", ["Y"]),
+        )
+        for given in ([[4, 3]], [[4], [3]], 12, [2, 2, 3])
+    ),
 ]

@@ -203,11 +203,17 @@ def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
 
 
 def _check_last_window(op: Op, window: Window, x: Value) -> None:
-    """Refuse Caffe's legacy pooling with a last window beyond the image, where real Caffe2 reads out of bounds."""
-    if not window.may_start_outside:
-        return
+    """Refuse Caffe's legacy pooling where the image ends too early, or the last window is known to lie beyond it.
+
+    Real Caffe2 counts fewer windows than none for the former, and reads out of bounds for the latter.
+    """
     for size, k, s, p in zip(op.shape(x)[2:], window.kernel, window.stride, window.head, strict=True):
-        if isinstance(size, int) and not p and -(-(size - k) // s) * s >= size:
+        if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING and isinstance(size, int) and size + 2 * p - k <= -2 * s:
+            op.unsupported(
+                f"an image of {size} pixels must not end 2 strides of {s} before the window of {k} with pads of {p}",
+                code="invalid-operands",
+            )
+        if window.may_start_outside and isinstance(size, int) and not p and -(-(size - k) // s) * s >= size:
             op.unsupported(
                 f"the last window (kernel {k}, stride {s}) must overlap the image of {size} pixels; it lies beyond it",
                 code="invalid-operands",

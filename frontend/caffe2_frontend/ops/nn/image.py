@@ -15,6 +15,7 @@ from caffe2_frontend.emit.operand_checks import (
     FLOATS,
     REALS,
     require_dtype,
+    require_equal,
     require_groups,
     require_min_rank,
     require_rank,
@@ -90,6 +91,8 @@ def _scales(op: Op, names: Sequence[str], *, last: bool = False) -> Value:
     if not op.has_input(1):
         return op.const([*before, *scales, *after], np.float32)
     given = op.input(1)
+    require_rank(op, given, 1, "the scales")
+    require_equal(op, op.static_dim(given, 0), len(names), "the numbers of scales and of the image's dims")
     known = op.known(given)
     if known is None or known.min(initial=np.inf) <= 0:
         # A scale of 0 leaves no pixel, as the smallest number does, which Resize takes.

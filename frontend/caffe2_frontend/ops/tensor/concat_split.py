@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.constant_evaluation import constant_integers
+from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import (
     as_vector,
     cast,
@@ -167,10 +168,17 @@ def slice_ranges(op: Op) -> Value:
     if op.has_input(1):
         op.args.ignore("starts", "ends")
         starts, ends = op.input(1), op.input(2)
+        require_rank(op, starts, 1, "starts")
+        require_rank(op, ends, 1, "ends")
+        count = op.static_dim(starts, 0)
+        if count is not None and count > op.rank(x):
+            op.unsupported(
+                f"starts and ends must have at most {op.rank(x)} elements, not {count}", code="invalid-operands"
+            )
         known = constant_integers(op, starts), constant_integers(op, ends)
         if known[0] is None or known[1] is None:
             return _slice_runtime(op, x, starts, ends)
-        pair = known[0].reshape(-1).tolist(), known[1].reshape(-1).tolist()
+        pair = known[0].tolist(), known[1].tolist()
     else:
         pair = list(op.args.integers("starts")), list(op.args.integers("ends"))
     return slice_static(op, x, *pair)

@@ -7,8 +7,10 @@ import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import reshape_like
 from caffe2_frontend.emit.constant_evaluation import constant_integers
+from caffe2_frontend.emit.operand_checks import require_rank
 from caffe2_frontend.emit.shapes import (
     Size,
+    as_vector,
     cast,
     flatten,
     known_size,
@@ -51,6 +53,7 @@ def reshape_to(op: Op) -> tuple[Value, Value | None]:
                 "shape must not be given both as argument and as operand", hint="remove one", code="invalid-argument"
             )
         shape = op.input(1)
+        require_rank(op, shape, 1, "the shape")
         old_type = op.dtype(shape)
         known = constant_integers(op, shape)
         y = _reshape_runtime(op, x, shape) if known is None else _reshape_static(op, x, known.tolist())
@@ -221,8 +224,8 @@ def size_of(op: Op) -> Value:
 
 @family.converts("Expand", expects={1: _VECTOR})
 def expand(op: Op) -> Value:
-    """Expand(X, shape) -> Y. A dim below 1 in the shape keeps the dim of X."""
-    x, shape = op.input(0), op.input(1)
+    """Expand(X, shape) -> Y. A dim below 1 in the shape, a tensor of any rank, keeps the dim of X."""
+    x, shape = op.input(0), as_vector(op, op.input(1))
     known = constant_integers(op, shape)
     if known is not None:
         return op.emit("Expand", x, op.const(np.maximum(known, 1), np.int64))

@@ -82,6 +82,9 @@ def _nearest(op: Op, dy: Value, x: Value, names: Sequence[str]) -> Value:
         require_rank(op, value, count + 2, what)
     scales = [op.args.number(name, default=1.0) for name in names]
     given = op.optional(2)
+    if given is not None:
+        require_rank(op, given, 1, "the scales")
+        require_equal(op, op.static_dim(given, 0), count, "the numbers of scales and of the image's dims")
     known = np.array(scales, np.float32) if given is None else op.known(given)
     if min(scales if known is None else known) <= 0:
         op.unsupported(f"{', '.join(names)} must be positive, not {scales}", code="invalid-argument")

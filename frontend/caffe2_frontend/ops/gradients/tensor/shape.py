@@ -121,6 +121,8 @@ def _in_place(op: Op, x: Value, dy: Value) -> Value:
     if len(op.inputs) < 4:
         return _padded(op, x, dy, list(op.args.integers("starts")), list(op.args.integers("ends")))
     op.args.ignore("starts", "ends")
+    require_rank(op, op.input(1), 1, "starts")
+    require_rank(op, op.input(2), 1, "ends")
     starts, ends = (constant_integers(op, op.input(index)) for index in (1, 2))
     if starts is not None and ends is not None:
         return _padded(op, x, dy, starts.tolist(), ends.tolist())
