@@ -34,6 +34,12 @@ def has_subnormal_exponentials(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return any(bool(((array > -104) & (array < -87.3)).any()) for array in floats)
 
 
+def has_negative_subnormals(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an element is negative, and too small to be a normal number of its type."""
+    floats = [array for array in drawn.inputs.values() if array.dtype.kind == "f"]
+    return any(bool(((array < 0) & (array > -np.finfo(array.dtype).tiny)).any()) for array in floats)
+
+
 def is_not_finite(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operand or an argument is not finite."""
     args = [arg for op in all_operators(NetView(drawn.net)) for arg in op.proto.arg]

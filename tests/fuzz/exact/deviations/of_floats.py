@@ -17,6 +17,7 @@ from fuzz.exact.deviations.causes import (
     has_many_equal_scores,
     has_nan,
     has_nan_operand,
+    has_negative_subnormals,
     has_special_floats,
     has_subnormal_exponentials,
     is_nan_for_an_infinity,
@@ -118,6 +119,11 @@ FLOATS: Final = (
         "exponentials too small for normal numbers, which Caffe2's vectorized kernel rounds to 0",
         frozenset({"HeatmapMaxKeypoint"}),
         has_subnormal_exponentials,
+    ),
+    Deviation(
+        "a negative moment too small for normal numbers, whose root Caffe2's vectorized kernel takes for 0",
+        frozenset({"DecayAdagrad"}),
+        has_negative_subnormals,
     ),
     Deviation(
         _NO_FACTOR,
