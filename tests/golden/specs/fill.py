@@ -79,4 +79,13 @@ def refused() -> list[Spec]:
     ]
 
 
-CASES = [*constants(), *certain(), *refused()]
+# A range of one integer that is not avoided, beyond 32 bits.
+WIDE = case(
+    "UniqueUniformFill",
+    {"X": np.array([1], np.int64), "avoid": np.array([1 << 40, (1 << 40) + 2], np.int64)},
+    args={"min": 1 << 40, "max": (1 << 40) + 2, "input_as_shape": 1, "dtype": 10},
+)
+
+TOO_WIDE = case("UniqueUniformFill", {}, args={"min": 1, "max": 1 << 40, "shape": [2]})
+
+CASES = [*constants(), *certain(), *refused(), WIDE, TOO_WIDE]

@@ -25,6 +25,7 @@ from caffe2_frontend.ops.tensor.fill import FillShape, fill_operand, fill_shape
 
 family = Family("random_fill")
 
+_SMALL_RANGE: Final = 1 << 20  # of which all integers are looked at
 _INTEGERS: Final[Mapping[int, ir.DataType]] = {
     TensorProto.INT32: ir.DataType.INT32,
     TensorProto.INT64: ir.DataType.INT64,
@@ -86,8 +87,9 @@ def uniform_int(op: Op) -> Value:
 def unique_uniform(op: Op) -> Value:
     """UniqueUniformFill([X, avoid]; min, max, dtype="INT32", <shape>) -> Y.
 
-    Distinct integers of [min, max]: each integer of the range gets a random key, and TopK selects those with the
-    largest keys. Integers in the second operand get the key -1, below all others.
+    Distinct integers of [min, max] that the second operand does not list. Of a small range they are chosen among all,
+    of a large one drawn again and again, as in Caffe2; so many times that they are hardly ever fewer than asked for if
+    these are at most nine tenths of a large range.
     """
     shape = fill_shape(op)
     low, high = op.args.integer("min"), op.args.integer("max")
@@ -95,10 +97,22 @@ def unique_uniform(op: Op) -> Value:
     dtype = _INTEGERS.get(op.args.integer("dtype", default=TensorProto.INT32))
     if dtype is None:
         op.unsupported("argument 'dtype' must be INT32 or INT64", code="invalid-argument")
+    if dtype is ir.DataType.INT32 and not -(1 << 31) <= low < high < 1 << 31:
+        op.unsupported(f"min ({low}) and max ({high}) must fit into 32 bits, as 'dtype' says", code="invalid-argument")
+    avoided = reshape(op, cast(op, op.input(1), ir.DataType.INT64), [-1]) if op.has_input(1) else None
+    wanted = op.emit("ReduceProd", shape.vector, keepdims=1, shape=[1])
+    choose = _chosen if high - low < _SMALL_RANGE else _drawn
+    return shape.reshape(op, cast(op, choose(op, low, high, avoided, wanted), dtype))
+
+
+def _chosen(op: Op, low: int, high: int, avoided: Value | None, wanted: Value) -> Value:
+    """Distinct integers of a small range: each gets a random key, and those with the largest keys are chosen.
+
+    Avoided ones get the key -1, below all others.
+    """
     count = high - low + 1
     keys = _uniform(op, FillShape(op.const([count], np.int64), (count,)))
-    if op.has_input(1):
-        avoided = reshape(op, cast(op, op.input(1), ir.DataType.INT64), [-1])
+    if avoided is not None:
         index = sub(op, avoided, low)
         inside = op.emit("And", binary(op, "GreaterOrEqual", index, 0), binary(op, "Less", index, count))
         # Integers outside of the range address an extra key at the end, which is -1 and is not selected either.
@@ -106,9 +120,24 @@ def unique_uniform(op: Op) -> Value:
         keys = op.emit("Concat", keys, op.const([-1.0], np.float32), axis=0)
         never = op.emit("Expand", op.const(-1.0, np.float32), op.emit("Shape", index))
         keys = op.emit("ScatterElements", keys, index, never, axis=0)
-    wanted = op.emit("ReduceProd", shape.vector, keepdims=1, shape=[1])
     _, chosen = op.emit("TopK", keys, wanted, outputs=2)
-    return shape.reshape(op, cast(op, add(op, chosen, low), dtype))
+    return add(op, chosen, low)
+
+
+def _drawn(op: Op, low: int, high: int, avoided: Value | None, wanted: Value) -> Value:
+    """Distinct integers of a large range: the first ones, of many that are drawn, that are new and are not avoided."""
+    listed = op.const([0], np.int64) if avoided is None else op.emit("Shape", avoided)
+    # With 4 draws for each that is wanted, more than nine tenths of the range are hit at least once.
+    draws = add(op, mul(op, add(op, wanted, listed), 4), 64)
+    uniform = _uniform(op, FillShape(draws, (None,)), dtype=ir.DataType.DOUBLE)
+    # Counts beyond 63 bits start at the lowest integer.
+    count, offset = high - low + 1, max(high - low + 1 - (1 << 63), 0) and 1 << 63
+    step = sub(op, op.emit("Floor", mul(op, uniform, float(count))), float(offset))
+    drawn = op.emit("Min", add(op, cast(op, step, ir.DataType.INT64), low + offset), op.const(high, np.int64))
+    every = drawn if avoided is None else op.emit("Concat", avoided, drawn, axis=0)
+    distinct, first = op.emit("Unique", every, sorted=0, outputs=4)[:2]
+    new = op.emit("Compress", distinct, op.emit("GreaterOrEqual", first, listed), axis=0)
+    return op.emit("Slice", new, op.const([0], np.int64), wanted, shape=[None])
 
 
 @family.converts("GaussianFill", expects=fill_operand)

@@ -10,7 +10,7 @@ from conformance.corpus import Array
 from conformance.recording import operator
 from support.exports import export, run
 
-from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef
+from caffe2_bridge.proto.caffe2_pb2 import DeviceOption, OperatorDef, TensorProto
 
 
 def draw(op: OperatorDef, inputs: Mapping[str, Array]) -> list[Array]:
@@ -50,6 +50,31 @@ def test_unique_numbers_are_unique_and_avoid() -> None:
     assert drawn.shape == (2, 3)
     assert len(set(drawn.ravel().tolist())) == 6
     assert set(drawn.ravel().tolist()) <= {10, 11, 13, 14, 15, 16, 17, 18}
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"),
+    [
+        (-5, (1 << 20) + 5, TensorProto.INT32),
+        (-(1 << 31), (1 << 31) - 1, TensorProto.INT32),
+        (-(1 << 63), (1 << 63) - 1, TensorProto.INT64),
+        (1 << 60, (1 << 63) - 1, TensorProto.INT64),
+    ],
+)
+def test_unique_numbers_of_a_large_range(low: int, high: int, dtype: int) -> None:
+    op = operator("UniqueUniformFill", ["X", "avoid"], ["Y"], min=low, max=high, dtype=dtype)
+    op.device_option.CopyFrom(DeviceOption(random_seed=7))
+    type_ = np.int32 if dtype == TensorProto.INT32 else np.int64
+    (first,) = draw(op, {"X": np.zeros((2, 3000), "float32"), "avoid": np.zeros(0, type_)})
+    values = first.astype(float)
+    assert (first.dtype, first.shape, len(set(first.ravel().tolist()))) == (type_, (2, 3000), 6000)
+    assert low <= first.min() < low + (high - low) / 500
+    assert high - (high - low) / 500 < first.max() <= high
+    assert values.mean() == pytest.approx(low + (high - low) / 2, abs=(high - low) / 50)
+    # With the same seed as many numbers are drawn as before, and others are at hand for those that are avoided.
+    (second,) = draw(op, {"X": np.zeros((2, 3000), "float32"), "avoid": first.ravel()[::2].copy()})
+    assert not set(second.ravel().tolist()) & set(first.ravel()[::2].tolist())
+    assert len(set(second.ravel().tolist())) == 6000
 
 
 def test_a_seed_repeats_the_numbers() -> None:
