@@ -161,4 +161,16 @@ CASES = [
         for args in ({}, {"count_include_pad": 1}, {"pad": 1})
         if "count_include_pad" not in args or t == "AveragePool"
     ),
+    # Last windows that start behind the image: channels first, Caffe2 reads out of bounds there.
+    *(
+        pool(t, (1, size, size + 1, 2), kernel=kernel, stride=stride, legacy_pad=3, order="NHWC", **args)
+        for t in POOLS
+        for size, kernel, stride in ((8, 1, 3), (3, 2, 5), (6, 1, 4))
+        for args in ({}, {"count_include_pad": 1})
+        if not args or t == "AveragePool"
+    ),
+    # Integers beyond 32 bits.
+    pool("MaxPool", (1, 1, 5, 5), kernel=2, stride=(1 << 32) + 1),
+    pool("AveragePool", (1, 1, 5, 5), kernels=[2, (1 << 32) + 2]),
+    conv((1, 4, 5, 5), (2, 4, 3, 3), kernel=3, pad=1 << 32),
 ]

@@ -143,10 +143,18 @@ def read_pooling_window(op: Op, rank: int) -> Window:
     return window
 
 
-def check_fits(op: Op, window: Window, x: Value) -> None:
-    """Refuse a window that is known to be larger than the padded image [N, C, ...]."""
+def check_fits(op: Op, window: Window, x: Value, last_start: int | None = None) -> None:
+    """Refuse a window that is known to be larger than the padded image [N, C, ...].
+
+    Args:
+        op: the operator under conversion.
+        window: the window.
+        x: the image.
+        last_start: where the last window of Caffe's legacy pooling must start at the latest, counted from the end of
+            the image: of one behind that, real Caffe2 has no defined result. None: anywhere.
+    """
     if window.legacy is not LegacyPad.NOTSET:
-        _check_last_window(op, window, x)
+        _check_last_window(op, window, x, last_start)
         return
     for size, k, d, *pads in zip(
         op.shape(x)[2:], window.kernel, window.dilation, window.head, window.tail, strict=True
@@ -202,18 +210,21 @@ def caffe_pads(op: Op, window: Window, x: Value, fill: float) -> Value:
     return op.emit("Pad", x, pads, op.const(fill, x), shape=shape)
 
 
-def _check_last_window(op: Op, window: Window, x: Value) -> None:
-    """Refuse Caffe's legacy pooling where the image ends too early, or the last window is known to lie beyond it.
+def _check_last_window(op: Op, window: Window, x: Value, last_start: int | None) -> None:
+    """Refuse Caffe's legacy pooling where the image ends too early, or the last window is known to start too late.
 
     Real Caffe2 counts fewer windows than none for the former, and reads out of bounds for the latter.
     """
     for size, k, s, p in zip(op.shape(x)[2:], window.kernel, window.stride, window.head, strict=True):
-        if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING and isinstance(size, int) and size + 2 * p - k <= -2 * s:
+        if not isinstance(size, int):
+            continue
+        if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING and size + 2 * p - k <= -2 * s:
             op.unsupported(
                 f"an image of {size} pixels must not end 2 strides of {s} before the window of {k} with pads of {p}",
                 code="invalid-operands",
             )
-        if window.may_start_outside and isinstance(size, int) and not p and -(-(size - k) // s) * s >= size:
+        start = -(-(size - k) // s) * s
+        if window.may_start_outside and last_start is not None and not p and start > size + last_start:
             op.unsupported(
                 f"the last window (kernel {k}, stride {s}) must overlap the image of {size} pixels; it lies beyond it",
                 code="invalid-operands",

@@ -12,11 +12,11 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import reciprocal
-from caffe2_frontend.emit.layout import move_first, move_last
+from caffe2_frontend.emit.arithmetic import add, div, mul, reciprocal, sub
+from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_rank
 from caffe2_frontend.emit.reductions import reduce_axes
-from caffe2_frontend.emit.shapes import sizes, vector
+from caffe2_frontend.emit.shapes import cast, indices, size, size_vector, unsqueeze
 from caffe2_frontend.emit.windows.window import (
     LegacyPad,
     Window,
@@ -48,7 +48,7 @@ def _image(op: OpView, _: int) -> TensorInfo:
 def max_pool(op: Op) -> Value:
     """MaxPool | MaxPool1D | MaxPool2D | MaxPool3D(X; <window>, order="NCHW") -> Y."""
     op.args.ignore("count_include_pad")
-    x, window = _prepared(op)
+    x, window = _prepared(op, last_start=None if channels_last(op) else -1)
     if not window.kernel:
         y = _pooled_whole(op, x, "GlobalMaxPool", "ReduceMax")
     elif window.may_start_outside:
@@ -63,18 +63,16 @@ def average_pool(op: Op) -> Value:
     """AveragePool | AveragePool1D | AveragePool2D | AveragePool3D(X; <window>, count_include_pad=0, order="NCHW") -> Y.
 
     With count_include_pad and legacy_pad CAFFE_LEGACY_POOLING a window is divided by its full size, even where it
-    exceeds the padded image.
+    exceeds the padded image. Without it one that starts where the image ends has the mean NaN.
     """
     count_pads = op.args.flag("count_include_pad", default=False)
-    x, window = _prepared(op)
+    x, window = _prepared(op, last_start=None if channels_last(op) else 0)
     if not window.kernel:
         y = _pooled_whole(op, x, "GlobalAveragePool", "ReduceMean")
     elif window.may_start_outside or (count_pads and window.legacy is LegacyPad.CAFFE_LEGACY_POOLING):
         y = _mean_with_pads(op, window, x)
         if not count_pads:
-            # The mean of ones is the share of each window that is not padding.
-            ones = op.emit("Expand", op.const(1.0, x), vector(op, [1, 1, *sizes(op, x, 2)]))
-            y = op.emit("Div", y, _mean_with_pads(op, window, ones))
+            y = div(op, y, _pixel_shares(op, window, x, y))
     else:
         y = op.emit("AveragePool", x, count_include_pad=1 if count_pads else None, **_attributes(window))
     return move_last(op, y, when=window.channels_last)
@@ -106,14 +104,14 @@ def lp_pool(op: Op) -> Value:
     return move_last(op, y, when=window.channels_last)
 
 
-def _prepared(op: Op) -> tuple[Value, Window]:
-    """Return the image, channels first, and the window over it."""
+def _prepared(op: Op, last_start: int | None = None) -> tuple[Value, Window]:
+    """Return the image, channels first, and the window over it; ``last_start`` is that of :func:`check_fits`."""
     x = op.input(0)
     require_dtype(op, x, SINGLE, "the image")
     window = read_pooling_window(op, op.rank(x))
     x = move_first(op, x, when=window.channels_last)
     if window.kernel:
-        check_fits(op, window, x)
+        check_fits(op, window, x, last_start)
     return crop_gaps(op, window, x), window
 
 
@@ -128,6 +126,21 @@ def _mean_with_pads(op: Op, window: Window, x: Value) -> Value:
     padded = caffe_pads(op, window, x, 0.0)
     y: Value = op.emit("AveragePool", padded, count_include_pad=1, **_unpadded(window))
     return y
+
+
+def _pixel_shares(op: Op, window: Window, x: Value, y: Value) -> Value:
+    """The share of each window that is not padding, [*out]; negative for one that starts behind the image.
+
+    Caffe2 counts the pixels from the first to the last one along each side, whichever comes first.
+    """
+    shares = []
+    for axis, (k, s, p) in enumerate(zip(window.kernel, window.stride, window.head, strict=True), 2):
+        start = sub(op, mul(op, indices(op, size(op, y, axis)), s), p)
+        end = op.emit("Min", add(op, start, k), size_vector(op, x, axis))
+        counted = sub(op, end, op.emit("Max", start, op.const([0], np.int64)))
+        along = div(op, cast(op, counted, ir.DataType.FLOAT), float(k))
+        shares.append(unsqueeze(op, along, range(1, op.rank(x) - axis)))
+    return mul(op, *shares) if len(shares) > 1 else shares[0]
 
 
 def _attributes(window: Window) -> dict[str, Any]:
