@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, get_args
 
@@ -16,6 +17,7 @@ from conformance.check import RecurrentForm, Result, Task
 from conformance.corpus import CaseRef, find_cases, is_named
 from conformance.executors import EXECUTORS, NET_EXECUTORS
 from conformance.pool import Pool
+from conformance.stored import stored_forms
 
 GOLDEN: Final = Path(__file__).resolve().parents[1] / "golden"
 BASELINE: Final = GOLDEN / "baseline.json"
@@ -55,6 +57,12 @@ def make_tasks(
     return [Task(ref, executor, form, opset) for form in forms for ref in refs if form == forms[0] or ref.kind != "op"]
 
 
+def with_more_known(tasks: Sequence[Task], *, stored: bool, sizes: bool) -> list[Task]:
+    """The tasks with more told to the conversion: inputs that are stored in the init net, or the sizes of all."""
+    told = [replace(task, with_sizes=True) for task in tasks] if sizes else list(tasks)
+    return [replace(task, stored=names) for task in told for names in stored_forms(task.ref)] if stored else told
+
+
 @click.command()
 @click.argument("corpus", type=click.Path(exists=True, path_type=Path), default=GOLDEN, metavar="[DIR]")
 @click.option("--types", default="", help="Only these operator types, net files or models, comma-separated.")
@@ -69,6 +77,8 @@ def make_tasks(
 )
 @click.option("--opset", type=int, help="The opset of the exports; their default where it is not given.")
 @click.option("--gradients", is_flag=True, help="Include gradient operators that have no converter, and nets of them.")
+@click.option("--stored", is_flag=True, help="With inputs stored in the init net: each alone, and all but one.")
+@click.option("--sizes", is_flag=True, help="With the sizes of all inputs known.")
 @click.option("--sample", type=click.IntRange(1), default=1, metavar="N", help="Only every Nth case of each type.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, help="Worker processes.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write every case's result here.")
@@ -83,6 +93,8 @@ def main(
     recurrent: tuple[RecurrentForm, ...],
     opset: int | None,
     gradients: bool,
+    stored: bool,
+    sizes: bool,
     sample: int,
     jobs: int,
     json_file: Path | None,
@@ -99,7 +111,7 @@ def main(
         _show(corpus, show)
         return
     groups = [name for name in types.split(",") if name]
-    partial = bool(groups) or sample > 1 or corpus.resolve() != GOLDEN
+    partial = bool(groups) or stored or sizes or sample > 1 or corpus.resolve() != GOLDEN
     if write_baseline and (partial or opset or executor != "onnxruntime" or recurrent != ("auto",) or gradients):
         raise click.UsageError("the baseline is written from a whole run over the golden corpus with default options")
     refs = select(find_cases(corpus), groups, gradients=gradients, sample=sample)
@@ -108,7 +120,7 @@ def main(
         raise click.UsageError(f"{corpus} has no cases of {', '.join(missing)}{hint}")
     if not refs:
         raise click.UsageError(f"{corpus} has no cases")
-    tasks = make_tasks(refs, executor, recurrent, opset)
+    tasks = with_more_known(make_tasks(refs, executor, recurrent, opset), stored=stored, sizes=sizes)
     results = _run(tasks, jobs)
     click.echo(report.table(results))
     if text := report.details(results, verbose=verbose):

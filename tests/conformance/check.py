@@ -15,6 +15,7 @@ from conformance.compare import mismatches
 from conformance.corpus import Array, Case, CaseRef, read_case
 from conformance.deviations import DEVIATIONS
 from conformance.executors import EXECUTORS, NET_EXECUTORS, Runnable
+from conformance.stored import with_stored
 
 RecurrentForm: TypeAlias = Literal["auto", "fused", "scan", "loop"]
 
@@ -40,17 +41,29 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A case and how it is to be checked: the executor's name, and the recurrent form and opset of the conversion."""
+    """A case and how it is to be checked.
+
+    Attributes:
+        ref: the case.
+        executor: the name of what runs it.
+        recurrent: the form of recurrent nets in the conversion.
+        opset: that of the conversion, None for its default.
+        stored: the inputs that are stored in the init net, and so known to the conversion.
+        with_sizes: whether the conversion is told the sizes of inputs at once, not only where it asks for them.
+    """
 
     ref: CaseRef
     executor: str = "onnxruntime"
     recurrent: RecurrentForm = "auto"
     opset: int | None = None
+    stored: tuple[str, ...] = ()
+    with_sizes: bool = False
 
     @property
     def id(self) -> str:
-        """The case's id, with the recurrent form where it is not the default one."""
-        return self.ref.id if self.recurrent == "auto" else f"{self.ref.id}[{self.recurrent}]"
+        """The case's id, with what is not the default."""
+        form = f"[{self.recurrent}]" if self.recurrent != "auto" else ""
+        return self.ref.id + form + (f"[stored: {', '.join(self.stored)}]" if self.stored else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +94,7 @@ class Checker:
 
     def check(self, task: Task) -> Result:
         """Check one case. Whatever goes wrong in conversion or execution is the result, not an exception."""
-        case = read_case(task.ref)
+        case = with_stored(read_case(task.ref), task.stored)
         try:
             return self._check(task, case)
         except Exception as error:  # noqa: BLE001 - a crash of the code under test is one of the results counted
@@ -98,7 +111,7 @@ class Checker:
         try:
             model = self._load(task, case)
         except ConversionError as error:
-            if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
+            if task.with_sizes or not any(finding.code == NEEDS_SHAPE for finding in error.findings):
                 return _refusal(task, error)
             try:
                 model = EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True, opset=task.opset))
@@ -108,7 +121,12 @@ class Checker:
         return _compared(task, case, model.run(case.inputs), passed)
 
     def _load(self, task: Task, case: Case) -> Runnable:
-        """The case's net, exported with ranks only. One export serves all cases of a model: no size may be in it."""
+        """The case's net, exported with ranks only unless the task says otherwise.
+
+        One export with ranks serves all cases of a model: no size may be in it.
+        """
+        if task.with_sizes:
+            return EXECUTORS[task.executor](convert_case(case, task.recurrent, with_sizes=True, opset=task.opset))
         key = (task.ref.path, task.executor, task.recurrent)
         if case.ref.kind == "model" and key == self._model_key and self._model is not None:
             return self._model
@@ -141,13 +159,13 @@ def _headline(error: Exception) -> str:
 def convert_case(
     case: Case, recurrent: RecurrentForm, *, with_sizes: bool, opset: int | None = None
 ) -> onnx.ModelProto:
-    """Export a case's net, telling the conversion the ranks of its inputs, or their sizes too."""
+    """Export a case's net, telling the conversion the ranks of the inputs that are not stored, or their sizes too."""
     from caffe2_frontend import to_onnx
 
     return to_onnx(
         case.net,
         case.init_net,
-        inputs={name: declared(case, name, with_sizes=with_sizes) for name in case.inputs},
+        inputs={name: declared(case, name, with_sizes=with_sizes) for name in case.fed},
         outputs=list(case.outputs),
         opset=opset,
         recurrent=recurrent,

@@ -44,7 +44,7 @@ class Case:
     """A net with inputs and the outputs that real Caffe2 computed.
 
     ``quantized`` holds (scale, zero point) of the inputs and outputs that are Int8 tensors. String tensors are arrays
-    of dtype object that hold str.
+    of dtype object that hold str. Inputs that are ``stored`` are in the init net too.
     """
 
     ref: CaseRef
@@ -53,6 +53,12 @@ class Case:
     inputs: Mapping[str, Array] = field(repr=False)
     outputs: Mapping[str, Array] = field(repr=False)
     quantized: Mapping[str, Quantization] = field(default_factory=dict)
+    stored: tuple[str, ...] = ()
+
+    @property
+    def fed(self) -> list[str]:
+        """The inputs that the net is run with."""
+        return [name for name in self.inputs if name not in self.stored]
 
 
 def find_cases(corpus: Path) -> list[CaseRef]:

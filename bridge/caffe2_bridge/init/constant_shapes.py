@@ -114,7 +114,7 @@ def _transpose(op: OpView, inputs: Sequence[Array]) -> tuple[Array, ...]:
     axes = op.args.integers("axes", default=tuple(reversed(range(inputs[0].ndim))))
     if sorted(axes) != list(range(inputs[0].ndim)):
         raise FillError(f"'axes' must be a permutation of the {inputs[0].ndim} axes, not {list(axes)}")
-    return (np.ascontiguousarray(inputs[0].transpose(axes)),)
+    return (np.asarray(inputs[0].transpose(axes), order="C"),)
 
 
 def _flatten(op: OpView, inputs: Sequence[Array]) -> tuple[Array, ...]:

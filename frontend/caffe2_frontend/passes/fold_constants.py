@@ -178,7 +178,7 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
                 reason = f"{node.op_type} of constants cannot be computed: {error}"
                 found = Diagnostic("invalid-operands", reason, Location(node.name or "graph"))
                 raise ConversionError([found]) from None
-            array = np.ascontiguousarray(results[index])
+            array = np.asarray(results[index], order="C")  # not ascontiguousarray, which makes vectors of scalars
             return string_tensor(array) if array.dtype.kind in "OSU" else ir.Tensor(array)
 
         return compute

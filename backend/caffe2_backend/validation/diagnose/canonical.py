@@ -107,7 +107,7 @@ def _fold(model: ir.Model) -> None:
         if any(np.asarray(result).size > _MOST_FOLDED for result in results):
             continue
         for value, result in zip([v for v in node.outputs if v.name], results, strict=True):
-            made = ir.Value(name=value.name, type=value.type, const_value=ir.Tensor(np.ascontiguousarray(result)))
+            made = ir.Value(name=value.name, type=value.type, const_value=ir.Tensor(np.asarray(result, order="C")))
             made.const_value.name = made.name  # type: ignore[union-attr] # it was just given
             value.name = f"{value.name}~folded"
             ir.convenience.replace_all_uses_with(value, made)

@@ -34,11 +34,18 @@ family = Family("control")
 def conditional(op: Op) -> tuple[Value | None, ...]:
     """If | AsyncIf(condition, *inputs; then_net[, else_net]) -> outputs.
 
-    Blobs that only one branch writes keep their previous value in the other.
+    Blobs that only one branch writes keep their previous value in the other. Of a condition that is known, the branch
+    that runs is inlined: the operands of the other one may have shapes that do not fit, as a net may choose by them.
     """
     condition = condition_of(op, op.input(0))
     control = If(op.view)
     nets = [body.net for body in control.bodies.values()]
+    known = constant_integers(op, condition)
+    if known is not None and known.size == 1:
+        argument = control.taken(condition=bool(known.all()))
+        if argument in control.bodies:
+            op.lower_body(control.bodies[argument].net, op.scope, argument)
+        return bound_outputs(op)
     sides = []
     for argument in control.arguments:
         inside = op.inside(op.scope.child())
@@ -50,23 +57,12 @@ def conditional(op: Op) -> tuple[Value | None, ...]:
     for name, a, b in zip(changed, pairs[0][1], pairs[1][1], strict=True):
         require_same_type(op, name, a, b)
     chosen = emit_branches(op, condition, pairs) if changed else []
-    _complete_ranks(op, condition, chosen, [values for _, values in pairs])
     for name, value, a, b in zip(changed, chosen, pairs[0][1], pairs[1][1], strict=True):
         kind = int8_values.find_quantization(a)
         if kind is not None and kind == int8_values.find_quantization(b):
             int8_values.mark_quantized(value, kind)
         op.scope.bind(name, value)
     return bound_outputs(op)
-
-
-def _complete_ranks(op: Op, condition: Value, chosen: Sequence[Value], sides: Sequence[Sequence[Value]]) -> None:
-    """Give values of different ranks in both branches the shape in the branch that known dims decide for."""
-    if all(value.shape is not None for value in chosen):
-        return
-    decided = constant_integers(op, condition)
-    if decided is not None:
-        for value, taken in zip(chosen, sides[0 if decided.all() else 1], strict=True):
-            value.shape = taken.shape
 
 
 def _changed(op: Op, sides: Sequence[Op], nets: Sequence[NetDef]) -> list[str]:

@@ -72,9 +72,10 @@ def _reshape_static(op: Op, x: Value, dims: list[int]) -> Value:
     filled: list[Size] = list(dims)
     if total == 0:
         return reshape(op, x, [max(d, 0) for d in dims])
-    if any(d == 0 for d in dims[op.rank(x) :]):
-        op.unsupported(f"shape must not have a 0 beyond the rank of X ({op.rank(x)}): {dims}", code="invalid-argument")
-    filled = [size(op, x, i) if d == 0 else d for i, d in enumerate(dims)]
+    rank = op.rank(x)
+    if total is not None and 0 in dims[rank:]:
+        op.unsupported(f"shape must not have a 0 beyond the rank of X ({rank}): {dims}", code="invalid-argument")
+    filled = [size(op, x, i) if d == 0 and i < rank else d for i, d in enumerate(dims)]
     if total is not None:
         return reshape(op, x, filled)
     # 1 if X has elements, else 0: it makes -1 and 0 of the shape 0 for an empty tensor.
@@ -86,7 +87,8 @@ def _reshape_static(op: Op, x: Value, dims: list[int]) -> Value:
             kept = filled[i]
             filled[i] = op.emit("Mul", op.const([kept], np.int64) if isinstance(kept, int) else kept, nonempty)
     y = reshape(op, x, filled)
-    y.shape = ir.Shape([(op.shape(x)[i] if d == 0 else None if d == -1 else d) for i, d in enumerate(dims)])
+    known = (*op.shape(x), *[0] * len(dims))
+    y.shape = ir.Shape([(known[i] if d == 0 else None if d == -1 else d) for i, d in enumerate(dims)])
     return y
 
 

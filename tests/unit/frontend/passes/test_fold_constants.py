@@ -100,6 +100,16 @@ def test_all_outputs_of_a_node_are_folded(x: ir.Value) -> None:
         np.testing.assert_array_equal(tensor.numpy(), [[2 * k, 2 * k + 1]])
 
 
+def test_a_scalar_stays_a_scalar(x: ir.Value) -> None:
+    graph = Graph()
+    w = graph.constant("w", np.ones((1, 1), np.float32))
+    s = graph.node("Reshape", w, graph.constant("n", np.zeros(0, np.int64)), shape=(), name="s")
+    y = graph.node("Mul", s, x, shape=(2, 2), name="y")
+    (tensor,) = (value.const_value for value in graph.folded(y, inputs=(x,)).initializers.values())
+    assert tensor is not None
+    assert (tensor.shape.numpy(), tensor.numpy().shape) == ((), ())
+
+
 @pytest.mark.parametrize("kind", ["Expand", "RandomNormalLike", "MatMul"])
 def test_what_grows_or_is_random_stays(kind: str, x: ir.Value) -> None:
     graph = Graph()
