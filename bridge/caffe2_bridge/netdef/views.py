@@ -14,9 +14,11 @@ from caffe2_bridge.cached import cached_property
 from caffe2_bridge.diagnostics import BridgeError, NetFormatError
 from caffe2_bridge.netdef.names import require_text_in_net
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
+from caffe2_bridge.schemas import operator_schema
 from caffe2_bridge.wire import scalar_array
 from caffe2_bridge.wire.messages import TextError, parse_message, parse_text, require_fields
 
+_INT32: Final = 1 << 31
 _SCALARS: Final = ("f", "i", "s", "n", "t")
 _LISTS: Final = ("floats", "ints", "strings", "nets", "tensors", "qtensors")
 _KIND: Final = {
@@ -42,15 +44,18 @@ class Args:
     """Typed access to the arguments of an operator or net, strict as Caffe2's ArgumentHelper.
 
     Each method reads one field of the Argument: a float argument that is stored as an integer is an error, as in
-    Caffe2. Without ``default`` an argument is required. ``read`` holds the names that were read so far.
+    Caffe2. Without ``default`` an argument is required. ``read`` holds the names that were read so far. ``op_type`` is
+    the operator's type, empty for a net.
 
-    All methods raise ArgumentError if the argument is missing and has no default, or is stored in another field.
+    All methods raise ArgumentError if the argument is missing and has no default, is stored in another field, or is
+    an integer beyond 32 bits that the operator reads as one of 32 bits.
     """
 
-    __slots__ = ("_args", "read")
+    __slots__ = ("_args", "_op_type", "read")
 
-    def __init__(self, args: Iterator[Argument] | Any) -> None:
+    def __init__(self, args: Iterator[Argument] | Any, op_type: str = "") -> None:
         self._args: dict[str, Argument] = {}
+        self._op_type = op_type
         self.read: set[str] = set()
         for arg in args:
             known = self._args.setdefault(arg.name, arg)
@@ -100,9 +105,17 @@ class Args:
             raise ArgumentError(f"argument {name!r} must be a list of {_KIND[field_name]}, not {_kind(arg)}")
         return values
 
+    def _fitting(self, name: str, value: int) -> int:
+        """The value of an integer argument, which must fit into what the operator reads it as."""
+        if not -_INT32 <= value < _INT32:
+            schema = operator_schema(self._op_type)
+            if schema is not None and name in schema.int32_arguments:
+                raise ArgumentError(f"argument {name!r} must fit into 32 bits, not {value}")
+        return value
+
     def integer(self, name: str, default: int | _Required = _REQUIRED) -> int:
         """Return an integer argument."""
-        return int(self._scalar(name, "i", default))
+        return self._fitting(name, int(self._scalar(name, "i", default)))
 
     @overload
     def optional_integer(self, name: str) -> int | None: ...
@@ -111,7 +124,7 @@ class Args:
     def optional_integer(self, name: str, default: int | None = None) -> int | None:
         """Return an integer argument; ``default`` if it is absent."""
         value = self._scalar(name, "i", default)
-        return None if value is None else int(value)
+        return None if value is None else self._fitting(name, int(value))
 
     def number(self, name: str, default: float | _Required = _REQUIRED) -> float:
         """Return a float argument (float32 on the wire)."""
@@ -128,7 +141,11 @@ class Args:
 
     def integers(self, name: str, default: tuple[int, ...] | _Required = _REQUIRED) -> tuple[int, ...]:
         """Return a list of integers."""
-        return tuple(self._list(name, "ints", default))
+        values = tuple(self._list(name, "ints", default))
+        if values:
+            self._fitting(name, min(values))
+            self._fitting(name, max(values))
+        return values
 
     def numbers(self, name: str, default: tuple[float, ...] | _Required = _REQUIRED) -> tuple[float, ...]:
         """Return a list of floats."""
@@ -216,7 +233,7 @@ class OpView:
     @cached_property
     def args(self) -> Args:
         """The arguments; always the same object, which records the names that were read."""
-        return Args(self.proto.arg)
+        return Args(self.proto.arg, self.type)
 
     @property
     def name(self) -> str:

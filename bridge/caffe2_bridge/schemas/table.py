@@ -34,6 +34,7 @@ class OperatorSchema:
         required_arguments: arguments without which the schema refuses the operator.
         arguments_read: names that the implementation asks for; None where the operator could not be traced (it needs
             a GPU, a communicator or an object).
+        int32_arguments: those that it reads as integers, or lists of them, of 32 bits: others end its construction.
     """
 
     inputs: tuple[int, int]
@@ -45,6 +46,7 @@ class OperatorSchema:
     has_cpu_kernel: bool
     required_arguments: frozenset[str]
     arguments_read: frozenset[str] | None
+    int32_arguments: frozenset[str]
 
     def ignores_argument(self, name: str) -> bool:
         """Whether real Caffe2 is known never to read an argument of this name."""
@@ -95,6 +97,7 @@ def _schema(op_type: str) -> OperatorSchema:
         bool(data.get("cpu", False)),
         frozenset(data.get("required", ())),
         None if read is None else frozenset(read),
+        frozenset(data.get("int32", ())),
     )
 
 

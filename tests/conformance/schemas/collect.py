@@ -32,6 +32,7 @@ core.GlobalInit(["collect", "--caffe2_log_level=4"])
 FOLDER = tempfile.mkdtemp()
 LOG, DONE = os.path.join(FOLDER, "read"), os.path.join(FOLDER, "done")
 CPU_SECONDS = 30
+INTEGERS = {"int", "long", "unsigned long"}
 MANY = 12  # operands tried of operators that take any number
 
 # Operators with bodies read their arguments through inner operators too, and some only while a net runs: traced apart,
@@ -92,13 +93,14 @@ def recorded_cases(path):
 
 
 def read_so_far():
-    """Argument names by operator type."""
-    names = collections.defaultdict(set)
+    """By operator type, the names of arguments, each with the C++ types as which it was read."""
+    names = collections.defaultdict(lambda: collections.defaultdict(set))
     if os.path.exists(LOG):
         for line in open(LOG, errors="replace"):
-            op_type, _, name = line.rstrip("\n").partition("\t")
+            op_type, _, rest = line.rstrip("\n").partition("\t")
+            name, _, kind = rest.partition("\t")
             if name:
-                names[op_type].add(name)
+                names[op_type][name].update([kind] if kind else [])
     return names
 
 
@@ -280,7 +282,8 @@ def trace_dependent_arguments(table):
 def main(known, corpora):
     """Trace everything and print one operator a line."""
     with open(known) as file:
-        seen = {op_type: entry["arguments_read"] for op_type, entry in json.load(file).items()}
+        before = json.load(file)
+    seen = {op_type: entry["arguments_read"] for op_type, entry in before.items()}
     table = {}
     recorded = {
         os.path.basename(path)[:-4] for root in corpora for path in glob.glob(os.path.join(root, "ops", "*.npz"))
@@ -300,8 +303,14 @@ def main(known, corpora):
     for op_type, described in sorted(table.items()):
         is_traced = op_type in done or bool(read[op_type]) or op_type in CONTROL or seen.get(op_type) is not None
         entry = {key: value for key, value in described.items() if value or key in ("inputs", "outputs")}
-        names = read[op_type] | set(CONTROL.get(op_type, ())) | set(seen.get(op_type) or ())
+        names = {*read[op_type], *CONTROL.get(op_type, ()), *(seen.get(op_type) or ())}
         entry["arguments_read"] = sorted(names) if is_traced else None
+        # Of some, what is read depends on other arguments: those that are read as longer integers too are left out.
+        narrow = {name for name, kinds in read[op_type].items() if kinds & INTEGERS == {"int"}}
+        longer = {name for name, kinds in read[op_type].items() if kinds & INTEGERS - {"int"}}
+        int32 = (narrow | set(before.get(op_type, {}).get("int32", ()))) - longer
+        if int32:
+            entry["int32"] = sorted(int32)
         lines.append("%s: %s" % (json.dumps(op_type), json.dumps(entry)))
     print("{\n" + ",\n".join(lines) + "\n}")
 

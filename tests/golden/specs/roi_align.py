@@ -78,4 +78,7 @@ CASES = [
     case("BatchPermutation", {"X": MAPS, "indices": np.array([3, 1, 2, 0], np.int32)}),
     case("BatchPermutation", {"X": MAPS[:0], "indices": np.zeros(0, np.int32)}),
     case("BatchPermutation", {"X": MAPS[:, 0, 0], "indices": np.array([3, 1, 2, 0], np.int32)}),
+    # Integers beyond 32 bits.
+    align("RoIAlign", BOXES, sampling_ratio=1 << 32),
+    align("RoIAlignRotated", TURNED, pooled_h=(1 << 32) + 2),
 ]

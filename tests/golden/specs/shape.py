@@ -86,4 +86,11 @@ CASES = [
         )
         for given in ([[4, 3]], [[4], [3]], 12, [2, 2, 3])
     ),
+    # Integers beyond 32 bits, which some arguments may be.
+    case("Slice", {"X": INTS}, args={"starts": [0, 1], "ends": [1 << 40, (1 << 40) + 1]}),
+    case("Slice", {"X": INTS}, args={"starts": [0, 1], "ends": [-1, -(1 << 40)]}),
+    case("Transpose", {"X": INTS}, args={"axes": [1 << 32, 1]}),
+    case("Concat", {"X": INTS, "Z": INTS}, outputs=["Y", "split"], args={"axis": (1 << 32) + 1}),
+    case("Tile", {"X": INTS}, args={"tiles": 2, "axis": 1 << 32}),
+    case("ConstantFill", {}, args={"shape": [2], "value": 1 << 40, "dtype": 10}),
 ]

@@ -135,3 +135,18 @@ def test_what_is_taken_for_a_net() -> None:
     for wrong in (OperatorDef(), "text", None):
         with pytest.raises(NetFormatError, match="must be a NetDef or a serialized one, not"):
             as_net_def(wrong)  # type: ignore[arg-type] # what is tested
+
+
+@pytest.mark.parametrize("value", [1 << 31, -(1 << 31) - 1])
+def test_an_integer_beyond_what_the_operator_reads_is_an_error(value: int) -> None:
+    wide = OpView(
+        operator("MaxPool", [], [], kernel=value, strides=[1, value], pads=[-(1 << 31), (1 << 31) - 1]), 0
+    ).args
+    for read in (wide.integer, wide.optional_integer):
+        with pytest.raises(ArgumentError, match=rf"argument 'kernel' must fit into 32 bits, not {value}"):
+            read("kernel")
+    with pytest.raises(ArgumentError, match="argument 'strides' must fit into 32 bits"):
+        wide.integers("strides")
+    assert wide.integers("pads") == (-(1 << 31), (1 << 31) - 1)
+    assert OpView(operator("Slice", [], [], starts=[value]), 0).args.integers("starts") == (value,)
+    assert OpView(operator("NoSuchOperator", [], [], kernel=value), 0).args.integer("kernel") == value

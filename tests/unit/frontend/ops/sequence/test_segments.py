@@ -60,7 +60,7 @@ def test_padding_of_static_width_is_gathered() -> None:
 
 
 def test_parts_of_lengths_are_an_int32() -> None:
-    with pytest.raises(ConversionError, match="n_split must be between 1"):
+    with pytest.raises(ConversionError, match="'n_split' must fit into 32 bits"):
         export(operator("LengthsSplit", ["L"], ["Y"], n_split=2**32), {"L": ("int32", ("S",))})
 
 
