@@ -105,14 +105,16 @@ def has_areas_that_cancel(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def has_flat_boxes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the width or height of a rotated box, or of an anchor from which boxes are made, is not positive."""
+    """Whether the width or height of a rotated box, or of an anchor, is not positive, or lost where it lies."""
     boxes = [
         anchors for _op, (*_rest, anchors) in _operators(drawn, "GenerateProposals", 4) if anchors.shape[1:] == (5,)
     ]
     for op, (_scores, given, *_rest) in _operators(drawn, "BoxWithNMSLimit", 2):
         if op.args.integer("rotated", default=0) and given.ndim == 2 and not given.shape[1] % 5:
             boxes.append(given.reshape(-1, 5))
-    return any(not bool((each[:, 2:4] > 0).all()) for each in boxes)
+    # Corners are rounded to 24 bits of the largest coordinate, and the areas between them are products.
+    lost = [np.abs(each[:, :4]).max(axis=1, keepdims=True, initial=0.0) * 2.0**-20 for each in boxes]
+    return any(not bool((each[:, 2:4] > least).all()) for each, least in zip(boxes, lost, strict=True))
 
 
 def has_uncounted_sizes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

@@ -83,7 +83,7 @@ IMAGES: Final = (
         has_uncounted_sizes,
     ),
     Deviation(
-        "rotated boxes without a positive width and height, of whose overlap Caffe2's rounding decides",
+        "rotated boxes without a width and height that coordinates resolve, of whose overlap rounding decides",
         frozenset({"GenerateProposals", "GenerateProposalsCPP", "BoxWithNMSLimit"}),
         has_flat_boxes,
     ),
