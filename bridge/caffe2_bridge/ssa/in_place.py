@@ -72,6 +72,8 @@ _IN_PLACE: Final[Mapping[str, _Pairs]] = {
 }  # fmt: skip
 # Outputs whose value before the operator is read although it is not among the inputs.
 _ACCUMULATES: Final[Mapping[str, tuple[int, ...]]] = {"Accumulate": (0,)}
+# The same of operators that list no inputs, as an Iter in its old form.
+_COUNTS: Final[Mapping[str, tuple[int, ...]]] = {"Iter": (0,)}
 
 
 # The types whose operators may update a blob or change an object.
@@ -80,8 +82,9 @@ SPECIAL_TYPES: Final = MUTATORS.union(_IN_PLACE, _ACCUMULATES)
 
 def updated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
     """Names of the blobs whose value an operator must find under the name that it writes."""
-    if op_type in _ACCUMULATES:
-        return [outputs[position] for position in _ACCUMULATES[op_type] if position < len(outputs)]
+    kept = _ACCUMULATES.get(op_type) or (() if inputs else _COUNTS.get(op_type, ()))
+    if kept:
+        return [outputs[position] for position in kept if position < len(outputs)]
     pairs = _IN_PLACE.get(op_type)
     if pairs is None:
         return []

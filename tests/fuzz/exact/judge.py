@@ -147,7 +147,7 @@ class Judge:
             overflows = leaves_the_range(drawn, real.outputs, computed)
             return Verdict(Outcome.DEVIATES, LEAVES_THE_RANGE if overflows else ABSORBS, drawn)
         # The inputs of a recurrent net do not tell what roundings of its steps change.
-        steps = any(op.type.startswith("RecurrentNetwork") for op in drawn.net.op)
+        steps = any(op.type.startswith("RecurrentNetwork") for op in all_operators(NetView(drawn.net)))
         roundings = rounded_runs(loaded.model, loaded.outputs, _fed(drawn)) if steps else ()
         settled = self._settled(drawn, real, computed, roundings)
         if not mismatches(real.outputs, settled):

@@ -211,4 +211,10 @@ CASES = [
         )
         for kind, indices in (("Storm", {}), ("SparseStorm", {"i": np.arange(len(X))}))
     ),
+    # An Iter in its old form counts in the blob that it writes, whatever wrote it before.
+    net([operator("Iter", [], ["i"]), operator("Iter", [], ["i"])], {}),
+    net(
+        [operator("ConstantFill", [], ["i"], shape=[1], value=7, dtype=10), operator("Iter", [], ["i"])],
+        {},
+    ),
 ]

@@ -129,14 +129,16 @@ def _neighbours(op: Op, position: Value, limit: Value) -> tuple[Value, Value, Va
 def _interpolate(op: Op, pixels: Value, axes: list[tuple[Value, Value, Value, Value, Value]], width: Value) -> Value:
     """The samples at all rows and columns: sums of four pixels times integer weights, in steps of 1 / 255."""
     (y_low, y_high, y_near, y_far, y_there), (x_low, x_high, x_near, x_far, x_there) = axes
-    inside = cast(op, op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0])), FLOAT)
+    inside = op.emit("And", unsqueeze(op, y_there, [1]), unsqueeze(op, x_there, [0]))
+    none, first = op.const(0.0, np.float32), op.const(0, np.int64)
     samples = []
     for row, row_weight in ((y_low, y_near), (y_high, y_far)):
         for column, column_weight in ((x_low, x_near), (x_high, x_far)):
             weight = mul(op, unsqueeze(op, row_weight, [1]), unsqueeze(op, column_weight, [0]), float(_ONE))
-            weight = cast(op, op.emit("Round", mul(op, weight, inside)), INT32)
+            weight = cast(op, op.emit("Round", op.emit("Where", inside, weight, none)), INT32)
             index = add(op, mul(op, unsqueeze(op, row, [1]), width), unsqueeze(op, column, [0]))
-            pixel = cast(op, op.emit("Gather", pixels, index, axis=0), INT32)
+            # A position that is not finite has no pixels around it.
+            pixel = cast(op, op.emit("Gather", pixels, op.emit("Where", inside, index, first), axis=0), INT32)
             samples.append(mul(op, pixel, unsqueeze(op, weight, [2])))
     return add(op, *samples)
 

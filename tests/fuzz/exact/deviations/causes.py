@@ -271,7 +271,7 @@ def has_negative_numbers(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def is_resized_otherwise(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the gradient does not have the sizes of the resized image, or a scale is not positive."""
+    """Whether the gradient does not have the sizes of the resized image, or a scale is no positive number."""
     for op in drawn.net.op:
         for one in (op, *(inner for arg in op.arg for inner in arg.n.op)):
             if not one.type.startswith("ResizeNearest"):
@@ -285,7 +285,9 @@ def is_resized_otherwise(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
             scales = [known.get(name, 1.0) for name in names] if given is None else given.tolist()
             sizes = image.shape[1:-1] if any(arg.s == b"NHWC" for arg in one.arg) else image.shape[2:]
             there = gradient.shape[1:-1] if any(arg.s == b"NHWC" for arg in one.arg) else gradient.shape[2:]
-            if min(scales) <= 0 or any(int(n * s) != m for n, s, m in zip(sizes, scales, there, strict=False)):
+            if not all(0 < scale < np.inf for scale in scales) or any(
+                int(n * s) != m for n, s, m in zip(sizes, scales, there, strict=False)
+            ):
                 return True
     return False
 

@@ -35,7 +35,7 @@ NOTHING: Final = (
     Deviation("the mean of no elements, which ONNX does not define", frozenset({"BatchMoments"}), averages_nothing),
     Deviation(
         "a table without rows, of which the conversion knows the rank alone: Caffe2 returns it, whatever the indices",
-        frozenset({"Gather", "BatchGather", "Scatter", "ScatterWeightedSum", "SparseToDense"}),
+        frozenset({"Gather", "BatchGather", "BatchGatherGradient", "Scatter", "ScatterWeightedSum", "SparseToDense"}),
         has_no_rows,
         may_fail=True,
     ),
