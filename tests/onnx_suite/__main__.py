@@ -1,4 +1,4 @@
-"""Run ONNX's backend test suite: scripts/onnx-suite [--strict] [--suite FOLDER] [--only TEXT] [--json] [--record]."""
+"""Run ONNX's backend test suite: scripts/onnx-suite --help."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from onnx_suite.cases import SUITES, Case, folder_cases, installed_cases
 from onnx_suite.runtime import run_backend, run_original
 from onnx_suite.strict import run_strict
+from onnx_suite.variants import variants
 
 HERE = Path(__file__).parent
 
@@ -18,15 +19,21 @@ HERE = Path(__file__).parent
 @click.option("--strict", is_flag=True, help="With Caffe2's operators alone, run in real Caffe2.")
 @click.option("--suite", type=click.Path(exists=True, path_type=Path), help="A data folder of another onnx's suite.")
 @click.option("--only", default="", help="Run the tests that have this in their names.")
+@click.option("--stored", is_flag=True, help="With inputs stored as initializers: each alone, and all but the first.")
+@click.option("--symbolic", is_flag=True, help="Without the sizes of the dims of inputs and outputs.")
 @click.option("--json", "as_json", is_flag=True, help="Print every outcome as JSON.")
 @click.option("--record", is_flag=True, help="Write the list of what is expected to pass.")
-def main(strict: bool, suite: Path | None, only: str, as_json: bool, record: bool) -> None:
+def main(
+    strict: bool, suite: Path | None, only: str, stored: bool, symbolic: bool, as_json: bool, record: bool
+) -> None:
     """Run the suite and print how many tests pass."""
     cases = [case for case in _cases(suite) if only in case.name]
     if not cases:
         raise click.UsageError(f"no test of the suite has {only!r} in its name")
-    if record and only:
-        raise click.UsageError("--record writes the list of the whole suite: leave out --only")
+    if record and (only or stored or symbolic):
+        raise click.UsageError("--record writes the list of the whole suite: leave out --only, --stored and --symbolic")
+    if stored or symbolic:
+        cases = list(variants(cases, stored=stored, symbolic=symbolic))
     if strict:
         outcome = run_strict(cases)
         name = "expected_strict_1_8.txt" if suite else "expected_strict.txt"

@@ -13,6 +13,7 @@ from caffe2_backend.importer import to_netdef
 from caffe2_backend.lowering.types import STORED_AS
 from caffe2_bridge.diagnostics import BridgeError
 from onnx_suite.cases import Case, difference
+from onnx_suite.variants import input_names
 
 _BATCH = 40
 
@@ -37,15 +38,10 @@ def _runs(case: Case) -> list[OracleRun]:
     model = to_netdef(case.model)
     made = []
     for inputs, _ in case.data:
-        feed = {name: _fed(value) for name, value in zip(_input_names(case), inputs, strict=False)}
+        feed = {name: _fed(value) for name, value in zip(input_names(case.model), inputs, strict=False)}
         wanted = list(dict.fromkeys(model.predict_net.external_output))
         made.append(OracleRun(model.predict_net, feed, model.init_net, wanted))
     return made
-
-
-def _input_names(case: Case) -> list[str]:
-    constants = {tensor.name for tensor in case.model.graph.initializer}
-    return [value.name for value in case.model.graph.input if value.name not in constants]
 
 
 def _fed(value: Any) -> Any:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 
+from caffe2_backend.definitions import has_definition
 from caffe2_backend.lowering.carry import carried, carried_constant, describe_net
 from caffe2_backend.lowering.emitter import CARRY_HINT, Emitted
 from caffe2_backend.lowering.family import Converter
@@ -20,6 +22,7 @@ from caffe2_backend.restore.operators import is_restored, restored_operators
 from caffe2_bridge.diagnostics import BridgeError, Diagnostic, Location, Severity
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.interop.operator_base import RefusedBodyError, UnsupportedError
 
@@ -83,7 +86,7 @@ class Lowering:
     def _converted(self, node: ir.Node, here: Location) -> Emitted:
         converter = self.converter(node)
         if converter is None:
-            raise UnsupportedError(_no_conversion(node), CARRY_HINT, "unknown-operator")
+            raise _no_conversion(node)
         if self.carries_nodes and not _is_known(node):
             raise UnsupportedError("the type or the rank of an operand is unknown")
         op, outputs = self._called(converter, node, here)
@@ -135,7 +138,8 @@ class Lowering:
             for index, inner in enumerate(attr.as_graph()):
                 location = here.enter(attr.name, index, inner.op_type, inner.name or "")
                 if self.converter(inner) is None:
-                    self.report("unknown-operator", _no_conversion(inner), location, CARRY_HINT)
+                    found = _no_conversion(inner)
+                    self.report(found.code, found.reason, location, found.hint)
                 self._report_unknown_inside(inner, location)
 
     def initializers(self, values: Iterable[ir.Value], net: NetDef, location: Location) -> None:
@@ -180,8 +184,22 @@ def _full_type(node: ir.Node) -> str:
     return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
-def _no_conversion(node: ir.Node) -> str:
-    return f"operator {_full_type(node)!r} has no conversion to Caffe2 operators"
+def _no_conversion(node: ir.Node) -> UnsupportedError:
+    """Why a node has none. One that other operators define may have one where sizes are known."""
+    reason = f"operator {_full_type(node)!r} has no conversion to Caffe2 operators"
+    shapes = [value.shape for value in node.inputs if value is not None]
+    if all(shape is not None and shape.is_static() for shape in shapes) or not _is_defined_by_types(node):
+        return UnsupportedError(reason, CARRY_HINT, "unknown-operator")
+    return UnsupportedError(f"{reason} where sizes of its operands are not known", Op.shape_hint, "needs-shape")
+
+
+def _is_defined_by_types(node: ir.Node) -> bool:
+    """Whether a node has a definition by other operators that depends on the types of its operands."""
+    if has_definition(node):
+        return True
+    domain = "" if is_standard(node) else node.domain
+    schema: Any = onnx.defs.get_schema(node.op_type, domain=domain) if onnx.defs.has(node.op_type, domain) else None
+    return schema is not None and bool(schema.has_context_dependent_function)  # which stubs of onnx lack
 
 
 def _is_known(node: ir.Node) -> bool:

@@ -123,7 +123,10 @@ def _along_axis(op: Op, values: Value, axis: int, block: int) -> Value:
     They are one number, a list of one for each slice of ``axis``, or a tensor of one for each block.
     """
     rank, own_rank = op.rank(op.input(0)), op.rank(values)
-    if own_rank == 0 or rank == 0 or (own_rank == 1 and op.static_dim(values, 0) == 1):
+    count = op.static_dim(values, 0) if own_rank == 1 else None
+    # A list of unknown length is one number where there is no such axis.
+    is_one = count == 1 or (own_rank == 1 and count is None and not -rank <= axis < rank)
+    if own_rank == 0 or rank == 0 or is_one:
         return values
     axis = op.axis(axis, rank)
     if own_rank == 1 and not block:

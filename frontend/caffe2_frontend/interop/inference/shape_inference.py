@@ -1,4 +1,4 @@
-"""ONNX's native shape inference, without the operators on which it ends the process."""
+"""ONNX's native shape inference, without the operators on which it is wrong or ends the process."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ _ML: Final = "ai.onnx.ml"
 _UNSAFE: Final = frozenset({
     ("", "EyeLike"), ("", "RegexFullMatch"), (_ML, "DictVectorizer"), (_ML, "LabelEncoder"), (_ML, "TreeEnsemble"),
 })  # fmt: skip
+# Of its products, before the softmax, the last dim is inferred as 0 where that of the keys is not known.
+_ATTENTION: Final = ("", "Attention")
+_PRODUCTS: Final = 3  # the index of that output
 _UNKNOWN: Final = "caffe2_bridge.not_inferred"  # a domain of which ONNX infers nothing
 _FEW: Final = 64  # integers that may be a shape
 
@@ -34,7 +37,7 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
     Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
     """
     given = list(_nodes(model))
-    unsafe = [index for index, node in enumerate(given) if _key(node) in _UNSAFE]
+    unsafe = [index for index, node in enumerate(given) if _is_unsafe(node)]
     if unsafe:
         typed = _typed(model, given)
         model = onnx.ModelProto.FromString(model.SerializeToString())
@@ -63,7 +66,7 @@ def infer_output_shapes(model: WrittenModel) -> dict[str, ir.Shape | None]:
     """
     parts = model.parts
     keys = (("" if domain in STANDARD_DOMAINS else domain, op_type) for domain, op_type in parts.op_types)
-    has_unsafe = not _UNSAFE.isdisjoint(keys)
+    has_unsafe = not (_UNSAFE | {_ATTENTION}).isdisjoint(keys)
     if has_unsafe or _any_is_long(parts.frames, parts.attributes, parts.types):
         inferred = infer_shapes(onnx.ModelProto.FromString(model.data), strict_mode=True, data_prop=True)
     else:
@@ -148,6 +151,11 @@ def _key(node: onnx.NodeProto) -> tuple[str, str]:
     return ("" if is_standard(node) else node.domain), node.op_type
 
 
+def _is_unsafe(node: onnx.NodeProto) -> bool:
+    key = _key(node)
+    return key in _UNSAFE or (key == _ATTENTION and any(node.output[_PRODUCTS:]))
+
+
 def _typed(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> frozenset[str]:
     """The names that mean tensors of known types throughout a model; none if it has functions, which reuse names."""
     if model.functions:
@@ -164,7 +172,7 @@ def _typed(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> frozenset
 
 def _make_safe(node: onnx.NodeProto, typed: frozenset[str]) -> None:
     """Turn a node of operands without types into one that is inferred alike, or not at all."""
-    if typed.issuperset(node.input):
+    if node.op_type != "Attention" and typed.issuperset(node.input):
         return
     if node.op_type == "RegexFullMatch":
         node.op_type = "IsNaN"

@@ -29,7 +29,9 @@ GRAMS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def imported(op_type: str, attributes: dict[str, Any], version: int = 3, kind: int = FLOAT) -> None:
+def imported(
+    op_type: str, attributes: dict[str, Any], version: int = 3, kind: int = FLOAT, width: int | str = 4
+) -> None:
     domain = "" if op_type == "TfIdfVectorizer" else "ai.onnx.ml"
     if op_type == "TreeEnsemble":
         attributes = {
@@ -38,7 +40,7 @@ def imported(op_type: str, attributes: dict[str, Any], version: int = 3, kind: i
         }
     node = helper.make_node(op_type, ["x"], ["y"], domain=domain, **attributes)
     graph = helper.make_graph(
-        [node], "g", [helper.make_tensor_value_info("x", kind, [2, 4])],
+        [node], "g", [helper.make_tensor_value_info("x", kind, [2, width])],
         [helper.make_tensor_value_info("y", FLOAT, None)],
     )  # fmt: skip
     opsets = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", version)]
@@ -50,6 +52,12 @@ def test_well_formed_nodes() -> None:
     imported("TreeEnsemble", NEW, 5)
     imported("TfIdfVectorizer", GRAMS, kind=INT64)
     imported("LinearRegressor", {"coefficients": [1.0, 2.0, 3.0, 4.0], "intercepts": [1.0]})
+
+
+def test_sizes_that_a_definition_needs_are_asked_for() -> None:
+    with pytest.raises(ConversionError, match="where sizes of its operands are not known") as raised:
+        imported("TfIdfVectorizer", GRAMS, kind=INT64, width="n")
+    assert [found.code for found in raised.value.errors] == ["needs-shape"]
 
 
 @pytest.mark.parametrize(

@@ -248,3 +248,11 @@ def test_known_bounds_of_every_size(random: RandomValues) -> None:
         for start, end in product(numbers, numbers):
             body = f"s = Constant<value_ints = [{start}]>() e = Constant<value_ints = [{end}]>() y = Slice(x, s, e)"
             check("float[A,B] x", "float y", body, [{"x": random.numbers(size, 2)} for size in range(5)])
+
+
+def test_scales_of_unknown_number_where_there_is_no_axis(random: RandomValues) -> None:
+    """They can only be one number."""
+    feeds = [{"x": random.numbers(5), "s": np.array([0.02], np.float32)}]
+    with comparison() as check:
+        check("float[A] x, float[K] s", "int8 y", "z = Constant<value = int8 {0}>() y = QuantizeLinear(x, s, z)", feeds)
+        check("float[A] x, float[K] s", "float y", "i = Cast<to = 3>(x) y = DequantizeLinear(i, s)", feeds)

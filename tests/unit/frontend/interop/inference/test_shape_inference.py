@@ -1,4 +1,4 @@
-"""Operators whose inference in ONNX ends the process where an operand has no type."""
+"""Operators whose inference in ONNX is wrong, or ends the process where an operand has no type."""
 
 from __future__ import annotations
 
@@ -41,3 +41,16 @@ def test_operands_without_types(op_type: str, domain: str, version: int, attribu
     types = {info.name: info.type.tensor_type.elem_type for info in typed.graph.output}
     if op_type == "EyeLike":
         assert types == {"y": TensorProto.INT64, "z": TensorProto.INT64}
+
+
+def test_products_of_attention_have_no_size_that_is_not_known() -> None:
+    """ONNX infers 0 where the number of keys is not known."""
+    node = helper.make_node("Attention", ["q", "k", "k"], ["y", "", "", "products"])
+    shapes = {"q": [2, 3, 4, 8], "k": [2, 3, "keys", 8]}
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    graph = helper.make_graph([node], "g", infos, [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="products")])
+    inferred = infer_shapes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)]))
+    assert list(inferred.graph.node) == [node]
+    assert not any(
+        dim.HasField("dim_value") for info in inferred.graph.output for dim in info.type.tensor_type.shape.dim
+    )
