@@ -25,6 +25,7 @@ from conformance.check import NEEDS_SHAPE, RecurrentForm, Result, Status, Task, 
 from conformance.compare import mismatches
 from conformance.corpus import Case, read_case
 from conformance.executors import OnnxRuntime
+from conformance.stored import with_stored
 
 NOT_RESTORED: Final = Path(__file__).parents[1] / "golden" / "not_restored.json"
 
@@ -34,10 +35,10 @@ class TripChecker:
 
     def check(self, task: Task) -> Result:
         """Check one case; whatever goes wrong is the result, not an exception."""
-        case = read_case(task.ref)
+        case = with_stored(read_case(task.ref), task.stored)
         try:
             try:
-                exported = export(case, task.recurrent)
+                exported = export(case, task.recurrent, with_sizes=task.with_sizes)
             except ConversionError as error:
                 return Result(task, Status.REFUSED, str(error))
             model = to_netdef(exported, foreign="carry")
@@ -51,12 +52,12 @@ class TripChecker:
         return Result(task, Status.PASSED, json.dumps(lost(case.net, model), sort_keys=True))
 
 
-def export(case: Case, recurrent: RecurrentForm = "auto") -> onnx.ModelProto:
-    """The case's net as ONNX: with ranks only, with sizes where the conversion asks for them."""
+def export(case: Case, recurrent: RecurrentForm = "auto", *, with_sizes: bool = False) -> onnx.ModelProto:
+    """The case's net as ONNX: with ranks only, with sizes where the conversion, or the caller, asks for them."""
     try:
-        return convert_case(case, recurrent, with_sizes=False)
+        return convert_case(case, recurrent, with_sizes=with_sizes)
     except ConversionError as error:
-        if not any(finding.code == NEEDS_SHAPE for finding in error.findings):
+        if with_sizes or not any(finding.code == NEEDS_SHAPE for finding in error.findings):
             raise
     return convert_case(case, recurrent, with_sizes=True)
 

@@ -47,16 +47,16 @@ def edited(model: onnx.ModelProto, edits: Sequence[Edit]) -> bytes:
     for edit in edits:
         by_scope[edit.scope].append(edit)
     for index in sorted(by_scope, reverse=True):  # bodies first: to add nodes is to copy those that there are
-        _apply(scopes[index], by_scope[index], prefix)
         root = (scopes[index].root or scopes[index]).proto
-        _import_standard(root if isinstance(root, onnx.FunctionProto) else model)
+        opset = _import_standard(root if isinstance(root, onnx.FunctionProto) else model)
+        _apply(scopes[index], by_scope[index], prefix, opset)
     try:
         return bytes(model.SerializeToString())
     except ValueError as error:
         raise RunError(f"the model cannot be guarded: {error}") from None
 
 
-def _apply(scope: Scope, edits: Sequence[Edit], prefix: str) -> None:
+def _apply(scope: Scope, edits: Sequence[Edit], prefix: str, opset: int) -> None:
     added: dict[int, list[onnx.NodeProto]] = defaultdict(list)
     for edit in edits:
         node = scope.nodes[edit.node]
@@ -66,7 +66,7 @@ def _apply(scope: Scope, edits: Sequence[Edit], prefix: str) -> None:
             continue
         operand = edit.need.operand
         name = f"{prefix}.{edit.scope}.{edit.node}.{operand}.{len(added[edit.node])}"
-        nodes, node.input[operand] = checked(node.input[operand], edit.need, name, edit.label)
+        nodes, node.input[operand] = checked(node.input[operand], edit.need, name, edit.label, opset)
         added[edit.node] += nodes
     whole = onnx.GraphProto()
     for index, node in enumerate(scope.nodes):
@@ -75,6 +75,9 @@ def _apply(scope: Scope, edits: Sequence[Edit], prefix: str) -> None:
     scope.proto.node.extend(whole.node)
 
 
-def _import_standard(owner: onnx.ModelProto | onnx.FunctionProto) -> None:
-    if not any(entry.domain in STANDARD_DOMAINS for entry in owner.opset_import):
+def _import_standard(owner: onnx.ModelProto | onnx.FunctionProto) -> int:
+    """The version of ONNX's operators that an owner of nodes imports, which it does from now on."""
+    versions = [entry.version for entry in owner.opset_import if entry.domain in STANDARD_DOMAINS]
+    if not versions:
         owner.opset_import.add(domain="", version=_OPSET)
+    return versions[0] if versions else _OPSET

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import onnx
@@ -13,10 +13,11 @@ from caffe2_bridge.diagnostics import RunError
 from caffe2_frontend.interop.native_limits import Need
 
 PREFIX: Final = "caffe2_bridge.check"  # of the names of what is added
+_SLICE_BY_OPERANDS: Final = 10  # the opset from which on a Slice has them; attributes before
 _NAMED: Final = re.compile(rf"Name:'[^']*{re.escape(PREFIX)}[._0-9]*: (.*?)' Status Message", re.DOTALL)
 
 
-def checked(operand: str, need: Need, name: str, label: str) -> tuple[list[onnx.NodeProto], str]:
+def checked(operand: str, need: Need, name: str, label: str, opset: int) -> tuple[list[onnx.NodeProto], str]:
     """Nodes that pass an operand on if it is what is needed, and fail otherwise, and the name of what they pass on.
 
     The condition decides by an index into a list of one element: 0 is in its range, and 1 is not. What is read there,
@@ -27,8 +28,9 @@ def checked(operand: str, need: Need, name: str, label: str) -> tuple[list[onnx.
         need: what it must be.
         name: a prefix of the names of new values that no others have.
         label: the node that reads the operand, for the message.
+        opset: the version of ONNX's operators where the nodes are.
     """
-    emit = _Emitter(name, f"input {need.operand} of {label} {need.text}")
+    emit = _Emitter(name, f"input {need.operand} of {label} {need.text}", opset)
     shape = emit("Shape", operand)
     index = emit("Cast", _is_bad(emit, operand, shape, need), to=onnx.TensorProto.INT64)
     zero = emit("Gather", emit.constant([0]), index)
@@ -57,6 +59,8 @@ def _is_bad(emit: _Emitter, operand: str, shape: str, need: Need) -> str:
 
 def _sizes(emit: _Emitter, shape: str, axes: Sequence[int]) -> str:
     """The name of the sizes along axes, of which a range may have more than there are."""
+    if isinstance(axes, range) and emit.opset < _SLICE_BY_OPERANDS:
+        return emit("Slice", shape, starts=[axes.start], ends=[axes.stop])
     if isinstance(axes, range):
         return emit("Slice", shape, emit.constant([axes.start]), emit.constant([axes.stop]))
     return emit("Gather", shape, emit.constant(axes))
@@ -65,12 +69,13 @@ def _sizes(emit: _Emitter, shape: str, axes: Sequence[int]) -> str:
 class _Emitter:
     """Collects nodes of one output each."""
 
-    def __init__(self, prefix: str, text: str) -> None:
+    def __init__(self, prefix: str, text: str, opset: int) -> None:
         self.nodes: list[onnx.NodeProto] = []
+        self.opset = opset
         self._prefix, self._text = prefix, text
 
-    def __call__(self, op_type: str, *inputs: str, **attributes: int) -> str:
-        """Add a node with integer attributes; return its output."""
+    def __call__(self, op_type: str, *inputs: str, **attributes: int | list[int]) -> str:
+        """Add a node whose attributes are integers or lists of them; return its output."""
         return self._add(onnx.NodeProto(op_type=op_type, input=inputs), attributes)
 
     def constant(self, value: int | Sequence[int]) -> str:
@@ -80,9 +85,12 @@ class _Emitter:
         attribute.t.CopyFrom(onnx.numpy_helper.from_array(np.asarray(value, np.int64)))
         return self._add(node, {})
 
-    def _add(self, node: onnx.NodeProto, attributes: dict[str, Any]) -> str:
+    def _add(self, node: onnx.NodeProto, attributes: Mapping[str, int | list[int]]) -> str:
         for key, value in attributes.items():
-            node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
+            if isinstance(value, int):
+                node.attribute.add(name=key, type=onnx.AttributeProto.INT, i=value)
+            else:
+                node.attribute.add(name=key, type=onnx.AttributeProto.INTS, ints=value)
         output = f"{self._prefix}.{len(self.nodes)}"
         node.name = f"{output}: {self._text}"  # onnxruntime names the node in its error
         node.output.append(output)
