@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -76,13 +77,13 @@ def _clip_by_extrema(at: Rewriter) -> ir.Value:
 
 @rules.before(11, "Clip")
 def clip(at: Rewriter) -> ir.Value | None:
-    """The bounds were attributes."""
-    bounds = {name: at.constant(index) for index, name in ((1, "min"), (2, "max")) if at.has_input(index)}
-    if any(bound is None for bound in bounds.values()):
+    """The bounds were attributes, and runtimes refuse those that cross."""
+    constants = {name: at.constant(index) for index, name in ((1, "min"), (2, "max")) if at.has_input(index)}
+    bounds = {name: float(bound.reshape(-1)[0]) for name, bound in constants.items() if bound is not None}
+    if len(bounds) < len(constants) or bounds.get("min", -inf) > bounds.get("max", inf):
         return _clip_by_extrema(at)
     for name, bound in bounds.items():
-        assert bound is not None
-        at.set(name, float(bound.reshape(-1)[0]))
+        at.set(name, bound)
     at.remove_inputs(1)
     return None
 
