@@ -29,6 +29,7 @@ from caffe2_bridge.proto.metanet_pb2 import MetaNetDef
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, locate
 from caffe2_bridge.wire.messages import parse_message
 
+_ATTEMPTS: Final = 8  # to list a folder that saves replace
 _MOST_DOWNLOADS: Final = 20  # of a remote folder, to detect what its files are
 
 
@@ -231,6 +232,26 @@ def _find(path: AnyPath) -> tuple[AnyPath, Format]:
     """Return the file, or the folder of a database, that holds the model or its predict net, and its format."""
     if not path.is_dir():
         return path, _open(path)[1]
+    for _ in range(_ATTEMPTS):
+        there = _identity(path)
+        found = _in_folder(path)
+        if found is not None:
+            return found
+        if _identity(path) == there:  # else a save put another folder here, and the one that was listed is gone
+            break
+    raise NetFormatError("the folder has no net", str(path))
+
+
+def _identity(path: AnyPath) -> tuple[int, int] | None:
+    """What tells a folder from another one at its path; None for a remote one."""
+    if isinstance(path, RemotePath):
+        return None
+    status = path.stat()
+    return status.st_dev, status.st_ino
+
+
+def _in_folder(path: AnyPath) -> tuple[AnyPath, Format] | None:
+    """The file of a folder that holds a net, or the folder itself if it is a database; None where there is neither."""
     try:
         found = pairing.predict_net_in(path)
     except OSError as error:
@@ -245,14 +266,12 @@ def _find(path: AnyPath) -> tuple[AnyPath, Format]:
             f"the folder has {len(files)} files, none named like a net; give the path of one", str(path)
         )
     models = [(file, kind) for file in files if (kind := _kind(file)) is not None]
-    if len(models) == 1:
-        return models[0]
-    if models:
+    if len(models) > 1:
         raise NetFormatError(
             f"the folder has several nets: {', '.join(file.name for file, _ in models)}; give the path of one",
             str(path),
         )
-    raise NetFormatError("the folder has no net", str(path))
+    return models[0] if models else None
 
 
 def _kind(path: AnyPath) -> Format | None:

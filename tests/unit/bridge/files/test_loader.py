@@ -8,6 +8,7 @@ import pytest
 from google.protobuf import text_format
 
 import caffe2_bridge as c2
+from caffe2_bridge.files.databases import leveldb_file
 from caffe2_bridge.proto.caffe2_pb2 import Argument, ExecutionStep, NetDef, OperatorDef, PlanDef
 
 PREDICT = NetDef(
@@ -248,3 +249,27 @@ def test_names_within_bodies_are_text_too(tmp_path: Path) -> None:
     (tmp_path / "net").write_bytes(net.SerializeToString().replace(b"zz", b"\xff\xfe"))
     with pytest.raises(c2.NetFormatError, match="is not UTF-8 text"):
         c2.load(tmp_path / "net")
+
+
+def test_a_folder_that_is_replaced_while_it_is_listed_is_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, newer = tmp_path / "model", tmp_path / "newer"
+    folder.mkdir()
+    newer.mkdir()
+    (newer / "predict_net.pb").write_bytes(NetDef(name="n", op=[OperatorDef(type="Relu")]).SerializeToString())
+    asked = leveldb_file.is_leveldb
+
+    def replaced(path: Path) -> bool:
+        if newer.exists():
+            folder.rename(tmp_path / "older")
+            newer.rename(folder)
+        return asked(path)
+
+    monkeypatch.setattr(leveldb_file, "is_leveldb", replaced)
+    assert c2.load(folder).predict_net.name == "n"
+
+
+def test_a_folder_without_a_net(tmp_path: Path) -> None:
+    with pytest.raises(c2.NetFormatError, match="the folder has no net"):
+        c2.load(tmp_path)
