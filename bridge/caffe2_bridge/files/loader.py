@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from caffe2_bridge import wire
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import NetFormatError
-from caffe2_bridge.files import pairing, text
+from caffe2_bridge.files import journal, pairing, text
 from caffe2_bridge.files.blobs.records import Blob
 from caffe2_bridge.files.databases import leveldb_file, lmdb_file, minidb
 from caffe2_bridge.files.databases.loads import read_loads
@@ -234,7 +234,10 @@ def _find(path: AnyPath) -> tuple[AnyPath, Format]:
         return path, _open(path)[1]
     for _ in range(_ATTEMPTS):
         there = _identity(path)
-        found = _in_folder(path)
+        try:
+            found = _in_folder(path)
+        except OSError as error:
+            raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
         if found is not None:
             return found
         if _identity(path) == there:  # else a save put another folder here, and the one that was listed is gone
@@ -244,18 +247,15 @@ def _find(path: AnyPath) -> tuple[AnyPath, Format]:
 
 def _identity(path: AnyPath) -> tuple[int, int] | None:
     """What tells a folder from another one at its path; None for a remote one."""
-    if isinstance(path, RemotePath):
-        return None
-    status = path.stat()
-    return status.st_dev, status.st_ino
+    return None if isinstance(path, RemotePath) else journal.identity(path)
 
 
 def _in_folder(path: AnyPath) -> tuple[AnyPath, Format] | None:
-    """The file of a folder that holds a net, or the folder itself if it is a database; None where there is neither."""
-    try:
-        found = pairing.predict_net_in(path)
-    except OSError as error:
-        raise NetFormatError(f"cannot be read: {error.strerror or error}", str(path)) from None
+    """The file of a folder that holds a net, or the folder itself if it is a database; None where there is neither.
+
+    Raises OSError if the folder cannot be listed.
+    """
+    found = pairing.predict_net_in(path)
     if found is not None:
         return found, _open(found)[1]
     if leveldb_file.is_leveldb(path):

@@ -70,10 +70,10 @@ _IN_PLACE: Final[Mapping[str, _Pairs]] = {
     "rnn_internal_accumulate_gradient_input": _only((2, 0)),
     "rnn_internal_apply_link": _only((1, 1)),
 }  # fmt: skip
-# Outputs whose value before the operator is read although it is not among the inputs.
-_ACCUMULATES: Final[Mapping[str, tuple[int, ...]]] = {"Accumulate": (0,)}
-# The same of operators that list no inputs, as an Iter in its old form.
-_COUNTS: Final[Mapping[str, tuple[int, ...]]] = {"Iter": (0,)}
+# The types whose first output is read before it is written although it is not among the inputs.
+_ACCUMULATES: Final = frozenset({"Accumulate"})
+# Those that do so where they list no inputs: an Iter in its old form.
+_COUNTS: Final = frozenset({"Iter"})
 
 
 # The types whose operators may update a blob or change an object.
@@ -82,9 +82,8 @@ SPECIAL_TYPES: Final = MUTATORS.union(_IN_PLACE, _ACCUMULATES)
 
 def updated(op_type: str, inputs: Sequence[str], outputs: Sequence[str]) -> list[str]:
     """Names of the blobs whose value an operator must find under the name that it writes."""
-    kept = _ACCUMULATES.get(op_type) or (() if inputs else _COUNTS.get(op_type, ()))
-    if kept:
-        return [outputs[position] for position in kept if position < len(outputs)]
+    if op_type in _ACCUMULATES or (op_type in _COUNTS and not inputs):
+        return list(outputs[:1])
     pairs = _IN_PLACE.get(op_type)
     if pairs is None:
         return []

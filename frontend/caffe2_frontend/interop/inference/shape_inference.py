@@ -171,8 +171,8 @@ def _typed(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> frozenset
 
 
 def _make_safe(node: onnx.NodeProto, typed: frozenset[str]) -> None:
-    """Turn a node of operands without types into one that is inferred alike, or not at all."""
-    if node.op_type != "Attention" and typed.issuperset(node.input):
+    """Turn an unsafe node into one that is inferred alike, or not at all; most are safe if all operands have types."""
+    if node.op_type != _ATTENTION[1] and typed.issuperset(node.input):
         return
     if node.op_type == "RegexFullMatch":
         node.op_type = "IsNaN"

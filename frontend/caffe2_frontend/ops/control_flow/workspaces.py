@@ -139,16 +139,16 @@ def push(op: Op, stack: str, body: Scope) -> None:
     for blob in sorted(op.lowering.reads.kept.get(stack, ())):
         value = body.find(depth_name(blob)) if body.is_opaque(blob) else body.find(blob)
         name = sequence_name(stack, blob)
-        dtype, shape = op.lowering.kept_kinds[stack, blob]
+        expected, shape = op.lowering.kept_kinds[stack, blob]
         if value is None:  # a branch that is never taken would have written it: nothing reads it, but it is removed
-            value = op.const(np.zeros(0), dtype.numpy())
+            value = op.const(np.zeros(0), expected.numpy())
         else:
-            expected, dtype = dtype, op.dtype(value)
+            dtype = op.dtype(value)
             known = value.shape if shape is None else common_shape(shape, value.shape)
             op.lowering.kept_kinds[stack, blob] = dtype, known
             if dtype != expected:
                 raise UnknownKindError(stack, blob)
-        _bind(op, name, op.emit("SequenceInsert", _sequence(op, name), value), dtype)
+        _bind(op, name, op.emit("SequenceInsert", _sequence(op, name), value), expected)
     _change_depth(op, stack, 1)
 
 

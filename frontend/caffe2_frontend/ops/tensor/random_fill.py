@@ -130,8 +130,8 @@ def _drawn(op: Op, low: int, high: int, avoided: Value | None, wanted: Value) ->
     # With 4 draws for each that is wanted, more than nine tenths of the range are hit at least once.
     draws = add(op, mul(op, add(op, wanted, listed), 4), 64)
     uniform = _uniform(op, FillShape(draws, (None,)), dtype=ir.DataType.DOUBLE)
-    # Counts beyond 63 bits start at the lowest integer.
-    count, offset = high - low + 1, max(high - low + 1 - (1 << 63), 0) and 1 << 63
+    count = high - low + 1
+    offset = 1 << 63 if count > 1 << 63 else 0  # an index beyond 63 bits is counted from the lowest integer on
     step = sub(op, op.emit("Floor", mul(op, uniform, float(count))), float(offset))
     drawn = op.emit("Min", add(op, cast(op, step, ir.DataType.INT64), low + offset), op.const(high, np.int64))
     every = drawn if avoided is None else op.emit("Concat", avoided, drawn, axis=0)

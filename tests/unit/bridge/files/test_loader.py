@@ -273,3 +273,17 @@ def test_a_folder_that_is_replaced_while_it_is_listed_is_listed_again(
 def test_a_folder_without_a_net(tmp_path: Path) -> None:
     with pytest.raises(c2.NetFormatError, match="the folder has no net"):
         c2.load(tmp_path)
+
+
+def test_a_folder_that_goes_away_while_it_is_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    asked = leveldb_file.is_leveldb
+
+    def removed(path: Path) -> bool:
+        folder.rmdir()
+        return asked(path)
+
+    monkeypatch.setattr(leveldb_file, "is_leveldb", removed)
+    with pytest.raises(c2.NetFormatError, match="cannot be read: No such file or directory"):
+        c2.load(folder)
