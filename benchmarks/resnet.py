@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from gpu.measuring import device_tensor, measure, require_cuda, torch_device
 from gpu_suite.results import record
-from support.resnet import resnet50, torch_resnet
+from support.models.resnet import resnet50, torch_resnet
 
 from caffe2_backend import Predictor
 from caffe2_backend.runtime import SessionOptions

@@ -28,6 +28,7 @@ from conformance.oracle import OracleResult, OracleRun, run_oracle, strings_of
 
 ArgumentValue: TypeAlias = float | str | bytes | NetDef | Sequence[int] | Sequence[float] | Sequence[str]
 _MESSAGE_LENGTH: Final = 300
+_SPECS, _GRADIENTS = "specs", "gradients"  # folders
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def record(spec_path: Path, folder: Path) -> list[str]:
     A case is kept only where two runs in an empty workspace give the same outputs. What Caffe2 refuses is written to
     ``errors.npz``. Cases that an earlier recording of the same spec wrote are replaced.
     """
-    specs, name = read_spec(spec_path), _spec_name(spec_path)
+    name, specs = spec_name(spec_path), read_spec(spec_path)
     runs = [
         OracleRun(spec.net, spec.inputs, quantized=spec.quantized, outputs=list(spec.net.external_output) or None)
         for spec in specs
@@ -142,10 +143,22 @@ def record(spec_path: Path, folder: Path) -> list[str]:
     return lines
 
 
-def _spec_name(path: Path) -> str:
-    """The name of a spec file, with its folder below ``specs``: specs of the same name may lie in several."""
-    parts = path.resolve().parts
-    return "/".join(parts[parts.index("specs") + 1 :]) if "specs" in parts else path.name
+def spec_name(path: Path) -> str:
+    """The name under which a spec's cases are recorded: its file's, with ``gradients`` in front of those.
+
+    The folders of families below ``specs`` are no part of it, so that a spec may move. Raises ValueError if two have
+    one name.
+    """
+    path = path.resolve()
+    room = next((parent for parent in path.parents if parent.name == _SPECS), None)
+    if room is None:
+        return path.name
+    gradients = room / _GRADIENTS
+    ours = path.is_relative_to(gradients)
+    for other in room.rglob(path.name):
+        if other != path and other.is_relative_to(gradients) == ours:
+            raise ValueError(f"{other} has the same name, under which its cases are recorded; choose another one")
+    return f"{_GRADIENTS}/{path.name}" if ours else path.name
 
 
 def _file_name(spec: Spec, result: OracleResult, stem: str) -> Path:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
-from support.caffe2_models import model_values, save_inputs
 from support.commands import call
+from support.models.recorded import model_values, save_inputs
 from support.nets import net, op
 from support.paths import CAFFE2_MODELS
 

@@ -10,7 +10,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 from conformance.executors import OnnxRuntime
-from conformance.oracle_server import OracleDiedError, OracleServer
+from conformance.oracle import OracleDiedError, OracleServer
 from conformance.recording import ArgumentValue, operator, read_spec
 from support.paths import ROOT
 

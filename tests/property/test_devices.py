@@ -22,7 +22,7 @@ from caffe2_bridge.devices import (
     operand_sides,
     place,
 )
-from caffe2_bridge.devices.copies import copy_operator
+from caffe2_bridge.devices.copies.copy_operators import copy_operator
 from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 from caffe2_bridge.ssa import get_ssa

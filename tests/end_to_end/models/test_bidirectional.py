@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from support.caffe2_models import model_values
+from support.models.recorded import model_values
 from support.paths import MODELS
 
 import caffe2_bridge as c2

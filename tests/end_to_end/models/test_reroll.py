@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.caffe2_models import model_values
+from support.models.recorded import model_values
 from support.paths import GOLDEN
 
 import caffe2_bridge as c2

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.caffe2_models import model_values
 from support.commands import call
+from support.models.recorded import model_values
 from support.paths import CAFFE2_MODELS
 
 from caffe2_backend import Predictor

@@ -13,8 +13,7 @@ import onnx
 from conformance.compare import mismatches
 from conformance.corpus import Array
 from conformance.executors import OnnxRuntime, Reference
-from conformance.oracle import OracleRun
-from conformance.oracle_server import OracleDiedError, OracleServer
+from conformance.oracle import OracleDiedError, OracleRun, OracleServer
 
 from caffe2_backend import to_netdef
 from caffe2_backend.admission.scopes import scopes_of

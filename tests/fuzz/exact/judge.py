@@ -13,8 +13,7 @@ from conformance.check import NEEDS_SHAPE
 from conformance.compare import mismatches
 from conformance.corpus import Array
 from conformance.executors import OnnxRuntime
-from conformance.oracle import OracleResult, OracleRun
-from conformance.oracle_server import OracleDiedError, OracleServer
+from conformance.oracle import OracleDiedError, OracleResult, OracleRun, OracleServer
 
 from caffe2_bridge.control import all_operators
 from caffe2_bridge.diagnostics import BridgeError, ConversionError

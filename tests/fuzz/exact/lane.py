@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-from conformance.oracle_server import OracleServer
+from conformance.oracle import OracleServer
 
 from fuzz.exact.drawing.draw import draw_batch, vary
 from fuzz.exact.imports import ImportJudge

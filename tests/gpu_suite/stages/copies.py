@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 from conformance.corpus import find_cases, read_case
+from support.models.resnet import resnet50
 from support.paths import CHAR_RNN, MODELS
-from support.resnet import resnet50
 
 from caffe2_bridge import load
 from caffe2_bridge.diagnostics import BridgeError

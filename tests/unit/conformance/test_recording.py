@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conformance.corpus import find_cases, read_case
 from conformance.oracle import OracleError, OracleRun, find_oracle, run_oracle
-from conformance.recording import case, net, operator, read_recorded, record
+from conformance.recording import case, net, operator, read_recorded, record, spec_name
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -108,3 +108,21 @@ def test_parameters_come_from_the_init_net() -> None:
     run = OracleRun(NetDef(op=[operator("Copy", ["W"], ["Y"])]), init_net=NetDef(op=[fill]), outputs=["Y"])
     (result,) = run_oracle([run])
     assert result.outputs["Y"].tolist() == [3, 4]
+
+
+def test_two_specs_of_one_name_would_replace_each_other(tmp_path: Path) -> None:
+    folders = [tmp_path / "specs" / name for name in ("tensor", "nn", "gradients/nn")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        (folder / "shape.py").write_text("CASES = []")
+    with pytest.raises(ValueError, match=r"nn.shape\.py has the same name"):
+        record(folders[0] / "shape.py", tmp_path / "recorded")
+    record(folders[2] / "shape.py", tmp_path / "recorded")  # of gradients there is one
+
+
+def test_every_recorded_case_has_a_spec() -> None:
+    golden = Path(__file__).parents[2] / "golden"
+    specs = {spec_name(path) for path in (golden / "specs").rglob("*.py")}
+    for path in (golden / "recorded").rglob("*.npz"):
+        tests = [item.meta["test"] for item in read_recorded(path)] if "models" not in path.parts else []
+        assert {test.partition("::")[0] for test in tests} <= specs, path

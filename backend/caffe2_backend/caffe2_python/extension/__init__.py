@@ -1,27 +1,25 @@
-"""The module ``caffe2.python.caffe2_pybind11_state``, which Caffe2 implements in C++, one file per concern."""
+"""The module ``caffe2.python.caffe2_pybind11_state``, which Caffe2 implements in C++, by concerns."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from caffe2_backend.caffe2_python.extension import (
-    blobs,
     build,
     costs,
     databases,
     flags,
     gradients,
     inference,
-    nets,
-    observers,
     operators,
     python_operators,
     random_inputs,
-    tensors,
     transforms,
     workspaces,
 )
 from caffe2_backend.caffe2_python.extension.left_out import left_out_names
+from caffe2_backend.caffe2_python.extension.runs import nets, observers
+from caffe2_backend.caffe2_python.extension.values import blobs, tensors
 
 __all__ = ["extension_names"]
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from caffe2_backend import workspace as functions
-from caffe2_backend.caffe2_python.extension.blobs import text
+from caffe2_backend.caffe2_python.extension.values.blobs import text
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.netdef.views import OpView

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any
 
 from caffe2_backend import databases
-from caffe2_backend.caffe2_python.extension.blobs import text
+from caffe2_backend.caffe2_python.extension.values.blobs import text
 
 __all__ = ["DB", "Cursor", "Mode", "Transaction", "create_db", "new", "read", "write"]
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from caffe2_backend.caffe2_python.extension.blobs import Blob
-from caffe2_backend.caffe2_python.extension.tensors import DLPackTensorCPU, TensorCPU
+from caffe2_backend.caffe2_python.extension.values.blobs import Blob
+from caffe2_backend.caffe2_python.extension.values.tensors import DLPackTensorCPU, TensorCPU
 from caffe2_backend.caffe2_python.extension.workspaces import Workspace
 from caffe2_backend.runtime.blobs.blob_store import BlobStore
 from caffe2_backend.runtime.calls.blob_workspace import Workspace as BlobWorkspace

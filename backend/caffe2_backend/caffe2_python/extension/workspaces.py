@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from caffe2_backend import workspace as functions
-from caffe2_backend.caffe2_python.extension.blobs import Blob, feed, fetch, text
-from caffe2_backend.caffe2_python.extension.failures import last_failed_operator
-from caffe2_backend.caffe2_python.extension.running import create_operands, read_net, running
+from caffe2_backend.caffe2_python.extension.runs.failures import last_failed_operator
+from caffe2_backend.caffe2_python.extension.runs.running import create_operands, read_net, running
+from caffe2_backend.caffe2_python.extension.values.blobs import Blob, feed, fetch, text
 from caffe2_backend.runtime.calls.blob_workspace import Workspace as BlobWorkspace
 from caffe2_backend.runtime.calls.plan_runner import run_plan as run_plan_in
 from caffe2_backend.workspace.named_workspaces import current as current_handle

@@ -11,7 +11,7 @@ import numpy as np
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.runtime.devices.device_names import with_net_device
 from caffe2_backend.runtime.values import Int8Tensor, NoBlobError
-from caffe2_bridge.devices.profile import BlobProfile, OperatorProfile, Profile
+from caffe2_bridge.devices import BlobProfile, OperatorProfile, Profile
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef

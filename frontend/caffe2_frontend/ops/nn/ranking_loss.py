@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary, div, mul, sub, total
+from caffe2_frontend.emit.layers.pairs import differences, ordered_labels
 from caffe2_frontend.emit.operand_checks import require_rank, takes
-from caffe2_frontend.emit.pairs import differences, ordered_labels
 from caffe2_frontend.emit.shapes import as_vector, cast, indices, size, size_vector, unsqueeze
 from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import TensorInfo

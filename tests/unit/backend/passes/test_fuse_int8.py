@@ -11,7 +11,7 @@ import onnx
 import pytest
 from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
-from support.quantized_models import calibrated, small_cnn
+from support.models.quantized import calibrated, small_cnn
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.runtime.sessions.onnx_session import OnnxSession

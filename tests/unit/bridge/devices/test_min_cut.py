@@ -11,7 +11,7 @@ import pytest
 from support.nets import op
 
 from caffe2_bridge.devices import Device, place
-from caffe2_bridge.devices.min_cut import MinCut
+from caffe2_bridge.devices.placement.min_cut import MinCut
 from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
 
 

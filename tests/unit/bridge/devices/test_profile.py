@@ -8,7 +8,7 @@ import pytest
 from support.nets import net, op
 
 from caffe2_bridge import BridgeError, Device, NetFormatError, Profile, ProfiledCosts, place
-from caffe2_bridge.devices.profile import BlobProfile, OperatorProfile
+from caffe2_bridge.devices.placement.profile import BlobProfile, OperatorProfile
 
 GPU = Device("cuda", 0)
 NET = net(op("FC", "x w b", "h"), op("Where", "m h h", "k"), op("FC", "k w b", "y"), inputs="x w b m")

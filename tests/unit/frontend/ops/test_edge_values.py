@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from conformance.compare import mismatches
 from conformance.corpus import Array
-from conformance.oracle import OracleRun
-from conformance.oracle_server import OracleServer
+from conformance.oracle import OracleRun, OracleServer
 from conformance.recording import ArgumentValue, operator
 from support.exports import export, run, specs_of
 

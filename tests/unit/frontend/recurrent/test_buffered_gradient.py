@@ -1,6 +1,6 @@
 """RecurrentNetworkGradient that carries whole blobs: one model for every T and N, as PyTorch computes in double.
 
-``tests/golden/specs/gradients/recurrent.py`` has the windows, the initial rows and the memories that real Caffe2 ran.
+``tests/golden/specs/gradients/sequence/recurrent.py`` has what real Caffe2 ran: windows, initial rows and memories.
 """
 
 from __future__ import annotations

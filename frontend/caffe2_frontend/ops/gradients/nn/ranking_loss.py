@@ -8,8 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary, div, mul
+from caffe2_frontend.emit.layers.pairs import differences, ordered_labels
 from caffe2_frontend.emit.operand_checks import require_rank, takes
-from caffe2_frontend.emit.pairs import differences, ordered_labels
 from caffe2_frontend.emit.rows.segments import grid, longest, row_positions, row_segments, vector_operand
 from caffe2_frontend.emit.shapes import as_vector, cast, reshape, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo

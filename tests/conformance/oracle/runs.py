@@ -16,7 +16,7 @@ import numpy as np
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from conformance.corpus import Array, Quantization, text_array
 
-ORACLE_WORKER: Final = Path(__file__).with_name("oracle_worker.py")
+ORACLE_WORKER: Final = Path(__file__).with_name("worker.py")
 
 
 class OracleError(RuntimeError):

@@ -8,8 +8,8 @@ from typing import Final
 
 from caffe2_bridge.devices.device import HOST, Device
 from caffe2_bridge.devices.flow import Flow, Step
-from caffe2_bridge.devices.min_cut import MinCut
 from caffe2_bridge.devices.operand_sides import Side
+from caffe2_bridge.devices.placement.min_cut import MinCut
 from caffe2_bridge.diagnostics import BridgeError, ConversionError, Diagnostic, Location
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 

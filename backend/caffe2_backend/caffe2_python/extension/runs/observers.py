@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from caffe2_backend.caffe2_python.extension.blobs import text
+from caffe2_backend.caffe2_python.extension.values.blobs import text
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_bridge.diagnostics import RunError

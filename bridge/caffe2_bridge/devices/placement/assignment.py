@@ -10,8 +10,8 @@ from typing import Final, Protocol
 from caffe2_bridge.devices.device import HOST, Device
 from caffe2_bridge.devices.flow import Flow
 from caffe2_bridge.devices.operand_sides import Side
-from caffe2_bridge.devices.sides import GPU_SIDE, HOST_SIDE, OperatorCost, Sides, checked_cost
-from caffe2_bridge.devices.spread import spread
+from caffe2_bridge.devices.placement.sides import GPU_SIDE, HOST_SIDE, OperatorCost, Sides, checked_cost
+from caffe2_bridge.devices.placement.spread import spread
 from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from caffe2_backend import workspace as functions
-from caffe2_backend.caffe2_python.extension.blobs import text
-from caffe2_backend.caffe2_python.extension.observers import observed
-from caffe2_backend.caffe2_python.extension.running import create_operands, read_net, running
+from caffe2_backend.caffe2_python.extension.runs.observers import observed
+from caffe2_backend.caffe2_python.extension.runs.running import create_operands, read_net, running
+from caffe2_backend.caffe2_python.extension.values.blobs import text
 from caffe2_backend.workspace.named_workspaces import current
 from caffe2_backend.workspace.plans import BackgroundPlan
 

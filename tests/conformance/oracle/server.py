@@ -20,7 +20,7 @@ from typing import Final, Self
 import numpy as np
 
 from conformance.corpus import Array
-from conformance.oracle import (
+from conformance.oracle.runs import (
     ORACLE_WORKER,
     OracleResult,
     OracleRun,

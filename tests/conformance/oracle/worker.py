@@ -1,4 +1,4 @@
-"""Runs nets in real Caffe2: oracle_worker.py REQUEST.npz RESPONSE.npz, or --serve SECONDS. See conformance.oracle.
+"""Runs nets in real Caffe2: worker.py REQUEST.npz RESPONSE.npz, or --serve SECONDS. See conformance.oracle.runs.
 
 With --serve it answers requests on standard input until that ends, each in a process forked from one that has loaded
 Caffe2 and run nothing, so that no request meets what an earlier one left, and a crash costs little. Requests and

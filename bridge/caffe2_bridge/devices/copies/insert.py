@@ -18,11 +18,11 @@ from caffe2_bridge.control import (
     all_names,
     parsed_bodies,
 )
-from caffe2_bridge.devices.copies import Copies
+from caffe2_bridge.devices.copies.copy_operators import Copies
+from caffe2_bridge.devices.copies.residence import Cell, Residence
 from caffe2_bridge.devices.device import HOST, Device, as_device
 from caffe2_bridge.devices.infer import explicit_device
 from caffe2_bridge.devices.operand_sides import Side, operand_sides
-from caffe2_bridge.devices.residence import Cell, Residence
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.netdef.replace import set_operators
 from caffe2_bridge.netdef.views import ArgumentError, as_net_def

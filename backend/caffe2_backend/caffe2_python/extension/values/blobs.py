@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from caffe2_backend.caffe2_python.extension.tensors import TensorCPU
-from caffe2_backend.caffe2_python.extension.torch_links import feed_torch, fetch_torch
+from caffe2_backend.caffe2_python.extension.values.tensors import TensorCPU
+from caffe2_backend.caffe2_python.extension.values.torch_links import feed_torch, fetch_torch
 from caffe2_backend.runtime.calls.blob_workspace import Workspace as BlobWorkspace
 from caffe2_backend.runtime.calls.serialization import deserialize_blob, serialize_blob
 from caffe2_backend.runtime.values import Array, DeviceTensor, Int8Tensor, NoBlobError

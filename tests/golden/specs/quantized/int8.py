@@ -298,6 +298,13 @@ HALFWAY = [
     for scale, zero in ((0.1, 7), (0.13, 99))
 ]
 
+# dim, start_idx and end_idx are read only where there are neither starts nor ends.
+_ROWS = np.arange(12, dtype=np.uint8).reshape(3, 4)
+STARTED = [
+    unary("Int8Slice", _ROWS, (0.05, 121), dim=1, start_idx=0, end_idx=-1, **SAME, **lists)
+    for lists in ({"ends": [-2]}, {"starts": [1, 2]}, {"starts": [1], "ends": [2, 1, 1]})
+]
+
 CASES = [
     *CONVOLUTIONS,
     *TRANSPOSED,
@@ -313,4 +320,5 @@ CASES = [
     *SERVED,
     *RECTIFIED,
     *HALFWAY,
+    *STARTED,
 ]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from caffe2_backend.caffe2_python.extension.failures import noting_failures
 from caffe2_backend.caffe2_python.extension.flags import check_finite
-from caffe2_backend.caffe2_python.extension.torch_links import synchronize
+from caffe2_backend.caffe2_python.extension.runs.failures import noting_failures
+from caffe2_backend.caffe2_python.extension.values.torch_links import synchronize
 from caffe2_backend.runtime.calls.blob_workspace import Workspace
 from caffe2_bridge.diagnostics import RunError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from caffe2_bridge.devices.copies.residence import Cell, Residence
 from caffe2_bridge.devices.device import HOST, Device
-from caffe2_bridge.devices.residence import Cell, Residence
 from caffe2_bridge.proto.caffe2_pb2 import OperatorDef
 
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from caffe2_bridge.control import parsed_bodies
-from caffe2_bridge.devices.assignment import CostModel, Pins, choose_devices
 from caffe2_bridge.devices.device import Device, as_device
 from caffe2_bridge.devices.flow import build_flow
 from caffe2_bridge.devices.infer import write_option
+from caffe2_bridge.devices.placement.assignment import CostModel, Pins, choose_devices
 from caffe2_bridge.diagnostics import BridgeError, Location
 from caffe2_bridge.netdef.views import as_net_def
 from caffe2_bridge.proto.caffe2_pb2 import NetDef

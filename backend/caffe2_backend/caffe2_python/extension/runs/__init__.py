@@ -1,0 +1,1 @@
+"""Runs of nets, operators and plans, and what is observed of them."""

@@ -1,0 +1,1 @@
+"""Whole models of the tests: made here, or recorded from real Caffe2."""
