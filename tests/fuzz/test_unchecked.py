@@ -203,10 +203,22 @@ def test_products_of_computed_scales_that_are_shifted_out(scale: float, *, shift
     assert bool(deviation(case, result, result)) == shifts
 
 
-@pytest.mark.parametrize(("outputs", "deviates"), [(["dC", "dB"], True), (["dA", "dC"], True), (["dA", "dB"], False)])
-def test_gradients_that_are_overwritten_before_they_are_read(outputs: list[str], *, deviates: bool) -> None:
+@pytest.mark.parametrize(
+    ("op_type", "outputs", "deviates"),
+    [
+        ("MulGradient", ["dC", "dB"], True),
+        ("MulGradient", ["dA", "dC"], True),
+        ("MulGradient", ["dA", "dB"], False),
+        ("AffineChannelGradient", ["dC", "dscale", "dB"], True),
+        ("AffineChannelGradient", ["dC"], False),
+        ("DivGradient", ["dC", "dB"], False),
+    ],
+)
+def test_gradients_that_are_overwritten_before_they_are_read(
+    op_type: str, outputs: list[str], *, deviates: bool
+) -> None:
     inputs = {name: np.ones(3) for name in ("dC", "A", "B")}
-    case = Drawn("MulGradient", NetDef(op=[operator("MulGradient", list(inputs), outputs)]), inputs)
+    case = Drawn(op_type, NetDef(op=[operator(op_type, list(inputs), outputs)]), inputs)
     assert bool(deviation(case, {"dB": np.ones(3)}, {"dB": np.zeros(3)})) is deviates
 
 
@@ -240,3 +252,20 @@ def test_rows_that_are_normalized_twice() -> None:
     assert deviation(drawn("SparseNormalize", table, twice, norm=1e30), expected, actual)
     assert not deviation(drawn("SparseNormalize", table, once, norm=1e30), expected, actual)
     assert not deviation(drawn("SparseNormalize", table, twice, norm=10.0), expected, actual)
+
+
+@pytest.mark.parametrize(("rows", "deviates"), [(1, False), (2, True)])
+def test_a_divisor_of_another_shape_that_is_overwritten(rows: int, *, deviates: bool) -> None:
+    inputs = {"B": np.ones((1, 3)), "C": np.ones((rows, 3)), "dC": np.ones((rows, 3))}
+    case = Drawn("DivGradient", NetDef(op=[operator("DivGradient", list(inputs), ["B", "dB"])]), inputs)
+    assert bool(deviation(case, {"dB": np.ones(3)}, {"dB": np.zeros(3)})) is deviates
+
+
+@pytest.mark.parametrize(("value", "deviates"), [(0.5, True), (0.4, False)])
+def test_what_becomes_of_zeros_of_another_type(value: float, *, deviates: bool) -> None:
+    inputs = {"X": np.ones((0, 1), np.float16), "W": np.ones((1, 1), np.float16), "dY": np.ones((0, 1), np.float16)}
+    ops = [operator("FCGradient", list(inputs), ["dW", "db"]), operator("Sigmoid", ["db"], ["y"])]
+    case = Drawn("net", NetDef(op=ops), inputs)
+    expected = {"dW": np.zeros((1, 1), np.float32), "y": np.full(1, 0.5, np.float32)}
+    actual = {"dW": np.zeros((1, 1), np.float16), "y": np.full(1, value, np.float16)}
+    assert bool(deviation(case, expected, actual)) is deviates

@@ -25,6 +25,7 @@ from caffe2_frontend.emit.shapes import (
     unsqueeze,
     vector,
 )
+from caffe2_frontend.emit.subgraphs import loop
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -171,11 +172,9 @@ def bisect_percentile(op: Op) -> Value:
     raw, mapping, lower, upper = (op.const(table, np.float32) for table in tables)
     ends_ = np.cumsum(lengths)
     first, last = op.const(ends_ - lengths, np.int64), op.const(ends_ - 1, np.int64)
-    one = op.const([1], np.int64)
     # The last raw value that is not above the element, and the one after it.
-    below = op.emit("Sub", search(op, raw, x, "right", first, op.const(ends_, np.int64)), one)
-    below = op.emit("Max", below, first)
-    above = op.emit("Min", op.emit("Add", below, one), last)
+    below = _bisected(op, raw, x, first, last, max(lengths))
+    above = op.emit("Min", add(op, below, 1), op.const(len(tables[0]) - 1, np.int64))
     value_below, value_above = (op.emit("Gather", raw, index) for index in (below, above))
     fraction = div(op, sub(op, x, value_below), add(op, sub(op, value_above, value_below), 1e-10))
     interpolated = add(
@@ -186,6 +185,40 @@ def bisect_percentile(op: Op) -> Value:
     result = op.emit("Where", op.emit("Equal", value_below, x), op.emit("Gather", mapping, below), interpolated)
     result = op.emit("Where", op.emit("Greater", x, op.emit("Gather", raw, last)), op.const(1.0, x), result)
     return op.emit("Where", op.emit("Less", x, op.emit("Gather", raw, first)), op.const(0.0, x), result)
+
+
+def _bisected(op: Op, raw: Value, x: Value, first: Value, last: Value, longest: int) -> Value:
+    """The index in ``raw`` at which Caffe2's own binary search ends for each element of ``x`` [N, M], int64.
+
+    In a sorted column it is that of the last value that is not above the element. Each comparison is Caffe2's, so that
+    columns that are not sorted, or hold NaN, have its results as well.
+
+    Args:
+        op: the operator under conversion.
+        raw: the values of all columns, one after the other.
+        x: the elements.
+        first: the first index of each column, int64 [M].
+        last: its last one, likewise.
+        longest: how many values the longest column has.
+    """
+    shape = op.emit("Shape", x)
+    bounds = [op.emit("Expand", bound, shape, shape=op.shape(x)) for bound in (first, last)]
+    padded = append_zero(op, raw)
+
+    def halve(inside: Op, states: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+        low, high = states
+        searched = inside.emit("Less", low, high)
+        middle = div(inside, add(inside, low, high), 2)
+        after = add(inside, middle, 1)
+        reaches = inside.emit("And", searched, inside.emit("LessOrEqual", inside.emit("Gather", padded, middle), x))
+        found = inside.emit("And", reaches, inside.emit("Less", x, inside.emit("Gather", padded, after)))
+        falls_short = inside.emit("And", searched, inside.emit("Not", reaches))
+        low = inside.emit("Where", reaches, inside.emit("Where", found, middle, after), low)
+        high = inside.emit("Where", falls_short, sub(inside, middle, 1), inside.emit("Where", found, middle, high))
+        return [low, high], []
+
+    (index, _), _ = loop(op, longest.bit_length(), None, bounds, halve)
+    return index
 
 
 @family.converts("BatchBoxCox", expects={0: _MATRIX, 1: _FLOATS, 2: _FLOATS})

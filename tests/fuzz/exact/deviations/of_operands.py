@@ -29,6 +29,7 @@ from fuzz.exact.deviations.sizes import (
 )
 from fuzz.exact.deviations.unchecked import (
     INDEXED,
+    OVERWRITING,
     REDUCTIONS,
     exceeds_a_row,
     has_another_depthwise_filter,
@@ -270,7 +271,7 @@ OPERANDS: Final = (
     ),
     Deviation(
         "an operand over which Caffe2 writes a result before it has read all of it",
-        frozenset({"C10LayerNorm_DontUseThisOpYet", "MulGradient"}),
+        OVERWRITING,
         overwrites_an_operand,
     ),
 )

@@ -301,10 +301,19 @@ def has_fewer_ids_than_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+# Operators of two results or more that may write the first of them over an operand of both.
+OVERWRITING: Final = frozenset({"AffineChannelGradient", "C10LayerNorm_DontUseThisOpYet", "DivGradient", "MulGradient"})
+
+
 def overwrites_an_operand(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a MulGradient, or a layer normalization of c10, writes one of its results over an operand."""
-    types = ("C10LayerNorm_DontUseThisOpYet", "MulGradient")
-    return any(not frozenset(op.inputs).isdisjoint(op.outputs) for op, _operands in operators(drawn, *types))
+    """Whether an operator that reads an operand again, after a result, writes that result over it."""
+    for op, operands in operators(drawn, *OVERWRITING):
+        shapes = {operand.shape for operand in operands if operand is not None}
+        if op.type == "DivGradient" and len(shapes) == 1:
+            continue  # it computes both results of an element at once
+        if len(op.outputs) > 1 and not frozenset(op.inputs).isdisjoint(op.outputs):
+            return True
+    return False
 
 
 def has_no_filters(drawn: Drawn, expected: Arrays, _: Arrays) -> bool:

@@ -22,6 +22,17 @@ SLOPES = np.array([2, -3, 0.5, 4], "float32")
 INTERCEPTS = np.array([1, 0, -1, 2], "float32")
 ONE = {"bounds": [-1.0, 0.0, 1.0], "slopes": [2.0, -3.0], "intercepts": [1.0, 0.0], "binary": 1}
 
+# Columns that are not sorted, or hold NaN, but for the last one: Caffe2 would read beyond that.
+RAW = [1, 4, 2, 5, 3, 9, 2, 2, 0, 3, 7, 1, np.nan, 5, 8, 1, 2, 3]
+SEARCHED = {
+    "percentile_raw": [float(value) for value in RAW],
+    "percentile_mapping": [i / 17 for i in range(18)],
+    "percentile_lower": [(i * 5 % 18) / 17 for i in range(18)],
+    "percentile_upper": [(i * 7 % 18) / 17 for i in range(18)],
+    "lengths": [6, 5, 4, 3],
+}
+VALUES = np.repeat(np.append(np.arange(-1, 10.5, 0.25), [np.nan, np.inf, -np.inf])[:, None], 4, 1).astype("float32")
+
 CASES = [
     *(case("Percentile", {"X": x, "P": PAIRS, "L": np.array([3, 2], "int32")}) for x in (HITS, EMPTY)),
     case("Percentile", {"X": HITS, "P": PAIRS, "L": np.array([5, 0], "int32")}),
@@ -43,4 +54,5 @@ CASES = [
         {"W": np.array([[0, 128, 255, 3, 9]], "uint8")},
         args={"min": -1.0, "max": 2.0, "shape": [2, 2]},
     ),
+    case("BisectPercentile", {"X": VALUES}, args=SEARCHED),
 ]
