@@ -269,3 +269,15 @@ def test_what_becomes_of_zeros_of_another_type(value: float, *, deviates: bool) 
     expected = {"dW": np.zeros((1, 1), np.float32), "y": np.full(1, 0.5, np.float32)}
     actual = {"dW": np.zeros((1, 1), np.float16), "y": np.full(1, value, np.float16)}
     assert bool(deviation(case, expected, actual)) is deviates
+
+
+@pytest.mark.parametrize("shown", ["scores", "y"])
+@pytest.mark.parametrize(("last", "deviates"), [(2.0, True), (3.0, False)])
+def test_names_of_equal_scores(shown: str, last: float, *, deviates: bool) -> None:
+    ops = [operator("HSoftmaxSearch", ["x", "w", "b"], ["names", "scores"]), operator("Abs", ["scores"], ["y"])]
+    case = Drawn("net", NetDef(op=ops), {"x": np.array([[1.0, 2.0]])})
+    scores = np.array([[1.0, 2.0, last]], np.float32)
+    expected, actual = (
+        {"names": np.array([names], object), shown: scores} for names in (["a", "b", "c"], ["a", "c", "b"])
+    )
+    assert bool(deviation(case, expected, actual)) is deviates
