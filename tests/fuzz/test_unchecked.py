@@ -281,3 +281,10 @@ def test_names_of_equal_scores(shown: str, last: float, *, deviates: bool) -> No
         {"names": np.array([names], object), shown: scores} for names in (["a", "b", "c"], ["a", "c", "b"])
     )
     assert bool(deviation(case, expected, actual)) is deviates
+
+
+@pytest.mark.parametrize(("count", "deviates"), [(3, False), (1, True)])
+def test_another_number_of_probabilities(count: int, *, deviates: bool) -> None:
+    operands = np.ones((1, 3, 1, 1)), np.zeros((1, 1, 1), np.int32), np.ones(count), np.ones(1)
+    case = drawn("SpatialSoftmaxWithLossGradient", *operands)
+    assert bool(deviation(case, {"y": np.ones(1)}, {"y": np.zeros(1)})) is deviates

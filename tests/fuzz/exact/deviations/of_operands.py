@@ -18,6 +18,7 @@ from fuzz.exact.deviations.sizes import (
     has_other_cores,
     has_other_partitions,
     has_other_planes,
+    has_other_probabilities,
     has_other_states,
     has_other_sum_of_lengths,
     has_other_trains,
@@ -120,6 +121,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset({"BooleanMaskGradient"}),
         has_another_count,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"SpatialSoftmaxWithLossGradient"}),
+        has_other_probabilities,
         may_fail=True,
     ),
     Deviation(

@@ -199,6 +199,14 @@ def has_another_count(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     )
 
 
+def has_other_probabilities(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a gradient of SpatialSoftmaxWithLoss has other than one probability for each score."""
+    return any(
+        operands[0] is not None and operands[-2] is not None and operands[0].size != operands[-2].size
+        for _op, operands in operators(drawn, "SpatialSoftmaxWithLossGradient")
+    )
+
+
 def has_another_window(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the window of YellowFin does not have its width, its memory not five numbers, or it has no iteration.
 

@@ -7,7 +7,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import binary, div, mul, reshape_like, scalar, sub, total
+from caffe2_frontend.emit.arithmetic import aligned, binary, div, mul, reshape_like, scalar, sub, total
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, per_pixel, pixel_classes
 from caffe2_frontend.emit.layout import require_nchw
@@ -91,7 +91,8 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     op.args.ignore("only_loss")
     scale = loss_scale(op)
     count = len(op.inputs)
-    x, probability, loss = op.input(0), op.input(count - 2), first_element(op, op.input(count - 1))
+    x, loss = op.input(0), first_element(op, op.input(count - 1))
+    probability = aligned(op, op.input(count - 2), x)
     classes, counts = pixel_classes(op, per_pixel(op, op.input(1), x))
     targets = one_hot(op, classes, probability, axis=1)
     weights = cast(op, counts, op.dtype(probability))

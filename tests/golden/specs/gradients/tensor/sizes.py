@@ -132,4 +132,9 @@ CASES = [
         outputs=["w", "nz"],
         args={"alpha": 0.018769288435578346},
     ),
+    case(
+        "SpatialSoftmaxWithLossGradient",
+        {"X": real(1, 3, 2, 1), "l": np.array([[[2], [0]]], "int32"), "p": np.abs(real(6)), "d": RATES},
+        outputs=["dX"],
+    ),
 ]
