@@ -122,8 +122,7 @@ def analyse(net: NetDef, location: Location, findings: list[Diagnostic]) -> NetE
                 op = _control(control, here, findings)
             except ArgumentError as error:
                 findings.append(Diagnostic("invalid-argument", str(error), here))
-                inputs, outputs = proto.input[:], proto.output[:]
-                op = OpEffects(inputs, outputs, inputs, outputs)
+                op = _refused(proto)
         result.ops.append(op)
         _add(result, op)
     return result
@@ -170,6 +169,13 @@ def _plain(op: OperatorDef, op_type: str) -> OpEffects:
     mutates, updates = mutated(op_type, reads, writes), updated(op_type, reads, writes)
     writes = [name for name in writes if name not in mutates and name not in updates]
     return OpEffects(inputs, outputs, reads, writes, updates=updates, mutates=mutates, soft=updates)
+
+
+def _refused(op: OperatorDef) -> OpEffects:
+    """What a wrong operator lists; operands that are outputs too keep their names, so that a reason stays the same."""
+    inputs, outputs = op.input[:], op.output[:]
+    writes = [name for name in outputs if name not in inputs]
+    return OpEffects(inputs, outputs, inputs, writes, mutates=[name for name in outputs if name in inputs])
 
 
 def _control(control: ControlOperator, here: Location, findings: list[Diagnostic]) -> OpEffects:

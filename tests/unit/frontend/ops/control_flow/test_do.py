@@ -64,3 +64,11 @@ def test_within_a_loop() -> None:
     body = NetDef(name="body", op=[KEEP, DOUBLE, READ, copy("y", "x"), *count])
     loop = operator("While", ["go", "x", "w"], ["x", "w"], loop_net=body)
     assert results(*fills, operator("LT", ["i", "n"], ["go"]), copy("x", "y"), loop, copy("x", "y")) == [24]
+
+
+def test_a_wrong_position_is_what_is_reported() -> None:
+    wrong = do([copy("x", "y")], ["x"], ["y"], reuse=False)
+    (positions,) = (arg for arg in wrong.arg if arg.name == "outer_blobs_idx")
+    positions.ints[1] = 2
+    with pytest.raises(ConversionError, match="'outer_blobs_idx' holds 2, but there are 2 outer blobs"):
+        results(wrong)
