@@ -16,6 +16,7 @@ from caffe2_frontend.emit.shapes import (
     broadcast_over_channels,
     cast,
     indices,
+    leading,
     product,
     reshape,
     size,
@@ -36,7 +37,7 @@ _EPSILON: Final = 1e-12
 
 def _count(op: Op, x: Value, axes: list[int]) -> Size:
     """The number of elements that one result was reduced from."""
-    return product(op, [size(op, x, axis) for axis in axes])
+    return product(op, [size(op, x, axis) for axis in sorted(set(axes))])
 
 
 def _divided(op: Op, x: Value, count: Size) -> Value:
@@ -47,9 +48,17 @@ def _divided(op: Op, x: Value, count: Size) -> Value:
 
 
 def _with_ones(op: Op, y: Value, x: Value, axes: list[int]) -> Value:
-    """``y``, which is ``x`` reduced over ``axes``, with the reduced dims as 1."""
-    dims = [1 if axis in axes else size(op, x, axis) for axis in range(op.rank(x))]
-    return y if op.rank(y) == op.rank(x) else reshape(op, y, dims)
+    """``y``, which is ``x`` reduced over ``axes``, with the reduced dims as 1.
+
+    Where an axis is listed twice, Caffe2 reduces over all, but the result has one of the later dims all the same, of
+    whose elements the gradient reads the first ones.
+    """
+    dims: list[Size] = [1 if axis in axes else size(op, x, axis) for axis in range(op.rank(x))]
+    if len(set(axes)) < len(axes):
+        y = leading(op, y, product(op, dims))
+    elif op.rank(y) == op.rank(x):
+        return y
+    return reshape(op, y, dims)
 
 
 def _spread(op: Op, y: Value, x: Value) -> Value:
@@ -72,7 +81,7 @@ def over_axes(op: Op) -> Value:
     kind = op.type.removeprefix("Reduce").removesuffix("Gradient")
     require_dtype(op, dy, REALS if kind in ("Mean", "L1", "L2") else NUMBERS, "the gradient")
     rank = op.rank(x)
-    axes = sorted({op.axis(axis, rank) for axis in op.args.integers("axes", default=())}) or list(range(rank))
+    axes = sorted(op.axis(axis, rank) for axis in op.args.integers("axes", default=())) or list(range(rank))
     dy = _with_ones(op, dy, x, axes)
     if kind == "Sum":
         return _spread(op, dy, x)

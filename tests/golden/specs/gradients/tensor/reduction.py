@@ -52,4 +52,22 @@ CASES = [
         {"dC": np.ones((2, 3), "int32"), "A": np.ones((2, 3), "int32"), "B": np.ones(3, "int32")},
         outputs=["dA", "dB"],
     ),
+    # An axis twice: the result has a later one of the dims, and the gradient reads its first elements.
+    *(
+        case(
+            f"Reduce{kind}Gradient",
+            {"dY": whole(*dims) + 2, "X": whole(2, 3, 4) - 5, "Y": whole(*dims)},
+            outputs=["dX"],
+            args={"axes": axes, "keepdims": keep},
+        )
+        for kind in ("Sum", "Mean", "L1", "L2", "Max", "Min")
+        for axes, keep, dims in (
+            ([0, 1, 2, 1], 0, (4,)),
+            ([0, 1, 2, 1], 1, (1, 1, 4)),
+            ([1, 2, 1], 0, (2, 4)),
+            ([1, 2, 1], 1, (2, 1, 4)),
+            ([0, 0], 0, (3, 4)),
+            ([-1, 2], 1, (2, 3, 1)),
+        )
+    ),
 ]
