@@ -136,6 +136,11 @@ def weighted_multi_sampling(op: Op) -> Value:
     samples = op.emit("Mul", nonempty, op.const([count], np.int64) if requested is None else requested)
     last = op.emit("Slice", sums, op.const([-1], np.int64), op.const([np.iinfo(np.int64).max], np.int64))
     drawn = cast(op, search(op, sums, op.emit("Mul", random_uniform(op, samples), last), "left"), INT32)
-    if not op.has_input(1):
+    known = op.static_dim(sums, 0)
+    if not op.has_input(1) or op.rank(op.input(1)) == 1 or known == 0:
         return drawn
-    return reshape_like(op, drawn, op.input(1))
+    if known is not None:
+        return reshape_like(op, drawn, op.input(1))
+    # Without weights each dim is 0; Caffe2 returns a vector then, whatever the rank.
+    dims = op.emit("Mul", op.emit("Shape", op.input(1)), nonempty)
+    return op.emit("Reshape", drawn, dims, allowzero=1, shape=[None] * op.rank(op.input(1)))

@@ -88,4 +88,8 @@ CASES = [
         for first, second in ((5, 6), (6, 5))
         for n in (2, 3, 5)
     ),
+    # Without weights there are no samples, whatever shape is asked for.
+    case("WeightedMultiSampling", {"W": SURE[1, :0], "S": np.zeros(4, np.int32)}, outputs=("I",)),
+    case("WeightedMultiSampling", {"W": SURE[1], "S": np.zeros(4, np.int32)}, outputs=("I",)),
+    case("WeightedMultiSampling", {"W": SURE[1], "S": np.zeros((0, 2), np.int32)}, outputs=("I",)),
 ]
