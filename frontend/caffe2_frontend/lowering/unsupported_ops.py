@@ -40,8 +40,7 @@ _TYPES: Final[Mapping[str, str]] = {
     "NCCLReduceScatter RedisStoreHandlerCreate",
     _STATISTICS: "StatRegistryCreate StatRegistryExport StatRegistryUpdate AveragePut IncrementPut StdDevPut",
     _CLOCK: "TimerBegin TimerEnd TimerGet TimerGetAndEnd WallClockTime GetGPUMemoryUsage",
-    _STATE: "Accumulate ReservoirSampling LastNWindowCollector FeedBlob Free GetAllBlobNames "
-    "RecurrentNetworkBlobFetcher",
+    _STATE: "ReservoirSampling LastNWindowCollector FeedBlob Free GetAllBlobNames RecurrentNetworkBlobFetcher",
     _CODE: "Python PythonGradient PythonDLPack PythonDLPackGradient Onnxifi TensorRT",
     _PACKED: "FbFCPacked FbGemmPack FbGemmPackTranspose",
     _ABORT: "Assert Crash Fail LogFatal ThrowChildThreadException ThrowException",

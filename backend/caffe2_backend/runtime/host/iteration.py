@@ -1,11 +1,11 @@
-"""Iter in its old form, without an input: it counts in its output."""
+"""Operators that go on from what is in their output: Iter in its old form, without an input, and Accumulate."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from caffe2_backend.runtime.host.family import HostFamily, HostOp
-from caffe2_backend.runtime.values import Array
+from caffe2_backend.runtime.values import Array, DeviceTensor, to_host
 
 family = HostFamily("iterations")
 
@@ -16,3 +16,18 @@ def count_iterations(op: HostOp) -> None:
     before = op.find(op.outputs[0])
     counted: Array = before + 1 if isinstance(before, np.ndarray) and before.dtype == np.int64 else np.ones(1, np.int64)
     op.set(0, counted)
+
+
+@family.runs("Accumulate")
+def accumulate(op: HostOp) -> None:
+    """Accumulate(X; gamma=1.0) -> Y: X (float) plus gamma times the first elements of the blob; X if it has fewer.
+
+    Caffe2 adds what is in the memory of an output that has no value, or fewer elements.
+    """
+    x, gamma = op.array(0, np.float32), np.float32(op.args.number("gamma", default=1.0))
+    found = op.find(op.outputs[0])
+    before = to_host(found) if isinstance(found, np.ndarray | DeviceTensor) else None
+    if before is None or before.dtype != np.float32 or before.size < x.size:
+        op.set(0, x.copy())
+    else:
+        op.set(0, x + gamma * before.reshape(-1)[: x.size].reshape(x.shape))

@@ -12,10 +12,22 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, blend, div, mul, reshape_like, scalar, sqrt, square, sub, total
+from caffe2_frontend.emit.arithmetic import (
+    add,
+    blend,
+    div,
+    known_equal,
+    mul,
+    reshape_like,
+    scalar,
+    sqrt,
+    square,
+    sub,
+    total,
+)
 from caffe2_frontend.emit.first_element import first_element, with_first_element
 from caffe2_frontend.emit.operand_checks import INDICES, SINGLE, require_dtype, takes
-from caffe2_frontend.emit.shapes import cast, size, unsqueeze
+from caffe2_frontend.emit.shapes import cast, leading, product, size, sizes, unsqueeze
 from caffe2_frontend.interop.types import FLOAT, TensorInfo
 from caffe2_frontend.lowering.family import Expectation, Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -319,3 +331,21 @@ def iteration_number(op: Op) -> Value:
         return op.const([1], np.int64)
     require_dtype(op, before, INDICES, "the iteration number")
     return add(op, before, 1)
+
+
+@family.converts("Accumulate", expects={0: TensorInfo(FLOAT)})
+@takes(SINGLE, 0)
+def accumulate(op: Op) -> Value:
+    """Accumulate(X; gamma=1.0) -> Y: ``X + gamma * Y``, in the shape of X.
+
+    Y is what the blob of the output held before, of which as many elements are read as X has; nothing is added if it
+    held nothing. Caffe2 adds what is in its memory then.
+    """
+    x, gamma = op.input(0), op.args.number("gamma", default=1.0)
+    before = op.scope.find(op.view.outputs[0])
+    if before is None:
+        return op.emit("Identity", x, shape=op.shape(x))
+    require_dtype(op, before, SINGLE, "what the output held before")
+    if before.shape is None or x.shape is None or not known_equal(before.shape, x.shape):
+        before = reshape_like(op, leading(op, before, product(op, sizes(op, x))), x)
+    return add(op, x, mul(op, before, gamma))

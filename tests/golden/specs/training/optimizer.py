@@ -217,4 +217,21 @@ CASES = [
         [operator("ConstantFill", [], ["i"], shape=[1], value=7, dtype=10), operator("Iter", [], ["i"])],
         {},
     ),
+    # Accumulate adds to what its output held before, of which it reads as many elements as its operand has.
+    *(
+        net([operator("Copy", [before], ["y"]), *[operator("Accumulate", ["x"], ["y"], **gamma)] * times], inputs)
+        for before, inputs in (
+            ("z", {"x": X, "z": M1}),
+            ("z", {"x": X, "z": M1.reshape(-1)}),
+            ("z", {"x": X, "z": np.append(M1, M1)}),
+            ("z", {"x": X[:0], "z": M1}),
+        )
+        for gamma in ({}, {"gamma": 0.5})
+        for times in (1, 2)
+    ),
+    net([operator("Accumulate", ["x"], ["y"], gamma=-2.0)], {"x": X, "y": M1}),
+    *(
+        net([operator("Copy", ["x"], ["y"]), operator("Accumulate", ["x"], ["y"], **args)], {"x": x})
+        for x, args in ((X.astype(np.float64), {}), (X, {"gamma": 2}))
+    ),
 ]

@@ -1,4 +1,4 @@
-"""Iter without an input: what real Caffe2 1.9.1 returned."""
+"""Iter without an input, and Accumulate: what real Caffe2 1.9.1 returned."""
 
 from __future__ import annotations
 
@@ -18,3 +18,18 @@ def test_it_counts_in_its_output() -> None:
         assert np.asarray(workspace.fetch("i")).tolist() == [expected]
     workspace.run_net_once(net)
     assert np.asarray(workspace.fetch("i")).tolist() == [4]
+
+
+def test_an_output_accumulates() -> None:
+    workspace = Workspace()
+    op = operator("Accumulate", ["x"], ["y"], gamma=0.5)
+    workspace.feed("x", np.ones((2, 1), np.float32))
+    for expected in (1, 1.5, 1.75):
+        workspace.run_operator_once(op)
+        assert np.asarray(workspace.fetch("y")).tolist() == [[expected]] * 2
+    workspace.feed("x", np.ones(1, np.float32))
+    workspace.run_operator_once(op)
+    assert np.asarray(workspace.fetch("y")).tolist() == [1.875]
+    workspace.feed("x", np.ones(3, np.float32))
+    workspace.run_operator_once(op)  # Caffe2 would add what is in the memory behind the one element
+    assert np.asarray(workspace.fetch("y")).tolist() == [1, 1, 1]
