@@ -162,13 +162,6 @@ def test_segments_longer_than_their_rows(longest: int, *, beyond: bool) -> None:
     assert bool(deviation(case, result, {"y": np.ones((2, 0), np.float32)})) == beyond
 
 
-@pytest.mark.parametrize(("rows", "again"), [([0, 0, 1], False), ([1, 0], False), ([1, 0, 1], True)])
-def test_infinite_rows_that_are_normalized_again(rows: list[int], *, again: bool) -> None:
-    result = {"y": np.ones(4, np.float16)}
-    table = np.array([[3, 4], [np.inf, 1]], np.float16)
-    assert bool(deviation(drawn("Float16SparseNormalize", table, np.array(rows)), result, result)) == again
-
-
 def test_the_levels_of_regions_without_an_area() -> None:
     rois, result = np.array([[0, 0, 0, 9, 9]], np.float32), {"y": np.ones(1, np.float32)}
     assert not deviation(drawn("DistributeFpnProposals", rois), result, result)
@@ -244,14 +237,6 @@ def test_features_ids_and_filters_of_other_counts() -> None:
     assert not deviation(drawn(merged, np.ones((3, 2)), np.ones((3, 2), bool), feature_ids=[1, 2]), {}, {})
     assert deviation(drawn("Int8Conv", bytes_, bytes_, kernel=2), {}, {})
     assert not deviation(drawn("Int8Conv", bytes_, bytes_, kernel=3), {}, {})
-
-
-def test_rows_that_are_normalized_twice() -> None:
-    expected, actual = {"y": np.array([np.nan])}, {"y": np.array([1.0])}
-    table, twice, once = np.ones((2, 2), np.float32), np.array([0, 0]), np.array([0, 1])
-    assert deviation(drawn("SparseNormalize", table, twice, norm=1e30), expected, actual)
-    assert not deviation(drawn("SparseNormalize", table, once, norm=1e30), expected, actual)
-    assert not deviation(drawn("SparseNormalize", table, twice, norm=10.0), expected, actual)
 
 
 @pytest.mark.parametrize(("rows", "deviates"), [(1, False), (2, True)])

@@ -286,24 +286,30 @@ def sparse_lp_regularizer(op: Op) -> Value:
 def sparse_normalize(op: Op) -> Value:
     """SparseNormalize | Float16SparseNormalize(param, indices[, grad]; norm=1.0, use_max_norm=1) -> param.
 
-    Rows are scaled to the 2-norm ``norm``; with ``use_max_norm`` not those that are at most as long. Factors have the
-    element type of the rows: as float16 that of a row of zeros is infinite. The gradient is not used.
+    Rows are scaled to the 2-norm ``norm``, again for each of their indices; with ``use_max_norm`` not those that are at
+    most as long. Factors have the element type of the rows: as float16 that of a row of zeros is infinite. The gradient
+    is not used.
     """
     norm, longer_only = op.args.number("norm", default=1.0), op.args.flag("use_max_norm", default=True)
     if not norm >= 0:  # nor a NaN
         op.unsupported(f"norm must not be negative: {norm}", code="invalid-argument")
     param, indices = as_table(op, op.input(0)), flat_indices(op, op.input(1))
-    rows = cast(op, op.emit("Gather", param, indices, axis=0), FLOAT)
-    axes = op.const(list(range(1, op.rank(param))), np.int64)
-    length = op.emit("ReduceL2", rows, axes, keepdims=1) if op.rank(param) > 1 else op.emit("Abs", rows)
-    factor = div(op, norm, add(op, length, 1e-12))
-    factor = cast(op, cast(op, factor, op.dtype(param)), FLOAT)
-    if longer_only:
-        # The length of a row with a NaN is not at most the norm.
-        kept = op.emit("LessOrEqual", length, op.const(norm, rows))
-        factor = op.emit("Where", kept, op.const(1.0, rows), factor)
-    scaled = cast(op, mul(op, rows, factor), op.dtype(param))
-    return aligned(op, op.emit("ScatterND", param, unsqueeze(op, indices, [1]), scaled), op.input(0))
+    rank, dtype = op.rank(param), op.dtype(param)
+
+    def step(inside: Op, old: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
+        rows = cast(inside, old[0], FLOAT)
+        axes = inside.const(list(range(1, rank)), np.int64)
+        length = inside.emit("ReduceL2", rows, axes, keepdims=1) if rank > 1 else inside.emit("Abs", rows)
+        factor = div(inside, norm, add(inside, length, 1e-12))
+        factor = cast(inside, cast(inside, factor, dtype), FLOAT)
+        if longer_only:
+            # The length of a row with a NaN is not at most the norm.
+            kept = inside.emit("LessOrEqual", length, inside.const(norm, rows))
+            factor = inside.emit("Where", kept, inside.const(1.0, rows), factor)
+        return [cast(inside, mul(inside, rows, factor), dtype)], []
+
+    (new,), _ = update_rows(op, indices, [param], [], [], step)
+    return aligned(op, new, op.input(0))
 
 
 @family.converts(

@@ -29,7 +29,7 @@ from fuzz.exact.deviations.causes import (
     shifts_too_far,
 )
 from fuzz.exact.deviations.deviation import Deviation
-from fuzz.exact.deviations.unchecked import has_squares_that_absorb_the_bias, normalizes_a_row_again, samples_nowhere
+from fuzz.exact.deviations.unchecked import has_squares_that_absorb_the_bias, samples_nowhere
 
 _ROWWISE: Final = frozenset(
     {
@@ -210,11 +210,6 @@ FLOATS: Final = (
         "a sum that slides over the channels, from which Caffe2 subtracts an infinity or a NaN again: a NaN stays",
         frozenset({"LRN", "LRNGradient"}),
         is_not_finite,
-    ),
-    Deviation(
-        "a row with an element that is not finite, and with several indices, for each of which Caffe2 normalizes it",
-        frozenset({"SparseNormalize", "Float16SparseNormalize"}),
-        normalizes_a_row_again,
     ),
     Deviation(
         "sines of large angles, whose float32 logarithms leave errors of whole turns",

@@ -119,19 +119,6 @@ def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def normalizes_a_row_again(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a row to be normalized that is not finite, or whose square is not afterwards, has several indices."""
-    for op, (table, indices, *_rest) in operators(drawn, "SparseNormalize", "Float16SparseNormalize"):
-        if table is None or indices is None:
-            continue
-        rows, counts = np.unique(indices, return_counts=True)
-        again = rows[(counts > 1) & (rows >= 0) & (rows < len(table))]
-        leaves = again.size and op.args.number("norm", default=1.0) > (2e4 if table.dtype == np.float16 else 1e18)
-        if leaves or not np.isfinite(table[again].astype(np.float32)).all():
-            return True
-    return False
-
-
 def has_squares_that_absorb_the_bias(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a share of LRN's sum is so large that float32 leaves nothing of the bias beside it.
 

@@ -234,4 +234,21 @@ CASES = [
         net([operator("Copy", ["x"], ["y"]), operator("Accumulate", ["x"], ["y"], **args)], {"x": x})
         for x, args in ((X.astype(np.float64), {}), (X, {"gamma": 2}))
     ),
+    # A row is normalized for each of its indices: a tiny one grows each time, and an infinite one becomes NaN.
+    *(
+        in_place(
+            kind,
+            {
+                "param": np.array([[tiny, 0], [np.inf, 1], [3, -4], [0, 0], [1e4, np.nan]], dtype),
+                "indices": np.array([0, 1, 2, 0, 3, 3, 2, 0, 1, 4, 4], index),
+            },
+            1,
+            {"norm": norm, "use_max_norm": longer},
+        )
+        for kind, dtype, tiny in (
+            ("SparseNormalize", np.float32, 3e-40),
+            ("Float16SparseNormalize", np.float16, 6e-8),
+        )
+        for index, norm, longer in ((np.int32, 1.0, False), (np.int64, 3.0, True), (np.int64, 3e4, False))
+    ),
 ]
