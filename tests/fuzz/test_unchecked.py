@@ -112,13 +112,14 @@ def test_boxes_whose_areas_cancel(box: list[int], *, has_area: bool, cancels: bo
     assert bool(deviation(drawn("GenerateProposals", *images, boxes), result, result)) != has_area
 
 
-@pytest.mark.parametrize(("bounds", "sorts"), [([1, 2, 0, 3], True), ([1, 2, 3, 0], False), ([1, 2, 0, np.nan], False)])
-def test_boundaries_of_each_feature(bounds: list[float], *, sorts: bool) -> None:
+@pytest.mark.parametrize(
+    ("bound", "lowest", "deviates"), [(0, True, False), (np.nan, False, False), (np.nan, True, True)]
+)
+def test_boundaries_that_are_no_numbers(bound: float, lowest: bool, deviates: bool) -> None:
     result = {"y": np.ones((4, 2), np.int32)}
-    operands = (np.ones((4, 4), np.float32), np.array([1, 1, 1, 1], np.int32), np.array(bounds, np.float32))
-    assert (
-        bool(deviation(drawn("BatchBucketize", *operands, np.array([1, 1, 2, 0], np.int32)), result, result)) != sorts
-    )
+    features = np.full((4, 4), -np.inf if lowest else 1, np.float32)
+    operands = (features, np.array([1], np.int32), np.array([1, bound], np.float32), np.array([2], np.int32))
+    assert bool(deviation(drawn("BatchBucketize", *operands), result, result)) is deviates
 
 
 @pytest.mark.parametrize(

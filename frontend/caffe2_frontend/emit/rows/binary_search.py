@@ -75,11 +75,11 @@ def search(
         after = inside.emit("Add", middle, inside.const(1, np.int64))
         return [inside.emit("Where", right, after, lo), inside.emit("Where", right, hi, middle)], []
 
-    (index, _), _ = loop(op, _iterations(op, count), None, bounds, halve)
+    (index, _), _ = loop(op, halvings(op, count), None, bounds, halve)
     return index
 
 
-def _iterations(op: Op, count: Size) -> Size:
+def halvings(op: Op, count: Size) -> Size:
     """The number of halvings that leave one of ``count`` + 1 indices: ``ceil(log2(count + 1))``, or up to two more.
 
     More do no harm; a logarithm in float32, computed at run time, may come out too low by one.

@@ -108,13 +108,12 @@ def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def has_unsorted_boundaries(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the boundaries of a feature of BatchBucketize, as its lengths split them, are unsorted or have a NaN."""
-    for _op, (_features, _indices, boundaries, lengths, *_rest) in operators(drawn, "BatchBucketize"):
-        if boundaries is None or lengths is None:
+def has_no_lowest_boundary(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a boundary of BatchBucketize is a NaN, and an element the lowest number of all."""
+    for _op, (features, _indices, boundaries, *_rest) in operators(drawn, "BatchBucketize"):
+        if features is None or boundaries is None:
             continue
-        parts = np.split(boundaries.reshape(-1), np.cumsum(lengths.reshape(-1).astype(np.int64)))
-        if np.isnan(boundaries).any() or any((np.diff(part) < 0).any() for part in parts):
+        if np.isnan(boundaries).any() and np.isneginf(features).any():
             return True
     return False
 

@@ -58,4 +58,14 @@ CASES = [
         )
         for _ in range(1)
     ),
+    # Boundaries that are not sorted, or NaN: the first one that is not below an element counts.
+    case(
+        "BatchBucketize",
+        {
+            "X": np.repeat(np.append(np.arange(-5, 6, 0.5), [np.nan, np.inf])[:, None], 3, 1).astype("float32"),
+            "I": ints(0, 1, 2, 1, dtype="int32"),
+            "B": np.array([-2, 3, 1, 5, -4, 2, 9, 2, np.nan, 1, 4, 4, np.nan, -3, 0], "float32"),
+            "L": ints(7, 0, 5, 3, dtype="int32"),
+        },
+    ),
 ]
