@@ -33,6 +33,8 @@ Polynomial = tuple[tuple[Monomial, float], ...]
 
 ZERO: Final[Polynomial] = ()
 
+_Images = Mapping[int, Polynomial]  # what becomes of atoms, by their numbers
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -130,76 +132,95 @@ class Algebra:
 
     def part(self, polynomial: Polynomial, part: Part) -> Polynomial:
         """A range of the last axis, pushed down to the leaves and matrices."""
-        return self.map(polynomial, lambda atom: self._part_of(atom, part))
+        return self._replace([polynomial], lambda atom, images: self._part_of(atom, part, images), (Function,))[0]
 
     def masks(self, *polynomials: Polynomial) -> set[Mask]:
         """All masks in the polynomials, at any depth."""
-        found: set[Mask] = set()
-        for atom in self._atoms_in(polynomials):
-            if isinstance(atom, Mask):
-                found.add(atom)
-            else:
-                found |= self.masks(*_operands(atom))
-        return found
+        return {atom for atom in self._atoms_in(polynomials) if isinstance(atom, Mask)}
 
     def leaves(self, *polynomials: Polynomial) -> set[ir.Value]:
         """The values of all leaves in the polynomials, at any depth."""
-        found: set[ir.Value] = set()
-        for atom in self._atoms_in(polynomials):
-            if isinstance(atom, Leaf):
-                found.add(atom.value)
-            found |= self.leaves(*_operands(atom))
-        return found
+        return {atom.value for atom in self._atoms_in(polynomials) if isinstance(atom, Leaf)}
 
-    def within_products(self, polynomial: Polynomial, known: Polynomial, value: ir.Value) -> Polynomial:
+    def within_products(
+        self, polynomials: Iterable[Polynomial], known: Polynomial, value: ir.Value
+    ) -> list[Polynomial]:
         """Replace ``known`` by the leaf ``value`` where all of its terms are terms of the operand of a product."""
 
-        def replace(atom: Atom) -> Polynomial:
+        def image(atom: Atom, images: _Images) -> Polynomial:
             if isinstance(atom, Product) and set(known) <= set(atom.operand):
                 rest = tuple(term for term in atom.operand if term not in known)
                 return self.of(Product(self.add(rest, self.of(Leaf(value))), atom.matrix, atom.part))
-            return self.of(_with_operands(atom, lambda inner: self.within_products(inner, known, value)))
+            return self._with_images(atom, images)
 
-        return self.map(polynomial, replace)
+        return self._replace(polynomials, image)
 
-    def assuming(self, polynomial: Polynomial, mask: Mask, value: float) -> Polynomial:
+    def assuming(self, polynomials: Iterable[Polynomial], mask: Mask, value: float) -> list[Polynomial]:
         """Replace a mask by 0 or 1."""
 
-        def replace(atom: Atom) -> Polynomial:
-            if atom == mask:
-                return self.constant(value)
-            return self.of(_with_operands(atom, lambda inner: self.assuming(inner, mask, value)))
+        def image(atom: Atom, images: _Images) -> Polynomial:
+            return self.constant(value) if atom == mask else self._with_images(atom, images)
 
-        return self.map(polynomial, replace)
-
-    def map(self, polynomial: Polynomial, function: Callable[[Atom], Polynomial]) -> Polynomial:
-        """Replace every atom by a polynomial."""
-        terms = []
-        for monomial, factor in polynomial:
-            product = self.constant(factor)
-            for number in monomial:
-                product = self.multiply(product, function(self.atoms[number]))
-            terms.append(product)
-        return self.add(*terms)
+        return self._replace(polynomials, image)
 
     def factors(self, monomial: Monomial) -> list[Atom]:
         """The atoms of a monomial."""
         return [self.atoms[number] for number in monomial]
 
-    def _part_of(self, atom: Atom, part: Part) -> Polynomial:
+    def _part_of(self, atom: Atom, part: Part, images: _Images) -> Polynomial:
         if isinstance(atom, Leaf):
             return self.of(Leaf(atom.value, _within(atom.part, part)))
         if isinstance(atom, Product):
             return self.of(Product(atom.operand, atom.matrix, _within(atom.part, part)))
-        if isinstance(atom, Function):
-            return self.of(Function(atom.name, self.part(atom.operand, part)))
-        if isinstance(atom, Mask):
-            return self.of(atom)
+        if isinstance(atom, Function | Mask):
+            return self._with_images(atom, images)
         width = Fraction(1, len(atom.operands))  # of one piece of a concatenation
         index = part[0] / width
         if part[1] - part[0] != width or index.denominator != 1:
             raise TooComplexError
         return atom.operands[int(index)]
+
+    def _replace(
+        self,
+        polynomials: Iterable[Polynomial],
+        image: Callable[[Atom, _Images], Polynomial],
+        within: tuple[type[Atom], ...] = (Product, Function, Pieces),
+    ) -> list[Polynomial]:
+        """Replace every atom, at any depth within atoms of some kinds, by its image.
+
+        Atoms occur in many others: each is replaced once, after those that it is made of.
+
+        Args:
+            polynomials: where to replace.
+            image: from an atom and the images of those that it is made of, what it becomes.
+            within: the kinds of atoms whose operands are replaced, too.
+        """
+        polynomials, images = list(polynomials), dict[int, Polynomial]()
+        for number in self._numbers_in(polynomials, within):
+            images[number] = image(self.atoms[number], images)
+        return [self._substituted(polynomial, images) for polynomial in polynomials]
+
+    def _with_images(self, atom: Atom, images: _Images) -> Polynomial:
+        """The atom of operands in which all atoms are replaced."""
+        match atom:
+            case Product(operand, matrix, part):
+                return self.of(Product(self._substituted(operand, images), matrix, part))
+            case Function(name, operand):
+                return self.of(Function(name, self._substituted(operand, images)))
+            case Pieces(operands):
+                return self.of(Pieces(tuple(self._substituted(operand, images) for operand in operands)))
+        return self.of(atom)
+
+    def _substituted(self, polynomial: Polynomial, images: _Images) -> Polynomial:
+        if all(images[number] == (((number,), 1.0),) for monomial, _ in polynomial for number in monomial):
+            return polynomial  # as most are
+        terms = []
+        for monomial, factor in polynomial:
+            product = self.constant(factor)
+            for number in monomial:
+                product = self.multiply(product, images[number])
+            terms.append(product)
+        return self.add(*terms)
 
     def _times(self, a: Monomial, b: Monomial) -> Monomial:
         """The product of two monomials; masks are idempotent."""
@@ -209,8 +230,22 @@ class Algebra:
             numbers += [number] * (1 if isinstance(self.atoms[number], Mask) else count)
         return tuple(sorted(numbers))
 
-    def _atoms_in(self, polynomials: Iterable[Polynomial]) -> set[Atom]:
-        return {self.atoms[n] for polynomial in polynomials for monomial, _ in polynomial for n in monomial}
+    def _atoms_in(self, polynomials: Iterable[Polynomial]) -> list[Atom]:
+        """All atoms, at any depth."""
+        return [self.atoms[number] for number in self._numbers_in(polynomials, (Product, Function, Pieces))]
+
+    def _numbers_in(self, polynomials: Iterable[Polynomial], within: tuple[type[Atom], ...]) -> list[int]:
+        """The numbers of all atoms, at any depth within some kinds; an atom's is above those of what it is made of."""
+        found: set[int] = set()
+        pending = list(polynomials)
+        while pending:
+            for monomial, _ in pending.pop():
+                for number in monomial:
+                    if number not in found:
+                        found.add(number)
+                        atom = self.atoms[number]
+                        pending += _operands(atom) if isinstance(atom, within) else ()
+        return sorted(found)
 
     @staticmethod
     def _normal(terms: Mapping[Monomial, float]) -> Polynomial:
@@ -231,13 +266,3 @@ def _operands(atom: Atom) -> tuple[Polynomial, ...]:
     if isinstance(atom, Product | Function):
         return (atom.operand,)
     return atom.operands if isinstance(atom, Pieces) else ()
-
-
-def _with_operands(atom: Atom, function: Callable[[Polynomial], Polynomial]) -> Atom:
-    if isinstance(atom, Product):
-        return Product(function(atom.operand), atom.matrix, atom.part)
-    if isinstance(atom, Function):
-        return Function(atom.name, function(atom.operand))
-    if isinstance(atom, Pieces):
-        return Pieces(tuple(function(operand) for operand in atom.operands))
-    return atom

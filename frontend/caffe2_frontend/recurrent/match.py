@@ -120,7 +120,7 @@ def match_cells(reading: Reading) -> tuple[Cell, ...]:
         output = after[cell.states[0]]
         for i in cell.states:
             del after[i]
-        after = {i: reading.algebra.within_products(p, output, cell.output) for i, p in after.items()}
+        after = dict(zip(after, reading.algebra.within_products(after.values(), output, cell.output), strict=True))
         reading.rows.add(cell.output)
         cells.append(cell)
     return tuple(cells)
@@ -128,11 +128,12 @@ def match_cells(reading: Reading) -> tuple[Cell, ...]:
 
 def _lowest(reading: Reading, after: Mapping[int, Polynomial]) -> Cell:
     """Match a cell whose states depend on no other states. Raises NoMatchError with the first reason if none does."""
-    reasons = []
+    reasons, states = [], set(reading.body.states)
+    read = {i: reading.algebra.leaves(polynomial) & states for i, polynomial in after.items()}
     for count, matchers in ((2, (_lstm,)), (1, (_gru, _rnn))):
         for order in permutations(after, count):
             own = {reading.body.states[i] for i in order}
-            used = reading.algebra.leaves(*(after[i] for i in order)) & set(reading.body.states)
+            used = set().union(*(read[i] for i in order))
             if used - own or (count == 2 and used != own):
                 continue
             for matcher in matchers:
@@ -227,14 +228,14 @@ def _unmasked(
     if len(masks) > 1:
         raise NoMatchError("the step net compares the step with several lengths")
     mask: Mask = next(iter(masks))
-    past = [reading.algebra.assuming(polynomial, mask, 0.0) for polynomial in after]
+    past = reading.algebra.assuming(after, mask, 0.0)
     if past == list(before):
         drop = False
     elif all(polynomial == ZERO for polynomial in past):
         drop = True
     else:
         raise NoMatchError("rows past their length neither keep their states nor reset them")
-    return [reading.algebra.assuming(polynomial, mask, 1.0) for polynomial in after], mask.lengths, drop
+    return reading.algebra.assuming(after, mask, 1.0), mask.lengths, drop
 
 
 def _products(reading: Reading, polynomial: Polynomial) -> list[list[Atom]]:

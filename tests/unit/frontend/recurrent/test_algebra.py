@@ -92,10 +92,10 @@ def test_where_and_mask_arithmetic_are_one(a: object, b: object) -> None:
 def test_assuming_a_mask_is_to_replace_it(recipe: object, value: float) -> None:
     algebra = Algebra()
     polynomial = made(algebra, recipe)
-    result = algebra.assuming(polynomial, Mask(VALUES["lengths"]), value)
+    (result,) = algebra.assuming([polynomial], Mask(VALUES["lengths"]), value)
     assert algebra.masks(result) == set()
     other = algebra.choose(mask(algebra), polynomial, algebra.constant(7))
-    chosen = algebra.assuming(other, Mask(VALUES["lengths"]), value)
+    (chosen,) = algebra.assuming([other], Mask(VALUES["lengths"]), value)
     assert chosen == (result if value else algebra.constant(7))
 
 
@@ -114,7 +114,7 @@ def test_masks_are_found_and_replaced_at_any_depth() -> None:
     deep = algebra.of(Product(algebra.of(Function("Tanh", kept)), VALUES["w"]))
     both = algebra.of(Pieces((deep, mask(algebra, "other"))))
     assert algebra.masks(both) == {Mask(VALUES["lengths"]), Mask(VALUES["other"])}
-    past = algebra.assuming(deep, Mask(VALUES["lengths"]), 0.0)
+    (past,) = algebra.assuming([deep], Mask(VALUES["lengths"]), 0.0)
     assert past == algebra.of(Product(algebra.of(Function("Tanh", ZERO)), VALUES["w"]))
 
 
