@@ -63,6 +63,7 @@ class _State:
         result: the output of the body; None where it has the shape of the initial value.
         declared: the declared shape of the formal.
         is_set: whether the formal's shape is a first assumption or a join.
+        is_started: whether the first assumption was the shape of the initial value.
     """
 
     node: ir.Node
@@ -71,12 +72,13 @@ class _State:
     result: ir.Value | None
     declared: ir.Shape | None
     is_set: bool = False
+    is_started: bool = False
 
     def start(self) -> bool:
         """Assume the initial shape. Return whether it is known."""
         if self.initial is None or self.initial.shape is None:
             return False
-        self.formal.shape, self.is_set = ir.Shape(self.initial.shape), True
+        self.formal.shape, self.is_set, self.is_started = ir.Shape(self.initial.shape), True, True
         return True
 
     def give_up(self) -> None:
@@ -85,21 +87,26 @@ class _State:
         self.is_set = True
 
     def join(self, *, is_exact: bool) -> bool:
-        """Join the body's output with the formal's shape. Return whether that changed.
+        """Join the initial shape and that of the body's output with the formal's. Return whether that changed.
 
-        Unless inference is exact, another rank of the output is ignored.
+        The initial value may follow from another loop, whose states were joined since. Unless inference is exact,
+        another rank is ignored.
         """
-        old, result = self.formal.shape, self.result
-        if old is None or result is None or result is self.formal:
+        old = self.formal.shape
+        if old is None:
             return False
-        if result.shape is not None and (is_exact or len(result.shape) == len(old)):
-            new = _join(old, result.shape)
-        elif self.declared is not None and len(self.declared) == len(old):
-            new = _rank_of(old)
-        else:
-            new = None
+        new: ir.Shape | None = old
+        if self.is_started and self.initial is not None:
+            new = self._joined(old, self.initial.shape, is_exact=is_exact)
+        if new is not None and self.result is not None and self.result is not self.formal:
+            new = self._joined(new, self.result.shape, is_exact=is_exact)
         self.formal.shape = new
         return new != old
+
+    def _joined(self, old: ir.Shape, other: ir.Shape | None, *, is_exact: bool) -> ir.Shape | None:
+        if other is not None and (is_exact or len(other) == len(old)):
+            return _join(old, other)
+        return _rank_of(old) if self.declared is not None and len(self.declared) == len(old) else None
 
 
 class _Inference:
@@ -117,10 +124,11 @@ class _Inference:
         self._declared: dict[ir.Value, ir.Shape | None] = {}
         # The results of an iteration of Scan, whose shape is that of any other.
         self._outputs = {value for node in scans for value in node.attributes["body"].as_graph().outputs}
-        results = {value for value in model.graph.outputs if not value.uses()}
+        # What the model declares of results that nothing else reads is true of them.
+        self._results = {value: value.shape for value in model.graph.outputs if not value.uses()}
         for node in (node for graph in model.graphs() for node in graph):
             for value in node.outputs:
-                if is_standard(node) and value not in results:
+                if is_standard(node) and value not in self._results:
                     self._declared[value] = value.shape
                 elif node.domain != DOMAIN and node.graph is not model.graph:  # of an operator that cannot be inferred
                     value.shape = _rank_of(value.shape)
@@ -160,6 +168,8 @@ class _Inference:
     def _infer(self) -> None:
         for value in (*self._declared, *self._elements):
             value.shape = None
+        for value, shape in self._results.items():
+            value.shape = shape
         infer(self._model)
         while type_formals(self._model):
             infer(self._model)

@@ -39,6 +39,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         z = Shape(y) }""",
         {"y0": np.ones((2, 3), F)},
     ),
+    "a loop that begins with what another one let grow": (
+        """(int64[1] y0) => (int64[N] q, int64[K,1] r) <int64 n = {3}, bool c = {1}> {
+        y = Loop(n, c, y0) <body = b (int64 i, bool k, int64[1] s) => (bool k2, int64[2] t) {
+          k2 = Identity(k) t = Concat<axis = 0>(s, s) }>
+        p = Neg(y)
+        q, r = Loop(n, c, p) <body = d (int64 j, bool l, int64[1] u) => (bool l2, int64[1] v, int64[1] w) {
+          l2 = Identity(l) w = Shape(u) v = Mul(u, w) }> }""",
+        {"y0": Y0},
+    ),
     "in an If, in a Loop": (
         """(int64[1] y0, bool d) => (int64[N] y, int64[K,1] q) <int64 n = {2}, bool c = {1}> {
         y, q = Loop(n, c, y0) <body = b (int64 i, bool k, int64[1] s) => (bool k2, int64[1] t, int64[1] r) {
