@@ -6,14 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+import onnx
 import onnx_ir as ir
 
 from caffe2_backend.passes.flatten import completed, infer, type_formals
 from caffe2_backend.restore.operators import DOMAIN
-from caffe2_backend.state import Import
+from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import all_nodes
+from caffe2_frontend.interop.bodies import all_nodes, bodies
 from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
+from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError, infer_node
 
 _OWN_FORMALS: Final = 2  # the iteration number and the condition of a Loop's body
 _SCAN_WITHOUT_BATCH: Final = 9  # the first opset of Scan without a batch axis
@@ -61,6 +64,7 @@ class _State:
         formal: the input of the body.
         initial: the initial value.
         result: the output of the body; None where it has the shape of the initial value.
+        last: the output of the loop.
         declared: the declared shape of the formal.
         is_set: whether the formal's shape is a first assumption or a join.
         is_started: whether the first assumption was the shape of the initial value.
@@ -70,6 +74,7 @@ class _State:
     formal: ir.Value
     initial: ir.Value | None
     result: ir.Value | None
+    last: ir.Value | None
     declared: ir.Shape | None
     is_set: bool = False
     is_started: bool = False
@@ -114,8 +119,10 @@ class _Inference:
 
     def __init__(self, model: ir.Model, loops: list[ir.Node], *, is_exact: bool) -> None:
         self._model = model
+        self._opset = model.opset_imports.get("", WORKING_OPSET)
         self._is_exact = is_exact
-        self._states = [state for node in loops for state in _states(node)]
+        self._states_of = {node: list(_states(node)) for node in loops}
+        self._states = [state for states in self._states_of.values() for state in states]
         scans = [node for node in loops if node.op_type == "Scan"]
         # The declared shapes of sequences' elements.
         self._elements = {
@@ -139,7 +146,7 @@ class _Inference:
             state.formal.shape = None
         while True:
             self._infer()
-            if sum(state.start() for state in self._states if not state.is_set):  # every one, not the first alone
+            if self._start():
                 continue
             if not self._give_up() and not sum(state.join(is_exact=self._is_exact) for state in self._states):
                 break
@@ -151,6 +158,25 @@ class _Inference:
                 inner = node is not None and node.graph is not self._model.graph
                 value.shape = _rank_of(shape) if inner else shape
         infer(self._model)
+
+    def _start(self) -> bool:
+        """Assume the initial shapes of states whatever they are by now. Return whether there are any.
+
+        Of loops that follow one another, each begins with what the one before leaves: the shapes of the nodes between
+        them are inferred one by one here, so that all begin at once. The model's are inferred anew then.
+        """
+        started = sum(state.start() for state in self._states if not state.is_set)  # every one, not the first alone
+        if not started:
+            return False
+        for node in self._model.graph:
+            if node not in self._states_of:
+                _infer_outputs(node, self._opset)
+            for state in self._states_of.get(node, ()):
+                if not state.is_set:
+                    state.start()
+                if state.last is not None and state.last.shape is None and state.formal.shape is not None:
+                    state.last.shape = ir.Shape(state.formal.shape)
+        return True
 
     def _give_up(self) -> bool:
         """Assume what the first body with an input of unknown shape declares. Return whether there is one."""
@@ -177,14 +203,28 @@ class _Inference:
 
 def _states(node: ir.Node) -> Iterator[_State]:
     formals, body = _bodys_inputs(node), node.attributes["body"].as_graph()
+    outputs = [*node.outputs, *[None] * len(formals)]  # the last ones may be left out
     if node.op_type == "Loop":
-        states = zip(formals[_OWN_FORMALS:], node.inputs[_OWN_FORMALS:], body.outputs[1:], strict=False)
-        for formal, initial, result in states:
+        states = zip(formals[_OWN_FORMALS:], node.inputs[_OWN_FORMALS:], body.outputs[1:], outputs, strict=False)
+        for formal, initial, result, last in states:
             if not isinstance(formal.type, ir.SequenceType | ir.OptionalType):
-                yield _State(node, formal, initial, result, formal.shape)
+                yield _State(node, formal, initial, result, last, formal.shape)
     else:
-        for formal, initial in zip(formals[: _count_of_states(node)], node.inputs, strict=False):
-            yield _State(node, formal, initial, None, formal.shape)
+        for formal, initial, last in zip(formals[: _count_of_states(node)], node.inputs, outputs, strict=False):
+            yield _State(node, formal, initial, None, last, formal.shape)
+
+
+def _infer_outputs(node: ir.Node, opset: int) -> None:
+    """Infer the shapes of a node's outputs that are not known from those of its operands, if it has no bodies."""
+    if all(value.shape is not None for value in node.outputs) or any(bodies(node)) or not is_standard(node):
+        return
+    try:
+        described = infer_node(node, opset)
+    except (ShapeMismatchError, onnx.defs.SchemaError):  # the inference of the model says so, too
+        return
+    for value, kind in zip(node.outputs, described, strict=False):
+        if value.shape is None and kind is not None:
+            value.shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(kind))
 
 
 def _bodys_inputs(node: ir.Node) -> list[ir.Value]:
