@@ -170,3 +170,14 @@ def test_operands_stand_where_the_form_of_a_gradient_has_them() -> None:
         ["x1", "x2"],
         ["x0", "x1", "forward/bias"],
     ]
+
+
+def test_a_branch_that_does_not_write_what_it_lists_is_not_needed() -> None:
+    body = NetDef(op=[operator("Relu", ["x"], ["other"])])
+    branch = operator("If", ["c", "x"], ["y"], then_net=body)
+    net = NetDef(op=[branch, operator("Copy", ["x"], ["z"])], external_output=["y", "z"])
+    assert [op.type for op in Drawn("net", net, {}).needed().net.op] == ["Copy"]
+    body.op[0].output[0] = "y"
+    branch = operator("If", ["c", "x"], ["y"], then_net=body)
+    net = NetDef(op=[branch, operator("Copy", ["x"], ["z"])], external_output=["y", "z"])
+    assert [op.type for op in Drawn("net", net, {}).needed().net.op] == ["If", "Copy"]

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from conformance.corpus import Array, Quantization
 
 from caffe2_bridge.control import all_operators
+from caffe2_bridge.diagnostics import ConversionError
 from caffe2_bridge.netdef.views import NetView
-from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.proto.caffe2_pb2 import NetDef, OperatorDef
+from caffe2_bridge.ssa.effects import effects_of
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Drawn:
         """
         wanted, kept = set(self.outputs), []
         for op in reversed(self.net.op):
-            if not wanted.isdisjoint(op.output):
+            if not wanted.isdisjoint(_written(op)):
                 kept.append(op)
                 if not any(arg.HasField("n") for arg in op.arg):
                     wanted.difference_update(op.output)
@@ -97,6 +99,17 @@ def _declared_outputs(net: NetDef) -> set[str]:
     """What bodies of a net declare as their outputs."""
     bodies = [arg.n for op in net.op for arg in op.arg if arg.HasField("n")]
     return {name for body in bodies for name in {*body.external_output, *_declared_outputs(body)}}
+
+
+def _written(op: OperatorDef) -> set[str]:
+    """What an operator lists as outputs and may write: bodies need not write all that theirs lists."""
+    if not any(arg.HasField("n") for arg in op.arg):
+        return {*op.output}
+    try:
+        (effects,) = effects_of(NetDef(op=[op]), "net").ops
+    except ConversionError:
+        return {*op.output}
+    return {*op.output}.difference(effects.passes)
 
 
 def _drop_unread(net: NetDef, read: set[str]) -> None:
