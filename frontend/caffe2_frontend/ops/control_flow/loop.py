@@ -125,9 +125,9 @@ def onnx_while(op: Op) -> tuple[Value, ...]:
         kept = [again, *after[: len(initial)]]
         return ([again, *kept] if has_condition else kept), rows
 
-    finals, stacked = loop(
-        op, op.input(0) if has_trips else None, first if has_condition else None, [first, *initial], step
-    )
+    names = results[: 1 + len(initial)]
+    trips, going = op.input(0) if has_trips else None, first if has_condition else None
+    finals, stacked = _settled_loop(op, trips, going, names, [first, *initial], step)
     return (*finals[1:], *stacked)
 
 
