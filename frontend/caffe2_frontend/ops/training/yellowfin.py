@@ -15,7 +15,20 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, aligned, blend, div, mul, scalar, sqrt, square, std_max, sub, total
+from caffe2_frontend.emit.arithmetic import (
+    add,
+    aligned,
+    binary,
+    blend,
+    div,
+    mul,
+    scalar,
+    sqrt,
+    square,
+    std_max,
+    sub,
+    total,
+)
 from caffe2_frontend.emit.first_element import first_element
 from caffe2_frontend.emit.shapes import as_vector, cast, indices, unsqueeze
 from caffe2_frontend.interop.types import TensorInfo
@@ -140,8 +153,9 @@ def _tuned(op: Op, low: Value, high: Value, variance: Value, distance: Value) ->
     p = div(op, square(op, mul(op, distance, low)), mul(op, variance, 2.0))
     discriminant = sqrt(op, add(op, square(op, p), mul(op, p, p, p, 4.0 / 27.0)))
     cube = mul(op, add(op, discriminant, p), -0.5)
-    # The cube is negative, and so is its real root w.
-    w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), -1.0)
+    # The cube is negative, and so is its real root w, unless the variance is: an epsilon below 0, or NaN, lets it be.
+    sign = op.emit("Where", binary(op, "Greater", cube, 0.0), op.const(1.0, np.float32), op.const(-1.0, np.float32))
+    w = mul(op, op.emit("Pow", op.emit("Abs", cube), op.const(1.0 / 3.0, np.float32)), sign)
     root = add(op, sub(op, w, div(op, div(op, p, 3.0), w)), 1.0)
     # With a range that is not finite the limit is a NaN: there is no constraint then.
     momentum = std_max(op, square(op, root), square(op, limit))

@@ -29,4 +29,6 @@ CASES = [
     step(4, 2, epsilon=float("nan")),
     step(3, 2, beta=1.0, curvature=500.0),
     step(3, 2, axes=1),
+    # The averages have a negative variance, which no epsilon bounds.
+    *(step(i, n, epsilon=epsilon, beta=0.9) for i in (2, 4, 7) for n in (1, 3) for epsilon in (float("nan"), -10.0)),
 ]
