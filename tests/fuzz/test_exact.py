@@ -29,6 +29,7 @@ from fuzz.exact.imports import (
     ROUNDED_SUMS,
     STRICTER,
     ImportJudge,
+    _ends_the_check,
     undefined,
 )
 from fuzz.exact.judge import Judge
@@ -395,3 +396,11 @@ def test_a_stored_seed_finds_no_fault(capsys: pytest.CaptureFixture[str], reques
     results.show(all_reasons=False)
     assert not results.has_faults, capsys.readouterr().out
     assert results.outcomes[Outcome.EQUAL] > results.outcomes.total() / 3
+
+
+@pytest.mark.parametrize(("said", "ends"), [(2, False), (3, True), (None, False)])
+def test_models_that_end_the_check_are_not_checked(said: int | None, *, ends: bool) -> None:
+    node = onnx.NodeProto(op_type="Split", input=["x"], output=["a", "b"])
+    if said is not None:
+        node.attribute.add(name="num_outputs", i=said, type=onnx.AttributeProto.INT)
+    assert _ends_the_check(node) is ends
