@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 import onnx
@@ -11,9 +10,7 @@ from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import is_standard
-from caffe2_frontend.interop.inference.node_inference import infer_node
-
-logger = logging.getLogger(__name__)
+from caffe2_frontend.interop.inference.node_inference import infer_if_possible
 
 
 class Folder(FoldConstantsPass):
@@ -37,12 +34,7 @@ class Folder(FoldConstantsPass):
         version = self._opset_imports.get(node.domain)
         if version is None or any(value is not None and value.type is None for value in node.inputs):
             return
-        try:
-            described = infer_node(node, version)
-        except Exception:
-            logger.debug("nothing inferred for %s", node.name, exc_info=True)
-            return
-        for value, known in zip(node.outputs, described, strict=False):
+        for value, known in zip(node.outputs, infer_if_possible(node, version), strict=False):
             if known is None:
                 continue
             kind, shape = self._read(known)

@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import onnx
 import onnx_ir as ir
 
 from caffe2_backend.passes.flatten import completed, infer, type_formals
 from caffe2_backend.restore.operators import DOMAIN
 from caffe2_backend.state import WORKING_OPSET, Import
 from caffe2_bridge.passes import InPlacePass
-from caffe2_frontend.interop.bodies import all_nodes, bodies
+from caffe2_frontend.interop.bodies import all_nodes, has_bodies
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.files.strip_weights import drop_generated_dim_names
-from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError, infer_node
+from caffe2_frontend.interop.inference.node_inference import infer_if_possible
 
 _OWN_FORMALS: Final = 2  # the iteration number and the condition of a Loop's body
 _SCAN_WITHOUT_BATCH: Final = 9  # the first opset of Scan without a batch axis
@@ -216,13 +215,9 @@ def _states(node: ir.Node) -> Iterator[_State]:
 
 def _infer_outputs(node: ir.Node, opset: int) -> None:
     """Infer the shapes of a node's outputs that are not known from those of its operands, if it has no bodies."""
-    if all(value.shape is not None for value in node.outputs) or any(bodies(node)) or not is_standard(node):
+    if all(value.shape is not None for value in node.outputs) or has_bodies(node) or not is_standard(node):
         return
-    try:
-        described = infer_node(node, opset)
-    except (ShapeMismatchError, onnx.defs.SchemaError):  # the inference of the model says so, too
-        return
-    for value, kind in zip(node.outputs, described, strict=False):
+    for value, kind in zip(node.outputs, infer_if_possible(node, opset), strict=False):
         if value.shape is None and kind is not None:
             value.shape = drop_generated_dim_names(ir.serde.deserialize_type_proto_for_shape(kind))
 

@@ -17,6 +17,11 @@ def bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attr.as_graphs()
 
 
+def has_bodies(node: ir.Node) -> bool:
+    """Whether a node has a body, which may be empty: an empty graph is false."""
+    return next(bodies(node), None) is not None
+
+
 def all_nodes(graph: ir.Graph | ir.Function) -> Iterator[ir.Node]:
     """The nodes of a graph, each followed by those of its bodies, at any depth; faster than ``onnx_ir``'s iterator."""
     for node in graph:

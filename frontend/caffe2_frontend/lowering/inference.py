@@ -6,7 +6,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.bodies import has_bodies
 from caffe2_frontend.interop.inference.node_inference import ShapeMismatchError, infer_node
 
 # The most frequent operators are inferred here: ONNX's inference costs a round trip through protobuf.
@@ -65,7 +65,7 @@ def infer_outputs(node: ir.Node, opset: int) -> None:
             node.outputs[0].type = ir.TensorType(ir.DataType.BOOL) if boolean else first.type
             _check_dtypes(node)
             return
-    if next(bodies(node), None) is None:
+    if not has_bodies(node):
         for value, described in zip(node.outputs, infer_node(node, opset), strict=False):
             if described is not None:
                 value.type = ir.serde.deserialize_type_proto_for_type(described)

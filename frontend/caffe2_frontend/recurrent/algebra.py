@@ -76,6 +76,7 @@ class Pieces:
 
 
 Atom = Leaf | Product | Function | Mask | Pieces
+_COMPOSED: Final = (Product, Function, Pieces)  # those that are made of polynomials
 
 
 class TooComplexError(Exception):
@@ -184,7 +185,7 @@ class Algebra:
         self,
         polynomials: Iterable[Polynomial],
         image: Callable[[Atom, _Images], Polynomial],
-        within: tuple[type[Atom], ...] = (Product, Function, Pieces),
+        within: tuple[type[Atom], ...] = _COMPOSED,
     ) -> list[Polynomial]:
         """Replace every atom, at any depth within atoms of some kinds, by its image.
 
@@ -232,7 +233,7 @@ class Algebra:
 
     def _atoms_in(self, polynomials: Iterable[Polynomial]) -> list[Atom]:
         """All atoms, at any depth."""
-        return [self.atoms[number] for number in self._numbers_in(polynomials, (Product, Function, Pieces))]
+        return [self.atoms[number] for number in self._numbers_in(polynomials, _COMPOSED)]
 
     def _numbers_in(self, polynomials: Iterable[Polynomial], within: tuple[type[Atom], ...]) -> list[int]:
         """The numbers of all atoms, at any depth within some kinds; an atom's is above those of what it is made of."""

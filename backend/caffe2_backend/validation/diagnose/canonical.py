@@ -12,7 +12,7 @@ from onnx_ir.passes import common
 
 from caffe2_backend.validation.diagnose.expand_rnn import expand_recurrent
 from caffe2_bridge.diagnostics import RunError
-from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.bodies import has_bodies
 from caffe2_frontend.interop.domains import is_standard
 
 # Maximum number of elements of a folded constant; larger ones are still computed by their node.
@@ -119,7 +119,7 @@ def _fold(model: ir.Model) -> None:
 def _is_foldable(node: ir.Node) -> bool:
     if not is_standard(node) or node.op_type in _RANDOM or not any(node.inputs):
         return False
-    if next(bodies(node), None) is not None:
+    if has_bodies(node):
         return False
     if any(value.is_graph_output() for value in node.outputs):
         return False

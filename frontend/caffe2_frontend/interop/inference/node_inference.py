@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Hashable
 from functools import cache
 from typing import Any, Final
@@ -9,6 +10,8 @@ from typing import Any, Final
 import onnx
 import onnx_ir as ir
 from onnx import shape_inference
+
+logger = logging.getLogger(__name__)
 
 # Shape tensors are small: larger constants do not affect shapes and are not passed to the inference.
 _MAX_CONSTANT_ELEMENTS: Final = 64
@@ -50,6 +53,15 @@ def infer_node(node: ir.Node, opset: int) -> Described:
                 _KNOWN.clear()
             _KNOWN[key] = made
     return made
+
+
+def infer_if_possible(node: ir.Node, opset: int) -> Described:
+    """As :func:`infer_node`, and nothing where inference fails, as it may for nodes of models that others made."""
+    try:
+        return infer_node(node, opset)
+    except Exception:
+        logger.debug("nothing inferred for %s", node.name, exc_info=True)
+        return ()
 
 
 def _key(node: ir.Node, opset: int) -> Hashable | None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, div, mul, sub
 from caffe2_frontend.emit.operand_checks import FLOATS, require_dtype, require_equal, require_rank
-from caffe2_frontend.emit.rows.binary_search import append_zero, search
+from caffe2_frontend.emit.rows.binary_search import append_zero, halvings, search
 from caffe2_frontend.emit.rows.segments import ends, lengths_vector, starts
 from caffe2_frontend.emit.shapes import (
     as_vector,
@@ -217,7 +217,7 @@ def _bisected(op: Op, raw: Value, x: Value, first: Value, last: Value, longest: 
         high = inside.emit("Where", falls_short, sub(inside, middle, 1), inside.emit("Where", found, middle, high))
         return [low, high], []
 
-    (index, _), _ = loop(op, longest.bit_length(), None, bounds, halve)
+    (index, _), _ = loop(op, halvings(op, longest), None, bounds, halve)
     return index
 
 

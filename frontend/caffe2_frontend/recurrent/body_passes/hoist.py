@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from caffe2_frontend.emit.subgraphs import Body, formal_row
-from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.bodies import bodies, has_bodies
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.vectorize import Stacked, can_lift, lift
 
@@ -212,7 +212,7 @@ def made_inside(body: Body) -> set[Value]:
 
 
 def _may_move(node: ir.Node) -> bool:
-    return node.op_type not in _RANDOM and next(bodies(node), None) is None
+    return node.op_type not in _RANDOM and not has_bodies(node)
 
 
 def _used(nodes: list[ir.Node]) -> set[Value]:

@@ -31,7 +31,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.runtime.program.states.graph_edits import are_alike, int64_vector, remove_unread, static_shape
-from caffe2_frontend.interop.bodies import bodies, captured_values
+from caffe2_frontend.interop.bodies import captured_values, has_bodies
 from caffe2_frontend.interop.domains import is_standard
 
 SCATTERS: Final = frozenset({"ScatterElements", "ScatterND"})
@@ -153,12 +153,12 @@ def _scatters_into(node: ir.Node | None, old: ir.Value) -> bool:
 
 
 def _may_return_view(node: ir.Node) -> bool:
-    return not is_standard(node) or node.op_type in _VIEWS or any(bodies(node))
+    return not is_standard(node) or node.op_type in _VIEWS or has_bodies(node)
 
 
 def _can_precede(node: ir.Node) -> bool:
     """Whether a node's first output is certainly a tensor."""
-    return is_standard(node) and "Sequence" not in node.op_type and not any(bodies(node)) and bool(node.outputs[0].name)
+    return is_standard(node) and "Sequence" not in node.op_type and not has_bodies(node) and bool(node.outputs[0].name)
 
 
 def _depend(graph: ir.Graph, scatter: ir.Node, readers: list[ir.Node]) -> None:

@@ -35,6 +35,11 @@ _FLOATS: Final = {index: TensorInfo(ir.DataType.FLOAT) for index in range(4)}
 _EPSILON: Final = 1e-12
 
 
+def _listed_axes(op: Op, rank: int) -> list[int]:
+    """The reduced axes in ascending order, each as often as it is listed; all if there are none."""
+    return sorted(op.axis(axis, rank) for axis in op.args.integers("axes", default=())) or list(range(rank))
+
+
 def _count(op: Op, x: Value, axes: list[int]) -> Size:
     """The number of elements that one result was reduced from."""
     return product(op, [size(op, x, axis) for axis in sorted(set(axes))])
@@ -81,7 +86,7 @@ def over_axes(op: Op) -> Value:
     kind = op.type.removeprefix("Reduce").removesuffix("Gradient")
     require_dtype(op, dy, REALS if kind in ("Mean", "L1", "L2") else NUMBERS, "the gradient")
     rank = op.rank(x)
-    axes = sorted(op.axis(axis, rank) for axis in op.args.integers("axes", default=())) or list(range(rank))
+    axes = _listed_axes(op, rank)
     dy = _with_ones(op, dy, x, axes)
     if kind == "Sum":
         return _spread(op, dy, x)
@@ -191,7 +196,7 @@ def moments_gradient(op: Op) -> Value:
     op.args.ignore("keepdims")
     x = op.input(2)
     rank = op.rank(x)
-    axes = sorted({op.axis(axis, rank) for axis in op.args.integers("axes", default=())}) or list(range(rank))
+    axes = _listed_axes(op, rank)
     of_mean, of_variance, mean = (_with_ones(op, op.input(index), x, axes) for index in (0, 1, 3))
     spread = mul(op, sub(op, x, mean), mul(op, of_variance, 2.0))
     return _divided(op, add(op, of_mean, spread), _count(op, x, axes))

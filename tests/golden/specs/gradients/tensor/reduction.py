@@ -70,4 +70,18 @@ CASES = [
             ([-1, 2], 1, (2, 3, 1)),
         )
     ),
+    *(
+        case(
+            "MomentsGradient",
+            {"dM": whole(*dims) + 2, "dV": whole(*dims), "X": whole(2, 3, 4) - 5, "M": whole(*dims)},
+            outputs=["dX"],
+            args={"axes": axes, "keepdims": keep},
+        )
+        for axes, keep, dims in (
+            ([0, 1, 2, 1], 0, (4,)),
+            ([0, 1, 2, 1], 1, (1, 1, 4)),
+            ([1, 2, 1], 0, (2, 4)),
+            ([1, 2, 1], 1, (2, 1, 4)),
+        )
+    ),
 ]
