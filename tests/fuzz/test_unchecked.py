@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conformance.recording import ArgumentValue, operator
+from support.cells import Recurrent
 
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from fuzz.exact.deviations.table import deviation
@@ -97,6 +98,23 @@ def train_gradient(
     ],
 )
 def test_a_model_may_fail_where_caffe2_reads_other_memory(case: Drawn, deviates: bool) -> None:
+    assert bool(deviation(case, {}, {})) == deviates
+
+
+@pytest.mark.parametrize(
+    ("offsets", "dims", "deviates"),
+    [
+        ([0, 0, 1], (2, 3), False),
+        ([1, 0, 1], (2, 3), True),
+        ([-1, 0, 1], (2, 3), True),
+        ([0, 0, 2], (2, 3), True),
+        ([0, 0, 2], (2, 2, 3), False),
+    ],
+)
+def test_steps_that_leave_their_sequences(offsets: list[int], dims: tuple[int, ...], *, deviates: bool) -> None:
+    net = Recurrent([operator("Sum", ["x_t", "h"], ["after"])], {"h": "after"}, lengths=False).net()
+    next(arg for arg in net.op[0].arg if arg.name == "link_offset").ints[:] = offsets
+    case = Drawn("net", net, {"x": np.ones((4, 2, 3)), "h_0": np.ones(dims)})
     assert bool(deviation(case, {}, {})) == deviates
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from conformance.compare import mismatches
 from conformance.corpus import Array
 
-from caffe2_bridge.control import all_operators
+from caffe2_bridge.control import RecurrentNetwork, all_operators
 from caffe2_bridge.netdef.views import NetView, OpView
 from caffe2_bridge.netdef.window import window_argument
 from fuzz.exact.deviations.causes import Arrays
@@ -188,6 +188,22 @@ def exceeds_a_row(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         if op.type.startswith(("ReduceFront", "ReduceBack")) and x is not None and x.ndim and lengths is not None:
             size = x.shape[0 if op.type.startswith("ReduceFront") else -1]
             if lengths.dtype.kind == "i" and bool((lengths > size).any()):
+                return True
+    return False
+
+
+def leaves_a_sequence(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether a link of a RecurrentNetwork names rows before or behind those of its first operand or of a state."""
+    for op, operands in operators(drawn, "RecurrentNetwork"):
+        spec = RecurrentNetwork(op).spec
+        more = {op.inputs[0]: 0}  # rows beside those of the steps
+        for state in spec.states:
+            initial = operands[state.initial]
+            if initial is not None:
+                more[state.blob] = len(initial) if initial.ndim == 3 else 1
+        for link in spec.links:
+            last = link.offset + link.window - 1
+            if link.offset < 0 or (link.external in more and last > more[link.external]):
                 return True
     return False
 
