@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, final
 
 from caffe2_backend.runtime.values import HostObject, Tensor, Value
 
 
+@final
 class DeferredBlob:
     """A blob that a run wrote but did not return: computed on first access, then kept.
 
-    ``compute`` computes a blob of that run by name.
+    ``compute`` computes a blob of that run by name; it is asked each time if the blob ``keeps`` nothing. There are no
+    other kinds, because runs tell it by its type.
     """
 
-    __slots__ = ("_compute", "_computed")
+    __slots__ = ("_compute", "_computed", "_keeps")
 
-    def __init__(self, compute: Callable[[str], Tensor]) -> None:
+    def __init__(self, compute: Callable[[str], Tensor], *, keeps: bool = True) -> None:
         self._compute = compute
+        self._keeps = keeps
         self._computed: dict[str, Tensor] = {}
 
     def compute(self, name: str) -> Tensor:
         """The blob as the run left it. Raises RunError if it is not a tensor, or no operator wrote it."""
         value = self._computed.get(name)
         if value is None:
-            value = self._computed[name] = self._compute(name)
+            value = self._compute(name)
+            if self._keeps:
+                self._computed[name] = value
         return value
 
 

@@ -6,7 +6,7 @@ run it is copied to the tensor, and the link is put back.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,22 +17,19 @@ from caffe2_backend.runtime.values import Array
 from caffe2_bridge.diagnostics import RunError
 
 
-class TorchLink(DeferredBlob):
-    """A blob whose value is that of a torch tensor on the host, whenever it is read."""
+class TorchLink(NamedTuple):
+    """A torch tensor on the host, and the value that a blob has as long as it is that of the tensor."""
 
-    __slots__ = ("tensor",)
+    tensor: Any
+    value: DeferredBlob
 
-    def __init__(self, tensor: Any) -> None:
-        super().__init__(self._read)
-        self.tensor = tensor
 
-    def compute(self, name: str) -> Array:
-        """The elements of the tensor now."""
-        return self._read(name)
-
-    def _read(self, _: str) -> Array:
-        array: Array = self.tensor.detach().numpy()
+def _link(tensor: Any) -> TorchLink:
+    def read(_: str) -> Array:
+        array: Array = tensor.detach().numpy()
         return array
+
+    return TorchLink(tensor, DeferredBlob(read, keeps=False))
 
 
 _links: Final[WeakKeyDictionary[Workspace, dict[str, TorchLink]]] = WeakKeyDictionary()
@@ -43,8 +40,8 @@ def feed_torch(workspace: Workspace, name: str, tensor: Any) -> None:
     if tensor.device.type != "cpu" or tensor.layout.__repr__() != "torch.strided":
         workspace.feed(name, tensor)
         return
-    link = TorchLink(tensor)
-    workspace.set_deferred(name, link)
+    link = _link(tensor)
+    workspace.set_deferred(name, link.value)
     _links.setdefault(workspace, {})[name] = link
 
 
@@ -53,7 +50,7 @@ def fetch_torch(workspace: Workspace, name: str) -> Any:
     import torch
 
     link = _links.get(workspace, {}).get(name)
-    if link is not None and workspace.holds(name, link):
+    if link is not None and workspace.holds(name, link.value):
         return link.tensor
     value = workspace.fetch(name, on_device=True)
     if not isinstance(value, np.ndarray):
@@ -82,7 +79,7 @@ def synchronize(workspace: Workspace) -> None:
     import torch
 
     for name, link in list(links.items()):
-        if workspace.holds(name, link):
+        if workspace.holds(name, link.value):
             continue
         written = _written(workspace, name)
         if written is None or written.dtype != link.tensor.dtype:
@@ -90,4 +87,4 @@ def synchronize(workspace: Workspace) -> None:
             continue
         with torch.no_grad():
             link.tensor.resize_(written.shape).copy_(written)
-        workspace.set_deferred(name, link)
+        workspace.set_deferred(name, link.value)

@@ -246,3 +246,19 @@ def test_torch_tensors_share_their_values() -> None:
     C["feed_blob"]("x", "a text")
     C["run_operator_once"](make_operator("Copy", ["z"], ["c"]).SerializeToString())
     assert C["fetch_blob"]("x") == b"a text"
+
+
+@pytest.mark.torch
+def test_nets_that_read_torch_tensors_run_again() -> None:
+    import torch
+
+    z = torch.ones(2, 3)
+    C["Workspace"].current.create_blob("z")._wrap_tensor_impl(z)
+    C["feed_blob"]("x", np.zeros((2, 3), np.float32))
+    net = net_of(make_operator("Sub", ["x", "z"], ["x"]), make_operator("Mul", ["x", "z"], ["y"]))
+    workspace.CreateNet(net)
+    for factor in (1, 2, 3):
+        z[:] = factor
+        workspace.RunNet("n")
+    assert C["fetch_blob"]("x").tolist() == [[-6] * 3] * 2
+    assert C["fetch_blob"]("y").tolist() == [[-18] * 3] * 2
