@@ -24,7 +24,8 @@ _LIST_OF_OUTPUTS: Final = "lengths"
 
 def define_operators() -> Any:
     """Define all operators; they exist as long as the result."""
-    library: Any = torch.library.Library(_NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]  # of PyTorch
+    make_library: Any = torch.library.Library  # PyTorch gives it no types
+    library = make_library(_NAMESPACE, "FRAGMENT")
     for schema in SCHEMAS:
         name = schema.partition("(")[0]
         library.define(schema)

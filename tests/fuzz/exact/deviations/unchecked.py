@@ -12,7 +12,7 @@ from conformance.compare import mismatches
 from conformance.corpus import Array
 
 from caffe2_bridge.control import RecurrentNetwork, all_operators
-from caffe2_bridge.netdef.views import NetView, OpView
+from caffe2_bridge.netdef.views import ArgumentError, NetView, OpView
 from caffe2_bridge.netdef.window import window_argument
 from fuzz.exact.deviations.causes import Arrays
 from fuzz.exact.drawing.drawn import Drawn
@@ -195,10 +195,13 @@ def exceeds_a_row(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 def leaves_a_sequence(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a link of a RecurrentNetwork names rows before or behind those of its first operand or of a state."""
     for op, operands in operators(drawn, "RecurrentNetwork"):
-        spec = RecurrentNetwork(op).spec
-        more = {op.inputs[0]: 0}  # rows beside those of the steps
+        try:
+            spec = RecurrentNetwork(op).spec
+        except ArgumentError:
+            continue  # its arguments are at fault
+        more = dict.fromkeys(op.inputs[:1], 0)  # rows beside those of the steps
         for state in spec.states:
-            initial = operands[state.initial]
+            initial = operands[state.initial] if 0 <= state.initial < len(operands) else None
             if initial is not None:
                 more[state.blob] = len(initial) if initial.ndim == 3 else 1
         for link in spec.links:
