@@ -25,9 +25,13 @@ class Folder(FoldConstantsPass):
         self._described: dict[int, tuple[onnx.TypeProto, ir.TypeProtocol | None, ir.Shape | None]] = {}
 
     def process_node(self, node: ir.Node, *args: Any, **options: Any) -> Any:
-        """What replaces a node. The sizes of values are left to the pass: they may be beyond int64."""
+        """What replaces a node. The sizes of values are left to the pass: they may be beyond int64.
+
+        So are nodes without a named output, whose results nothing reads: an initializer needs a name.
+        """
         is_size = node.op_type == "Size" and is_standard(node)
-        return None if is_size else super().process_node(node, *args, **options)
+        is_left = is_size or not any(value.name for value in node.outputs)
+        return None if is_left else super().process_node(node, *args, **options)
 
     def _do_inference(self, node: ir.Node) -> None:
         """Complete the types and shapes of a node's outputs."""

@@ -68,7 +68,7 @@ class Carried:
         rest = self.dims[2:] if self.dims[:2] == self.lead else self.dims[1:] if self.has_batch else self.dims
         width = product(op, sizes(op, rest))
         if width.integer is not None:
-            return op.const(np.zeros(width.integer), FLOAT)
+            return op.const(np.zeros(op.bounded(width.integer)), FLOAT)
         return op.emit("ConstantFill", width, input_as_shape=1, dtype=FLOAT, value=0.0)
 
     def from_row(self, op: Op, row: Value) -> Value:

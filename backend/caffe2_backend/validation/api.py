@@ -32,7 +32,7 @@ from caffe2_backend.validation.sides import make_sides, versions_of
 from caffe2_backend.validation.sizes import SIZES, Size
 from caffe2_backend.validation.values import TOLERANCES, Tolerance
 from caffe2_backend.validation.versions import package_versions
-from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.diagnostics import BridgeError, RunError
 from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -93,7 +93,8 @@ def validate(
         device: where onnxruntime and the workspace run, ``cpu`` or ``cuda:N``; default the CPU.
 
     Raises:
-        RunError: a named runtime is not installed, weights are missing, or no inputs can be generated.
+        RunError: a named runtime is not installed, weights are missing, no inputs can be generated, or the results do
+            not fit in memory.
         ConversionError: the inputs cannot be inferred from the model, or the reference needs a conversion that fails.
         OptionError: an option has a value that does not exist.
         NetFormatError, OSError: a model cannot be read.
@@ -141,7 +142,10 @@ def run_validation(
         steps_notes = training_notes(step, sides, batches, cases)
     updates = {} if step is None else {output: name for name, output in step.updated.items()}
     comparison = Comparison(sides, cases, _outputs(forms), options, updates)
-    comparison.run(progress)
+    try:
+        comparison.run(progress)
+    except MemoryError as error:
+        raise RunError(f"there is not enough memory to compare the results: {error}") from None
     if options.lockstep and comparison.disagreements():
         progress("finding the first operator that disagrees")
     diagnosis = diagnose_comparison(comparison)

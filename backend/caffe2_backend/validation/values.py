@@ -12,6 +12,8 @@ import numpy as np
 from caffe2_backend.runtime.values import Array, Int8Tensor
 
 _BINS: Final = 24
+# How many differences are counted at once: the counts of a large tensor take little memory beside it.
+_BLOCK: Final = 1 << 20
 _GROWS_UNTIL: Final = 8.0
 _SMALLEST_SCALE: Final = 1e-2
 
@@ -209,10 +211,13 @@ def _floats(a: Array, b: Array, allowed: Tolerance) -> Difference:
 
 def _histogram(off: Array) -> tuple[int, ...]:
     """Counts by power of ten: bin ``k`` holds differences around ``10 ** (k - 20)``; zeros are in bin 0."""
-    with np.errstate(divide="ignore"):
-        power = np.floor(np.log10(off.ravel()))
-    place = np.clip(np.where(np.isfinite(power), power + 20, 0), 0, _BINS - 1).astype(int)
-    return tuple(int(n) for n in np.bincount(place, minlength=_BINS))
+    flat, counts = off.ravel(), np.zeros(_BINS, np.int64)
+    for start in range(0, flat.size, _BLOCK):
+        with np.errstate(divide="ignore"):
+            power = np.floor(np.log10(flat[start : start + _BLOCK]))
+        place = np.clip(np.where(np.isfinite(power), power + 20, 0), 0, _BINS - 1).astype(int)
+        counts += np.bincount(place, minlength=_BINS)
+    return tuple(counts.tolist())
 
 
 def first_row(expected: Array | Int8Tensor, actual: Array | Int8Tensor, **options: Any) -> int | None:

@@ -100,7 +100,7 @@ def resize(op: Op) -> Value:
 
 def _resize_nearest(op: Op, image: Value, scales: Value) -> Value | None:
     """Caffe2's ResizeNearest of images [n, c, h, w] whose n and c stay; None where they do not."""
-    known = op.known(scales)
+    known = op.known_list(scales)
     if known is None:
         after = op.node.outputs[0].shape
         if after is None or list(after)[:2] != list(op.shape(image))[:2] or len(after) != 4:

@@ -113,6 +113,8 @@ def _fill(op: OpView, values: Values | None, made: Mapping[str, Tensor], net: Ne
         array = filled.make()
     except (FillError, ArgumentError, NetFormatError) as error:
         raise RunError(f"{location}: {error}") from None
+    except MemoryError as error:
+        raise RunError(f"{location}: there is not enough memory: {error}") from None
     if array.size != int(np.prod(filled.shape, dtype=object)):
         raise RunError(f"{location}: {array.size} values for the shape {list(filled.shape)}")
     value = as_value(op.outputs[0], array.reshape(filled.shape), copy=False)

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import binary
-from caffe2_frontend.emit.shapes import cast, reshape, size, sizes, vector
+from caffe2_frontend.emit.shapes import cast, leading, product, reshape, size, sizes, vector
 from caffe2_frontend.lowering.op import Op, Value
 
 # Probabilities count as this at least, before their logarithm is taken or something is divided by them.
@@ -24,9 +24,15 @@ def loss_scale(op: Op) -> float:
     return scale
 
 
-def per_pixel(op: Op, values: Value, x: Value) -> Value:
-    """Return values, one per pixel of the images ``x`` [N, C, H, W], as [N, H, W]."""
-    return values if op.rank(values) == 3 else reshape(op, values, [size(op, x, 0), *sizes(op, x, 2)])
+def pixel_weights(op: Op, weights: Value, x: Value) -> Value:
+    """Return weights, one for each pixel of the images ``x`` [N, C, H, W], as [N, H, W].
+
+    Of a tensor of another rank these are the first elements: Caffe2 does not look at its shape.
+    """
+    if op.rank(weights) == 3:
+        return weights
+    dims = [size(op, x, 0), *sizes(op, x, 2)]
+    return reshape(op, leading(op, weights, product(op, dims)), dims)
 
 
 def pixel_classes(op: Op, labels: Value) -> tuple[Value, Value]:

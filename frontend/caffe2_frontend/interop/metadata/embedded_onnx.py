@@ -106,6 +106,8 @@ def _type_and_shape(proto: onnx.TypeProto, name: str) -> ir.TypeAndShape:
         return ir.TypeAndShape(None, None)
     with _refused(name):
         kind = ir.serde.deserialize_type_proto_for_type(proto)
+        if isinstance(kind, ir.TensorType) and kind.dtype is ir.DataType.UNDEFINED:
+            kind = None  # a tensor of unknown elements: its shape alone is known
         return ir.TypeAndShape(kind, ir.serde.deserialize_type_proto_for_shape(proto))
 
 

@@ -10,7 +10,7 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log, scalar, sub, total
 from caffe2_frontend.emit.broadcast import require_same_shape
-from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, per_pixel, pixel_classes
+from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, pixel_classes, pixel_weights
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_each_row
@@ -178,14 +178,15 @@ def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
     loss_scale(op)
     x = op.input(0)
     require_rank(op, x, 4, "the input")
-    labels = cast(op, per_pixel(op, op.input(1), x), ir.DataType.INT64)
+    labels = cast(op, op.input(1), ir.DataType.INT64)
+    require_rank(op, labels, 3, "the labels")
     probability = op.emit("Softmax", x, axis=1)
     classes, counts = pixel_classes(op, labels)
     picked = op.emit("GatherElements", probability, unsqueeze(op, classes, [1]), axis=1)
     losses = negative_log(op, squeeze(op, picked, [1]), MIN_PROBABILITY)
     weights = cast(op, counts, ir.DataType.FLOAT)
     if op.has_input(2):
-        weights = mul(op, weights, per_pixel(op, op.input(2), x))
+        weights = mul(op, weights, pixel_weights(op, op.input(2), x))
     return probability, _average(op, losses, weights)
 
 

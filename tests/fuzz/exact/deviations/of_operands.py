@@ -26,6 +26,7 @@ from fuzz.exact.deviations.sizes import (
     merges_other_counts,
     merges_other_ids,
     merges_other_lengths,
+    picks_from_other_planes,
     scatters_other_planes,
 )
 from fuzz.exact.deviations.unchecked import (
@@ -167,6 +168,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset({"Scatter"}),
         scatters_other_planes,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset({"TopKGradient"}),
+        picks_from_other_planes,
         may_fail=True,
     ),
     Deviation(

@@ -191,6 +191,18 @@ def scatters_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def picks_from_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the indices of TopKGradient have other dims than its last operand, beside the axis."""
+    for op, (_gradient, indices, x, *_rest) in operators(drawn, "TopKGradient"):
+        if indices is None or x is None or indices.ndim != x.ndim or not x.ndim:
+            continue
+        is_other = np.array(indices.shape) != x.shape
+        is_other[op.args.integer("axis", default=-1) % x.ndim] = False
+        if is_other.any():
+            return True
+    return False
+
+
 def has_another_count(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the gradient of BooleanMask does not have as many rows as its mask has true elements."""
     return any(

@@ -22,6 +22,14 @@ def test_equal_values_agree_exactly() -> None:
     assert found.histogram[0] == 24
 
 
+def test_differences_of_a_large_tensor_are_counted_block_by_block() -> None:
+    a = np.zeros((1 << 20) + 3, np.float32)
+    b = a.copy()
+    b[[0, 1, -2, -1]] = 1.0, 0.02, 1.0, 200.0
+    counts = dict(enumerate(compare(a, b).histogram))
+    assert {power - 20: count for power, count in counts.items() if count} == {-20: a.size - 4, 0: 2, -2: 1, 2: 1}
+
+
 def test_one_step_of_a_float_is_one_ulp() -> None:
     found = compare(A, np.nextafter(A, np.float32(9)))
     assert found.agrees

@@ -9,9 +9,9 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import aligned, binary, div, mul, reshape_like, scalar, sub, total
 from caffe2_frontend.emit.first_element import first_element
-from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, per_pixel, pixel_classes
+from caffe2_frontend.emit.layers.losses import loss_scale, one_hot, pixel_classes, pixel_weights
 from caffe2_frontend.emit.layout import require_nchw
-from caffe2_frontend.emit.operand_checks import REALS, takes
+from caffe2_frontend.emit.operand_checks import REALS, require_rank, takes
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import as_vector, cast, flatten, leading, size, unsqueeze, vector
 from caffe2_frontend.interop.types import TensorInfo
@@ -91,13 +91,14 @@ def spatial_softmax_with_loss_gradient(op: Op) -> Value:
     op.args.ignore("only_loss")
     scale = loss_scale(op)
     count = len(op.inputs)
-    x, loss = op.input(0), first_element(op, op.input(count - 1))
+    x, labels, loss = op.input(0), op.input(1), first_element(op, op.input(count - 1))
+    require_rank(op, labels, 3, "the labels")
     probability = aligned(op, op.input(count - 2), x)
-    classes, counts = pixel_classes(op, per_pixel(op, op.input(1), x))
+    classes, counts = pixel_classes(op, labels)
     targets = one_hot(op, classes, probability, axis=1)
     weights = cast(op, counts, op.dtype(probability))
     if count == 5:
-        weights = mul(op, weights, per_pixel(op, op.input(2), x))
+        weights = mul(op, weights, pixel_weights(op, op.input(2), x))
     difference = mul(op, sub(op, probability, targets), unsqueeze(op, weights, [1]))
     numerator = mul(op, loss, scale) if scale != 1.0 else loss
     return mul(op, difference, _over_total(op, numerator, weights, otherwise=loss))

@@ -137,4 +137,16 @@ CASES = [
         {"X": real(1, 3, 2, 1), "l": np.array([[[2], [0]]], "int32"), "p": np.abs(real(6)), "d": RATES},
         outputs=["dX"],
     ),
+    # More labels or weights than pixels, of which Caffe2 reads the first, in another shape.
+    *(
+        case(
+            "SpatialSoftmaxWithLossGradient",
+            {"X": real(1, 3, 2, 1), "l": labels, **weights, "p": np.abs(real(1, 3, 2, 1)), "d": RATES},
+            outputs=["dX"],
+        )
+        for labels, weights in (
+            (np.array([[[2], [0]]], "int32"), {"w": np.abs(real(1, 3, 2, 1))}),
+            (np.array([[2, 0, 1]], "int32"), {"w": np.abs(real(2))}),
+        )
+    ),
 ]
