@@ -34,17 +34,23 @@ class Folder(FoldConstantsPass):
         return None if is_left else super().process_node(node, *args, **options)
 
     def _do_inference(self, node: ir.Node) -> None:
-        """Complete the types and shapes of a node's outputs."""
+        """Complete the types and shapes of a node's outputs.
+
+        Constants determine the shape of a result whatever the file says: a result that is said to be small may be so
+        large that it must not be computed.
+        """
         version = self._opset_imports.get(node.domain)
         if version is None or any(value is not None and value.type is None for value in node.inputs):
             return
+        is_determined = all(value is None or value.const_value is not None for value in node.inputs)
         for value, known in zip(node.outputs, infer_if_possible(node, version), strict=False):
             if known is None:
                 continue
             kind, shape = self._read(known)
-            if value.shape is not None and shape is not None and len(value.shape) != len(shape):
+            claimed = None if is_determined and shape is not None else value.shape
+            if claimed is not None and shape is not None and len(claimed) != len(shape):
                 return
-            value.type, value.shape = kind, _merged(value.shape, shape)
+            value.type, value.shape = kind, _merged(claimed, shape)
 
     def _prepare_folded_tensor(self, node: ir.Node, output_name: str, output_array: Any) -> Any:
         """The tensor of a result, None where it is too large; of strings one that knows their size, and serializes."""

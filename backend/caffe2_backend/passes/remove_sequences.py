@@ -251,21 +251,24 @@ class _Remover:
         new = ir.Node("", "Loop", operands, [ir.AttrGraph("body", body)], num_outputs=len(results) - 1, name=node.name)
         node.prepend(new)
         after = self._emitter.at(node)
-        old = [*(node.outputs[number] for number in kept), *node.outputs[held:]]
-        for was, value in zip(old, new.outputs, strict=False):
-            _replace(was, value)
+        first = len(new.outputs) - len(rows)
+        old = dict(enumerate(node.outputs))  # a node may leave out the last outputs of its body
+        scanned = range(held, held + first - len(kept))
+        for number, value in zip((*kept, *scanned), new.outputs[:first], strict=True):
+            if number in old:
+                _replace(old[number], value)
+        known: dict[int, Contents] = {number: starts[number] for number in fixed}
         for number in grown:
             value = new.outputs[kept.index(number)]
             become(value, results[1 + kept.index(number)])
-            self._known[value] = self._known[node.outputs[number]] = Rows(value, 0)
-        for number in fixed:
-            self._known[node.outputs[number]] = starts[number]
-        for number, value in zip(added, new.outputs[len(old) :], strict=True):
+            self._known[value] = known[number] = Rows(value, 0)
+        for number, value in zip(added, new.outputs[first:], strict=True):
             value.name = after.fresh("Loop")
             made = _flat(after, value, added[number])
             whole = None if made is None else after.joined([starts[number], made])
             if whole is not None:
-                self._known[node.outputs[number]] = whole
+                known[number] = whole
+        self._known.update({old[number]: contents for number, contents in known.items() if number in old})
         self._done.append(node)
 
     def _drop_unread(self) -> None:
