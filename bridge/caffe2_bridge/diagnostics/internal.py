@@ -43,12 +43,15 @@ def debug_mode() -> Iterator[None]:
 def internal_error(error: Exception, location: Location | None = None) -> Diagnostic:
     """The diagnostic of a fault. Raises ``error`` itself where faults surface.
 
-    An error of the project that a library passed on as one of its own, such as that of damaged weights, is no fault,
-    and is raised again.
+    An error of the project that a library passed on as one of its own, such as that of damaged weights, is not a fault,
+    and is raised again. Nor is a lack of memory, for which BridgeError is raised.
     """
     own = _wrapped(error)
     if own is not None:
         raise own
+    if isinstance(error, MemoryError):
+        here = f"{location}: " if location is not None else ""
+        raise BridgeError(f"{here}there is not enough memory{f': {error}' if str(error) else ''}") from error
     if raises_faults():
         raise error
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -71,6 +71,11 @@ def test_an_exception_becomes_an_internal_error(monkeypatch: pytest.MonkeyPatch)
         run_passes([First(), Fails(KeyError("x"))], ("start",))
 
 
+def test_a_lack_of_memory_is_not_a_fault() -> None:
+    with pytest.raises(BridgeError, match=r"^there is not enough memory: 1 TiB$"):
+        run_passes([First(), Fails(MemoryError("1 TiB"))], ("start",))
+
+
 def test_the_users_errors_are_not_annotated() -> None:
     error = BridgeError("the model is at fault")
     with pytest.raises(BridgeError) as raised:

@@ -15,7 +15,7 @@ from caffe2_backend.runtime.host.stages import Stage, TensorStage, make_stages
 from caffe2_backend.runtime.placement.report import Placement
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Tensor
-from caffe2_bridge.diagnostics import Location
+from caffe2_bridge.diagnostics import Location, RunError
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 
@@ -48,8 +48,15 @@ class PreparedNet:
     def run(self, frame: Frame, burst: Burst = ONCE) -> None:
         """Run once: a stage reads its inputs at one moment, and writes its results at one moment.
 
-        A net that is one program may make a burst of steps, which does so as one step.
+        A net that is one program may make a burst of steps, which does so as one step. Raises RunError where there is
+        not enough memory, too.
         """
+        try:
+            self._run(frame, burst)
+        except MemoryError as error:
+            raise RunError(f"net {self.net.name!r}: there is not enough memory: {error}") from error
+
+    def _run(self, frame: Frame, burst: Burst) -> None:
         if len(self.stages) == 1 and not self.fills and isinstance(self.stages[0], TensorStage):
             self.stages[0].run(frame, burst)
             return

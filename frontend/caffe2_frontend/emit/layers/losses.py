@@ -40,6 +40,11 @@ def pixel_classes(op: Op, labels: Value) -> tuple[Value, Value]:
     return binary(op, "Max", labels, 0), op.emit("Not", binary(op, "Equal", labels, _IGNORED_LABEL))
 
 
+def where_counted(op: Op, counts: Value, values: Value) -> Value:
+    """Return values where a pixel counts, and 0 elsewhere, where a product with 0 would keep a NaN."""
+    return op.emit("Where", counts, values, op.const(0.0, values))
+
+
 def one_hot(op: Op, labels: Value, like: Value, axis: int) -> Value:
     """Labels as 1 at the index of their class along ``axis``, of the element type of ``like`` [N, classes, ...].
 

@@ -10,7 +10,13 @@ import onnx_ir as ir
 from caffe2_bridge.netdef.views import OpView
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, negative_log, scalar, sub, total
 from caffe2_frontend.emit.broadcast import require_same_shape
-from caffe2_frontend.emit.layers.losses import MIN_PROBABILITY, loss_scale, pixel_classes, pixel_weights
+from caffe2_frontend.emit.layers.losses import (
+    MIN_PROBABILITY,
+    loss_scale,
+    pixel_classes,
+    pixel_weights,
+    where_counted,
+)
 from caffe2_frontend.emit.layout import require_nchw
 from caffe2_frontend.emit.operand_checks import REALS, require_min_rank, require_rank, takes
 from caffe2_frontend.emit.reductions import mean_of_all, reduce_all, reduce_each_row
@@ -183,10 +189,10 @@ def spatial_softmax_with_loss(op: Op) -> tuple[Value, Value]:
     probability = op.emit("Softmax", x, axis=1)
     classes, counts = pixel_classes(op, labels)
     picked = op.emit("GatherElements", probability, unsqueeze(op, classes, [1]), axis=1)
-    losses = negative_log(op, squeeze(op, picked, [1]), MIN_PROBABILITY)
+    losses = where_counted(op, counts, negative_log(op, squeeze(op, picked, [1]), MIN_PROBABILITY))
     weights = cast(op, counts, ir.DataType.FLOAT)
     if op.has_input(2):
-        weights = mul(op, weights, pixel_weights(op, op.input(2), x))
+        weights = where_counted(op, counts, pixel_weights(op, op.input(2), x))
     return probability, _average(op, losses, weights)
 
 

@@ -156,6 +156,7 @@ def losses() -> list[Spec]:
     ]
     images, labels = normal(41, 1, 3, 2, 1), ints(2, -1).reshape(1, 2, 1)
     weights = w.reshape(1, 2, 1)
+    uncounted = np.array([[[[1], [np.nan]]]], "float32")
     cases += [
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels}, outputs=both),
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels, "w": weights}, outputs=both, args={"scale": 2.0}),
@@ -165,6 +166,10 @@ def losses() -> list[Spec]:
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels * 0, "w": images + 3}, outputs=both),
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels * 0, "w": normal(42, 5) + 3}, outputs=both),
         case("SpatialSoftmaxWithLoss", {"X": images, "l": ints(2, 0, 7)[None]}, outputs=both),
+        # A pixel that does not count, whatever its scores and its weight are.
+        case("SpatialSoftmaxWithLoss", {"X": images * uncounted, "l": labels}, outputs=both),
+        case("SpatialSoftmaxWithLoss", {"X": images, "l": labels, "w": weights * uncounted[:, 0]}, outputs=both),
+        case("SpatialSoftmaxWithLoss", {"X": images, "l": labels * 0 - 1, "w": weights * np.inf}, outputs=both),
     ]
     return cases
 

@@ -149,4 +149,14 @@ CASES = [
             (np.array([[2, 0, 1]], "int32"), {"w": np.abs(real(2))}),
         )
     ),
+    # A pixel that does not count, whatever its probabilities and its weight are.
+    *(
+        case(
+            "SpatialSoftmaxWithLossGradient",
+            {"X": real(1, 3, 2, 1), "l": np.array([[[2], [-1]]], "int32"), **weights, "p": p, "d": RATES},
+            outputs=["dX"],
+        )
+        for p in (np.abs(real(1, 3, 2, 1)), np.abs(real(1, 3, 2, 1)) * np.array([[[[1], [np.nan]]]], "float32"))
+        for weights in ({}, {"w": np.array([[[0.5], [np.nan]]], "float32")})
+    ),
 ]

@@ -9,6 +9,8 @@ from conformance.recording import operator
 
 from caffe2_backend import Workspace
 from caffe2_backend.runtime import Int8Tensor
+from caffe2_backend.runtime.blobs.results import DeferredBlob
+from caffe2_backend.runtime.values import Array
 from caffe2_bridge import BridgeError, ConversionError, RunError
 from caffe2_bridge.init.init_net import read_init_net
 from caffe2_bridge.proto.caffe2_pb2 import PROTO_CUDA, PROTO_HIP, NetDef, TensorProto
@@ -245,6 +247,20 @@ def test_a_refused_net_says_why() -> None:
     with pytest.raises(ConversionError, match="NoSuchOperator"):
         workspace.run_operator_once(operator("NoSuchOperator", ["x"], ["y"]))
     assert not workspace.has_blob("y")
+
+
+def test_what_does_not_fit_in_memory_says_where() -> None:
+    fill = operator("ConstantFill", [], ["y"], shape=[1 << 46])
+    with pytest.raises(RunError, match=r"ConstantFill.*: there is not enough memory"):
+        Workspace().run_operator_once(fill)
+
+    def read(_: str) -> Array:
+        raise MemoryError("1 TiB")
+
+    workspace = Workspace()
+    workspace.set_deferred("x", DeferredBlob(read))
+    with pytest.raises(RunError, match=r"^net 'n': there is not enough memory: 1 TiB$"):
+        workspace.run_net_once(NetDef(name="n", op=[operator("Relu", ["x"], ["y"])], external_input=["x"]))
 
 
 def test_a_bad_fill_says_where() -> None:
