@@ -146,6 +146,9 @@ def test_coordinates_that_are_not_finite_deviate() -> None:
     infinite = np.array([np.inf, 0], np.float32)
     assert deviation(drawn("ATen", np.ones(1), infinite, operator="grid_sampler"), result, result)
     assert not deviation(drawn("ATen", np.ones(1), np.zeros(2), operator="grid_sampler"), result, result)
+    image = np.ones((1, 1, 1, 4))
+    assert deviation(drawn("ATen", image, np.array([1e9, 0]), operator="grid_sampler"), result, result)
+    assert not deviation(drawn("ATen", image, np.array([1e8, 0]), operator="grid_sampler"), result, result)
     assert not deviation(drawn("ATen", np.ones(1), operator="grid_sampler"), result, result)
     assert not deviation(drawn("ATen", np.ones(1), infinite, operator="add"), result, result)
 

@@ -91,6 +91,8 @@ def train_gradient(
         (drawn("SoftmaxWithLossGradient", np.ones((2, 1)), np.ones((2, 1)), np.ones((2, 1)), np.ones(())), False),
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1))), False),
         (drawn("Scatter", np.ones((2, 3)), np.array([[2]]), np.ones((1, 1)), axis=0), True),
+        (drawn("OneHot", np.array([1, 0, 3]), np.array([2])), False),
+        (drawn("OneHot", np.array([1, 0, -3]), np.array([2])), True),
         (drawn("TopKGradient", np.ones((2, 1)), np.zeros((2, 1), int), np.ones((2, 3))), False),
         (drawn("TopKGradient", np.ones((2, 1)), np.zeros((2, 1), int), np.ones((2, 3)), axis=0), True),
         (drawn("Int8Conv", np.ones((1, 2, 2, 1)), np.ones((1, 1, 1, 1)), np.ones(1), order="NHWC"), False),

@@ -249,7 +249,7 @@ FLOATS: Final = (
         powers_leave_the_range,
     ),
     Deviation(
-        "a coordinate that is not finite, which PyTorch casts to an integer",
+        "a coordinate that is not finite or within 32 bits, which PyTorch casts to an integer",
         frozenset({"ATen"}),
         samples_nowhere,
     ),

@@ -41,6 +41,7 @@ from fuzz.exact.deviations.unchecked import (
     has_fewer_ids_than_columns,
     has_foreign_index,
     has_index_beyond_its_segment,
+    has_negative_class,
     has_no_lowest_boundary,
     has_too_few_bytes,
     is_of_another_shape,
@@ -92,6 +93,12 @@ OPERANDS: Final = (
         "a negative infinity that is compared with boundaries of which one is a NaN",
         frozenset({"BatchBucketize"}),
         has_no_lowest_boundary,
+    ),
+    Deviation(
+        _INDEX,
+        frozenset({"OneHot"}),
+        has_negative_class,
+        may_fail=True,
     ),
     Deviation(
         _INDEX,

@@ -59,6 +59,7 @@ INDEXED: Final = {
     "UnsortedSegmentWeightedSumGradient": (2, 1, 0),
 }
 
+_INT32_ENDS: Final = 2.0**31
 SORTS: Final = frozenset({"argsort", "kthvalue", "median", "mode", "sort", "topk"})
 REDUCTIONS: Final = ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin")
 
@@ -85,6 +86,14 @@ def operators(drawn: Drawn, *types: str) -> Iterator[tuple[OpView, list[Array | 
     for op in all_operators(NetView(drawn.net)):
         if op.type in types:
             yield op, [drawn.inputs.get(name, drawn.inputs.get(f"{name}/raw")) for name in op.inputs]
+
+
+def has_negative_class(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether an index of OneHot is negative, also one that is cast to an integer before."""
+    net = NetView(drawn.net)
+    sources = {op.outputs[0]: op.inputs[0] for op in all_operators(net) if op.type == "Cast"}
+    names = {sources.get(op.inputs[0], op.inputs[0]) for op in all_operators(net) if op.type == "OneHot"}
+    return any(bool((drawn.inputs[name] <= -1).any()) for name in names if name in drawn.inputs)
 
 
 def has_foreign_index(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
@@ -276,11 +285,12 @@ def starts_with_nan(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def samples_nowhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a coordinate of ATen's grid_sampler is not finite."""
+    """Whether a coordinate of ATen's grid_sampler, times the size of the image, is not finite or beyond 32 bits."""
     for op, operands in operators(drawn, "ATen"):
-        if op.args.text("operator", default="") == "grid_sampler" and len(operands) > 1:
-            coordinates = operands[1]
-            if coordinates is not None and not bool(np.isfinite(coordinates).all()):
+        image, coordinates = (*operands, None, None)[:2]
+        if op.args.text("operator", default="") == "grid_sampler" and coordinates is not None:
+            size = max(image.shape[2:], default=1) if image is not None else 1
+            if not bool((np.abs(coordinates.astype(np.float64)) * size < _INT32_ENDS).all()):  # nor a NaN
                 return True
     return False
 
