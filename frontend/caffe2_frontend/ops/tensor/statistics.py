@@ -7,7 +7,8 @@ import numpy as np
 from caffe2_frontend.emit.arithmetic import mul, square, sub
 from caffe2_frontend.emit.layers.moments import moments
 from caffe2_frontend.emit.layout import channels_last
-from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype
+from caffe2_frontend.emit.operand_checks import SINGLE, require_dtype, require_min_rank
+from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import broadcast_over_channels, unsqueeze
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -18,11 +19,11 @@ family = Family("statistics")
 _MIN_NORM = 1e-12
 
 
-def _but_channels(op: Op, x: Value) -> Value:
-    """Return the axes of ``x`` except the channel axis."""
+def _but_channels(op: Op, x: Value) -> list[int]:
+    """Return the axes of ``x`` except the channel axis: none of a vector whose elements are the channels."""
     rank = op.rank(x)
     channel = rank - 1 if channels_last(op) else 1
-    return op.const([axis for axis in range(rank) if axis != channel], np.int64)
+    return [axis for axis in range(rank) if axis != channel]
 
 
 @family.converts("BatchMoments", "ChannelStats")
@@ -32,9 +33,11 @@ def channel_moments(op: Op) -> tuple[Value, Value]:
     ChannelStats(X; order="NCHW") -> sum, sum of squares. Both are per channel; the second output is not centred.
     """
     x = op.input(0)
+    if op.type == "BatchMoments":  # of a vector, Caffe2 divides by 0 rows
+        require_min_rank(op, x, 2, "the input")
     axes = _but_channels(op, x)
     reduce = "ReduceMean" if op.type == "BatchMoments" else "ReduceSum"
-    return op.emit(reduce, x, axes, keepdims=0), op.emit(reduce, square(op, x), axes, keepdims=0)
+    return reduce_axes(op, reduce, x, axes), reduce_axes(op, reduce, square(op, x), axes)
 
 
 @family.converts("ChannelBackpropStats")
@@ -47,7 +50,7 @@ def channel_backprop_stats(op: Op) -> tuple[Value, Value]:
     axes = _but_channels(op, x)
     mean, rstd = (broadcast_over_channels(op, v, x) for v in (mean, rstd))
     normal = mul(op, sub(op, x, mean), rstd)
-    return op.emit("ReduceSum", mul(op, normal, dy), axes, keepdims=0), op.emit("ReduceSum", dy, axes, keepdims=0)
+    return reduce_axes(op, "ReduceSum", mul(op, normal, dy), axes), reduce_axes(op, "ReduceSum", dy, axes)
 
 
 @family.converts("Moments")
