@@ -162,7 +162,7 @@ def losses() -> list[Spec]:
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels, "w": weights}, outputs=both, args={"scale": 2.0}),
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels * 0 - 1}, outputs=both),
         case("SpatialSoftmaxWithLoss", {"X": images * 100, "l": labels * 0}, outputs=both),
-        # More weights than pixels, of which Caffe2 reads the first, in another shape.
+        # More weights than pixels, of which Caffe2 reads the first; labels of another rank, which it refuses.
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels * 0, "w": images + 3}, outputs=both),
         case("SpatialSoftmaxWithLoss", {"X": images, "l": labels * 0, "w": normal(42, 5) + 3}, outputs=both),
         case("SpatialSoftmaxWithLoss", {"X": images, "l": ints(2, 0, 7)[None]}, outputs=both),

@@ -137,7 +137,7 @@ CASES = [
         {"X": real(1, 3, 2, 1), "l": np.array([[[2], [0]]], "int32"), "p": np.abs(real(6)), "d": RATES},
         outputs=["dX"],
     ),
-    # More labels or weights than pixels, of which Caffe2 reads the first, in another shape.
+    # More weights than pixels, of which Caffe2 reads the first; labels of another rank, which it refuses.
     *(
         case(
             "SpatialSoftmaxWithLossGradient",
