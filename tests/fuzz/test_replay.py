@@ -25,7 +25,7 @@ from fuzz.robust.inputs import Input, read_input
 from fuzz.robust.monitor import Monitor, Violation
 from fuzz.robust.mutate_bytes import mutate_bytes
 from fuzz.robust.mutate_messages import mutate_message
-from fuzz.robust.outcome import Outcome, Status
+from fuzz.robust.outcome import Outcome, Status, unanswered
 from fuzz.robust.progress import Progress
 from fuzz.robust.room import Room
 from fuzz.robust.shrink import shrink
@@ -54,6 +54,13 @@ def test_a_worker_that_dies_or_hangs_is_an_outcome(tmp_path: Path) -> None:
         process = impatient._started()
         process.kill()
         assert impatient._died(process).status is Status.DIED
+
+
+def test_a_model_that_runs_for_long_is_no_fault() -> None:
+    running = unanswered("caffe2_backend/runtime/sessions/session.py:run_list", "computes for more than 10 s")
+    assert running.status is Status.RAN_LONG
+    assert not running.is_violation
+    assert unanswered("caffe2_backend/importer.py:to_netdef", "computes for more than 10 s").is_violation
 
 
 def test_what_a_worker_counts_outlives_it(tmp_path: Path) -> None:

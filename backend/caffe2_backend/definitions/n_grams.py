@@ -38,8 +38,8 @@ def tf_idf_vectorizer(define: Definition) -> ir.Value:
         # Gaps wider than the row leave no n-grams.
         gaps = range(min(define.integer("max_skip_count"), length) + 1 if size > 1 else 1)
         bounded(len(gaps), length, size)
-        runs = [_runs(length, size, gap + 1) for gap in gaps if shortest <= size <= longest]
-        parts.append(_matches(define, x, np.concatenate([np.zeros((0, size), np.int64), *runs]), grams))
+        strides = [gap + 1 for gap in gaps if shortest <= size <= longest]
+        parts.append(_matches(define, x, _runs(define, length, size, strides), grams))
     found = define("Concat", *parts, axis=-1)
     indices = define.integers("ngram_indexes")
     bounded(len(indices), max(indices) + 1)
@@ -68,18 +68,28 @@ def _require_pool(define: Definition, counts: Sequence[int], count: int) -> None
     define.require_range("ngram_indexes", indices, _LARGEST)
 
 
-def _runs(length: int, size: int, stride: int) -> np.ndarray:
-    """The indices of all runs of ``size`` elements, [runs, size]."""
-    starts = np.arange(max(length - (size - 1) * stride, 0))
-    return starts[:, None] + np.arange(size) * stride
+def _runs(define: Definition, length: int, size: int, strides: Sequence[int]) -> ir.Value | None:
+    """The indices of all runs of ``size`` elements that are so far apart, [runs, size]; None if there are none.
+
+    They are computed as the net runs: of a long row they take more memory than the model.
+    """
+    parts = []
+    for stride in strides:
+        count = length - (size - 1) * stride
+        if count > 0:
+            starts = define("Range", define.const(0), define.const(count), define.const(1))
+            parts.append(
+                define("Add", define("Unsqueeze", starts, define.ints(-1)), define.const(np.arange(size) * stride))
+            )
+    return define("Concat", *parts, axis=0) if parts else None
 
 
-def _matches(define: Definition, x: ir.Value, runs: np.ndarray, grams: np.ndarray) -> ir.Value:
+def _matches(define: Definition, x: ir.Value, runs: ir.Value | None, grams: np.ndarray) -> ir.Value:
     """How many runs are equal to each n-gram, [..., n-grams]."""
-    if not len(runs) or not len(grams):
+    if runs is None or not len(grams):
         zeros = define("ReduceSum", define("Mul", x, define.const(0)), define.ints(-1), keepdims=1)
         return define("Mul", define.cast(zeros, FLOAT), define.const(np.zeros(len(grams)), FLOAT))
-    windows = define("Unsqueeze", define("Gather", x, define.const(runs), axis=-1), define.ints(-2))
+    windows = define("Unsqueeze", define("Gather", x, runs, axis=-1), define.ints(-2))
     same = define.cast(define("Equal", windows, define.const(grams)), FLOAT)
     is_equal = define("ReduceMin", same, define.ints(-1), keepdims=0)
     return define("ReduceSum", is_equal, define.ints(-2), keepdims=0)

@@ -138,7 +138,7 @@ def search(
                 if batch is None:
                     break
                 for violation in monitor.drawn(seed, batch):
-                    if found.add(violation):
+                    if violation.outcome.is_violation and found.add(violation):
                         outcome, where = violation.outcome, f"{violation.kind} at {violation.door}"
                         click.echo(f"{violation.index}: {where}: {outcome.signature}: {outcome.detail[:200]}")
             with found.lock:

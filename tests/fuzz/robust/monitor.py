@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from fuzz.robust.inputs import Input
-from fuzz.robust.outcome import Outcome, Status, place_in_dump
+from fuzz.robust.outcome import Outcome, Status, place_in_dump, unanswered
 from fuzz.robust.progress import Counts, Progress
 
 SECONDS: Final = 10.0  # of processor time that a call may take
@@ -31,7 +31,7 @@ _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Violation:
-    """A call that the contract does not allow.
+    """A call that the contract does not allow, or that ran for long.
 
     Attributes:
         index: of the drawn input.
@@ -156,7 +156,7 @@ class Monitor:
     def _hung(self, process: subprocess.Popen[bytes], reason: str) -> Outcome:
         process.send_signal(signal.SIGUSR1)  # the worker writes where it is
         time.sleep(_POLL)
-        return Outcome(Status.HUNG, place_in_dump(self._printed()), reason)
+        return unanswered(place_in_dump(self._printed()), reason)
 
     def _printed(self) -> str:
         assert self._errors is not None

@@ -13,10 +13,11 @@ _LONGEST: Final = 300
 
 
 class Status(StrEnum):
-    """The ends of a call. The first two are those that the contract allows."""
+    """The ends of a call. The first three are those that the contract allows."""
 
     RETURNED = "returned"
     REFUSED = "refused"
+    RAN_LONG = "ran for long"  # what a model itself takes is not bounded
     ESCAPED = "escaped"
     INTERNAL = "internal error"
     HUNG = "hung"
@@ -26,7 +27,8 @@ class Status(StrEnum):
     PRINTED = "printed"
 
 
-ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED})
+ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED, Status.RAN_LONG})
+_RUN: Final = "caffe2_backend/runtime/sessions/session.py:run_list"
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,11 @@ class Outcome:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """The reverse of :meth:`to_json`."""
         return cls(Status(data["status"]), data["place"], data["detail"])
+
+
+def unanswered(place: str, reason: str) -> Outcome:
+    """The outcome of a call that was ended because it took too long."""
+    return Outcome(Status.RAN_LONG if place == _RUN else Status.HUNG, place, reason)
 
 
 def escaped(error: BaseException) -> Outcome:

@@ -124,6 +124,13 @@ def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False,
         )
     if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
         op.unsupported("kernel, stride and dilation must be positive", code="invalid-argument")
+    sums = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    sums += [head + tail for head, tail in zip(pads[:count], pads[count:], strict=True)]
+    if not all(-(2**31) <= total < 2**31 for total in sums):
+        op.unsupported(
+            "a window, dilated, and the pads of a dim together must be within 32 bits, in which Caffe2 counts pixels",
+            code="invalid-argument",
+        )
     if legacy is LegacyPad.SAME and set(dilation) != {1}:
         op.unsupported("legacy_pad SAME must not be combined with dilations", code="invalid-argument")
     k, s, d, head, tail = (tuple(values[:dims]) for values in (kernel, stride, dilation, pads, pads[dims:]))

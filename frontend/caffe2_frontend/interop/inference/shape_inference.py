@@ -45,7 +45,11 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
         for index in unsafe:
             _make_safe(nodes[index], typed)
         model.opset_import.add(domain=_UNKNOWN, version=1)
-    in_doubt = data_prop and _any_is_long(_graphs(model, given), (each for node in given for each in node.attribute))
+    in_doubt = data_prop and _any_is_long(
+        _graphs(model, given),
+        (each for node in given for each in node.attribute),
+        (info.type for function in model.functions for info in function.value_info),
+    )
     inferred = _inferred(model, strict_mode=strict_mode, data_prop=data_prop and not in_doubt)
     if in_doubt and not _has_long_vectors(inferred):
         inferred = _inferred(model, strict_mode=strict_mode, data_prop=True)
@@ -101,7 +105,7 @@ def _sizes(
     seen: set[bytes] = set()  # the shapes of most values are equal to a few
     described = (info.type for graph in graphs for info in (*graph.input, *graph.value_info, *graph.output))
     for each in chain(types, described):
-        shape = each.tensor_type.shape
+        shape = _shape_of(each)
         key = shape.SerializeToString()
         if key not in seen:
             seen.add(key)
@@ -116,6 +120,19 @@ def _sizes(
             yield attribute.i
         elif attribute.HasField("t"):
             yield from _sizes_of(attribute.t)
+        elif attribute.HasField("tp"):
+            yield _product(dim.dim_value for dim in _shape_of(attribute.tp).dim)
+
+
+def _shape_of(described: onnx.TypeProto) -> onnx.TensorShapeProto:
+    """The shape of a tensor, or of those that a sequence, an optional or a map holds."""
+    while (kind := described.WhichOneof("value")) in {"sequence_type", "optional_type", "map_type"}:
+        holder = getattr(described, kind)
+        described = holder.value_type if kind == "map_type" else holder.elem_type
+    shape: onnx.TensorShapeProto = (
+        described.sparse_tensor_type.shape if kind == "sparse_tensor_type" else described.tensor_type.shape
+    )
+    return shape
 
 
 def _sizes_of(tensor: onnx.TensorProto) -> Iterator[int]:
@@ -132,7 +149,7 @@ def _product(dims: Iterable[int]) -> int:
 def _has_long_vectors(inferred: onnx.ModelProto) -> bool:
     for graph in _graphs(inferred, list(_nodes(inferred))):
         for info in (*graph.input, *graph.value_info, *graph.output):
-            dims = info.type.tensor_type.shape.dim
+            dims = _shape_of(info.type).dim
             if len(dims) == 1 and dims[0].dim_value > MAX_FOLLOWED_ELEMENTS:
                 return True
     return False

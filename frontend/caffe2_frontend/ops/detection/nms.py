@@ -16,6 +16,7 @@ from caffe2_frontend.ops.detection.boxes import columns, joined, shifted
 from caffe2_frontend.ops.detection.rotated_overlap import intersection
 
 _LOWEST: Final = float(np.finfo(np.float32).min)
+_ABOVE_LOWEST: Final = float(np.nextafter(np.float32(_LOWEST), np.float32(0)))
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _onnx_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
     pixel = 1.0 if how.plus_one else 0.0
     ends = (op.emit("Max", shifted(op, end, pixel), start) for start, end in ((x1, x2), (y1, y2)))
     corners = joined(op, [x1, y1, *ends])
-    masked = op.emit("Where", candidates, scores, op.const(_LOWEST, scores))
+    masked = op.emit("Where", candidates, _ranked(op, scores), op.const(_LOWEST, scores))
     maximum = END if how.limit is None else how.limit
     # No overlap is within a negative threshold, or one that is a NaN: a class keeps its best box alone.
     limit, threshold = (maximum, min(how.threshold, 1.0)) if how.threshold >= 0 else (1, 0.0)
@@ -101,13 +102,15 @@ def _drop_empty(op: Op, boxes: Value, scores: Value, candidates: Value, how: Sup
 def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
     """Emit a Loop whose steps select the best box left of every class, and drop or weaken those that overlap it.
 
-    All classes go together; a class that has no boxes left yields rows that are not valid.
+    All classes go together; a class that has no boxes left yields rows that are not valid. Each step drops a box of each
+    class that has any, so that there are no more steps than boxes: those that are left rank above those that are not,
+    whatever their scores.
     """
     area, corners = _area(op, boxes, how), columns(op, boxes, 5 if how.rotated else 4)
 
     def step(inside: Op, state: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
         now, left = state
-        masked = inside.emit("Where", left, now, inside.const(-np.inf, np.float32))
+        masked = inside.emit("Where", left, _ranked(inside, now), inside.const(_LOWEST, np.float32))
         best = inside.emit("ArgMax", masked, axis=1, keepdims=1)
         valid = inside.emit("GatherElements", left, best, axis=1)
         score = inside.emit("GatherElements", now, best, axis=1)
@@ -122,13 +125,20 @@ def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
         return [going, new, left], [squeeze(inside, v, [1]) for v in (valid, best, score)]
 
     go = op.emit("Less", op.const(0, np.int64), _count(op, candidates))
-    trips = None if how.limit is None else how.limit
+    _, boxes_of_class, _ = _bounds(op, scores)
+    trips = boxes_of_class if how.limit is None else op.emit("Min", boxes_of_class, op.const(how.limit, np.int64))
     _, (valid, best, score) = loop(op, trips, go, [scores, candidates], step)
     valid, best, score = (op.emit("Transpose", v, perm=[1, 0]) for v in (valid, best, score))
     # [C, steps] without what is not valid, in the order of classes.
     locations = op.emit("Transpose", op.emit("NonZero", valid), perm=[1, 0])
     group = op.emit("Gather", locations, op.const(0, np.int64), axis=1)
     return group, op.emit("GatherND", best, locations), op.emit("GatherND", score, locations)
+
+
+def _ranked(op: Op, scores: Value) -> Value:
+    """Finite scores above the lowest number, in the same order: a negative infinity and a NaN count as the lowest one."""
+    lowest = op.const(_ABOVE_LOWEST, np.float32)
+    return op.emit("Where", op.emit("GreaterOrEqual", scores, lowest), scores, lowest)
 
 
 def _weaken(op: Op, scores: Value, others: Value, overlap: Value, how: Suppression) -> tuple[Value, Value]:

@@ -48,13 +48,16 @@ def roi_align(op: Op) -> Value:
         spatial_scale=how.scale,
     )
     if how.aligned and not how.samples:
-        result = _empty_as_nan(op, result, rois)
+        result = _empty_as_nan(op, result, rois, how.scale)
     return move_last(op, result, when=last)
 
 
-def _empty_as_nan(op: Op, result: Value, rois: Value) -> Value:
-    """Set the features of empty regions, which have no samples, to NaN: Caffe2 divides 0 by 0, ONNX yields 0."""
-    x1, y1, x2, y2 = columns(op, rois, 4)
+def _empty_as_nan(op: Op, result: Value, rois: Value, scale: float) -> Value:
+    """Set the features of empty regions, which have no samples, to NaN: Caffe2 divides 0 by 0, ONNX yields 0.
+
+    Edges that are nearly equal may be the same once they are scaled, and half a pixel is subtracted.
+    """
+    x1, y1, x2, y2 = (add(op, mul(op, edge, scale), -0.5) for edge in columns(op, rois, 4))
     empty = op.emit("Or", op.emit("Equal", x1, x2), op.emit("Equal", y1, y2))
     return op.emit("Where", unsqueeze(op, empty, [2, 3]), op.const(np.nan, np.float32), result)
 

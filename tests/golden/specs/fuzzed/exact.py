@@ -45,4 +45,14 @@ CASES = [
     case("FC", {"X": ROWS, "W": WEIGHT, "b": BIAS}, args={"axis": 2**32}),
     case("FC", {"X": ROWS, "W": WEIGHT, "b": BIAS}, args={"axis_w": 2**32 + 1}),
     case("InstanceNorm", {"X": ROWS[0], "s": BIAS[:3], "b": BIAS[:3]}),
+    # A gradient of other dims than the result, which is read by its elements.
+    *(
+        case(
+            f"{kind}Gradient",
+            {"dC": RANDOM.standard_normal(dims, dtype="float32"), "A": ROWS, "B": ROWS[1], **more},
+            outputs=["dA", "dB"],
+        )
+        for kind, more in (("Add", {}), ("Sub", {}), ("Mul", {}), ("Div", {"C": ROWS / ROWS[1]}))
+        for dims in ((6,), (3, 2, 1), (1, 6, 1))
+    ),
 ]

@@ -10,6 +10,10 @@ IMAGE = RANDOM.standard_normal((2, 3, 5, 4), dtype="float32")
 IMAGE[0, 1, 2, 1], IMAGE[1, 2, 0, 3] = INF, NAN
 LOCAL = RANDOM.standard_normal((2, 3, 2, 3, 3, 2), dtype="float32")
 BOX = np.array([[0, 0, 4, 4]], np.float32)
+UPRIGHT = np.array([[0, 0, 15, 15], [2, 2, 20, 24], [5, 5, 9, 9]], np.float32)
+ROTATED = np.array([[8, 8, 16, 16, 0], [10, 10, 20, 24, 30], [7, 7, 5, 5, -60]], np.float32)
+IMAGE_SIZE = np.array([[80, 90, 1]], np.float32)
+DELTAS = generator(51).normal(0, 0.3, (1, 15, 2, 5)).astype(np.float32)
 MAPS = (
     [100.0] * 9,  # of which the exponentials are infinite, or 0
     [-200.0] * 9,
@@ -42,6 +46,12 @@ def plane_with(value: float) -> np.ndarray:
     plane = RANDOM.standard_normal((1, 1, 4, 4), dtype="float32")
     plane[0, 0, ::3, :2] = value
     return plane
+
+
+def scores_with_lowest(place: int) -> np.ndarray:
+    scores = generator(52).permutation(np.linspace(0.01, 0.99, 30)).astype(np.float32)
+    scores[place] = -INF
+    return scores.reshape(1, 3, 2, 5)
 
 
 def segment_sums(rows: np.ndarray, weights: np.ndarray) -> list[object]:
@@ -139,5 +149,23 @@ CASES = [
         for scores in ((0.5, -0.3, 0.2), (INF, 1, 2), (INF, INF, 2), (NAN, 1, 2), (1e38, -3e38, 2))
         for labels in ((INF, INF, 1, NAN, 2), (1, INF, INF, -INF, -INF), (1, 1, 3, 3, 2), (NAN, 2, 1, NAN, INF))
         for sessions in ({}, {"n": np.array([3, 2], np.int32)}, {"n": np.array([1, 4], np.int32)})
+    ),
+    # A score that is a negative infinity comes last, and is kept.
+    *(
+        case(
+            "GenerateProposals",
+            {"s": scores_with_lowest(place), "d": DELTAS[:, : anchors.size], "i": IMAGE_SIZE, "a": anchors},
+            outputs=["rois", "probs"],
+            args={"nms_thresh": threshold, "post_nms_topN": 0},
+        )
+        for anchors in (UPRIGHT, ROTATED)
+        for place in (0, 17, 29)
+        for threshold in (0.1, 0.6)
+    ),
+    # Edges that are equal once half a pixel is subtracted: a region without samples.
+    case(
+        "RoIAlign",
+        {"X": IMAGE[:, :2], "R": np.array([[0, 1e-9, 2, 2e-9, 4], [1, 1, 0, 3, 1e-10], [0, 0, 0, 2, 3]], np.float32)},
+        args={"aligned": 1, "pooled_w": 2},
     ),
 ]

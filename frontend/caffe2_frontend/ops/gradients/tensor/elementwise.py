@@ -10,7 +10,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import div, mul, reshape_like, scalar, total
+from caffe2_frontend.emit.arithmetic import add, div, mul, reshape_like, scalar, total
 from caffe2_frontend.emit.broadcast import align_dims, broadcast_axis, require_same_shape, sum_to
 from caffe2_frontend.emit.operand_checks import NUMBERS, REALS, require_dtype, takes
 from caffe2_frontend.emit.shapes import cast, unsqueeze
@@ -30,13 +30,22 @@ def _aligned(op: Op, a: Value, b: Value) -> Value:
     return align_dims(op, a, b, axis) if op.args.flag("broadcast", default=False) else b
 
 
+def _like_result(op: Op, dc: Value, a: Value, aligned: Value) -> Value:
+    """``dc`` with the dims of the result of ``a`` and ``aligned``: Caffe2 reads its elements, whatever its own dims."""
+    if op.rank(dc) == max(op.rank(a), op.rank(aligned)):
+        return dc
+    return reshape_like(op, dc, add(op, a, aligned))
+
+
 @family.converts("AddGradient", "SubGradient")
 @takes(NUMBERS, 0)
 def sum_gradient(op: Op) -> tuple[Value, Value]:
     """AddGradient | SubGradient(dC, A, B; <legacy>) -> dA, dB: dC summed over the dims that were broadcast."""
     dc, a, b = (op.input(index) for index in range(3))
+    aligned = _aligned(op, a, b)
+    dc = _like_result(op, dc, a, aligned)
     db = dc if op.type == "AddGradient" else op.emit("Neg", dc)
-    return sum_to(op, dc, a), reshape_like(op, sum_to(op, db, _aligned(op, a, b)), b)
+    return sum_to(op, dc, a), reshape_like(op, sum_to(op, db, aligned), b)
 
 
 @family.converts("MulGradient")
@@ -48,6 +57,7 @@ def product_gradient(op: Op) -> tuple[Value, Value]:
     """
     dc, a, b = (op.input(index) for index in range(3))
     aligned = _aligned(op, a, b)
+    dc = _like_result(op, dc, a, aligned)
     db = sum_to(op, mul(op, dc, a), aligned)
     return sum_to(op, mul(op, dc, aligned), a), reshape_like(op, db, b)
 
@@ -66,6 +76,7 @@ def quotient_gradient(op: Op) -> tuple[Value, Value]:
     else:
         dc, a, b, c = (op.input(index) for index in range(4))
     aligned = _aligned(op, a, b)
+    dc = _like_result(op, dc, a, aligned)
     per_a = div(op, dc, aligned)
     per_b = op.emit("Neg", div(op, mul(op, dc, c), aligned))
     return sum_to(op, per_a, a), reshape_like(op, sum_to(op, per_b, aligned), b)

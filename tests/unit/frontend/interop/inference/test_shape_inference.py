@@ -54,3 +54,19 @@ def test_products_of_attention_have_no_size_that_is_not_known() -> None:
     assert not any(
         dim.HasField("dim_value") for info in inferred.graph.output for dim in info.type.tensor_type.shape.dim
     )
+
+
+@pytest.mark.parametrize("kind", ["seq(float[4294967296])", "optional(float[4294967296])"])
+def test_data_is_not_propagated_where_a_sequence_holds_long_vectors(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 17]> g ({kind} x) => ({kind} y) {{ y = Identity (x) }}'
+    )
+    asked = []
+    native = onnx.shape_inference.infer_shapes
+    monkeypatch.setattr(
+        onnx.shape_inference,
+        "infer_shapes",
+        lambda given, *, strict_mode, data_prop: asked.append(data_prop) or native(given),
+    )
+    infer_shapes(model, data_prop=True)
+    assert asked == [False]
