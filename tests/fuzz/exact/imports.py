@@ -27,8 +27,8 @@ from fuzz.exact.roundings import RUN_SECONDS, Spread, rounded_runs
 from fuzz.exact.verdict import Outcome, Verdict
 
 NO_PIXELS: Final = (
-    "a window that is larger than the image in an imported model, of which ONNX makes no pixels, and onnxruntime, which "
-    "rounds toward 0, may make one"
+    "a window that is larger than the image in an imported model, of which ONNX makes no pixels, and onnxruntime, "
+    "which rounds toward 0, may make one"
 )
 NOT_JOINED: Final = "a part without elements that does not fit the others, which onnxruntime's Concat leaves out"
 NOT_DEFINED: Final = (

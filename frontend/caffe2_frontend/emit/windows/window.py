@@ -122,15 +122,7 @@ def read_window(op: Op, rank: int, *, dilated: bool = True, whole: bool = False,
         op.unsupported(
             f"the window must have one kernel size per spatial dim ({dims}), not {count}", code="invalid-argument"
         )
-    if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
-        op.unsupported("kernel, stride and dilation must be positive", code="invalid-argument")
-    sums = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    sums += [head + tail for head, tail in zip(pads[:count], pads[count:], strict=True)]
-    if not all(-(2**31) <= total < 2**31 for total in sums):
-        op.unsupported(
-            "a window, dilated, and the pads of a dim together must be within 32 bits, in which Caffe2 counts pixels",
-            code="invalid-argument",
-        )
+    _check_counted(op, kernel, stride, dilation, pads)
     if legacy is LegacyPad.SAME and set(dilation) != {1}:
         op.unsupported("legacy_pad SAME must not be combined with dilations", code="invalid-argument")
     k, s, d, head, tail = (tuple(values[:dims]) for values in (kernel, stride, dilation, pads, pads[dims:]))
@@ -236,6 +228,20 @@ def _check_last_window(op: Op, window: Window, x: Value, last_start: int | None)
                 f"the last window (kernel {k}, stride {s}) must overlap the image of {size} pixels; it lies beyond it",
                 code="invalid-operands",
             )
+
+
+def _check_counted(op: Op, kernel: list[int], stride: list[int], dilation: list[int], pads: list[int]) -> None:
+    """Refuse a window that is not positive, and one that Caffe2, which counts pixels in 32 bits, takes for another."""
+    if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
+        op.unsupported("kernel, stride and dilation must be positive", code="invalid-argument")
+    count = len(kernel)
+    totals = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    totals += [head + tail for head, tail in zip(pads[:count], pads[count:], strict=True)]
+    if not all(-(2**31) <= total < 2**31 for total in totals):
+        op.unsupported(
+            "a dilated window, and the pads of a dim together, must be within 32 bits, in which Caffe2 counts pixels",
+            code="invalid-argument",
+        )
 
 
 def _legacy(op: Op) -> LegacyPad:

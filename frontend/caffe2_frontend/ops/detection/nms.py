@@ -102,9 +102,9 @@ def _drop_empty(op: Op, boxes: Value, scores: Value, candidates: Value, how: Sup
 def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppression) -> tuple[Value, Value, Value]:
     """Emit a Loop whose steps select the best box left of every class, and drop or weaken those that overlap it.
 
-    All classes go together; a class that has no boxes left yields rows that are not valid. Each step drops a box of each
-    class that has any, so that there are no more steps than boxes: those that are left rank above those that are not,
-    whatever their scores.
+    All classes go together; a class that has no boxes left yields rows that are not valid. Each step drops a box of
+    each class that has any, so that there are no more steps than boxes: those that are left rank above those that are
+    not, whatever their scores.
     """
     area, corners = _area(op, boxes, how), columns(op, boxes, 5 if how.rotated else 4)
 
@@ -136,7 +136,7 @@ def _loop_nms(op: Op, boxes: Value, scores: Value, candidates: Value, how: Suppr
 
 
 def _ranked(op: Op, scores: Value) -> Value:
-    """Finite scores above the lowest number, in the same order: a negative infinity and a NaN count as the lowest one."""
+    """Scores above the lowest number, in the same order: a negative infinity and a NaN count as the lowest of them."""
     lowest = op.const(_ABOVE_LOWEST, np.float32)
     return op.emit("Where", op.emit("GreaterOrEqual", scores, lowest), scores, lowest)
 

@@ -1,4 +1,4 @@
-"""Deformable convolution, which real Caffe2 has on GPUs only, against plain convolution."""
+"""Deformable convolution, which real Caffe2 has on GPUs only, against plain convolution; windows that are refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from conformance.recording import operator
 from support.exports import export, run, specs_of
+
+from caffe2_bridge.diagnostics import ConversionError
 
 
 @pytest.mark.parametrize("group", [1, 2])
@@ -34,3 +36,11 @@ def test_offsets_of_a_deformed_convolution_are_rows_then_columns() -> None:
         specs_of(inputs),
     )
     np.testing.assert_array_equal(run(model, inputs)[0][..., :-1], image[..., 1:])
+
+
+@pytest.mark.parametrize("args", [{"pad": -(2**31) + 1}, {"pads": [2**31 - 1, 0, 1, 0]}, {"dilation": 2**31 - 1}])
+def test_windows_that_leave_32_bits_are_refused(args: dict[str, int]) -> None:
+    """Real Caffe2 adds up the pads in 32 bits: twice -2147483647 is 2."""
+    op = operator("Conv", ["X", "W"], ["Y"], kernel=3, **args)
+    with pytest.raises(ConversionError, match="must be within 32 bits"):
+        export([op], {"X": ("float32", [2, 3, 8, 8]), "W": ("float32", [4, 3, 3, 3])})
