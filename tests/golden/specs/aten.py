@@ -350,4 +350,9 @@ CASES: Sequence[Any] = [
     aten("index_fill", I, np.array([1]), dim=1, value=-1.75),
     aten("nonzero", M.astype("float64")),
     aten("nonzero", np.array([[0, np.nan], [-0.0, 2]], "float32")),
+    # Rows that are shorter than the window.
+    *(
+        aten("max_pool1d", np.ones((2, 3, length), np.float32), kernel_size=[3], stride=[stride])
+        for length, stride in ((1, 2), (2, 1), (2, 4), (0, 3))
+    ),
 ]  # fmt: skip

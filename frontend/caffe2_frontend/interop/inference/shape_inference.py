@@ -31,24 +31,25 @@ _FEW: Final = 64  # integers that may be a shape
 def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop: bool = False) -> onnx.ModelProto:
     """``onnx.shape_inference.infer_shapes`` of a model in which every name that is read is defined.
 
-    The model is not changed. Types that hold maps are not in the result. Data is not propagated in a model with very
-    long vectors.
+    The model is not changed. Types that hold maps are not in the result, and negative dims, which end the process, are
+    unknown there. Data is not propagated in a model with very long vectors.
 
     Raises onnx.shape_inference.InferenceError, also for a model too large for protobuf.
     """
     given = list(_nodes(model))
     unsafe = [index for index, node in enumerate(given) if _is_unsafe(node)]
-    if unsafe:
+    if unsafe or next(_negative_dims(_types(_graphs(model, given), model.functions)), None) is not None:
         typed = _typed(model, given)
         model = onnx.ModelProto.FromString(model.SerializeToString())
         nodes = list(_nodes(model))
+        for dim in _negative_dims(_types(_graphs(model, nodes), model.functions)):
+            dim.ClearField("dim_value")
         for index in unsafe:
             _make_safe(nodes[index], typed)
+    if unsafe:
         model.opset_import.add(domain=_UNKNOWN, version=1)
     in_doubt = data_prop and _any_is_long(
-        _graphs(model, given),
-        (each for node in given for each in node.attribute),
-        (info.type for function in model.functions for info in function.value_info),
+        list(_graphs(model, given)), (each for node in given for each in node.attribute), _types([], model.functions)
     )
     inferred = _inferred(model, strict_mode=strict_mode, data_prop=data_prop and not in_doubt)
     if in_doubt and not _has_long_vectors(inferred):
@@ -87,15 +88,13 @@ def _inferred(model: onnx.ModelProto | bytes, *, strict_mode: bool, data_prop: b
 
 
 def _any_is_long(
-    graphs: Iterable[onnx.GraphProto],
-    attributes: Iterable[onnx.AttributeProto],
-    types: Iterable[onnx.TypeProto] = (),
+    graphs: Sequence[onnx.GraphProto], attributes: Iterable[onnx.AttributeProto], types: Iterable[onnx.TypeProto]
 ) -> bool:
     """Whether shapes or integers in a model are large enough to make vectors for which data propagation takes long.
 
     ONNX's data propagation holds an object for each element of a vector, whatever the vector is used for.
     """
-    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(list(graphs), attributes, types))
+    return any(size > MAX_FOLLOWED_ELEMENTS for size in _sizes(graphs, attributes, types))
 
 
 def _sizes(
@@ -103,8 +102,7 @@ def _sizes(
 ) -> Iterator[int]:
     """The number of elements of each tensor that is described, or that integers may describe."""
     seen: set[bytes] = set()  # the shapes of most values are equal to a few
-    described = (info.type for graph in graphs for info in (*graph.input, *graph.value_info, *graph.output))
-    for each in chain(types, described):
+    for each in chain(types, _types(graphs)):
         shape = _shape_of(each)
         key = shape.SerializeToString()
         if key not in seen:
@@ -122,6 +120,23 @@ def _sizes(
             yield from _sizes_of(attribute.t)
         elif attribute.HasField("tp"):
             yield _product(dim.dim_value for dim in _shape_of(attribute.tp).dim)
+
+
+def _types(graphs: Iterable[onnx.GraphProto], functions: Iterable[onnx.FunctionProto] = ()) -> Iterator[onnx.TypeProto]:
+    """The types that graphs and functions give their values."""
+    for graph in graphs:
+        for info in (*graph.input, *graph.value_info, *graph.output):
+            yield info.type
+    for function in functions:
+        for info in function.value_info:
+            yield info.type
+
+
+def _negative_dims(types: Iterable[onnx.TypeProto]) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    for each in types:
+        for dim in _shape_of(each).dim:
+            if dim.dim_value < 0:
+                yield dim
 
 
 def _shape_of(described: onnx.TypeProto) -> onnx.TensorShapeProto:

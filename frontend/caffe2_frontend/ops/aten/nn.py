@@ -9,10 +9,11 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
-from caffe2_frontend.emit.arithmetic import add, mul, reshape_like
+from caffe2_frontend.emit.arithmetic import add, mul, reshape_like, sub
 from caffe2_frontend.emit.operand_checks import require_groups
 from caffe2_frontend.emit.reductions import reduce_axes
 from caffe2_frontend.emit.shapes import (
+    END,
     broadcast_over_channels,
     product,
     quotient,
@@ -208,13 +209,33 @@ def pool(op: Op) -> Outputs:
     dilation = _spread(op, "dilation", rank, (1,) * rank) if kind == "MaxPool" else None
     ceil_mode = op.args.flag("ceil_mode", default=False)
     counted = op.args.flag("count_include_pad", default=True) if kind == "AveragePool" else None
-    return _values(
-        op,
-        op.emit(
-            kind, x, kernel_shape=kernel, strides=stride, pads=[*padding, *padding], dilations=dilation,
-            ceil_mode=int(ceil_mode), count_include_pad=None if counted is None else int(counted),
-        ),
+    lacking = None
+    if name_of(op) == "max_pool1d" and dilation is not None and not ceil_mode:
+        lacking = _lacking(op, x, dilation[0] * (kernel[0] - 1) + 1 - 2 * padding[0])
+    if lacking is not None:
+        tail = op.emit("Concat", op.const(np.zeros(5), np.int64), lacking, axis=0)
+        x = op.emit("Pad", x, tail, op.const(-np.inf, x), shape=[*op.shape(x)[:2], None])
+    y = op.emit(
+        kind, x, kernel_shape=kernel, strides=stride, pads=[*padding, *padding], dilations=dilation,
+        ceil_mode=int(ceil_mode), count_include_pad=None if counted is None else int(counted),
     )  # fmt: skip
+    if lacking is not None:
+        none, every = op.const([0], np.int64), op.const([END], np.int64)
+        end = op.emit("Where", op.emit("Equal", lacking, none), every, none)
+        y = op.emit("Slice", y, none, end, op.const([2], np.int64), shape=[*op.shape(x)[:2], None])
+    return _values(op, y)
+
+
+def _lacking(op: Op, x: Value, window: int) -> Value | None:
+    """How many elements a row [N, C, L] is shorter than a window, int64 [1]; None if it is known to be as long.
+
+    PyTorch makes no elements of such a row, and onnxruntime, which rounds quotients toward 0, may make one, or refuses
+    it.
+    """
+    length = op.static_dim(x, 2)
+    if length is not None and length >= window:
+        return None
+    return op.emit("Max", sub(op, window, vector(op, [size(op, x, 2)])), op.const([0], np.int64))
 
 
 def _spread(op: Op, name: str, rank: int, default: Sequence[int]) -> Sequence[int]:

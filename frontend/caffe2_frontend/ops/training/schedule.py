@@ -110,6 +110,7 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
 
     Each period is ``t_mult`` times as long as the one before, and its rates are ``lr_shrink`` times as high.
     (I. Loshchilov and F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", 2016.)
+    The number of the period and the position in it are rounded to float32, as in Caffe2.
     """
     op = schedule.op
     high, low = schedule.number(f"{prefix}max_lr", 0.5), schedule.number(f"{prefix}min_lr", 0.1)
@@ -118,21 +119,23 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
         op.unsupported(f"{schedule.prefix}{prefix}period must not be 0", code="invalid-argument")
     now = cast(op, iteration, DOUBLE)
     if growth == 1.0:
-        cycle = op.emit("Floor", div(op, now, float(period)))
+        cycle = schedule.as_float(op.emit("Floor", div(op, now, float(period))))
         length: Operand = float(period)
-        position = sub(op, now, mul(op, cycle, length))
+        position = sub(op, schedule.as_float(iteration), mul(op, cycle, length))
     else:
         # Period i starts at ``period * (t_mult ** i - 1) / (t_mult - 1)``: solve for the i of the iteration.
         scaled = add(op, mul(op, now, (growth - 1.0) / period), 1.0)
         with np.errstate(all="ignore"):
             log_growth = float(np.log(np.float64(growth)))  # a NaN or an infinity of a growth that is not positive
-        cycle = op.emit("Floor", div(op, op.emit("Log", scaled), log_growth))
-        grown = op.emit("Pow", op.const(growth, np.float64), cycle)
+        cycle = schedule.as_float(op.emit("Floor", div(op, op.emit("Log", scaled), log_growth)))
+        grown = op.emit("Pow", op.const(growth, np.float64), cast(op, cycle, DOUBLE))
         length = mul(op, grown, float(period))
-        position = sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth)))
-    angle = cast(op, mul(op, div(op, position, length), math.pi), FLOAT)
-    wave = add(op, mul(op, add(op, op.emit("Cos", angle), 1.0), (high - low) / 2), low)
-    return mul(op, wave, schedule.power(shrink, schedule.as_float(cycle)))
+        position = schedule.as_float(sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth))))
+    angle = schedule.as_float(mul(op, div(op, cast(op, position, DOUBLE), length), math.pi))
+    shrunk = schedule.power(shrink, cycle)
+    lowest, highest = (mul(op, shrunk, rate) for rate in (low, high))
+    wave = mul(op, add(op, op.emit("Cos", angle), 1.0), 0.5)
+    return add(op, mul(op, sub(op, highest, lowest), wave), lowest)
 
 
 def warm_up(schedule: Schedule, after: Callable[[int], Value] | None = None) -> Value:

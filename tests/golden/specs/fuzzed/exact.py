@@ -55,4 +55,15 @@ CASES = [
         for kind, more in (("Add", {}), ("Sub", {}), ("Mul", {}), ("Div", {"C": ROWS / ROWS[1]}))
         for dims in ((6,), (3, 2, 1), (1, 6, 1))
     ),
+    # Positions in a period, which float32 rounds.
+    *(
+        case(
+            "LearningRate",
+            {"iter": np.array([iteration])},
+            outputs=["lr"],
+            args={"policy": "cosine", "base_lr": 0.3, "lr_shrink": shrink, "t_mult": growth},
+        )
+        for shrink, growth in ((1.0, 1.0), (0.99, 1.0), (1.001, 1.0), (1.0, 1.2))
+        for iteration in (2**24 + 1, 20_000_033, 123_456_789, 2**40 + 13, -(2**31), -(2**63))
+    ),
 ]

@@ -70,3 +70,15 @@ def test_data_is_not_propagated_where_a_sequence_holds_long_vectors(kind: str, m
     monkeypatch.setattr(onnx.shape_inference, "infer_shapes", inferred)
     infer_shapes(model, data_prop=True)
     assert asked == [False]
+
+
+def test_negative_dims_are_not_known() -> None:
+    """ONNX's Slice takes one for a length, and ends the process."""
+    given = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 20]> g (float[A, B] x) => (int64[N] y) '
+        "<int64[1] start = {1}, int64[1] end = {99}, int64[-7] s> { s = Shape (x) y = Slice (s, start, end) }"
+    )
+    before = given.SerializeToString()
+    inferred = infer_shapes(given, data_prop=True)
+    assert given.SerializeToString() == before
+    assert [dim.dim_value for info in inferred.graph.output for dim in info.type.tensor_type.shape.dim] == [1]
