@@ -28,7 +28,9 @@ class Status(StrEnum):
 
 
 ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED, Status.RAN_LONG})
-_RUN: Final = "caffe2_backend/runtime/sessions/session.py:run_list"
+_RUNS: Final = frozenset({
+    "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_backend/validation/runtimes/onnx_reference.py:run",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Outcome:
 
 def unanswered(place: str, reason: str) -> Outcome:
     """The outcome of a call that was ended because it took too long."""
-    return Outcome(Status.RAN_LONG if place == _RUN else Status.HUNG, place, reason)
+    return Outcome(Status.RAN_LONG if place in _RUNS else Status.HUNG, place, reason)
 
 
 def escaped(error: BaseException) -> Outcome:

@@ -110,11 +110,14 @@ def weighted_sigmoid_cross_entropy(op: Op) -> Value:
 @family.converts("MarginRankingCriterion", expects={0: _FLOAT, 1: _FLOAT, 2: _INT32})
 @takes(REALS, 0, 1)
 def margin_ranking(op: Op) -> Value:
-    """MarginRankingCriterion(X1, X2, Y; margin=1.0) -> loss: ``max(0, margin - Y * (X1 - X2))``."""
+    """MarginRankingCriterion(X1, X2, Y; margin=1.0) -> loss: ``max(0, -Y * (X1 - X2) + margin)``.
+
+    The label Y is negated in 32 bits, in which the lowest number has no opposite.
+    """
     require_same_shape(op, op.inputs)
     x, y = op.input(0), op.input(1)
-    ranked = mul(op, cast(op, op.input(2), op.dtype(x)), sub(op, x, y))
-    return op.emit("Relu", sub(op, op.args.number("margin", default=1.0), ranked))
+    against = mul(op, cast(op, op.emit("Neg", op.input(2)), op.dtype(x)), sub(op, x, y))
+    return op.emit("Relu", add(op, against, op.args.number("margin", default=1.0)))
 
 
 @family.converts("CosineEmbeddingCriterion", expects={0: _FLOAT, 1: _INT32})

@@ -213,7 +213,7 @@ def _slice_runtime(op: Op, x: Value, starts: Value, ends: Value) -> Value:
 @family.converts("RemoveDataBlocks", expects={1: _LENGTHS})
 def remove_data_blocks(op: Op) -> Value:
     """RemoveDataBlocks(X, indices) -> Y: all rows except those that the indices name."""
-    x, indices = op.input(0), cast(op, op.input(1), ir.DataType.INT64)
+    x, indices = op.input(0), cast(op, as_vector(op, op.input(1)), ir.DataType.INT64)
     keep = op.emit("Expand", op.const([True]), op.emit("Shape", x, end=1))
     drop = op.emit("Expand", op.const([False]), op.emit("Shape", indices))
     keep = op.emit("ScatterElements", keep, indices, drop, axis=0)

@@ -174,11 +174,11 @@ def sums_leave_the_range(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool
 
 
 def powers_leave_the_range(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether the product of as many elements as the first dim of an operand may leave the range of float32."""
+    """Whether the sum of all products of an element of each row of an operand may leave the range of float32."""
     for array in drawn.inputs.values():
         if array.dtype.kind == "f" and array.ndim and array.size:
             with np.errstate(all="ignore"):
-                power = np.abs(array.astype(np.float64)).max() ** len(array)
+                power = (np.abs(array.astype(np.float64)).max() * array.shape[-1]) ** len(array)
             if not power < 1e38:  # nor a NaN
                 return True
     return False

@@ -66,4 +66,15 @@ CASES = [
         for shrink, growth in ((1.0, 1.0), (0.99, 1.0), (1.001, 1.0), (1.0, 1.2))
         for iteration in (2**24 + 1, 20_000_033, 123_456_789, 2**40 + 13, -(2**31), -(2**63))
     ),
+    # The lowest label has no opposite.
+    case(
+        "MarginRankingCriterion",
+        {"X1": ROWS[0], "X2": ROWS[1], "Y": np.array([-(2**31), 2**31 - 1, -1], np.int32)},
+        outputs=["loss"],
+    ),
+    case(
+        "MarginRankingCriterionGradient",
+        {"X1": ROWS[0], "X2": ROWS[1], "Y": np.array([-(2**31), 2**31 - 1, -1], np.int32), "dloss": ROWS[0] + 1},
+        outputs=["dX1", "dX2"],
+    ),
 ]
