@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -209,33 +209,32 @@ def pool(op: Op) -> Outputs:
     dilation = _spread(op, "dilation", rank, (1,) * rank) if kind == "MaxPool" else None
     ceil_mode = op.args.flag("ceil_mode", default=False)
     counted = op.args.flag("count_include_pad", default=True) if kind == "AveragePool" else None
-    lacking = None
+    attributes = {
+        "kernel_shape": kernel, "strides": stride, "pads": [*padding, *padding], "dilations": dilation,
+        "ceil_mode": int(ceil_mode), "count_include_pad": None if counted is None else int(counted),
+    }  # fmt: skip
     if name_of(op) == "max_pool1d" and dilation is not None and not ceil_mode:
-        lacking = _lacking(op, x, dilation[0] * (kernel[0] - 1) + 1 - 2 * padding[0])
-    if lacking is not None:
-        tail = op.emit("Concat", op.const(np.zeros(5), np.int64), lacking, axis=0)
-        x = op.emit("Pad", x, tail, op.const(-np.inf, x), shape=[*op.shape(x)[:2], None])
-    y = op.emit(
-        kind, x, kernel_shape=kernel, strides=stride, pads=[*padding, *padding], dilations=dilation,
-        ceil_mode=int(ceil_mode), count_include_pad=None if counted is None else int(counted),
-    )  # fmt: skip
-    if lacking is not None:
-        none, every = op.const([0], np.int64), op.const([END], np.int64)
-        end = op.emit("Where", op.emit("Equal", lacking, none), every, none)
-        y = op.emit("Slice", y, none, end, op.const([2], np.int64), shape=[*op.shape(x)[:2], None])
-    return _values(op, y)
+        window = dilation[0] * (kernel[0] - 1) + 1 - 2 * padding[0]
+        return _values(op, _maxima_of_rows(op, x, window, attributes))
+    return _values(op, op.emit(kind, x, **attributes))
 
 
-def _lacking(op: Op, x: Value, window: int) -> Value | None:
-    """How many elements a row [N, C, L] is shorter than a window, int64 [1]; None if it is known to be as long.
+def _maxima_of_rows(op: Op, x: Value, window: int, attributes: Mapping[str, Any]) -> Value:
+    """MaxPool of rows [N, C, L]; of rows that are shorter than the window PyTorch makes no elements.
 
-    PyTorch makes no elements of such a row, and onnxruntime, which rounds quotients toward 0, may make one, or refuses
-    it.
+    onnxruntime, which rounds quotients toward 0, may make one, or refuses such rows: they are made as long as the
+    window, and what is made of them is dropped.
     """
     length = op.static_dim(x, 2)
     if length is not None and length >= window:
-        return None
-    return op.emit("Max", sub(op, window, vector(op, [size(op, x, 2)])), op.const([0], np.int64))
+        return op.emit("MaxPool", x, **attributes)
+    none, every = op.const([0], np.int64), op.const([END], np.int64)
+    lacking = op.emit("Max", sub(op, window, vector(op, [size(op, x, 2)])), none)
+    pads = op.emit("Concat", op.const(np.zeros(5), np.int64), lacking, axis=0)
+    shape = [*op.shape(x)[:2], None]
+    y = op.emit("MaxPool", op.emit("Pad", x, pads, op.const(-np.inf, x), shape=shape), **attributes)
+    end = op.emit("Where", op.emit("Equal", lacking, none), every, none)
+    return op.emit("Slice", y, none, end, op.const([2], np.int64), shape=shape)
 
 
 def _spread(op: Op, name: str, rank: int, default: Sequence[int]) -> Sequence[int]:

@@ -61,10 +61,13 @@ def overflows(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
 
 
 def differs_in_lowest(_: Drawn, expected: Arrays, actual: Arrays) -> bool:
-    """Whether results differ only where Caffe2's is negative infinity, and the other the lowest number."""
+    """Whether results differ only where one is negative infinity, and the other the lowest number."""
     lowest = np.finfo(np.float32).min
-    return any(bool((array == lowest).any()) for array in actual.values()) and _differs_at(
-        expected, actual, lambda one, other: np.isneginf(one) & (other == lowest)
+    has_lowest = any(bool((array == lowest).any()) for array in (*expected.values(), *actual.values()))
+    return has_lowest and _differs_at(
+        expected,
+        actual,
+        lambda one, other: (np.isneginf(one) & (other == lowest)) | ((one == lowest) & np.isneginf(other)),
     )
 
 
