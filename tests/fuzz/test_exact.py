@@ -225,6 +225,7 @@ def test_maxima_of_negative_infinities_are_the_lowest_number() -> None:
     assert deviation(case, {"y": infinite}, {"y": lowest})
     assert not deviation(case, {"y": infinite}, {"y": np.ones(2, np.float32)})
     assert not deviation(case, {"y": lowest}, {"y": infinite})
+    assert deviation(drawn("MaxPool", np.ones(2, np.float32), order="NHWC"), {"y": lowest}, {"y": infinite})
 
 
 def test_an_unstable_sort_needs_more_than_16_equal_scores() -> None:
