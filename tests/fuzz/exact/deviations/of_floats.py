@@ -106,7 +106,8 @@ FLOATS: Final = (
         is_not_finite,  # of which sums and differences may be a NaN
     ),
     Deviation(
-        "the maximum of negative infinities alone, which is the lowest number in some of onnxruntime's and Caffe2's kernels",
+        "the maximum of negative infinities alone, which is the lowest number in some of onnxruntime's and Caffe2's "
+        "kernels",
         frozenset({"MaxPool", "MaxPool1D", "MaxPool2D", "MaxPool3D"}),
         differs_in_lowest,
     ),
