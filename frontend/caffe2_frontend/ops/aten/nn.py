@@ -209,14 +209,15 @@ def pool(op: Op) -> Outputs:
     dilation = _spread(op, "dilation", rank, (1,) * rank) if kind == "MaxPool" else None
     ceil_mode = op.args.flag("ceil_mode", default=False)
     counted = op.args.flag("count_include_pad", default=True) if kind == "AveragePool" else None
-    attributes = {
+    attributes: dict[str, Any] = {
         "kernel_shape": kernel, "strides": stride, "pads": [*padding, *padding], "dilations": dilation,
         "ceil_mode": int(ceil_mode), "count_include_pad": None if counted is None else int(counted),
     }  # fmt: skip
     if name_of(op) == "max_pool1d" and dilation is not None and not ceil_mode:
         window = dilation[0] * (kernel[0] - 1) + 1 - 2 * padding[0]
         return _values(op, _maxima_of_rows(op, x, window, attributes))
-    return _values(op, op.emit(kind, x, **attributes))
+    y: Value = op.emit(kind, x, **attributes)
+    return _values(op, y)
 
 
 def _maxima_of_rows(op: Op, x: Value, window: int, attributes: Mapping[str, Any]) -> Value:
@@ -225,9 +226,11 @@ def _maxima_of_rows(op: Op, x: Value, window: int, attributes: Mapping[str, Any]
     onnxruntime, which rounds quotients toward 0, may make one, or refuses such rows: they are made as long as the
     window, and what is made of them is dropped.
     """
+    y: Value
     length = op.static_dim(x, 2)
     if length is not None and length >= window:
-        return op.emit("MaxPool", x, **attributes)
+        y = op.emit("MaxPool", x, **attributes)
+        return y
     none, every = op.const([0], np.int64), op.const([END], np.int64)
     lacking = op.emit("Max", sub(op, window, vector(op, [size(op, x, 2)])), none)
     pads = op.emit("Concat", op.const(np.zeros(5), np.int64), lacking, axis=0)
