@@ -36,6 +36,8 @@ class OnnxRuntime:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        # An arena that cannot grow, as in a loop without an end, is left in a state that ends the process later.
+        options.enable_cpu_mem_arena = seconds is None
         if not optimizes:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._guard = Guard.of(model.SerializeToString())
