@@ -14,7 +14,7 @@ from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import Scope
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
-from caffe2_frontend.interop.inference.map_types import holds_map, nested_types
+from caffe2_frontend.interop.inference.value_types import holds_map, negative_dims, nested_types
 
 
 class _NotDenseError(Exception):
@@ -31,10 +31,8 @@ def needs_rewrites(scopes: Sequence[Scope]) -> bool:
         _sparse_constants(scope)
         or any(node.device_configurations for node in scope.nodes)
         or (isinstance(scope.proto, onnx.GraphProto) and scope.proto.sparse_initializer)
-        or any(
-            holds_map(info.type) or _negative_dims(info.type) or _lacks_element_type(info.type)
-            for info in _infos(scope)
-        )
+        or any(negative_dims(info.type for info in _infos(scope)))
+        or any(holds_map(info.type) or _lacks_element_type(info.type) for info in _infos(scope))
         for scope in scopes
     )
 
@@ -52,9 +50,9 @@ def rewrite(scopes: Sequence[Scope]) -> list[Diagnostic]:
         found += _densify(scope)
         for node in scope.nodes:
             node.ClearField("device_configurations")
+        for dim in negative_dims(info.type for info in _infos(scope)):
+            dim.ClearField("dim_value")
         for info in _infos(scope):
-            for dim in list(_negative_dims(info.type)):
-                dim.ClearField("dim_value")
             if holds_map(info.type) or _lacks_element_type(info.type):
                 info.ClearField("type")
         if isinstance(scope.proto, onnx.GraphProto):
@@ -69,11 +67,6 @@ def _infos(scope: Scope) -> Iterator[onnx.ValueInfoProto]:
     if isinstance(scope.proto, onnx.GraphProto):
         yield from scope.proto.input
         yield from scope.proto.output
-
-
-def _negative_dims(kind: onnx.TypeProto) -> list[onnx.TensorShapeProto.Dimension]:
-    tensors = (part.tensor_type for part in nested_types(kind) if part.HasField("tensor_type"))
-    return [dim for tensor in tensors for dim in tensor.shape.dim if dim.dim_value < 0]
 
 
 def _lacks_element_type(kind: onnx.TypeProto) -> bool:

@@ -19,7 +19,7 @@ from caffe2_backend.admission.types import check_types, is_dtype
 from caffe2_bridge.bounds import is_possible_shape
 from caffe2_bridge.diagnostics import Diagnostic, Location
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS
-from caffe2_frontend.interop.inference.map_types import nested_types
+from caffe2_frontend.interop.inference.value_types import nested_types
 
 _LARGEST_VERSION: Final = 2**31 - 1  # that ONNX can look up
 # The attributes of ONNX's own operators that are bodies.

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from caffe2_backend.admission.scopes import Scope
 from caffe2_bridge.diagnostics import Diagnostic
-from caffe2_frontend.interop.inference.map_types import nested_types
+from caffe2_frontend.interop.inference.value_types import nested_types
 
 
 def check_types(scope: Scope) -> Iterator[Diagnostic]:

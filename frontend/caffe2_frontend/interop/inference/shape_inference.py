@@ -14,7 +14,7 @@ import onnx_ir as ir
 from caffe2_bridge.bounds import MAX_FOLLOWED_ELEMENTS
 from caffe2_frontend.interop.domains import STANDARD_DOMAINS, is_standard
 from caffe2_frontend.interop.files.serialize import WrittenModel
-from caffe2_frontend.interop.inference.map_types import forget_maps
+from caffe2_frontend.interop.inference.value_types import forget_maps, negative_dims, shapes_of
 
 # Operators whose inference reads the type of an operand without asking whether it has one.
 _ML: Final = "ai.onnx.ml"
@@ -38,11 +38,11 @@ def infer_shapes(model: onnx.ModelProto, *, strict_mode: bool = False, data_prop
     """
     given = list(_nodes(model))
     unsafe = [index for index, node in enumerate(given) if _is_unsafe(node)]
-    if unsafe or next(_negative_dims(_types(_graphs(model, given), model.functions)), None) is not None:
+    if unsafe or any(negative_dims(_types(_graphs(model, given), model.functions))):
         typed = _typed(model, given)
         model = onnx.ModelProto.FromString(model.SerializeToString())
         nodes = list(_nodes(model))
-        for dim in _negative_dims(_types(_graphs(model, nodes), model.functions)):
+        for dim in negative_dims(_types(_graphs(model, nodes), model.functions)):
             dim.ClearField("dim_value")
         for index in unsafe:
             _make_safe(nodes[index], typed)
@@ -103,11 +103,11 @@ def _sizes(
     """The number of elements of each tensor that is described, or that integers may describe."""
     seen: set[bytes] = set()  # the shapes of most values are equal to a few
     for each in chain(types, _types(graphs)):
-        shape = _shape_of(each)
-        key = shape.SerializeToString()
-        if key not in seen:
-            seen.add(key)
-            yield _product(dim.dim_value for dim in shape.dim)
+        for shape in shapes_of(each):
+            key = shape.SerializeToString()
+            if key not in seen:
+                seen.add(key)
+                yield _product(dim.dim_value for dim in shape.dim)
     for tensor in (tensor for graph in graphs for tensor in graph.initializer):
         yield from _sizes_of(tensor)
     for attribute in attributes:
@@ -119,7 +119,7 @@ def _sizes(
         elif attribute.HasField("t"):
             yield from _sizes_of(attribute.t)
         elif attribute.HasField("tp"):
-            yield _product(dim.dim_value for dim in _shape_of(attribute.tp).dim)
+            yield from (_product(dim.dim_value for dim in shape.dim) for shape in shapes_of(attribute.tp))
 
 
 def _types(graphs: Iterable[onnx.GraphProto], functions: Iterable[onnx.FunctionProto] = ()) -> Iterator[onnx.TypeProto]:
@@ -130,24 +130,6 @@ def _types(graphs: Iterable[onnx.GraphProto], functions: Iterable[onnx.FunctionP
     for function in functions:
         for info in function.value_info:
             yield info.type
-
-
-def _negative_dims(types: Iterable[onnx.TypeProto]) -> Iterator[onnx.TensorShapeProto.Dimension]:
-    for each in types:
-        for dim in _shape_of(each).dim:
-            if dim.dim_value < 0:
-                yield dim
-
-
-def _shape_of(described: onnx.TypeProto) -> onnx.TensorShapeProto:
-    """The shape of a tensor, or of those that a sequence, an optional or a map holds."""
-    while (kind := described.WhichOneof("value")) in {"sequence_type", "optional_type", "map_type"}:
-        holder = getattr(described, kind)
-        described = holder.value_type if kind == "map_type" else holder.elem_type
-    shape: onnx.TensorShapeProto = (
-        described.sparse_tensor_type.shape if kind == "sparse_tensor_type" else described.tensor_type.shape
-    )
-    return shape
 
 
 def _sizes_of(tensor: onnx.TensorProto) -> Iterator[int]:
@@ -164,9 +146,9 @@ def _product(dims: Iterable[int]) -> int:
 def _has_long_vectors(inferred: onnx.ModelProto) -> bool:
     for graph in _graphs(inferred, list(_nodes(inferred))):
         for info in (*graph.input, *graph.value_info, *graph.output):
-            dims = _shape_of(info.type).dim
-            if len(dims) == 1 and dims[0].dim_value > MAX_FOLLOWED_ELEMENTS:
-                return True
+            for shape in shapes_of(info.type):
+                if len(shape.dim) == 1 and shape.dim[0].dim_value > MAX_FOLLOWED_ELEMENTS:
+                    return True
     return False
 
 

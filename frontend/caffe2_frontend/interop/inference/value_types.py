@@ -1,4 +1,4 @@
-"""Types that hold maps, which onnx_ir does not represent: values of such types have none."""
+"""The types of values: what sequences and optionals hold, their dims, and maps, which onnx_ir does not represent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,20 @@ def nested_types(kind: onnx.TypeProto) -> Iterator[onnx.TypeProto]:
     while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
         kind = (kind.sequence_type if kind.HasField("sequence_type") else kind.optional_type).elem_type
         yield kind
+
+
+def shapes_of(kind: onnx.TypeProto) -> Iterator[onnx.TensorShapeProto]:
+    """The shape of a tensor, or of those that a sequence or an optional holds."""
+    for part in nested_types(kind):
+        if part.HasField("tensor_type"):
+            yield part.tensor_type.shape
+        elif part.HasField("sparse_tensor_type"):
+            yield part.sparse_tensor_type.shape
+
+
+def negative_dims(kinds: Iterable[onnx.TypeProto]) -> Iterator[onnx.TensorShapeProto.Dimension]:
+    """The dims of a negative size, which are not known: some exporters write -1."""
+    return (dim for kind in kinds for shape in shapes_of(kind) for dim in shape.dim if dim.dim_value < 0)
 
 
 def holds_map(kind: onnx.TypeProto) -> bool:
