@@ -321,6 +321,17 @@ def test_roundings_of_what_the_first_operators_compute() -> None:
 
 @pytest.mark.oracle
 @pytest.mark.slow
+def test_memory_that_is_not_written_between_operators() -> None:
+    """NormalizeL1 writes no row of zeros; of the large numbers that new memory holds a Softsign is 1."""
+    ops = [operator("NormalizeL1", ["X"], ["N"]), operator("Softsign", ["N"], ["Y"])]
+    net = NetDef(op=ops, external_input=["X"], external_output=["Y"])
+    with OracleServer(filler=165) as oracle, OracleServer(filler=166) as witness:
+        verdict = Judge(oracle, witness)(Drawn("", net, {"X": np.zeros((40, 50), np.float32)}))
+    assert verdict.outcome is Outcome.UNDEFINED, verdict
+
+
+@pytest.mark.oracle
+@pytest.mark.slow
 def test_an_imported_operator_that_writes_a_part_of_its_results() -> None:
     wngrad = operator("Wngrad", ["w", "b", "g", "r"], ["w", "b"])  # real Caffe2 writes the first element of b alone
     inputs = {name: np.array([3, 1], np.float32) for name in wngrad.input}
