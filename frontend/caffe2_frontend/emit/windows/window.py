@@ -6,6 +6,7 @@ named dim (``kernel_h``, ``kernel_w``; for pads ``pad_t``, ``pad_l``, ``pad_b``,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -234,12 +235,19 @@ def _check_counted(op: Op, kernel: list[int], stride: list[int], dilation: list[
     """Refuse a window that is not positive, and one that Caffe2, which counts pixels in 32 bits, takes for another."""
     if min(kernel) < 1 or min(stride) < 1 or min(dilation) < 1:
         op.unsupported("kernel, stride and dilation must be positive", code="invalid-argument")
-    count = len(kernel)
-    totals = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
-    totals += [head + tail for head, tail in zip(pads[:count], pads[count:], strict=True)]
-    if not all(-(2**31) <= total < 2**31 for total in totals):
+    if any(d * (k - 1) + 1 >= 2**31 for k, d in zip(kernel, dilation, strict=True)):
         op.unsupported(
-            "a dilated window, and the pads of a dim together, must be within 32 bits, in which Caffe2 counts pixels",
+            "a dilated window must be within 32 bits, in which Caffe2 counts pixels", code="invalid-argument"
+        )
+    check_pads(op, pads)
+
+
+def check_pads(op: Op, pads: Sequence[int]) -> None:
+    """Refuse pads (those before each dim, then those after) whose sum leaves the 32 bits that Caffe2 adds them in."""
+    count = len(pads) // 2
+    if any(not -(2**31) <= head + tail < 2**31 for head, tail in zip(pads[:count], pads[count:], strict=True)):
+        op.unsupported(
+            f"the pads of a dim together must be within 32 bits, in which Caffe2 counts pixels, not {list(pads)}",
             code="invalid-argument",
         )
 

@@ -23,6 +23,7 @@ from caffe2_frontend.emit.operand_checks import (
 )
 from caffe2_frontend.emit.shapes import cast, product, quotient, reshape, size, sizes, slice_axis, unsqueeze
 from caffe2_frontend.emit.windows.resampling import reflected_pixels, resize_nearest_by
+from caffe2_frontend.emit.windows.window import check_pads
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -124,6 +125,7 @@ def pad_image(op: Op) -> Value:
             "PadImage takes four pads, and no stride, dilation or legacy_pad other than the defaults",
             code="invalid-argument",
         )
+    check_pads(op, pads)
     top, left, bottom, right = pads
     first = 1 if last else 2
     pads_of_axis = [(0, 0)] * 4
@@ -213,7 +215,9 @@ def _blocks(op: Op) -> tuple[Value, int, list[int]]:
     block = op.args.integer("block_size", default=2)
     if channels_last(op) or block < 1:
         op.unsupported("block_size must be positive and order must be NCHW", code="invalid-argument")
-    return x, block, [top, pad, pad, pad]
+    pads = [top, pad, pad, pad]
+    check_pads(op, pads)
+    return x, block, pads
 
 
 @family.converts("ChannelShuffle")

@@ -328,6 +328,14 @@ def has_longer_segments(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     )
 
 
+def has_segments_beyond_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the segments of a gradient of LengthsMax together have more rows than its main operand."""
+    return any(
+        lengths is not None and x is not None and x.ndim > 0 and lengths.sum(dtype=np.int64) > len(x)
+        for _op, (_y, _dy, lengths, x, *_rest) in operators(drawn, "LengthsMaxWithMainInputAndForwardOutputGradient")
+    )
+
+
 def has_other_partitions(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether a partition of GatherByKey does not have as many rows as keys belong to it."""
     for _op, (keys, *parts) in operators(drawn, "GatherByKey"):

@@ -44,3 +44,10 @@ def test_windows_that_leave_32_bits_are_refused(args: dict[str, int]) -> None:
     op = operator("Conv", ["X", "W"], ["Y"], kernel=3, **args)
     with pytest.raises(ConversionError, match="must be within 32 bits"):
         export([op], {"X": ("float32", [2, 3, 8, 8]), "W": ("float32", [4, 3, 3, 3])})
+
+
+@pytest.mark.parametrize("op_type", ["PadImage", "SpaceToBatch", "BatchToSpace"])
+def test_pads_that_leave_32_bits_are_refused(op_type: str) -> None:
+    op = operator(op_type, ["X"], ["Y"], pad=-(2**31))
+    with pytest.raises(ConversionError, match="must be within 32 bits"):
+        export([op], {"X": ("float32", [4, 3, 8, 8])})
