@@ -66,14 +66,13 @@ def differs_in_lowest(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
     Or the reverse, in order NHWC.
     """
     lowest = np.finfo(np.float32).min
-    orders = {op.args.text("order", default="NCHW") for op in all_operators(NetView(drawn.net))}
-    results = (*actual.values(), *(expected.values() if "NHWC" in orders else ()))
-    return any(bool((array == lowest).any()) for array in results) and _differs_at(
-        expected,
-        actual,
-        lambda one, other: (
-            (np.isneginf(one) & (other == lowest)) | ((one == lowest) & np.isneginf(other) & ("NHWC" in orders))
-        ),
+    is_last = any(op.args.text("order", default="NCHW") == "NHWC" for op in all_operators(NetView(drawn.net)))
+
+    def is_lowest(infinite: Array, other: Array) -> Array:
+        return np.asarray(np.isneginf(infinite) & (other == lowest))
+
+    return any(bool((array == lowest).any()) for array in (*expected.values(), *actual.values())) and _differs_at(
+        expected, actual, lambda one, other: is_lowest(one, other) | (is_last & is_lowest(other, one))
     )
 
 
