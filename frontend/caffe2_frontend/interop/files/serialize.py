@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, cast
 
@@ -29,23 +29,6 @@ _SHARED_KINDS: Final = frozenset({
 })  # fmt: skip
 
 
-@dataclass(slots=True)
-class Parts:
-    """What the nodes of a model, and of the bodies in it, consist of, without most repetitions.
-
-    Attributes:
-        op_types: the domain and the type of each node.
-        attributes: the attributes, without those that are bodies.
-        types: the types of values.
-        frames: the graphs, without inputs, nodes and descriptions of what these compute.
-    """
-
-    op_types: set[tuple[str, str]] = field(default_factory=set)
-    attributes: list[onnx.AttributeProto] = field(default_factory=list)
-    types: list[onnx.TypeProto] = field(default_factory=list)
-    frames: list[onnx.GraphProto] = field(default_factory=list)
-
-
 @dataclass(frozen=True)
 class WrittenModel:
     """A model whose nodes are serialized already.
@@ -53,12 +36,10 @@ class WrittenModel:
     Attributes:
         frame: the model, its graph without inputs, nodes and descriptions of what these compute.
         nodes: these fields of the graph, serialized.
-        parts: what they consist of.
     """
 
     frame: onnx.ModelProto
     nodes: bytes
-    parts: Parts
 
     @property
     def data(self) -> bytes:
@@ -102,7 +83,7 @@ def write_model(model: ir.Model, *, metadata: bool = True) -> WrittenModel:
         nodes = writer.write(frame.graph, model.graph)
     except (TypeError, ValueError) as error:  # a name that is None, or not text
         raise ir.serde.SerdeError(f"graph {model.graph.name!r} cannot be written as a protobuf: {error}") from error
-    return WrittenModel(frame, nodes, writer.parts)
+    return WrittenModel(frame, nodes)
 
 
 class _Heads(dict[int, bytes]):
@@ -143,7 +124,6 @@ class _Writer:
     """Writes the graphs of one model, and remembers what they repeat. The model holds all objects meanwhile."""
 
     def __init__(self, *, metadata: bool) -> None:
-        self.parts = Parts()
         self._metadata = metadata
         self._attributes: dict[int, bytes] = {}  # by id: many nodes share the objects
         self._equal_attributes: dict[Hashable, bytes] = {}
@@ -168,7 +148,6 @@ class _Writer:
                 if _is_described(value) and not value.is_graph_input():
                     data = self._info(value)
                     infos += (_VALUE_INFO[len(data)], data)
-        self.parts.frames.append(proto)
         for node in graph:
             data = self._node(node)
             nodes += (_NODE[len(data)], data)
@@ -234,7 +213,6 @@ class _Writer:
 
     def _op_type(self, domain: str, op_type: str) -> bytes:
         """The type of a node, and its domain unless that is ONNX's own."""
-        self.parts.op_types.add((domain, op_type))
         written = _field(_OP_TYPE, op_type) + (_field(_DOMAIN, domain) if domain else b"")
         self._op_types[domain, op_type] = written
         return written
@@ -256,7 +234,6 @@ class _Writer:
             ir.serde.serialize_reference_attribute_into(proto, attribute)
         else:
             ir.serde.serialize_attribute_into(proto, attribute)
-            self.parts.attributes.append(proto)
         return proto.SerializeToString()
 
     def _bodies(self, attribute: ir.Attr) -> bytes:
@@ -285,7 +262,6 @@ class _Writer:
             ir.serde.serialize_type_into(proto, kind)
             if shape is not None:
                 ir.serde.serialize_shape_into(proto, shape)
-            self.parts.types.append(proto)
             data = proto.SerializeToString()
             written = _INFO_TYPE[len(data)] + data
             if key is not None:

@@ -56,22 +56,6 @@ def test_products_of_attention_have_no_size_that_is_not_known() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["seq(float[4294967296])", "optional(float[4294967296])"])
-def test_data_is_not_propagated_where_a_sequence_holds_long_vectors(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": 17]> g ({kind} x) => ({kind} y) {{ y = Identity (x) }}'
-    )
-    asked: list[bool] = []
-
-    def inferred(given: onnx.ModelProto, *, data_prop: bool, **_: object) -> onnx.ModelProto:
-        asked.append(data_prop)
-        return onnx.ModelProto.FromString(given.SerializeToString())
-
-    monkeypatch.setattr(onnx.shape_inference, "infer_shapes", inferred)
-    infer_shapes(model, data_prop=True)
-    assert asked == [False]
-
-
 def test_negative_dims_are_not_known() -> None:
     """ONNX's Slice takes one for a length, and ends the process."""
     given = onnx.parser.parse_model(
