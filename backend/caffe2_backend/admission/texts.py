@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-from caffe2_backend.admission.scopes import Scope
+from caffe2_backend.admission.scopes import Scope, attributes_of
+from caffe2_backend.admission.structure import tensors_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
 
 
@@ -20,19 +21,36 @@ def check_texts(model: onnx.ModelProto, scopes: Iterable[Scope]) -> Iterator[Dia
         *_properties(model.metadata_props),
     )
     imports = (entry.domain for entry in model.opset_import)
-    yield from _faults((*texts, *imports), _place(model))
+    devices = (text for placed in model.configuration for text in (placed.name, *placed.device))
+    yield from _faults((*texts, *imports, *devices), _place(model))
     for scope in scopes:
         yield from _faults(_of_scope(scope.proto), scope.location)
+        for tensor, _, location in tensors_of(scope):
+            yield from _faults((tensor.name, tensor.doc_string, *_properties(tensor.metadata_props)), location)
+        for index, attribute in attributes_of(scope):
+            if attribute.doc_string or attribute.ref_attr_name or attribute.HasField("tp") or attribute.type_protos:
+                yield from _faults(_of_attribute(attribute), scope.location if index is None else scope.at(index))
         for index, node in enumerate(scope.nodes):
-            references = (attribute.ref_attr_name for attribute in node.attribute)
-            yield from _faults(
-                (*_properties(node.metadata_props), node.overload, node.doc_string, *references), scope.at(index)
-            )
+            yield from _faults(_of_node(node), scope.at(index))
 
 
 def _place(model: onnx.ModelProto) -> Location:
     name: object = model.graph.name
     return Location(name if isinstance(name, str) and name else "graph")
+
+
+def _of_node(node: onnx.NodeProto) -> Iterator[object]:
+    yield from (node.overload, node.doc_string)
+    yield from _properties(node.metadata_props)
+    for placed in node.device_configurations:
+        yield placed.configuration_id
+        yield from (sharding.tensor_name for sharding in placed.sharding_spec)
+
+
+def _of_attribute(attribute: onnx.AttributeProto) -> Iterator[object]:
+    yield from (attribute.name, attribute.doc_string, attribute.ref_attr_name)
+    for kind in ([attribute.tp] if attribute.HasField("tp") else []) + [*attribute.type_protos]:
+        yield from _of_type(kind)
 
 
 def _of_scope(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
@@ -44,8 +62,9 @@ def _of_scope(proto: onnx.GraphProto | onnx.FunctionProto) -> Iterator[object]:
         infos = [*proto.value_info]
     else:
         infos = [*proto.input, *proto.output, *proto.value_info]
-        for tensor in proto.initializer:
-            yield from (tensor.name, tensor.doc_string)
+        for annotation in proto.quantization_annotation:
+            yield annotation.tensor_name
+            yield from _properties(annotation.quant_parameter_tensor_names)
     for info in infos:
         yield from (info.name, info.doc_string)
         yield from _properties(info.metadata_props)

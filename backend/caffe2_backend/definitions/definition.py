@@ -102,6 +102,13 @@ class Definition:
         given = self._attribute(name, ir.AttributeType.STRINGS)
         return [] if given is None else [self._decoded(name, text) for text in given.value]
 
+    def texts_in(self, name: str, tensor: ir.TensorProtocol) -> list[str]:
+        """The elements of a tensor attribute of strings."""
+        try:
+            return [bytes(text).decode() for text in tensor.numpy().reshape(-1).tolist()]
+        except UnicodeDecodeError as error:
+            self.malformed(f"attribute {name!r} must be UTF-8 text: {error}")
+
     def attributes(self, *names: str) -> dict[str, Any]:
         """The attributes of these names that are given."""
         return {name: self.node.attributes[name].value for name in names if name in self.node.attributes}

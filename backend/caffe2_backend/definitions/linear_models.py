@@ -146,7 +146,7 @@ def _keys(define: Definition) -> tuple[ir.Value, int]:
     texts, integers = define.texts("keys_strings"), define.integers("keys_int64s")
     tensor = define.tensor("keys_tensor")
     if tensor is not None and tensor.dtype == ir.DataType.STRING:
-        texts = [text.decode() for text in tensor.numpy().reshape(-1).tolist()]
+        texts = define.texts_in("keys_tensor", tensor)
     elif tensor is not None and tensor.dtype in (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.INT16):
         return define.const(tensor.numpy().reshape(-1), tensor.dtype), tensor.size
     return (define.texts_of(texts), len(texts)) if texts else (define.const(integers), len(integers))

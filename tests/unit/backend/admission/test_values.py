@@ -161,7 +161,13 @@ def test_text_must_be_utf8() -> None:
     made = model(graph([node("Relu", ["x"], ["y"])]))
     made.metadata_props.add(key="marker", value="v")
     made.graph.value_info.append(value("dimmed"))
-    for text in (b"marker", b"dimmed"):
+    made.graph.node[0].attribute.append(onnx.AttributeProto(name="noted", type=2, i=1, doc_string="told"))
+    made.graph.node[0].attribute.append(
+        onnx.AttributeProto(name="keys", type=4, t=onnx.TensorProto(name="titled", data_type=FLOAT))
+    )
+    made.graph.quantization_annotation.add(tensor_name="annotated")
+    made.configuration.add(name="configured", device=["placed"], num_devices=1)
+    for text in (b"marker", b"dimmed", b"told", b"titled", b"annotated", b"configured", b"placed"):
         data = made.SerializeToString().replace(text, b"\xff" + text[1:])
         with pytest.raises(ConversionError, match="is not UTF-8"):
             to_netdef(data)

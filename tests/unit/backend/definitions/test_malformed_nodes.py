@@ -108,3 +108,9 @@ def test_an_attribute_of_another_kind() -> None:
         if refused:
             with pytest.raises(ConversionError, match="'num_heads' must be INT, not FLOAT"):
                 to_netdef(whole)
+
+
+def test_keys_must_be_text() -> None:
+    keys = TensorProto(name="k", dims=[2], data_type=TensorProto.STRING, string_data=[b"a", b"\xe2"])
+    with pytest.raises(ConversionError, match="'keys_tensor' must be UTF-8 text"):
+        imported("LabelEncoder", {"keys_tensor": keys, "values_int64s": [1, 2]}, 4, TensorProto.STRING)
