@@ -8,6 +8,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
+from caffe2_bridge.bounds import MAX_UNROLLED
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.inference.node_inference import infer_if_possible
@@ -27,10 +28,13 @@ class Folder(FoldConstantsPass):
     def process_node(self, node: ir.Node, *args: Any, **options: Any) -> Any:
         """What replaces a node. The sizes of values are left to the pass: they may be beyond int64.
 
-        So are nodes without a named output, whose results nothing reads: an initializer needs a name.
+        So are splits into very many parts, which the folder would name one by one, and nodes without a named output,
+        whose results nothing reads: an initializer needs a name.
         """
-        is_size = node.op_type == "Size" and is_standard(node)
-        is_left = is_size or not any(value.name for value in node.outputs)
+        is_own = is_standard(node) and (
+            node.op_type == "Size" or (node.op_type == "SplitToSequence" and _is_fine(node))
+        )
+        is_left = is_own or not any(value.name for value in node.outputs)
         return None if is_left else super().process_node(node, *args, **options)
 
     def _do_inference(self, node: ir.Node) -> None:
@@ -65,6 +69,21 @@ class Folder(FoldConstantsPass):
             shape = ir.serde.deserialize_type_proto_for_shape(known)
             found = self._described[id(known)] = (known, kind, shape)
         return found[1:]
+
+
+def _is_fine(split: ir.Node) -> bool:
+    """Whether a SplitToSequence has more parts than nodes may have outputs here, as far as that is known."""
+    x, sizes = (*split.inputs, None, None)[:2]
+    if x is None or x.shape is None or sizes is None:
+        return False
+    if sizes.shape is not None and len(sizes.shape) == 1:
+        parts: int | ir.SymbolicDim | None = sizes.shape[0]
+        size = 1
+    else:
+        axis, known = split.attributes.get_int("axis", 0), ir.convenience.get_const_tensor(sizes)
+        parts = x.shape[axis] if -len(x.shape) <= axis < len(x.shape) else None
+        size = 1 if known is None or known.size != 1 else max(int(known.numpy().item()), 1)
+    return isinstance(parts, int) and parts > size * MAX_UNROLLED
 
 
 def _merged(ours: ir.Shape | None, inferred: ir.Shape | None) -> ir.Shape | None:

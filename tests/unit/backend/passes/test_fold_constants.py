@@ -128,3 +128,16 @@ def test_what_is_too_large_to_be_stored_is_not_computed() -> None:
     with pytest.raises(ConversionError) as raised:
         to_netdef(parser.parse_model(text))
     assert {found.code for found in raised.value.errors} != {"internal-error"}
+
+
+@pytest.mark.parametrize(
+    ("split", "dim"), [("int64 n = {2}", "1073741824"), ("int64 n = {2}", "32770"), ("int64[1] n = {2}", "1073741824")]
+)
+def test_a_sequence_of_very_many_parts_is_not_split(split: str, dim: str) -> None:
+    text = f"""
+        <ir_version: 9, opset_import: ["" : 20]> g (float[5, {dim}] x) => (float[A, B] y)
+        <{split}, int64 i = {{1}}> {{ s = SplitToSequence <axis = 1> (x, n)  y = SequenceAt (s, i) }}
+    """
+    with pytest.raises(ConversionError) as raised:
+        to_netdef(parser.parse_model(text))
+    assert {found.code for found in raised.value.errors} != {"internal-error"}
