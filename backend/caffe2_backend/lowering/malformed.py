@@ -46,6 +46,7 @@ def _refusal(node: ir.Node) -> str:
                 proto.name = str(value.name)
                 graph.initializer.append(proto)
             graph.input.append(ir.to_proto(value))
+        graph.output.extend(ir.to_proto(value) for value in node.outputs if value.name and value.type is not None)
         opset = onnx.OperatorSetIdProto(domain=node.domain, version=node.version or WORKING_OPSET)
         model = onnx.ModelProto(ir_version=_IR_VERSION, graph=graph, opset_import=[opset])
         infer_shapes(model, strict_mode=True, data_prop=True)

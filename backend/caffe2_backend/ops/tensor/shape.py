@@ -240,6 +240,9 @@ def constant_of_shape(op: Op) -> Value:
     if value.size != 1:
         op.unsupported(f"value must have one element, not {value.size}", code="invalid-argument")
     dtype, number = op.output_dtype(0), value.reshape(-1)[0].item()
+    declared = op.node.outputs[0].dtype
+    if declared is not None and declared != ir.DataType.from_numpy(value.dtype):
+        op.unsupported(f"value is of type {value.dtype}, and the result of {declared.name}", code="invalid-argument")
     if op.static_shape(op.input(0)) == (0,):
         return op.const(number, dtype)
     return full(op, [op.input(0)], dtype, number)

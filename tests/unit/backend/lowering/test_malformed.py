@@ -165,3 +165,14 @@ def test_malformed_nodes_are_refused(name: str, debug: bool, monkeypatch: pytest
     (found,) = raised.value.errors
     assert found.code in {"malformed-model", "invalid-operands", "invalid-argument", "needs-shape"}
     assert found.location.index == 0
+
+
+def test_a_fill_of_another_type_than_its_result() -> None:
+    fill = helper.make_node("ConstantOfShape", ["x"], ["y"], value=helper.make_tensor("v", FLOAT, [1], [float("-inf")]))
+    model = _model(fill, ("x", TensorProto.INT64, [2]))
+    to_netdef(model)
+    model.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.INT64, None))
+    model.graph.input[0].ClearField("type")
+    del model.graph.output[:]
+    with pytest.raises(ConversionError, match="value is of type float32, and the result of INT64"):
+        to_netdef(model)
