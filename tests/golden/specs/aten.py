@@ -355,4 +355,21 @@ CASES: Sequence[Any] = [
         aten("max_pool1d", np.ones((2, 3, length), np.float32), kernel_size=[3], stride=[stride])
         for length, stride in ((1, 2), (2, 1), (2, 4), (0, 3))
     ),
+    # Powers of integers wrap around; those of negative exponents are rounded toward zero.
+    *(
+        aten("pow", np.array([3, 2, 7, 0, 1, 5], dtype), np.array([5, 9, 20, 0, 3, 0], dtype))
+        for dtype in ("uint8", "int8", "int16", "int32", "int64")
+    ),
+    *(
+        aten("pow", np.array([[-3, 2, -1, 0, -1, 1]], dtype), np.array([[3], [-1], [-2], [0]], dtype))
+        for dtype in ("int8", "int32", "int64")
+    ),
+    aten("pow", np.array([3, 2], "int32"), np.array([50, 40])),
+    aten("pow", np.array([3, -2], "int8"), np.array([5, 11], "uint8")),
+    aten("pow", np.array([-1, 1, 2, -1]), np.array([-(2**63), -(2**63), -(2**63), 2**63 - 1])),
+    aten("pow", np.zeros((0, 3), "int8"), np.zeros((1, 3), "int8")),
+    *(aten("pow", np.array([3, 2, 0, 1], dtype), exponent=60) for dtype in ("uint8", "int8", "int32", "int64")),
+    *(aten("pow", np.array([3, 0], "int32"), exponent=exponent) for exponent in (0, 1, -1)),
+    *(aten("pow", np.array([3, 63, 0], dtype), self=3) for dtype in ("uint8", "int16", "int64")),
+    aten("pow", np.array([True, False]), np.array([True, True])),
 ]  # fmt: skip

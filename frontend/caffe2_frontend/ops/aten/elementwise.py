@@ -7,6 +7,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sub
+from caffe2_frontend.emit.powers import integer_power, integer_powers
 from caffe2_frontend.emit.selection import elementwise_extremum, select, sign
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.family import Family
@@ -157,13 +158,21 @@ def _toward_zero(op: Op, x: Value) -> Value:
 
 @family.converts("pow")
 def power(op: Op) -> Value:
-    """aten::pow(self, exponent): either may be a Scalar argument."""
+    """aten::pow(self, exponent): either may be a Scalar argument. Powers of integers wrap around, as products do."""
     if op.has_input(1):
-        return op.emit("Pow", *promoted(op, op.input(0), op.input(1)))
-    if "self" in op.args:
+        base, exponent = promoted(op, op.input(0), op.input(1))
+    elif "self" in op.args:
         exponent, base = with_number(op, op.input(0), number(op, "self"))
-        return op.emit("Pow", base, exponent)
-    return op.emit("Pow", *with_number(op, op.input(0), number(op, "exponent")))
+    else:
+        given = number(op, "exponent")
+        base, exponent = with_number(op, op.input(0), given)
+        if is_integral(op.dtype(base)):
+            return integer_power(op, base, int(given))
+    if op.dtype(base) == ir.DataType.BOOL:
+        op.unsupported("booleans have no powers", code="dtype")
+    if is_integral(op.dtype(base)):
+        return integer_powers(op, base, exponent)
+    return op.emit("Pow", base, exponent)
 
 
 @family.converts(*_COMPARED)
