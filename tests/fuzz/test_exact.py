@@ -317,6 +317,10 @@ def test_roundings_of_what_the_first_operators_compute() -> None:
             raw = (3 * random.standard_normal((4, 300)) + 8).astype(np.float32)
             verdict = judge(Drawn("", NetDef(op=ops, external_input=["raw"]), {"raw": raw}))
             assert verdict.outcome in {Outcome.EQUAL, Outcome.ILL_CONDITIONED}, verdict.detail
+        # onnxruntime's sigmoid of a large negative number is 0, exact to a part of one, and Caffe2's is 5e-19.
+        rounds = NetDef(op=[ops[0], operator("Ceil", ["X"], ["Y"])], external_input=["raw"])
+        verdict = judge(Drawn("", rounds, {"raw": np.array([-42.1], np.float32)}))
+        assert verdict.outcome == Outcome.ILL_CONDITIONED, verdict.detail
 
 
 @pytest.mark.oracle

@@ -42,6 +42,10 @@ ROI = np.array([[0, 1, 1, 2, 2, 0]], np.float32)
             drawn("PadImage", ones(1, 1, 2, 1), mode="reflect", pads=[0, 0, 0, 1]),
             drawn("PadImage", ones(1, 1, 2, 1), mode="reflect", pads=[1, 0, 1, 0]),
         ),
+        (
+            drawn("PadImageGradient", ones(1, 1, 4, 3), mode="reflect", pads=[1, 1, 1, 1]),
+            drawn("PadImageGradient", ones(1, 1, 4, 4), mode="reflect", pads=[1, 1, 1, 1]),
+        ),
         (drawn("RoIAlignRotated", ones(1, 1, 3, 3), -ROI - 1), drawn("RoIAlignRotated", ones(1, 1, 3, 3), ROI)),
         (drawn("CollectRpnProposals", ones(2, 7), ones(2)), drawn("CollectRpnProposals", ones(2, 5), ones(2))),
         (

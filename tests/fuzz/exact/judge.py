@@ -213,9 +213,11 @@ class Judge:
         spread = Spread(real.outputs)
         for rounded in roundings:
             spread.add(computed, rounded)
+        begun = self._begun(drawn)
+        makers = {op.output[0]: op.type for op in drawn.net.op if op not in begun.net.op}
         runs = [
-            run_of(case, {name: nudged(array, random) for name, array in case.inputs.items()})
-            for case in (drawn, self._begun(drawn))
+            run_of(case, {name: nudged(array, random, of.get(name, "")) for name, array in case.inputs.items()})
+            for case, of in ((drawn, {}), (begun, makers))
             for _ in range(NUDGES)
         ]
         for moved in self._oracle.run_all(runs):

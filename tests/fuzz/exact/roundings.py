@@ -64,13 +64,17 @@ def _distance(one: Array, other: Array) -> Array:
     return np.where(np.isnan(apart), np.inf, apart)
 
 
-def nudged(array: Array, random: np.random.Generator) -> Array:
-    """An operand whose elements, if they are floats, are about a rounding apart from those given."""
+def nudged(array: Array, random: np.random.Generator, maker: str = "") -> Array:
+    """An operand whose elements, if they are floats, are about a rounding apart from those given.
+
+    What a function that saturates has made, as the operator ``maker``, is rounded to a part of one.
+    """
     if array.dtype.kind != "f":
         return array
     with np.errstate(all="ignore"):
         size = _NUDGE_OF_HALF if array.dtype == np.float16 else _NUDGE
-        return (array * (1 + random.uniform(-size, size, array.shape))).astype(array.dtype)
+        error = random.uniform(-size, size, array.shape)
+        return (array + (error if maker in _FUNCTIONS else array * error)).astype(array.dtype)
 
 
 def rounded_runs(

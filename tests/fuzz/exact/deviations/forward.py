@@ -64,6 +64,7 @@ _FORWARD: Final[Mapping[str, _Forward]] = {
     "ResizeNearest3DGradient": _Forward((1,), {0: 0}),
     "IntegralImageGradient": _Forward((0,), {1: 0}),
     "LayerNormGradient": _Forward((4,), {0: 0, 1: 0, 2: 1, 3: 2}, {"elementwise_affine": 0}),
+    "RMSNormGradient": _Forward((1, 2, 2), {0: 0, 3: 1}),
     "GroupNormGradient": _Forward((1, 2, 3), {0: 0, 4: 1, 5: 2}),
     "InstanceNormGradient": _Forward((0, 1, 2), {3: 0, 4: 1, 5: 2}),
     **{f"{kind}Gradient": _Forward((0,), {1: 0}) for kind in ELEMENTWISE},

@@ -44,12 +44,16 @@ def has_a_part_of_a_block(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def reflects_twice(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether pads of mode reflect have as many pixels as the image, or more."""
-    for op, (x, *_rest) in _operators(drawn, "PadImage", 1):
-        if op.args.text("mode", default="") != "reflect" or x.ndim != 4:
-            continue
-        sizes = x.shape[1:3] if op.args.text("order", default="NCHW") == "NHWC" else x.shape[2:]
-        if any(pad >= size for pad, size in zip(window_argument(op.args, "pad", 4), sizes * 2, strict=False)):
-            return True
+    for kind in ("PadImage", "PadImageGradient"):
+        for op, (x, *_rest) in _operators(drawn, kind, 1):
+            if op.args.text("mode", default="") != "reflect" or x.ndim != 4:
+                continue
+            sizes = x.shape[1:3] if op.args.text("order", default="NCHW") == "NHWC" else x.shape[2:]
+            pads = (*window_argument(op.args, "pad", 4), 0, 0, 0, 0)[:4]
+            if kind == "PadImageGradient":
+                sizes = (sizes[0] - pads[0] - pads[2], sizes[1] - pads[1] - pads[3])
+            if any(pad >= size for pad, size in zip(pads, sizes * 2, strict=True)):
+                return True
     return False
 
 
