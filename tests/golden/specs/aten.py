@@ -372,4 +372,54 @@ CASES: Sequence[Any] = [
     *(aten("pow", np.array([3, 0], "int32"), exponent=exponent) for exponent in (0, 1, -1)),
     *(aten("pow", np.array([3, 63, 0], dtype), self=3) for dtype in ("uint8", "int16", "int64")),
     aten("pow", np.array([True, False]), np.array([True, True])),
+    # Element types that onnxruntime has no kernels for.
+    *(
+        aten(name, I.astype("int16"), **args)
+        for name, args in (
+            ("hardtanh", {"min_val": -2, "max_val": 3}), ("clamp_min", {"min": -1}), ("clamp_max", {"max": 2}),
+            ("relu", {}),
+            ("constant_pad_nd", {"pad": [1, 2], "value": 5}),
+            ("amax", {"dim": [1]}), ("amin", {"dim": [0]}), ("max", {}), ("min", {}),
+        )
+    ),
+    *(aten("neg", np.array([0, 1, 255], dtype)) for dtype in ("uint8", "int16")),
+    *(
+        aten("tril", np.arange(9).reshape(3, 3).astype(dtype))
+        for dtype in ("uint8", "int8", "int16", "float16", "bool")
+    ),
+    *(
+        aten("pixel_shuffle", np.arange(16).reshape(1, 4, 2, 2).astype(dtype), upscale_factor=2)
+        for dtype in ("uint8", "int16", "int64", "float64", "bool")
+    ),
+    *(aten("square", np.array([1, 0, 200]).astype(dtype)) for dtype in ("bool", "uint8", "int16")),
+    *(
+        aten(name, np.array([1, 3, 100], a), np.array([300, 2, 7], b))
+        for name in ("__and__", "__or__", "__xor__", "bitwise_or")
+        for a, b in (("uint8", "int64"), ("int8", "int16"), ("int64", "int16"), ("int32", "bool"), ("bool", "int32"))
+    ),
+    aten("scatter_add", np.zeros((2, 3), "float16"), np.array([[0, 2], [1, 1]]), M[:2, :2].astype("float16"), dim=1),
+    *(aten("masked_fill", M, (M > 0).astype(dtype), value=2.5) for dtype in ("uint8", "int8", "int64")),
+    aten("masked_select", M, (M > 0).astype("float32")),
+    aten("where", (M > 0).astype("int32"), M, M),
+    *(
+        aten(name, I.astype(dtype), I32[::-1].copy())
+        for name in ("pairwise_distance", "cosine_similarity")
+        for dtype in ("int32", "float32")
+    ),
+    # Products of integers wrap around, and images may lack the batch.
+    *(aten("prod", integers(20, -5, 9, 3, 50)), aten("prod", integers(21, 1, 9, 3, 50), dim=1, keepdim=1)),
+    *(aten("prod", np.zeros((2, 0), "int64")), aten("prod", np.zeros((2, 0), "int64"), dim=1, keepdim=0)),
+    aten("prod", integers(22, 1, 9, 2, 31, 1).astype("int16"), dim=1, keepdim=0),
+    aten("pairwise_distance", X, X[:, ::-1].copy()),
+    *(
+        aten(f"{kind}_pool{count}d", real(23, *(2, 5, 6, 7)[: count + 1]), kernel_size=[2] * count)
+        for kind in ("max", "avg")
+        for count in (1, 2, 3)
+    ),
+    *(
+        aten("flatten", np.zeros((0, 2, 3, 4), "float32"), start_dim=start, end_dim=end)
+        for start, end in ((1, 2), (0, 1))
+    ),
+    aten("adaptive_avg_pool2d", IMAGE, output_size=[0, 2]),
+    aten("roll", M, shifts=[1, 2]),
 ]  # fmt: skip

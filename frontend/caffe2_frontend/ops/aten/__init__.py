@@ -9,15 +9,14 @@ are those of PyTorch.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import Final
-
-import onnx_ir as ir
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from caffe2_bridge.diagnostics import Location
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.registry import merge
 from caffe2_frontend.emit.operand_checks import require_dtype
+from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.context import LoweringContext
 from caffe2_frontend.lowering.family import Conversion, Family
@@ -34,6 +33,7 @@ from caffe2_frontend.ops.aten import (
     shape,
     slicing,
 )
+from caffe2_frontend.ops.aten.kernels import missing, stand_in
 from caffe2_frontend.ops.aten.operands import TENSOR_TYPES, name_of
 from caffe2_frontend.ops.aten.positional import with_arguments
 
@@ -55,13 +55,6 @@ TABLE: Final[Mapping[str, Conversion]] = merge((
 _DESCRIPTIVE: Final = ("overload_name", "outputs", "type")
 
 
-# Functions that onnxruntime's CPU kernels compute of other floats than double.
-_NOT_OF_DOUBLE: Final = frozenset({
-    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Celu", "Cosh", "Elu", "Erf", "Gelu", "HardSigmoid",
-    "HardSwish", "LeakyRelu", "Mish", "Selu", "Sinh", "Softplus", "Softsign", "Tan", "ThresholdedRelu",
-})  # fmt: skip
-
-
 class _TensorOperator(Op):
     """The operator; its operands are PyTorch's tensors, and the indices of those that its converter reads are kept."""
 
@@ -77,18 +70,29 @@ class _TensorOperator(Op):
             require_dtype(self, value, TENSOR_TYPES, f"input {index} of an ATen operator")
         return value
 
+    def emit(self, op_type: str, *inputs: Value | None, **options: Any) -> Any:
+        """Emit a node, of other element types where onnxruntime has no kernel for those of its operands."""
+        dtype = next((value.dtype for value in _data(op_type, inputs)), None)
+        if kind := missing(op_type, dtype):
+            self.unsupported(f"onnxruntime has no {op_type} of {kind}", hint="cast the operand to float")
+        other = stand_in(op_type, dtype, options)
+        if dtype is None or other is None:
+            return super().emit(op_type, *inputs, **options)
+        made = super().emit(
+            op_type, *(cast(self, v, other) if v is not None and v.dtype == dtype else v for v in inputs), **options
+        )
+        return cast(self, made, dtype) if made.dtype == other else made
+
+
+def _data(op_type: str, inputs: Sequence[Value | None]) -> Iterator[Value]:
+    """The operands that have the element type of the kernel, all but a condition."""
+    return (value for value in inputs[op_type == "Where" :] if value is not None)
+
 
 def _expected(op: OpView, index: int) -> TensorInfo:
     """Describe an operand by the table entry of the ATen operator."""
     known = TABLE.get(op.args.text("operator", default="").removeprefix("aten::"))
     return TensorInfo() if known is None or known.expects is None else known.expects(op, index)
-
-
-def _require_kernels(op: Op, nodes: Sequence[ir.Node]) -> None:
-    for node in nodes:
-        x = node.inputs[0] if node.op_type in _NOT_OF_DOUBLE else None
-        if x is not None and x.dtype == ir.DataType.DOUBLE:
-            op.unsupported(f"onnxruntime has no {node.op_type} of double", hint="cast the operand to float")
 
 
 @family.converts("ATen", expects=_expected)
@@ -106,9 +110,7 @@ def aten(op: Op) -> Outputs:
         )
     view = with_arguments(op, name)
     tensors = _TensorOperator(view, op.scope, op.location, op.lowering)
-    start = len(op.scope.nodes)
     results = conversion.convert(tensors)
-    _require_kernels(op, op.scope.nodes[start:])
     extra = [i for i in range(len(view.inputs)) if i not in tensors.read]
     if extra:
         op.unsupported(f"ATen operator {name!r} has no input {extra[0]} with these arguments", code="invalid-operands")

@@ -12,7 +12,16 @@ from caffe2_frontend.emit.selection import elementwise_extremum, select, sign
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
-from caffe2_frontend.ops.aten.operands import as_float, constant, is_integral, name_of, number, promoted, with_number
+from caffe2_frontend.ops.aten.operands import (
+    as_float,
+    as_mask,
+    constant,
+    is_integral,
+    name_of,
+    number,
+    promoted,
+    with_number,
+)
 
 family = Family("aten elementwise")
 
@@ -61,6 +70,7 @@ def kept(op: Op) -> Value:
     """aten::abs | neg | sign | relu | square(self)."""
     x, name = op.input(0), name_of(op)
     if name == "square":
+        x = cast(op, x, ir.DataType.INT64) if op.dtype(x) == ir.DataType.BOOL else x
         return mul(op, x, x)
     if name == "relu" and is_integral(op.dtype(x)):
         return elementwise_extremum(op, "Max", x, op.const(0, x))  # onnxruntime has no Relu of int64
@@ -187,10 +197,17 @@ def comparison(op: Op) -> Value:
 
 @family.converts(*(f"__{name}__" for name in _LOGIC), *(f"bitwise_{name}" for name in _LOGIC))
 def bitwise(op: Op) -> Value:
-    """aten::bitwise_and | bitwise_or | bitwise_xor(self, other) or ``__and__`` ...: of bits or booleans."""
+    """aten::bitwise_and | bitwise_or | bitwise_xor(self, other) or ``__and__`` ...: of bits or booleans.
+
+    The result has the type of ``self``.
+    """
     a, b = operands(op)
-    kind = _LOGIC[name_of(op).strip("_").removeprefix("bitwise_")]
-    return op.emit(kind if op.dtype(a) == ir.DataType.BOOL else f"Bitwise{kind}", a, b)
+    kind, dtype = _LOGIC[name_of(op).strip("_").removeprefix("bitwise_")], op.dtype(op.input(0))
+    if op.dtype(a) == ir.DataType.BOOL:
+        return op.emit(kind, a, b)
+    if dtype == ir.DataType.BOOL:
+        op.unsupported("PyTorch does not store the bits of integers as booleans", code="dtype")
+    return cast(op, op.emit(f"Bitwise{kind}", a, b), dtype)
 
 
 @family.converts(*(f"logical_{name}" for name in _LOGIC))
@@ -233,7 +250,8 @@ def convert_clamp(op: Op) -> Value:
 @family.converts("where", "_s_where")
 def convert_where(op: Op) -> Outputs:
     """aten::where(condition, self, other): either may be a Scalar argument; of the condition alone, indices per dim."""
-    condition = cast(op, op.input(0), ir.DataType.BOOL)
+    alone = not (op.has_input(2) or "self" in op.args or "other" in op.args)
+    condition = cast(op, op.input(0), ir.DataType.BOOL) if alone else as_mask(op, op.input(0))
     if op.has_input(2):
         return select(op, condition, *promoted(op, op.input(1), op.input(2)))
     if "self" not in op.args and "other" not in op.args:
@@ -253,7 +271,7 @@ def convert_where(op: Op) -> Outputs:
 @family.converts("masked_fill")
 def convert_masked_fill(op: Op) -> Value:
     """aten::masked_fill(self, mask[, value]; value): ``value`` where the mask is true."""
-    x, mask = op.input(0), cast(op, op.input(1), ir.DataType.BOOL)
+    x, mask = op.input(0), as_mask(op, op.input(1), of_integers=True)
     value = cast(op, op.input(2), op.dtype(x)) if op.has_input(2) else constant(op, "value", x)
     return select(op, mask, value, x)
 

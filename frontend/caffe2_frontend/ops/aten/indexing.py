@@ -11,7 +11,7 @@ from caffe2_frontend.emit.shapes import cast, reshape, size, size_vector, sizes,
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
-from caffe2_frontend.ops.aten.operands import as_index, constant, name_of
+from caffe2_frontend.ops.aten.operands import as_index, as_mask, constant, name_of
 
 family = Family("aten indexing")
 
@@ -77,7 +77,7 @@ def convert_index(op: Op) -> Value:
 @family.converts("masked_select")
 def convert_masked_select(op: Op) -> Value:
     """aten::masked_select(self, mask): where the mask, which broadcasts with ``self``, is true."""
-    x, mask = op.input(0), cast(op, op.input(1), ir.DataType.BOOL)
+    x, mask = op.input(0), as_mask(op, op.input(1))
     mask = op.emit("Expand", mask, op.emit("Shape", x))
     x = op.emit("Expand", x, op.emit("Shape", mask))
     return op.emit("Compress", x, reshape(op, mask, [-1]), shape=[None])

@@ -21,6 +21,8 @@ from caffe2_frontend.emit.shapes import (
     size,
     sizes,
     slice_axis,
+    squeeze,
+    unsqueeze,
     vector,
 )
 from caffe2_frontend.interop.types import TensorInfo
@@ -168,7 +170,11 @@ def adaptive_pool(op: Op) -> Outputs:
     x = op.input(0)
     reducer, pool = _REDUCERS["avg" if "avg" in name_of(op) else "max"]
     output = axis_list(op, "output_size") or ()
+    if any(count < 0 for count in output):
+        op.unsupported(f"output_size must not be negative, but is {list(output)}", code="invalid-argument")
     first = op.rank(x) - len(output)
+    if 0 in output:
+        return _values(op, op.emit("Expand", op.const(0, x), vector(op, [*sizes(op, x, 0, first), *output])))
     if all(count == 1 for count in output):
         return _values(op, reduce_axes(op, reducer, x, list(range(first, op.rank(x))), keep=True))
     dims = [op.static_dim(x, axis) for axis in range(first, op.rank(x))]
@@ -203,7 +209,11 @@ def pool(op: Op) -> Outputs:
     Indices are not supported.
     """
     x, kind = op.input(0), _POOLS[name_of(op)]
-    rank = op.rank(x) - 2
+    rank = int(name_of(op).partition("d")[0][-1])
+    if op.rank(x) == rank + 1 and name_of(op) != "avg_pool1d":
+        x = unsqueeze(op, x, [0])
+    elif op.rank(x) != rank + 2:
+        op.unsupported(f"the input must have rank {rank + 1} or {rank + 2}, not {op.rank(x)}", code="invalid-operands")
     kernel = _spread(op, "kernel_size", rank, ())
     stride, padding = _spread(op, "stride", rank, kernel), _spread(op, "padding", rank, (0,) * rank)
     dilation = _spread(op, "dilation", rank, (1,) * rank) if kind == "MaxPool" else None
@@ -215,9 +225,10 @@ def pool(op: Op) -> Outputs:
     }  # fmt: skip
     if name_of(op) == "max_pool1d" and dilation is not None and not ceil_mode:
         window = dilation[0] * (kernel[0] - 1) + 1 - 2 * padding[0]
-        return _values(op, _maxima_of_rows(op, x, window, attributes))
-    y: Value = op.emit(kind, x, **attributes)
-    return _values(op, y)
+        y = _maxima_of_rows(op, x, window, attributes)
+    else:
+        y = op.emit(kind, x, **attributes)
+    return _values(op, squeeze(op, y, [0]) if op.rank(op.input(0)) == rank + 1 else y)
 
 
 def _maxima_of_rows(op: Op, x: Value, window: int, attributes: Mapping[str, Any]) -> Value:

@@ -68,17 +68,20 @@ def constant(op: Op, name: str, like: Value) -> Value:
 
 
 def axis_list(op: Op, name: str = "dim") -> tuple[int, ...] | None:
-    """An argument that is one axis or a list of axes; None if it is absent."""
-    arg = op.args.raw(name)
-    if arg is None:
-        return None
-    return (int(arg.i),) if arg.HasField("i") else op.args.integers(name)
+    """An argument that is a list of integers; None if it is absent.
+
+    An integer that is not a list of one is refused: Caffe2 reads an empty list.
+    """
+    return None if op.args.raw(name) is None else op.args.integers(name)
 
 
-def reduced_axes(op: Op, x: Value, name: str = "dim") -> list[int]:
-    """The axes that a reduction reduces, sorted: all without the argument, or with an empty one."""
+def reduced_axes(op: Op, x: Value, name: str = "dim", *, is_one: bool = False) -> list[int]:
+    """The axes that a reduction reduces, sorted: all without the argument, or with an empty list.
+
+    The argument is a list, or one integer where ``is_one``.
+    """
     rank = op.rank(x)
-    axes = axis_list(op, name)
+    axes = [op.args.integer(name)] if is_one and name in op.args else axis_list(op, name)
     if rank == 0:
         return []
     return sorted({op.axis(axis, rank) for axis in axes}) if axes else list(range(rank))
@@ -92,6 +95,16 @@ def is_integral(dtype: ir.DataType) -> bool:
 def as_float(op: Op, x: Value) -> Value:
     """``x``, integers and booleans as float: what functions of real numbers compute with."""
     return cast(op, x, ir.DataType.FLOAT) if is_integral(op.dtype(x)) else x
+
+
+def as_mask(op: Op, x: Value, *, of_integers: bool = False) -> Value:
+    """A mask of booleans, or of bytes that are not zero; those of integers are read as their lowest bytes."""
+    dtype = op.dtype(x)
+    if of_integers and is_integral(dtype) and dtype != ir.DataType.BOOL:
+        x = cast(op, x, ir.DataType.UINT8)
+    elif dtype not in (ir.DataType.BOOL, ir.DataType.UINT8):
+        op.unsupported(f"a mask must be bool or uint8, not {dtype.name.lower()}", code="dtype")
+    return cast(op, x, ir.DataType.BOOL)
 
 
 def as_index(op: Op, x: Value) -> Value:

@@ -10,13 +10,22 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, square, sub
+from caffe2_frontend.emit.powers import integer_product
 from caffe2_frontend.emit.reductions import reduce_axes, sum_axes
 from caffe2_frontend.emit.shapes import cast, reshape, size, squeeze
 from caffe2_frontend.emit.shapes import product as size_product
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
 from caffe2_frontend.ops.aten.elementwise import extremum_of
-from caffe2_frontend.ops.aten.operands import is_integral, name_of, number, reduced_axes, scalar_type
+from caffe2_frontend.ops.aten.operands import (
+    as_float,
+    is_integral,
+    name_of,
+    number,
+    promoted,
+    reduced_axes,
+    scalar_type,
+)
 
 family = Family("aten reduction")
 
@@ -38,9 +47,13 @@ def reduction(op: Op) -> Value:
         x = cast(op, x, scalar_type(op, ir.DataType.INT64))
     wide = op.dtype(op.input(0)) == ir.DataType.INT64  # sums of narrower ones fit into float64
     x = cast(op, x, scalar_type(op, op.dtype(x)))
-    axes, keep = reduced_axes(op, x), op.args.flag("keepdim", default=False)
+    axes = reduced_axes(op, x, is_one=name == "prod")
+    keep = op.args.flag("keepdim", default=False)
     if name == "sum" and wide:
         return sum_axes(op, x, axes, keep=keep)
+    if name == "prod" and is_integral(op.dtype(x)):
+        product = integer_product(op, cast(op, x, ir.DataType.INT64), axes, keep=keep)
+        return cast(op, product, op.dtype(x))
     return reduce_axes(op, _REDUCTIONS[name], x, axes, keep=keep)
 
 
@@ -81,7 +94,7 @@ def quantifier(op: Op) -> Value:
     x = op.input(0)
     kind = "ReduceMax" if name_of(op) == "any" else "ReduceMin"
     ones = cast(op, cast(op, x, ir.DataType.BOOL), ir.DataType.INT32)
-    found = reduce_axes(op, kind, ones, reduced_axes(op, x), keep=op.args.flag("keepdim", default=False))
+    found = reduce_axes(op, kind, ones, reduced_axes(op, x, is_one=True), keep=op.args.flag("keepdim", default=False))
     return cast(op, found, ir.DataType.UINT8 if op.dtype(x) == ir.DataType.UINT8 else ir.DataType.BOOL)
 
 
@@ -147,7 +160,9 @@ def cumulative_sum(op: Op) -> Value:
 @family.converts("cosine_similarity")
 def convert_cosine_similarity(op: Op) -> Value:
     """aten::cosine_similarity(x1, x2; dim=1, eps=1e-8)."""
-    a, b = op.input(0), op.input(1)
+    a, b = promoted(op, op.input(0), op.input(1))
+    if is_integral(op.dtype(a)):
+        op.unsupported("PyTorch does not store a similarity as an integer", code="dtype")
     axis = [op.axis(op.args.integer("dim", default=1), max(op.rank(a), op.rank(b)), "dim")]
     eps = op.args.number("eps", default=1e-8)
     squares = mul(op, *(reduce_axes(op, "ReduceSumSquare", v, axis) for v in (a, b)))
@@ -157,8 +172,9 @@ def convert_cosine_similarity(op: Op) -> Value:
 
 @family.converts("pairwise_distance")
 def convert_pairwise_distance(op: Op) -> Value:
-    """aten::pairwise_distance(x1, x2; p=2, eps=1e-6, keepdim=0): the norm of ``x1 - x2 + eps`` along the last dim."""
+    """aten::pairwise_distance(x1, x2; p=2, eps=1e-6, keepdim=0): the norm of ``x1 - x2 + eps`` along dim 1."""
     p, keep = op.args.number("p", default=2.0), op.args.flag("keepdim", default=False)
-    difference = add(op, sub(op, op.input(0), op.input(1)), op.args.number("eps", default=1e-6))
-    axes = [op.rank(difference) - 1]
+    difference = as_float(op, sub(op, *promoted(op, op.input(0), op.input(1))))
+    difference = add(op, difference, op.args.number("eps", default=1e-6))
+    axes = [op.axis(1, op.rank(difference), "dim")]
     return _norm(op, difference, p, axes, keep=keep)

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
+import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, mul
-from caffe2_frontend.emit.shapes import Size, indices, reshape, size, sizes, slice_axis, squeeze, unsqueeze, vector
+from caffe2_frontend.emit.shapes import (
+    Size,
+    indices,
+    product,
+    reshape,
+    size,
+    sizes,
+    slice_axis,
+    squeeze,
+    unsqueeze,
+    vector,
+)
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.ops.aten.operands import axis_list, name_of, number
+
+# What onnxruntime has a DepthToSpace of.
+_OF_DEPTHS: Final = frozenset({ir.DataType.FLOAT, ir.DataType.DOUBLE})
 
 family = Family("aten shape")
 
@@ -60,7 +77,12 @@ def convert_flatten(op: Op) -> Value:
     end = op.axis(op.args.integer("end_dim", default=-1), rank, "end_dim")
     if start > end:
         op.unsupported(f"start_dim ({start}) must not exceed end_dim ({end})", code="invalid-argument")
-    return x if start == end else reshape(op, x, [*sizes(op, x, 0, start), -1, *sizes(op, x, end + 1)])
+    if start == end:
+        return x
+    outer = [*sizes(op, x, 0, start), *sizes(op, x, end + 1)]
+    # -1 is not allowed beside sizes that may be 0.
+    whole = product(op, sizes(op, x, start, end + 1)) if outer else -1
+    return reshape(op, x, [*outer[:start], whole, *outer[start:]])
 
 
 @family.converts("transpose", "t", "numpy_T", "permute")
@@ -123,6 +145,8 @@ def convert_roll(op: Op) -> Value:
     """aten::roll(self; shifts, dims=[]): without dims, of all elements as one vector."""
     x = op.input(0)
     shifts, dims = axis_list(op, "shifts") or (), axis_list(op, "dims") or ()
+    if not shifts or (not dims and len(shifts) > 1):
+        op.unsupported("shifts must have a number for each dim, or one", code="invalid-argument")
     if not dims:
         return reshape(op, _rolled(op, reshape(op, x, [-1]), 0, shifts[0]), sizes(op, x))
     if len(dims) != len(shifts):
@@ -191,7 +215,7 @@ def convert_pixel_shuffle(op: Op) -> Value:
     rank = op.rank(x)
     if rank < 3:
         op.unsupported(f"the input must have at least rank 3, not {rank}", code="invalid-operands")
-    if rank == 4 and shuffle:
+    if rank == 4 and shuffle and op.dtype(x) in _OF_DEPTHS:
         return op.emit("DepthToSpace", x, blocksize=factor, mode="CRD")
     lead, (c, h, w) = sizes(op, x, 0, rank - 3), sizes(op, x, rank - 3)
     n = len(lead)

@@ -11,7 +11,7 @@ from caffe2_frontend.emit.arithmetic import add, mul
 from caffe2_frontend.emit.shapes import size_vector, slice_axis, unsqueeze
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Outputs, Value
-from caffe2_frontend.ops.aten.operands import axis_list, name_of, promoted
+from caffe2_frontend.ops.aten.operands import name_of, promoted
 
 family = Family("aten slicing")
 
@@ -53,8 +53,10 @@ def convert_split(op: Op) -> Outputs:
     """aten::split(self; split_size, dim=0): parts of this size, the last one smaller."""
     x = op.input(0)
     axis = op.axis(op.args.integer("dim", default=0), op.rank(x), "dim")
-    parts = axis_list(op, "split_size") or ()
-    return _pieces(op, x, axis, parts[0]) if len(parts) == 1 else _sections(op, x, axis, parts)
+    given = op.args.raw("split_size")
+    if given is not None and given.HasField("i"):
+        return _pieces(op, x, axis, op.args.integer("split_size"))
+    return _sections(op, x, axis, op.args.integers("split_size"))
 
 
 @family.converts("split_with_sizes", "unsafe_split_with_sizes")

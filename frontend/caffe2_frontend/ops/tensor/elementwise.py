@@ -220,6 +220,8 @@ def conditional(op: Op) -> Value:
     """Conditional(condition, A, B) -> C: the condition [N] selects whole rows."""
     condition, a, b = op.input(0), op.input(1), op.input(2)
     require_same_shape(op, (a, b))
+    if a.dtype != b.dtype and None not in (a.dtype, b.dtype):
+        op.unsupported("both operands must have one element type: Caffe2 copies their bytes", code="dtype")
     return select(op, _row_condition(op, condition, a), a, b)
 
 

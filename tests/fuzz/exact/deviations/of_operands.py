@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fuzz.exact.deviations.causes import has_negative_numbers, has_other_characters
+from fuzz.exact.deviations.causes import (
+    has_high_threshold,
+    has_negative_numbers,
+    has_other_characters,
+    reads_other_rows,
+)
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.sizes import (
     LENGTHS,
@@ -80,6 +85,17 @@ OPERANDS: Final = (
         frozenset({"LengthsTopKGradient"}),
         has_index_beyond_its_segment,
         may_fail=True,
+    ),
+    Deviation(
+        "an index of ATen's embedding_bag that is no row of its table, of which PyTorch reads out of bounds",
+        frozenset({"ATen"}),
+        reads_other_rows,
+        may_fail=True,
+    ),
+    Deviation(
+        "a threshold of ATen's softplus beyond the exponents of float, up to which PyTorch's result is infinite",
+        frozenset({"ATen"}),
+        has_high_threshold,
     ),
     Deviation(
         "operands of a gradient that contradict each other, and that Caffe2 does not compare",
