@@ -23,7 +23,6 @@ from caffe2_frontend.interop.inference.value_types import shapes_of
 HIDDEN: Final = "caffe2_bridge.not_inferred"  # a domain of which ONNX infers nothing
 # Each round finds the lengths of vectors that those of the round before determine; few models need three.
 _ROUNDS: Final = 16
-_SHAPES: Final = frozenset({"Shape", "Size"})  # they read dims, and not contents
 _GENERATED: Final = "unk__"  # how the names of dims that ONNX makes up begin
 
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
@@ -120,7 +119,7 @@ def _followers() -> frozenset[str]:
         and not schema.has_type_and_shape_inference_function
         and (schema.has_function or schema.has_context_dependent_function)
     }
-    return (_propagating() - _SHAPES) | functions
+    return (_propagating() - {"Shape"}) | functions  # Shape reads dims, and not contents
 
 
 def _nodes(model: onnx.ModelProto) -> Iterator[tuple[onnx.NodeProto, _Scope]]:

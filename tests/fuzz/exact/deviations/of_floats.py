@@ -71,6 +71,7 @@ FLOATS: Final = (
                 "RowwiseMax",
                 "ColwiseMax",
                 "TopK",
+                "FlexibleTopK",
                 "ArgMax",
                 "ArgMin",
                 "Sign",

@@ -56,6 +56,7 @@ def shapes_of(model: onnx.ModelProto) -> dict[str, list[int | str]]:
     ("text", "operator"),
     [
         (f"(float[{LONG}] x) => (float[N] y) {{ y = Add (x, x) }}", "Add"),
+        (f"(float[{LONG}] x) => (int64 y) {{ y = Size (x) }}", "Size"),
         ("(float[65537] x) => (float[N] y) { y = Slice (x, n, n) }", "Slice"),
         (f"(seq(float[{LONG}]) x) => (float[N] y) <int64 i = {{0}}> {{ a = SequenceAt (x, i) y = Add (a, a) }}", "Add"),
         # Lengths that are known with data alone
