@@ -422,4 +422,7 @@ CASES: Sequence[Any] = [
     ),
     aten("adaptive_avg_pool2d", IMAGE, output_size=[0, 2]),
     aten("roll", M, shifts=[1, 2]),
+    *(aten("roll", M, shifts=[shift]) for shift in (5, 50, -50)),
+    *(aten("roll", M, shifts=[shift], dims=[1]) for shift in (9, -9, 4)),
+    aten("roll", np.zeros((0, 2), "float32"), shifts=[3], dims=[0]),
 ]  # fmt: skip

@@ -14,8 +14,8 @@ from caffe2_frontend.emit.shapes import (
     product,
     reshape,
     size,
+    size_vector,
     sizes,
-    slice_axis,
     squeeze,
     unsqueeze,
     vector,
@@ -161,8 +161,11 @@ def _rolled(op: Op, x: Value, axis: int, shift: int) -> Value:
     shift = shift % dim if dim else shift
     if shift == 0:
         return x
-    parts = (slice_axis(op, x, axis, -shift, np.iinfo(np.int64).max), slice_axis(op, x, axis, 0, -shift))
-    return op.emit("Concat", *parts, axis=axis)
+    count = size_vector(op, x, axis)
+    amount = op.emit("Mod", op.const([shift], np.int64), op.emit("Max", count, op.const([1], np.int64)))
+    start, none, along = op.emit("Sub", count, amount), op.const([0], np.int64), op.const([axis], np.int64)
+    parts = (op.emit("Slice", x, start, count, along), op.emit("Slice", x, none, start, along))
+    return op.emit("Concat", *parts, axis=axis, shape=op.shape(x))
 
 
 @family.converts("unfold")
