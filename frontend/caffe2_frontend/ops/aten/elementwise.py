@@ -7,7 +7,6 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sub
-from caffe2_frontend.emit.powers import integer_power, integer_powers
 from caffe2_frontend.emit.selection import elementwise_extremum, select, sign
 from caffe2_frontend.emit.shapes import cast
 from caffe2_frontend.lowering.family import Family
@@ -22,6 +21,7 @@ from caffe2_frontend.ops.aten.operands import (
     promoted,
     with_number,
 )
+from caffe2_frontend.ops.aten.powers import integer_power, integer_powers
 
 family = Family("aten elementwise")
 

@@ -10,7 +10,6 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_frontend.emit.arithmetic import add, binary, div, mul, square, sub
-from caffe2_frontend.emit.powers import integer_product
 from caffe2_frontend.emit.reductions import reduce_axes, sum_axes
 from caffe2_frontend.emit.shapes import cast, reshape, size, squeeze
 from caffe2_frontend.emit.shapes import product as size_product
@@ -26,6 +25,7 @@ from caffe2_frontend.ops.aten.operands import (
     reduced_axes,
     scalar_type,
 )
+from caffe2_frontend.ops.aten.powers import integer_product
 
 family = Family("aten reduction")
 
