@@ -265,14 +265,13 @@ def averages_nothing(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def pools_nothing(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
     """Whether an operand has no elements, and an ATen operator normalizes or pools."""
-    names = (op.args.text("operator", default="") for op in all_operators(NetView(drawn.net)) if op.type == "ATen")
+    names = (name for name, _ in _aten(drawn))
     return averages_nothing(drawn, expected, actual) and any("norm" in name or "pool" in name for name in names)
 
 
 def reads_other_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an ATen embedding_bag has an index that is no row of its table."""
-    named = [op for op in all_operators(NetView(drawn.net)) if op.args.text("operator", default="") == "embedding_bag"]
-    for op in named:
+    for op in (op for name, op in _aten(drawn) if name == "embedding_bag"):
         table, index = (drawn.inputs.get(name) for name in op.inputs[:2])
         if table is not None and index is not None and table.ndim:
             return not ((index >= 0) & (index < len(table))).all()
@@ -281,8 +280,14 @@ def reads_other_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def has_high_threshold(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an ATen softplus computes exponentials beyond the range of floats."""
-    named = (op for op in all_operators(NetView(drawn.net)) if op.args.text("operator", default="") == "softplus")
+    named = (op for name, op in _aten(drawn) if name == "softplus")
     return any(op.args.number("threshold", default=20.0) > _LARGEST_EXPONENT for op in named)
+
+
+def _aten(drawn: Drawn) -> Iterator[tuple[str, OpView]]:
+    """The ATen operators of a case, with their names."""
+    operators = (op for op in all_operators(NetView(drawn.net)) if op.type == "ATen")
+    return ((op.args.text("operator", default=""), op) for op in operators)
 
 
 def has_no_sequences(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
