@@ -156,8 +156,11 @@ def layer_norm(op: Op) -> tuple[Value, Value, Value]:
         y = y if bias is None else add(op, y, bias)
     else:
         y, mean, inverse = op.emit("LayerNormalization", x, scale, bias, axis=axis, epsilon=epsilon, outputs=3)
+    deviation = op.emit("Reciprocal", inverse)
+    # Caffe2 multiplies the variance by the inverse: no variance, or an infinite one, has a NaN.
+    deviation = mul(op, deviation, mul(op, deviation, inverse))
     extra = range(axis + 1, rank)
-    return y, squeeze(op, mean, extra), squeeze(op, op.emit("Reciprocal", inverse), extra)
+    return y, squeeze(op, mean, extra), squeeze(op, deviation, extra)
 
 
 @family.converts("RMSNorm", expects=_operand)

@@ -58,6 +58,8 @@ CASES = [
     affine("LayerNorm", (2, 3, 4), 24, 3, elementwise_affine=1, axis=0),
     case("LayerNorm", {"X": normal(11, 2, 3, 4)}, outputs=["Y", "m", "s"], args={"axis": 2}),
     case("LayerNorm", {"X": normal(12, 0, 4)}, outputs=["Y", "m", "s"]),
+    case("LayerNorm", {"X": normal(34, 2, 4)}, outputs=["Y", "m", "s"], args={"epsilon": float("inf")}),
+    case("LayerNorm", {"X": np.ones((2, 4), np.float32)}, outputs=["Y", "m", "s"], args={"epsilon": 0.0}),
     *(
         case("LayerNorm", {"X": generator(13).standard_normal((2, 3, 4))}, outputs=["Y", "m", "s"], args={"axis": axis})
         for axis in (1, 2)
