@@ -15,6 +15,7 @@ from caffe2_frontend.passes.convert_opset import ConvertOpset
 from caffe2_frontend.passes.describe_model import DescribeModel
 from caffe2_frontend.passes.eliminate_dead_code import EliminateDeadCode
 from caffe2_frontend.passes.eliminate_redundancy import EliminateRedundancy
+from caffe2_frontend.passes.expand_sigmoids import ExpandSigmoids
 from caffe2_frontend.passes.fold_constants import FoldConstants
 from caffe2_frontend.passes.merge_directions import MergeDirections
 from caffe2_frontend.passes.name_dims import NameDims
@@ -33,6 +34,7 @@ COMPLETION: Final[tuple[Pass[Export], ...]] = (
     MergeDirections(),
     FoldConstants(),
     SeparateSums(),
+    ExpandSigmoids(),
     ConvertOpset(),
     RaiseErrors(),
     ConvertFloat16(),

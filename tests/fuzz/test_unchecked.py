@@ -85,6 +85,7 @@ def train_gradient(
         (drawn("SparseWngrad", np.ones(()), np.ones(()), np.array([1]), np.ones(1), np.ones(1)), True),
         (drawn("UnsortedSegmentWeightedSumGradient", np.ones(2), np.ones((2, 0)), np.array([0, 1])), False),
         (drawn("UnsortedSegmentWeightedSumGradient", np.ones(2), np.ones((1, 0)), np.array([0, 1])), True),
+        (drawn("SparseUnsortedSegmentMeanGradient", np.ones((1, 3)), np.array([0, 1])), True),
         (drawn("SoftmaxWithLossGradient", np.ones((2, 3)), np.array([2, 0]), np.ones((2, 3)), np.ones(())), False),
         (drawn("SoftmaxWithLossGradient", np.ones((2, 3)), np.array([3, 0]), np.ones((2, 3)), np.ones(())), True),
         (drawn("SoftmaxWithLossGradient", np.ones((1, 2, 3)), np.array([5]), np.ones((1, 2, 3)), np.ones(())), False),

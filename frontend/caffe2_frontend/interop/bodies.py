@@ -40,6 +40,13 @@ def all_graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
                 yield from all_graphs(body)
 
 
+def value_names(graph: ir.Graph) -> Iterator[str]:
+    """The names of all values of a graph and of its bodies."""
+    for each in all_graphs(graph):
+        for value in (*each.inputs, *each.initializers.values(), *(value for node in each for value in node.outputs)):
+            yield str(value.name)
+
+
 def captured_values(node: ir.Node) -> Iterator[ir.Value]:
     """The values of enclosing graphs that the bodies of a node read or output, in order, with repetitions."""
     for graph in bodies(node):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -15,6 +15,7 @@ import onnx_ir as ir
 from caffe2_bridge.bounds import current_limits
 from caffe2_bridge.diagnostics import ConversionError, Diagnostic, Location
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import value_names
 from caffe2_frontend.interop.cleanup.unused import remove_unused_constants
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.names import Names
@@ -93,7 +94,7 @@ def _name(state: Export, folded: Sequence[_Folded]) -> None:
     """
     bound = [state.traces.blobs, state.traces.given, *(trace.before for trace in state.traces.ops if trace.before)]
     blobs = {value for values in bound for value in values.values()} if folded else set()
-    names = Names([*_names(state.graph), *(str(each.constant.name) for each in folded)]) if folded else Names()
+    names = Names([*value_names(state.graph), *(str(each.constant.name) for each in folded)]) if folded else Names()
     made = {each.constant: each for each in folded}
     for each in folded:
         if each.value not in blobs and each.constant.uses():
@@ -102,13 +103,6 @@ def _name(state: Export, folded: Sequence[_Folded]) -> None:
                 each.value.name = each.constant.name = names.fresh(name)
         assert each.constant.const_value is not None
         each.constant.const_value.name = each.constant.name
-
-
-def _names(graph: ir.Graph) -> Iterator[str]:
-    """The names of all values of a graph and of its bodies."""
-    for each in (graph, *graph.subgraphs()):
-        for value in (*each.inputs, *each.initializers.values(), *(value for node in each for value in node.outputs)):
-            yield str(value.name)
 
 
 def _derived_name(folded: _Folded, made: Mapping[ir.Value, _Folded]) -> str | None:

@@ -55,8 +55,11 @@ INDEXED: Final = {
     "SparseWngrad": (2, 0, 0),
     "SwapBestPath": (1, 0, 1),
     "TopKGradient": (1, 2, -1),
-    "UnsortedSegmentSumGradient": (1, 0, 0),
-    "UnsortedSegmentWeightedSumGradient": (2, 1, 0),
+    **{
+        f"{prefix}UnsortedSegment{reduction}Gradient": operands
+        for prefix in ("", "Sparse")
+        for reduction, operands in {"Sum": (1, 0, 0), "Mean": (1, 0, 0), "WeightedSum": (2, 1, 0)}.items()
+    },
 }
 
 _INT32_ENDS: Final = 2.0**31

@@ -197,6 +197,29 @@ def optional_branch(boxes: int) -> Spec:
     )
 
 
+# Scores of which the sigmoid is nearly 0, and what a logarithm, a division and their gradients make of it.
+SCORES = np.array([-5, -15, -17, -20, -30, -80, 0, 20], np.float32)
+CLASS_LOSS = net(
+    [
+        operator("Sigmoid", ["X"], ["P"]),
+        operator("MakeTwoClass", ["P"], ["P2"]),
+        operator("LabelCrossEntropy", ["P2", "label"], ["loss"]),
+        operator("LabelCrossEntropyGradient", ["P2", "label", "dloss"], ["P2_grad"]),
+        operator("MakeTwoClassGradient", ["P2_grad"], ["P_grad"]),
+        operator("SigmoidGradient", ["P", "P_grad"], ["X_grad"]),
+    ],
+    {"X": SCORES[:, None], "label": np.array([1, 1, 1, 1, 0, 1, 1, 1], np.int32), "dloss": np.ones(8, np.float32)},
+)
+ODDS = net(
+    [
+        operator("Sigmoid", ["X"], ["P"]),
+        operator("Clip", ["P"], ["Q"], min=1e-12, max=1.0),
+        operator("Log", ["Q"], ["log"]),
+        operator("Reciprocal", ["Q"], ["inverse"]),
+    ],
+    {"X": SCORES},
+)
+
 CASES = [
     SHARED_PRODUCT,
     LAYERS,
@@ -209,4 +232,6 @@ CASES = [
     HEAD,
     optional_branch(3),
     optional_branch(0),
+    CLASS_LOSS,
+    ODDS,
 ]

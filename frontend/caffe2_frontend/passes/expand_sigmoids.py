@@ -1,0 +1,83 @@
+"""Compute sigmoids from exponentials where more matters than their absolute error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+import onnx_ir as ir
+
+from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import all_nodes, value_names
+from caffe2_frontend.interop.names import Names
+from caffe2_frontend.state import Export
+
+# Functions that are steep near 0; of a division the divisor.
+_STEEP: Final = {"Div": 1, "Log": 0, "Pow": 0, "Reciprocal": 0, "Sqrt": 0}
+# Operators whose results near 0 are as exact as their operands.
+_PASSING: Final = frozenset({
+    "Abs", "Add", "Cast", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
+    "Identity", "Max", "Min", "Mul", "Neg", "Pad", "Reshape", "ScatterElements", "ScatterND", "Slice", "Split",
+    "Squeeze", "Sum", "Tile", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
+_FORM: Final = ("Neg", "Softplus", "Neg", "Exp")
+
+
+class ExpandSigmoids(InPlacePass[Export]):
+    """Compute a Sigmoid whose result a logarithm or a division reads as ``exp(-log(1 + exp(-x)))``.
+
+    onnxruntime's CPU kernel is exact to about 3e-8, and 0 from -18 on, where Caffe2's has all digits: the loss of a
+    probability of 2e-9 is 20 in Caffe2, and would be that of none at all. Results are followed through the operators
+    of their graph and of its bodies, but not through what a body takes and returns by name.
+    """
+
+    requires: ClassVar[frozenset[str]] = frozenset({"graph"})
+
+    def __call__(self, state: Export) -> None:
+        """Replace the nodes, in bodies too."""
+        if state.model is None or state.options.fp16:  # in half precision the logarithm has fewer digits
+            return
+        graph = state.model.graph
+        found = [node for node in all_nodes(graph) if _is(node, "Sigmoid") and _is_exact(node.outputs[0])]
+        names = Names(value_names(graph)) if found else Names()
+        for node in found:
+            _expand(node, names)
+
+
+def _is(node: ir.Node, op_type: str) -> bool:
+    return node.op_type == op_type and node.domain == ""
+
+
+def _is_exact(value: ir.Value) -> bool:
+    """Whether more than the absolute error of a float matters."""
+    return value.dtype == ir.DataType.FLOAT and any(
+        node.op_type in _STEEP and _STEEP[node.op_type] == index for node, index in _readers(value)
+    )
+
+
+def _readers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
+    """The nodes that read a value as it is or what operators pass on of it, with the number of the operand."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for node, index in waiting.pop().uses():
+            if node.domain:
+                continue
+            yield node, index
+            if node.op_type in _PASSING:
+                waiting += (made for made in node.outputs if made not in seen)
+                seen.update(node.outputs)
+
+
+def _expand(node: ir.Node, names: Names) -> None:
+    """Compute a Sigmoid otherwise; its last node is the given one, so that its result stays the same value."""
+    assert node.graph is not None
+    result = node.outputs[0]
+    operand = node.inputs[0]
+    for op_type in _FORM[:-1]:
+        step = ir.node(op_type, [operand])
+        step.metadata_props.update(node.metadata_props)
+        operand = step.outputs[0]
+        operand.name, operand.type, operand.shape = names.fresh(f"{result.name}/{op_type}"), result.type, result.shape
+        node.graph.insert_before(node, step)
+    node.op_type = _FORM[-1]
+    node.replace_input_with(0, operand)
