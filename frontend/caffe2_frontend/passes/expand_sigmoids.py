@@ -27,8 +27,8 @@ class ExpandSigmoids(InPlacePass[Export]):
     """Compute a Sigmoid whose result a logarithm or a division reads as ``exp(-log(1 + exp(-x)))``.
 
     onnxruntime's CPU kernel is exact to about 3e-8, and 0 from -18 on, where Caffe2's has all digits: the loss of a
-    probability of 2e-9 is 20 in Caffe2, and would be that of none at all. Results are followed through the operators
-    of their graph and of its bodies, but not through what a body takes and returns by name.
+    probability of 2e-9 is 20 in Caffe2, and would be that of none at all. What is read is followed back
+    through the operators of a graph and those around a body, but not through what a body takes and returns by name.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})
@@ -38,34 +38,30 @@ class ExpandSigmoids(InPlacePass[Export]):
         if state.model is None or state.options.fp16:  # in half precision the logarithm has fewer digits
             return
         graph = state.model.graph
-        found = [node for node in all_nodes(graph) if _is(node, "Sigmoid") and _is_exact(node.outputs[0])]
+        found = list(_sensitive(graph))
         names = Names(value_names(graph)) if found else Names()
         for node in found:
             _expand(node, names)
 
 
-def _is(node: ir.Node, op_type: str) -> bool:
-    return node.op_type == op_type and node.domain == ""
-
-
-def _is_exact(value: ir.Value) -> bool:
-    """Whether more than the absolute error of a float matters."""
-    return value.dtype == ir.DataType.FLOAT and any(
-        node.op_type in _STEEP and _STEEP[node.op_type] == index for node, index in _readers(value)
-    )
-
-
-def _readers(value: ir.Value) -> Iterator[tuple[ir.Node, int]]:
-    """The nodes that read a value as it is or what operators pass on of it, with the number of the operand."""
-    waiting, seen = [value], {value}
+def _sensitive(graph: ir.Graph) -> Iterator[ir.Node]:
+    """The sigmoids of float32 of which more than the absolute error matters: steep functions read what they make."""
+    waiting = [
+        node.inputs[_STEEP[node.op_type]] for node in all_nodes(graph) if node.op_type in _STEEP and not node.domain
+    ]
+    seen: set[ir.Value] = set()
     while waiting:
-        for node, index in waiting.pop().uses():
-            if node.domain:
-                continue
-            yield node, index
-            if node.op_type in _PASSING:
-                waiting += (made for made in node.outputs if made not in seen)
-                seen.update(node.outputs)
+        value = waiting.pop()
+        if value is None or value in seen:
+            continue
+        seen.add(value)
+        node = value.producer()
+        if node is None or node.domain:
+            continue
+        if node.op_type in _PASSING:
+            waiting += node.inputs
+        elif node.op_type == "Sigmoid" and value.dtype == ir.DataType.FLOAT:
+            yield node
 
 
 def _expand(node: ir.Node, names: Names) -> None:
