@@ -58,11 +58,15 @@ def _refusal(node: ir.Node) -> str:
 
 
 def _refused_types(node: ir.Node) -> Iterator[str]:
-    """The operands of types that ONNX's operator does not take, which shape inference does not ask for."""
+    """The operands of types that an operator does not take, alone or together: shape inference does not ask for them."""
     schema = onnx.defs.get_schema(node.op_type, node.version or WORKING_OPSET, node.domain)
+    bound: dict[str, str] = {}  # what type parameters stand for
     for index, value in enumerate(node.inputs):
         if value is None or not isinstance(value.type, ir.TensorType) or not schema.inputs:
             continue
         kind, formal = value.type.dtype.name.lower(), schema.inputs[min(index, len(schema.inputs) - 1)]  # or variadic
         if f"tensor({kind})" not in formal.types:
             yield f"input {index} is {kind}, which {node.op_type} does not take"
+        other = bound.setdefault(formal.type_str, kind) if formal.is_homogeneous else kind
+        if other != kind:
+            yield f"input {index} is {kind}, and must be {other}, as another input is"

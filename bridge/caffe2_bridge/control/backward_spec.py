@@ -25,6 +25,7 @@ from caffe2_bridge.control.recurrent_spec import (
     read_links,
     read_scratches,
     read_spec,
+    require_operands,
 )
 from caffe2_bridge.netdef.views import ArgumentError, OpView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
@@ -161,6 +162,7 @@ def _parameters(op: OpView, gradients: int, used_name: Callable[[str], str]) -> 
         raise ArgumentError(f"arguments of unequal length: param ({len(indices)}), param_grads ({len(names)})")
     if len(op.outputs) < 1 + len(indices):
         raise ArgumentError(f"the operator lists {len(op.outputs)} outputs, but has {len(indices)} parameters")
+    require_operands(op, "param", indices, gradients)
     internals = [used_name(name) for name in names] or list(op.outputs[1 : 1 + len(indices)])
     return tuple(
         ParameterGradient(index + gradients, 1 + i, internal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
@@ -124,7 +124,20 @@ def _states(op: OpView, first: int) -> tuple[State, ...]:
             raise ArgumentError(f"the initial state {missing[0]!r} must be among the inputs")
         return tuple(State(blob, op.inputs.index(name) - first) for blob, name in zip(blobs, names, strict=True))
     ids = OLD_INITIAL_IDS if INITIAL_IDS not in args and OLD_INITIAL_IDS in args else INITIAL_IDS
-    return tuple(State(*pair) for pair in _pairs(args, STATES, ids))
+    states = tuple(State(*pair) for pair in _pairs(args, STATES, ids))
+    require_operands(op, ids, [state.initial for state in states], first)
+    return states
+
+
+def require_operands(op: OpView, name: str, indices: Sequence[int], first: int) -> None:
+    """Raise ArgumentError unless all indices that an argument lists are those of inputs, counted from ``first``.
+
+    A gradient operator of Caffe2 takes a negative one for the gradient of an output, and sizes from that.
+    """
+    count = len(op.inputs) - first
+    outside = [index for index in indices if not 0 <= index < count]
+    if outside:
+        raise ArgumentError(f"{name} must list indices of inputs, from 0 to {count - 1}, not {outside[0]}")
 
 
 def initial_ids(op: OpView, first: int = 0) -> tuple[int, ...]:

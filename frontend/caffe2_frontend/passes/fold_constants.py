@@ -158,6 +158,7 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
     """
     inputs = {str(v.name): v.const_value for v in node.inputs if v is not None and v.const_value is not None}
     proto = ir.serde.serialize_node(node)
+    shapes = [value.shape.numpy() for value in node.outputs if value.shape is not None]
     runs = 1 + sum(tensor.meta.get(_RUNS, 0) for tensor in inputs.values())
 
     def run(index: int) -> Callable[[], ir.TensorProtocol]:
@@ -169,10 +170,12 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
             try:
                 results = list(evaluator.run(None, feed))
             except Exception as error:  # noqa: BLE001 - NumPy's functions raise whatever they do on operands that do not fit
-                reason = f"{node.op_type} of constants cannot be computed: {error}"
-                found = Diagnostic("invalid-operands", reason, Location(node.name or "graph"))
-                raise ConversionError([found]) from None
+                raise _invalid(node, f"cannot be computed: {error}") from None
             array = np.asarray(results[index], order="C")  # not ascontiguousarray, which makes vectors of scalars
+            if array.shape != shapes[index]:
+                raise _invalid(
+                    node, f"has the shape {list(array.shape)} and not {list(shapes[index])}: sizes contradict"
+                )
             return string_tensor(array) if array.dtype.kind in "OSU" else ir.Tensor(array)
 
         return compute
@@ -188,3 +191,9 @@ def _tensors(node: ir.Node, opset: int) -> list[ir.TensorProtocol]:
         tensor.meta[_RUNS] = 0 if tensor.cache else runs
         made.append(tensor)
     return made
+
+
+def _invalid(node: ir.Node, reason: str) -> ConversionError:
+    """The error of a node whose constants do not go together."""
+    found = Diagnostic("invalid-operands", f"{node.op_type} of constants {reason}", Location(node.name or "graph"))
+    return ConversionError([found])

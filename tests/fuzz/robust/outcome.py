@@ -30,6 +30,7 @@ class Status(StrEnum):
 ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED, Status.RAN_LONG})
 _RUNS: Final = frozenset({
     "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_backend/validation/runtimes/onnx_reference.py:run",
+    "caffe2_backend/validation/runtimes/corrected_reference.py:_run", "caffe2_backend/runtime/host/waiting.py:wait_for",
 })  # fmt: skip
 
 

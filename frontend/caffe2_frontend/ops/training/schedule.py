@@ -131,11 +131,12 @@ def cosine(schedule: Schedule, iteration: Value, prefix: str, period: int) -> Va
         grown = op.emit("Pow", op.const(growth, np.float64), cast(op, cycle, DOUBLE))
         length = mul(op, grown, float(period))
         position = schedule.as_float(sub(op, now, mul(op, sub(op, 1.0, grown), period / (1.0 - growth))))
-    angle = schedule.as_float(mul(op, div(op, cast(op, position, DOUBLE), length), math.pi))
+    # The number of a late iteration has a rounding error of many periods: Caffe2 has the angle in float64.
+    angle = div(op, mul(op, cast(op, position, DOUBLE), math.pi), length)
     shrunk = schedule.power(shrink, cycle)
     lowest, highest = (mul(op, shrunk, rate) for rate in (low, high))
     wave = mul(op, add(op, op.emit("Cos", angle), 1.0), 0.5)
-    return add(op, mul(op, sub(op, highest, lowest), wave), lowest)
+    return add(op, mul(op, sub(op, highest, lowest), schedule.as_float(wave)), lowest)
 
 
 def warm_up(schedule: Schedule, after: Callable[[int], Value] | None = None) -> Value:

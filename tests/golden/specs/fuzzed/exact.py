@@ -64,7 +64,7 @@ CASES = [
             args={"policy": "cosine", "base_lr": 0.3, "lr_shrink": shrink, "t_mult": growth},
         )
         for shrink, growth in ((1.0, 1.0), (0.99, 1.0), (1.001, 1.0), (1.0, 1.2))
-        for iteration in (2**24 + 1, 20_000_033, 123_456_789, 2**40 + 13, -(2**31), -(2**63))
+        for iteration in (2**24 + 1, 20_000_033, 123_456_789, 2**40 + 13, 236_082_100_744_065_626, -(2**31), -(2**63))
     ),
     # The lowest label has no opposite.
     case(

@@ -74,6 +74,9 @@ CASES = {
         helper.make_node("TensorScatter", ["x", "u", "i"], ["y"]), ("x", FLOAT, [2, 1, 4, 5]), ("u", FLOAT, [2]),
         i=[1, 3], opset=24,
     ),
+    "Equal of a string and a number": _model(
+        helper.make_node("Equal", ["x", "i"], ["y"]), ("x", TensorProto.STRING, [None]), i=[1]
+    ),
     "TensorScatter into no items": _model(
         helper.make_node("TensorScatter", ["x", "u", "i"], ["y"]),
         ("x", FLOAT, [0, 1, 4, 5]), ("u", FLOAT, [2, 1, 2, 5]), i=[1, 3], opset=24,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import MutableSequence
+
 import numpy as np
 import pytest
 from support.builder.cell_gradients import cell, compare, exported, inputs_of
 from support.builder.random_cells import D, RandomCell
 from support.exports import run, specs_of
 
+from caffe2_bridge import ConversionError
 from caffe2_bridge.builder import LSTMCell, Net
 from caffe2_bridge.gradients import add_gradient_operators
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import to_onnx
 from caffe2_frontend.options import Recurrent
 
@@ -94,3 +98,25 @@ def test_every_combination_of_gradients(given: tuple[int, ...], *, drop_states: 
     drawn = lstm(given, drop_states)
     assert {"x", "h0", "c0"} <= {*drawn.gradients}
     compare(drawn, exported(drawn, "auto", drawn.inputs), {**drawn.inputs})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("RecurrentNetwork", "initial_recurrent_state_ids"),
+        ("RecurrentNetworkGradient", "initial_recurrent_state_ids"),
+        ("RecurrentNetworkGradient", "param"),
+    ],
+)
+@pytest.mark.parametrize("index", [-1, 99])
+def test_an_index_that_is_no_input_is_refused(kind: str, name: str, index: int) -> None:
+    drawn = next(cell(seed) for seed in SEEDS if _indices(cell(seed).net.proto, kind, name))
+    net = NetDef.FromString(drawn.net.proto.SerializeToString())
+    _indices(net, kind, name)[0] = index
+    with pytest.raises(ConversionError, match=rf"{name} must list indices of inputs, from 0 to \d+, not {index}"):
+        to_onnx(net, inputs=specs_of(drawn.inputs), outputs=list(drawn.gradients.values()))
+
+
+def _indices(net: NetDef, kind: str, name: str) -> MutableSequence[int]:
+    (found,) = (arg.ints for op in net.op if op.type == kind for arg in op.arg if arg.name == name)
+    return found
