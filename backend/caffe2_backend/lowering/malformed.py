@@ -58,7 +58,7 @@ def _refusal(node: ir.Node) -> str:
 
 
 def _refused_types(node: ir.Node) -> Iterator[str]:
-    """The operands of types that an operator does not take, alone or together: shape inference does not ask for them."""
+    """The operands of types that an operator does not take, alone or together, which shape inference does not check."""
     schema = onnx.defs.get_schema(node.op_type, node.version or WORKING_OPSET, node.domain)
     bound: dict[str, str] = {}  # what type parameters stand for
     for index, value in enumerate(node.inputs):
