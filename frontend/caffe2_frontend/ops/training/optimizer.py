@@ -193,14 +193,20 @@ def lars(op: Op) -> Value:
     ``trust / (|dX| / |X| + wd + offset)``, clipped to [lr_min, lr_max]; 1 before clipping if X is 0.
     """
     offset, lr_min = op.args.number("offset", default=0.5), op.args.number("lr_min", default=0.02)
-    if offset < 0 or lr_min < 0:
+    if not (offset >= 0 and lr_min >= 0):  # nor a NaN
         op.unsupported(f"offset ({offset}) and lr_min ({lr_min}) must not be negative", code="invalid-argument")
     norm, grad_norm = (sqrt(op, total(op, square(op, op.input(i)))) for i in (0, 1))
     decay, trust, lr_max = (first_element(op, op.input(i)) for i in (2, 3, 4))
     rate = div(op, trust, add(op, div(op, grad_norm, norm), decay, offset))
     rate = op.emit("Where", op.emit("Greater", norm, op.const(0.0, norm)), rate, op.const(1.0, norm))
-    rate = op.emit("Max", op.emit("Min", rate, lr_max), op.const(lr_min, norm))
+    rate = _extreme(op, "Max", _extreme(op, "Min", rate, lr_max), op.const(lr_min, norm))
     return unsqueeze(op, rate, [0])
+
+
+def _extreme(op: Op, which: str, a: Value, b: Value) -> Value:
+    """C's ``fmin`` or ``fmax``, as ``which`` is Min or Max: where one number is a NaN, the other one."""
+    either = op.emit(which, a, b)
+    return op.emit("Where", op.emit("IsNaN", a), b, op.emit("Where", op.emit("IsNaN", b), a, either))
 
 
 @family.converts("LearningRateAdaption", expects=_operands(lr=0))

@@ -120,6 +120,11 @@ def counter(indices: Array, halflife: int) -> Spec:
 
 X, M1, M2, G = real(11, 2, 3), positive(12, 2, 3), positive(13, 2, 3), real(14, 2, 3)
 
+
+def one(number: float) -> Array:
+    return np.array([number], np.float32)
+
+
 CASES = [
     *sparse_cases(INDICES, SHAPE),
     *sparse_cases(INDICES.astype(np.int32), (5,)),
@@ -171,6 +176,15 @@ CASES = [
         for most in (0.7, 9.0)
     ),
     case("Lars", {"X": X, "dX": G, "wd": LR, "trust": LR, "max": LR}, args={"offset": -1.0}),
+    # A rate of 0 / 0, and bounds that are a NaN.
+    *(
+        case(
+            "Lars",
+            {"X": X, "dX": 0 * G, "wd": one(-0.5), "trust": one(trust), "max": one(most)},
+            args={"lr_min": least},
+        )
+        for trust, most, least in ((0, 0.5, 0.02), (1, np.nan, 0.02), (0, np.nan, 0.02), (0, 0.5, np.nan))
+    ),
     case("LearningRateAdaption", {"lr": LR, "g": G, "e": X}, args={"normalized_lr_adaption": False}),
     case("LearningRateAdaption", {"lr": LR, "g": G * 0, "e": X}, args={"lr_alpha": 0.4}),
     case("MomentumSGD", {"g": G, "m": M1, "lr": LR}, outputs=["g", "m"]),
