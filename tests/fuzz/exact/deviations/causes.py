@@ -169,7 +169,7 @@ def small(array: Array) -> Array:
     """The array with its large finite elements cut to small ones of their sign; itself if it has none."""
     if array.dtype.kind != "f":
         return array
-    limit, most = (1e2, 10.0) if array.dtype == np.float16 else (1e17, 1e3)
+    limit, most = 1e2 if array.dtype == np.float16 else 1e17, 10.0
     large = np.isfinite(array) & (np.abs(array) > limit)
     return np.where(large, np.copysign(most, array), array).astype(array.dtype) if large.any() else array
 

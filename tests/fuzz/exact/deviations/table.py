@@ -43,7 +43,7 @@ DEVIATIONS: Final = (*FLOATS, *IMAGES, *NOTHING, *OPERANDS)
 LEAVES_THE_RANGE: Final = (
     "finite operands whose sums or products leave the range of the type: where they do depends on the order"
 )
-ABSORBS: Final = "large operands beside small ones, which are lost in sums: how many are depends on the order"
+ABSORBS: Final = "large operands that cancel, or beside small ones that are lost: what is left depends on roundings"
 
 
 def _is_training(drawn: Drawn) -> bool:
