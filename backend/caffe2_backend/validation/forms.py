@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 
 from caffe2_backend.admission import load_proto
 from caffe2_backend.importer import to_netdef
@@ -21,6 +20,7 @@ from caffe2_bridge.diagnostics import ConversionError, Diagnostic
 from caffe2_bridge.readers import cut_readers
 from caffe2_bridge.storage import Location, locate
 from caffe2_frontend import ExportOptions, analyze, finish
+from caffe2_frontend.interop.files.serialize import to_proto
 
 ModelLike: TypeAlias = AnyModel | str | os.PathLike[str]
 
@@ -162,7 +162,7 @@ class Forms:
 
     def _export_with(self, model: Model, described: Described) -> onnx.ModelProto:
         export = analyze(model, options=ExportOptions(inputs=described, recurrent=self.recurrent, training=False))
-        converted = ir.to_proto(finish(export))
+        converted = to_proto(finish(export))
         self.diagnostics = export.findings
         return converted
 

@@ -19,6 +19,7 @@ from caffe2_bridge.diagnostics.log import muted
 from caffe2_bridge.model import Model
 from caffe2_bridge.storage import AnyPath
 from caffe2_frontend import ExportOptions, convert, save_onnx
+from caffe2_frontend.interop.files.serialize import to_proto
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def measure_precision(
     # Half precision leaves training out, which would be automatic without it: both models have the same outputs.
     training = False if options.fp16 else options.training
     exact = convert(model, options=replace(options, fp16=False, int8="exact", training=training))
-    cases = generate(Forms(ir.to_proto(exact))).cases
+    cases = generate(Forms(to_proto(exact))).cases
     dtypes = {str(value.name): value.dtype for value in converted.graph.inputs}
     largest: dict[str, float] = {}
     magnitudes: dict[str, float] = {}

@@ -106,17 +106,20 @@ def _make_session(model: ir.Model, device: str, options: SessionOptions) -> Sess
     """
     import onnx_ir as ir
 
+    from caffe2_frontend.interop.files.serialize import own_errors, to_proto
+
     options = planned(options, model, device)
     if _weight_bytes(model) > _IN_MEMORY:
         try:
             with tempfile.TemporaryDirectory(prefix="caffe2-bridge-", ignore_cleanup_errors=True) as folder:
                 path = Path(folder) / "model.onnx"
-                ir.save(model, path, external_data="weights", size_threshold_bytes=_EXTERNAL_TENSOR)
+                with own_errors():
+                    ir.save(model, path, external_data="weights", size_threshold_bytes=_EXTERNAL_TENSOR)
                 return Session(str(path), device, options=options)
         except OSError:
             if not _is_small(model):
                 raise
-    return Session(ir.to_proto(model).SerializeToString(), device, options=options)
+    return Session(to_proto(model).SerializeToString(), device, options=options)
 
 
 def _is_small(model: ir.Model) -> bool:

@@ -18,7 +18,7 @@ from caffe2_bridge.files.replace import sync
 from caffe2_bridge.regular_file import open_regular, require_replaceable
 from caffe2_bridge.storage import AnyPath, Location, RemotePath, StorageError, locate, published
 from caffe2_bridge.storage.temporaries import folder_locked, remove_abandoned, temporary_folder
-from caffe2_frontend.interop.files.serialize import to_proto
+from caffe2_frontend.interop.files.serialize import own_errors, to_proto
 
 # Protobuf limits a message to 2 GB. The weights of larger models are stored in a separate file.
 SINGLE_FILE_LIMIT: Final = 2_000_000_000
@@ -136,7 +136,7 @@ def _save_parts(model: ir.Model, target: AnyPath, threshold: int) -> list[AnyPat
     data, other = _data_paths(target)
     if data.is_file() and data.name in _data_names(target):
         data, other = other, data
-    with published(target) as local:
+    with published(target) as local, own_errors():
         ir.save(model, local, external_data=data.name, size_threshold_bytes=threshold)
     with _naming(target):
         other.unlink(missing_ok=True)
@@ -156,7 +156,8 @@ def _save_with_data(model: ir.Model, target: Path, threshold: int) -> list[Path]
             taken = _data_names(target)
             data = _next_data_path(target, taken)
             require_replaceable(data)
-            ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
+            with own_errors():
+                ir.save(model, folder / target.name, external_data=data.name, size_threshold_bytes=threshold)
             sync(folder / target.name, folder / data.name)
             _keep_mode(target, folder / target.name)
             (folder / data.name).replace(data)

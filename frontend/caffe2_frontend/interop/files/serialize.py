@@ -7,7 +7,8 @@ many of them share are made once. What is rare, such as initializers, inputs and
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, cast
@@ -16,6 +17,7 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
+from caffe2_bridge.diagnostics import BridgeError
 from caffe2_bridge.wire import LEN
 from caffe2_bridge.wire.write import encode_len, encode_varint
 
@@ -55,13 +57,27 @@ def to_proto(model: ir.Model, *, metadata: bool = True) -> onnx.ModelProto:
     Raises onnx_ir.serde.SerdeError where the model holds what a protobuf cannot.
     """
     if model.functions:
-        return ir.to_proto(model)
+        with own_errors():
+            return ir.to_proto(model)
     written = write_model(model, metadata=metadata)
     try:
         written.frame.graph.MergeFromString(written.nodes)
     except DecodeError:  # bodies are nested deeper than protobuf parses
-        return ir.to_proto(model)
+        with own_errors():
+            return ir.to_proto(model)
     return written.frame
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """Raise the project's own error, where the tensor that onnx_ir failed to write raised one when it was read."""
+    try:
+        yield
+    except ir.serde.SerdeError as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, BridgeError):
+            cause = cause.__cause__
+        raise cause or error from None
 
 
 def write_model(model: ir.Model, *, metadata: bool = True) -> WrittenModel:

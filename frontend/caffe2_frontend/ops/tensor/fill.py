@@ -192,7 +192,7 @@ def _filled(op: Op, args: Args) -> Filled:
 def _values(op: Op) -> Values | None:
     """Return the argument ``values``, decoded on demand; None if it is missing."""
     raw = op.args.raw("values")
-    return None if raw is None else Values(lambda: wire.Span.of(raw.SerializeToString()))
+    return None if raw is None else Values(lambda: wire.Span.of(raw.SerializeToString()), parsed=raw)
 
 
 def _with_shape(op: Op, shape: Sequence[int]) -> Args:

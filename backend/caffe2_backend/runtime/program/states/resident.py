@@ -28,6 +28,7 @@ from caffe2_backend.runtime.sessions.session import Binding, Session
 from caffe2_backend.runtime.sessions.session_options import SessionOptions
 from caffe2_backend.runtime.values import Array, DeviceTensor
 from caffe2_bridge.diagnostics import RunError
+from caffe2_frontend.interop.files.serialize import to_proto
 
 # States from this size on are worth it: below, a copy takes less time than the rest of a step.
 LARGE: Final = 1 << 14
@@ -174,7 +175,7 @@ def resident_session(
         return None
     with TemporaryDirectory() as folder:
         path = Path(folder) / "optimized.onnx"
-        Session(ir.to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
+        Session(to_proto(model).SerializeToString(), device, options=replace(options, optimized=str(path)))
         optimized = ir.from_proto(onnx.ModelProto.FromString(path.read_bytes()))
     if device == CPU:
         scatter_rows(optimized, options.threads)
@@ -184,7 +185,7 @@ def resident_session(
         return None
     try:
         session = Session(
-            ir.to_proto(optimized).SerializeToString(),
+            to_proto(optimized).SerializeToString(),
             device,
             options=replace(options, optimization="none", disabled_optimizers=()),
         )
