@@ -159,6 +159,6 @@ def _encoded(define: Definition) -> tuple[np.ndarray, float]:
     if numbers := define.numbers("values_floats"):
         return np.array(numbers, np.float32), define.number("default_float", -0.0)
     tensor, default = define.tensor("values_tensor"), define.tensor("default_tensor")
-    if tensor is None or tensor.dtype == ir.DataType.STRING or default is None:
+    if tensor is None or default is None or ir.DataType.STRING in (tensor.dtype, default.dtype) or default.size != 1:
         define.undefined()
     return tensor.numpy().reshape(-1), default.numpy().item()

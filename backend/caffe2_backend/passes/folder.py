@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import onnx
 import onnx_ir as ir
@@ -12,6 +12,11 @@ from caffe2_bridge.bounds import MAX_UNROLLED
 from caffe2_frontend.interop.constants import string_tensor
 from caffe2_frontend.interop.domains import is_standard
 from caffe2_frontend.interop.inference.node_inference import infer_if_possible
+
+_WINDOWED: Final = frozenset({
+    "AveragePool", "Col2Im", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxRoiPool",
+    "MaxUnpool", "QLinearConv", "RoiAlign",
+})  # fmt: skip
 
 
 class Folder(FoldConstantsPass):
@@ -26,16 +31,8 @@ class Folder(FoldConstantsPass):
         self._described: dict[int, tuple[onnx.TypeProto, ir.TypeProtocol | None, ir.Shape | None]] = {}
 
     def process_node(self, node: ir.Node, *args: Any, **options: Any) -> Any:
-        """What replaces a node. The sizes of values are left to the pass: they may be beyond int64.
-
-        So are splits into very many parts, which the folder would name one by one, and nodes without a named output,
-        whose results nothing reads: an initializer needs a name.
-        """
-        is_own = is_standard(node) and (
-            node.op_type == "Size" or (node.op_type == "SplitToSequence" and _is_fine(node))
-        )
-        is_left = is_own or not any(value.name for value in node.outputs)
-        return None if is_left else super().process_node(node, *args, **options)
+        """What replaces a node, None if it stays."""
+        return None if _is_left(node) else super().process_node(node, *args, **options)
 
     def _do_inference(self, node: ir.Node) -> None:
         """Complete the types and shapes of a node's outputs.
@@ -69,6 +66,20 @@ class Folder(FoldConstantsPass):
             shape = ir.serde.deserialize_type_proto_for_shape(known)
             found = self._described[id(known)] = (known, kind, shape)
         return found[1:]
+
+
+def _is_left(node: ir.Node) -> bool:
+    """Whether the folder must not compute a node.
+
+    The sizes of values may be beyond int64, and are left to the pass. Splits into very many parts it would name one by
+    one. A result that nothing reads has no name, which an initializer needs. How long ONNX's reference evaluator takes
+    for windows depends on attributes, and not on the size of the result.
+    """
+    if not any(value.name for value in node.outputs):
+        return True
+    if not is_standard(node):
+        return False
+    return node.op_type == "Size" or node.op_type in _WINDOWED or (node.op_type == "SplitToSequence" and _is_fine(node))
 
 
 def _is_fine(split: ir.Node) -> bool:
