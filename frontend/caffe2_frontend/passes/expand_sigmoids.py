@@ -27,8 +27,8 @@ class ExpandSigmoids(InPlacePass[Export]):
     """Compute a Sigmoid whose result a logarithm or a division reads as ``exp(-log(1 + exp(-x)))``.
 
     onnxruntime's CPU kernel is exact to about 3e-8, and 0 from -18 on, where Caffe2's has all digits: the loss of a
-    probability of 2e-9 is 20 in Caffe2, and would be that of none at all. What is read is followed back
-    through the operators of a graph and those around a body, but not through what a body takes and returns by name.
+    probability of 2e-9 is 20 in Caffe2, and would be that of none at all. What is read is followed back through the
+    operators of a graph and those around a body, but not through what a body takes and returns by name.
     """
 
     requires: ClassVar[frozenset[str]] = frozenset({"graph"})

@@ -77,7 +77,9 @@ def own_errors() -> Iterator[None]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, BridgeError):
             cause = cause.__cause__
-        raise cause or error from None
+        if cause is None:
+            raise
+        raise cause from None
 
 
 def write_model(model: ir.Model, *, metadata: bool = True) -> WrittenModel:
