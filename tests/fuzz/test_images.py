@@ -27,6 +27,7 @@ def ones(*shape: int) -> Array:
 
 
 ONE = np.ones(1, np.int32)
+TRUE = np.ones(1, np.bool_)
 ROI = np.array([[0, 1, 1, 2, 2, 0]], np.float32)
 
 
@@ -55,6 +56,14 @@ ROI = np.array([[0, 1, 1, 2, 2, 0]], np.float32)
         (
             drawn("MergeMultiListFeatureTensors", ONE, ONE, ONE + 1, ones(1)),
             drawn("MergeMultiListFeatureTensors", ONE, ONE, ONE + 1, ones(2)),
+        ),
+        (
+            drawn("MergeSingleListFeatureTensors", ONE + 1, ones(1), TRUE, ONE, ones(1), TRUE),
+            drawn("MergeSingleListFeatureTensors", ONE + 1, ones(1), ~TRUE, ONE, ones(2), TRUE),
+        ),
+        (
+            drawn("MergeSingleMapFeatureTensors", ONE + 1, ONE, ONE, TRUE),
+            drawn("MergeSingleMapFeatureTensors", ONE, ONE, ONE, TRUE),
         ),
         (
             drawn("MergeMultiScalarFeatureTensors", ONE, ONE, ones(1), np.zeros(2, np.int32), ONE[:0], ones(0)),

@@ -115,7 +115,9 @@ def _buffered(op: Op, spec: BackwardSpec, workspaces: StepWorkspaces) -> dict[in
         if blob not in results and _is_wanted(op, blob):
             op.scope.bind(blob, made.buffers[blob])
     sequence = made.buffers[spec.sequence_gradient]
-    for alias in (*spec.aliases, *spec.forward.aliases):
+    # Results of the forward operator are views of its states, whatever the arguments of its gradient call them.
+    views = spec.forward.aliases if workspaces.aliases is None else workspaces.aliases
+    for alias in (*spec.aliases, *views):
         if alias in spec.aliases or alias.source in made.changed:
             rows = slice_axis(op, made.buffers[alias.source], 0, alias.offset, END)
             if alias.blob == spec.sequence_gradient:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import onnx_ir as ir
@@ -69,7 +70,7 @@ def recurrent_network(op: Op) -> tuple[Value | None, ...]:
         op.note(f"the net becomes a {'Scan' if form == 'scan' else 'Loop'} that carries whole states: {reason}")
         buffers, workspaces = emit_buffered(op, spec, form)
         _bind_buffers(op, spec, buffers)
-    op.scope.bind_object(control.workspaces, workspaces)
+    op.scope.bind_object(control.workspaces, replace(workspaces, aliases=spec.aliases))
     bound = {*control.creates}
     return tuple(op.scope.blobs.get(name) if name in bound else None for name in op.view.outputs)
 

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from caffe2_bridge.control import RecurrentNetwork, RecurrentSpec
+from caffe2_bridge.control import Alias, RecurrentNetwork, RecurrentSpec
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.lowering.scope import Scope
@@ -30,12 +30,15 @@ class StepWorkspaces:
         stacks: blobs of the step net by name: their values in all steps, [T, ...].
         constants: blobs of the step net that have the same value in every step.
         buffers: all rows of the blobs that the operator created, of a loop that carries whole blobs.
+        aliases: the blobs that share memory with rows of these; None where they are not known, in a step of another
+            recurrent net.
     """
 
     states: Mapping[str, Rows]
     stacks: Mapping[SavedKey, Value]
     constants: Mapping[SavedKey, Value]
     buffers: Mapping[str, Value] = field(default_factory=dict)
+    aliases: tuple[Alias, ...] | None = None
 
     def values(self) -> dict[SavedKey, Value]:
         """Return all values that the object holds, by keys of which :meth:`of_values` makes an equal object."""

@@ -15,6 +15,7 @@ from fuzz.exact.deviations.sizes import (
     LENGTHS,
     MERGES,
     MULTIPLE_MERGES,
+    SINGLE_MERGES,
     has_another_count,
     has_another_window,
     has_longer_segments,
@@ -32,6 +33,7 @@ from fuzz.exact.deviations.sizes import (
     merges_other_counts,
     merges_other_ids,
     merges_other_lengths,
+    merges_other_values,
     picks_from_other_planes,
     scatters_other_planes,
 )
@@ -142,6 +144,12 @@ OPERANDS: Final = (
         _SIZES,
         frozenset(MULTIPLE_MERGES),
         merges_other_lengths,
+        may_fail=True,
+    ),
+    Deviation(
+        _SIZES,
+        frozenset(SINGLE_MERGES),
+        merges_other_values,
         may_fail=True,
     ),
     Deviation(

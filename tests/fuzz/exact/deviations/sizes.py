@@ -43,6 +43,8 @@ LENGTHS: Final = {
 # How many operands each feature has.
 _FEATURES: Final = {"Scalar": 3, "List": 4, "Map": 5}
 MULTIPLE_MERGES: Final = tuple(f"MergeMulti{values}FeatureTensors" for values in _FEATURES)
+_SINGLE_FEATURES: Final = {"List": 3, "Map": 4}
+SINGLE_MERGES: Final = tuple(f"MergeSingle{values}FeatureTensors" for values in _SINGLE_FEATURES)
 # The numbers that YellowFin keeps beside its window.
 _MEMORY: Final = 5
 
@@ -73,6 +75,23 @@ def merges_other_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
         features = [fed[index : index + step] for index in range(0, len(fed), step)]
         if len({lengths.size for lengths, *_rest in features}) > 1 or any(map(_has_other_lengths, features)):
             return True
+    return False
+
+
+def merges_other_values(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether lists or maps of one feature have other numbers of examples, or not as many values as they say."""
+    for op, operands in operators(drawn, *SINGLE_MERGES):
+        fed = [operand for operand in operands if operand is not None]
+        step = next(count for values, count in _SINGLE_FEATURES.items() if values in op.type)
+        if len(fed) < len(operands):
+            continue
+        features = [fed[index : index + step] for index in range(0, len(fed), step)]
+        if len({part.size for lengths, *_values, presence in features for part in (lengths, presence)}) > 1:
+            return True
+        for lengths, *values, presence in features:
+            total = int(lengths.reshape(-1)[presence.reshape(-1).astype(bool)].sum(dtype=np.int64))
+            if any(value.size < total for value in values):
+                return True
     return False
 
 

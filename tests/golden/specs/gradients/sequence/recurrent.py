@@ -372,6 +372,15 @@ def changed_row(seed: int) -> Spec:
     ).spec()
 
 
+def changed_row_of_another_name(seed: int) -> Spec:
+    """The gradient operator has another name for a view of the state: the memory is what the forward one made."""
+    spec = changed_row(seed)
+    gradient = spec.net.op[1]
+    (names,) = (arg for arg in gradient.arg if arg.name == "alias_dst")
+    names.strings[0] = b"other"
+    return spec
+
+
 CASES = [
     window_of_a_state(1, 2, 3),
     window_of_a_state(11, 3, 4),
@@ -388,4 +397,5 @@ CASES = [
     in_place_over_the_previous_row(121),
     recomputed_row(131),
     changed_row(141),
+    changed_row_of_another_name(151),
 ]
