@@ -76,6 +76,14 @@ def test_operands_of_which_caffe2_reads_out_of_bounds(deviating: Drawn, ordinary
     assert not deviation(ordinary, {}, {})
 
 
+def test_gradients_that_are_divided_by_nearly_zero() -> None:
+    def divided(result: float) -> Drawn:
+        return drawn("LpPoolGradient", ones(1, 1, 1, 1), ones(1, 1, 1, 1) * result, ones(1, 1, 1, 1), kernel=1)
+
+    assert deviation(divided(1e-40), {"y": ones(1)}, {"y": ones(1)})
+    assert not deviation(divided(1e-30), {"y": ones(1)}, {"y": ones(1)})
+
+
 def test_scores_and_boxes_that_leave_an_order_or_an_overlap_open() -> None:
     def proposals(scores: list[float], width: float) -> Drawn:
         array = np.array(scores, np.float32).reshape(1, 1, 1, 2)

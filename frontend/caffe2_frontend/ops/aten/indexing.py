@@ -63,6 +63,8 @@ def convert_index(op: Op) -> Value:
             continue
         found = op.emit("NonZero", cast(op, value, ir.DataType.BOOL))
         parts += [op.emit("Gather", found, op.const(i, np.int64), axis=0) for i in range(op.rank(value))]
+    if not parts:  # a mask without dims indexes none
+        op.unsupported("an index tensor must be given, or a mask with dims", code="invalid-operands")
     if len(parts) == 1:
         return op.emit("Gather", x, parts[0], axis=0)
     rank = max(op.rank(part) for part in parts)

@@ -153,6 +153,18 @@ def has_regions_without_level(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
+def divides_by_nearly_zero(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
+    """Whether the gradient of an LpPool, divided by a power of the result, leaves the range though that is not 0."""
+    for op, (_x, y, dy, *_rest) in _operators(drawn, "LpPoolGradient", 3):
+        if y.shape != dy.shape:
+            continue
+        with np.errstate(all="ignore"):
+            divisor = y ** np.float32(op.args.number("p", default=2.0) - 1)
+            if bool((np.isinf(dy / divisor) & np.isfinite(dy) & (divisor != 0)).any()):
+                return True
+    return False
+
+
 def _operators(drawn: Drawn, name: str, count: int) -> Iterator[tuple[OpView, list[Array]]]:
     """The operators with ``name`` in their types, at any depth, of which at least ``count`` operands are inputs."""
     for op in all_operators(NetView(drawn.net)):

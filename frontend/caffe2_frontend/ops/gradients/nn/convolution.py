@@ -44,6 +44,7 @@ def convolution_gradient(op: Op) -> tuple[Value, ...]:
     window = read_window(op, op.rank(x), whole=True, exact=True)
     last = window.channels_last
     x, w, dy = (move_first(op, value, when=last) for value in (x, w, dy))
+    require_rank(op, w, op.rank(x), "the weight")
     window = _covered(op, window, w)
     check_weight(op, window, w, x, group, None)
     check_fits(op, window, x)

@@ -99,6 +99,12 @@ def test_too_many_outputs_are_refused() -> None:
         gradients("ConvGradient", operands, 3, known=True, kernel_h=1, kernel_w=2, no_bias=1)
 
 
+def test_weights_of_other_ranks_are_refused() -> None:
+    operands = {"X": counting(1, 1, 1), "W": counting(1, 1, 1, 1), "dY": counting(1, 1, 1, 1)}
+    with pytest.raises(ConversionError, match="the weight must have rank 3, not 4"):
+        gradients("ConvGradient", operands, 3, known=True, global_pooling=1)
+
+
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("depth", [3, 20])
 def test_products_by_kernel_and_by_row_of_the_kernel_agree_with_the_definition(group: int, depth: int) -> None:
