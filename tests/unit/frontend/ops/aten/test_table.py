@@ -137,9 +137,8 @@ def test_a_parameter_that_is_computed() -> None:
 def test_masks_without_dims() -> None:
     """They index nothing, and real Caffe2 fails where nothing else does."""
     masks = {"x0": ("float32", (2, 3)), "x1": ("bool", ()), "x2": ("bool", (2,))}
-    found = run(
-        export(aten("index", 3), masks), {"x0": X[0, :2, :3], "x1": np.array(False), "x2": np.array([0, 1], bool)}
-    )
+    values = {"x0": X[0, :2, :3], "x1": np.zeros((), bool), "x2": np.array([0, 1], bool)}
+    found = run(export(aten("index", 3), masks), values)
     np.testing.assert_array_equal(found[0], X[0, 1:2, :3])
     with pytest.raises(ConversionError, match="an index tensor must be given, or a mask with dims"):
         export(aten("index", 2), {name: masks[name] for name in ("x0", "x1")})
