@@ -84,7 +84,12 @@ def _weight(tensor: onnx.TensorProto) -> _Weight:
         return _Weight(tensor.name, _type_name(tensor.data_type), tensor.dims, 0)
     if dtype == ir.DataType.STRING:
         return _Weight(tensor.name, "string", tensor.dims, sum(map(len, tensor.string_data)))
-    return _Weight(tensor.name, dtype.name.lower(), tensor.dims, math.ceil(math.prod(tensor.dims) * dtype.itemsize))
+    return _Weight(tensor.name, dtype.name.lower(), tensor.dims, -(-math.prod(tensor.dims) * dtype.bitwidth // 8))
+
+
+def _counted(size: int) -> str:
+    """A number of bytes as text; of more than 64 bits, which no file has, that they are so many."""
+    return f"{size:,}" if size < 1 << 64 else "2^64 or more"
 
 
 def _interface(title: str, inputs: Sequence[str], outputs: Sequence[str]) -> Table:
@@ -109,11 +114,11 @@ def _parameters(weights: Sequence[_Weight]) -> Table:
         "type",
         "shape",
         "bytes",
-        title=f"{len(ordered)} parameters, {total:,} bytes",
+        title=f"{len(ordered)} parameters, {_counted(total)} bytes",
         title_justify="left",
     )
     for weight in ordered[:_SHOWN]:
-        table.add_row(cell(weight.name), weight.type, " x ".join(map(str, weight.shape)), f"{weight.size:,}")
+        table.add_row(cell(weight.name), weight.type, " x ".join(map(str, weight.shape)), _counted(weight.size))
     if len(ordered) > _SHOWN:
         table.add_row(f"and {len(ordered) - _SHOWN} more", "", "", "")
     return table

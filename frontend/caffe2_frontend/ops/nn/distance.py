@@ -5,12 +5,13 @@ A row is a slice along the first axis; a scalar counts as one row. The result is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_frontend.emit.arithmetic import binary, div, mul, sqrt, square, sub
+from caffe2_frontend.emit.arithmetic import add, binary, div, mul, sqrt, square, sub
 from caffe2_frontend.emit.broadcast import require_same_shape
 from caffe2_frontend.emit.operand_checks import REALS, takes
 from caffe2_frontend.emit.reductions import reduce_each_row
@@ -65,24 +66,44 @@ def dot_product_with_padding(op: Op) -> Value:
     the elements of the longer rows beyond the last full repetition do not count. There are no products if the rows of
     X have no elements, whatever those of Y have.
     """
-    return _unless_without_elements(op, _dot(op, *_of_one_length(op)), op.input(0))
-
-
-def _of_one_length(op: Op) -> list[Value]:
-    """Both operands as matrices of as many columns, by padding or repeating the rows of the shorter one."""
     pad, replicate = op.args.number("pad_value", default=0.0), op.args.flag("replicate", default=False)
     rows = [flatten(op, v, 1) for v in op.inputs]
+    columns = [op.static_dim(v, 1) for v in rows]
+    if columns[0] is not None and columns[0] == columns[1]:
+        products = _dot(op, *rows)
+    else:
+        products = _repeated(op, rows) if replicate else _padded(op, rows, pad)
+    return _unless_without_elements(op, products, op.input(0))
+
+
+def _padded(op: Op, rows: Sequence[Value], pad: float) -> Value:
+    """The products of rows of which the shorter are padded: ``pad`` times the sum of what the longer have beyond.
+
+    The elements are added first, as in Caffe2: of an infinite ``pad`` and elements of both signs nothing would be left.
+    """
+    lengths = [size_vector(op, v, 1) for v in rows]
+    first, last, axis = (op.const([n], np.int64) for n in (0, 2**62, 1))
+    shortest = op.emit("Min", *lengths)
+    both = (op.emit("Slice", v, first, shortest, axis) for v in rows)
+    beyond = (op.emit("Slice", v, shortest, last, axis) for v in rows)
+    rest = add(op, *(reduce_each_row(op, "ReduceSum", v) for v in beyond))
+    rest = mul(op, rest, pad)
+    if not np.isfinite(pad):  # which a sum of nothing does not meet
+        rest = op.emit("Where", op.emit("Equal", *lengths), op.const(0.0, rest), rest)
+    return add(op, _dot(op, *both), rest)
+
+
+def _repeated(op: Op, rows: Sequence[Value]) -> Value:
+    """The products of rows of which the shorter are repeated."""
     lengths = [size_vector(op, v, 1) for v in rows]
     longest = op.emit("Max", *lengths)
-    if replicate:
-        # No division by the length of rows without elements.
-        times = [div(op, longest, binary(op, "Max", length, 1)) for length in lengths]
-        # An integer number of repetitions of the shorter rows.
-        used = mul(op, op.emit("Min", *lengths), op.emit("Max", *times))
-        rows = [op.emit("Tile", v, _repeats(op, n)) for v, n in zip(rows, times, strict=True)]
-        return [op.emit("Slice", v, op.const([0], np.int64), used, op.const([1], np.int64)) for v in rows]
-    gaps = [op.emit("Concat", op.const([0, 0, 0], np.int64), sub(op, longest, n), axis=0) for n in lengths]
-    return [op.emit("Pad", v, gap, op.const(pad, v)) for v, gap in zip(rows, gaps, strict=True)]
+    # No division by the length of rows without elements.
+    times = [div(op, longest, binary(op, "Max", length, 1)) for length in lengths]
+    # An integer number of repetitions of the shorter rows.
+    used = mul(op, op.emit("Min", *lengths), op.emit("Max", *times))
+    tiled = (op.emit("Tile", v, _repeats(op, n)) for v, n in zip(rows, times, strict=True))
+    first, axis = (op.const([n], np.int64) for n in (0, 1))
+    return _dot(op, *(op.emit("Slice", v, first, used, axis) for v in tiled))
 
 
 def _unless_without_elements(op: Op, products: Value, x: Value) -> Value:

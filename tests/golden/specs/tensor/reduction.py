@@ -189,6 +189,14 @@ CASES = [
         {"X": normal(15, 2, 6), "b": normal(16, 10), "cores": normal(17, 50)},
         args={"inp_sizes": [2, 3], "out_sizes": [5, 1], "tt_ranks": [1, 2, 1]},
     ),
+    # What the longer rows have beyond the others is added before it is multiplied.
+    *(
+        case("DotProductWithPadding", {"X": x, "Z": np.zeros((1, 1), np.float32)}, args={"pad_value": pad})
+        for pad, x in (
+            (np.inf, np.array([[0, 3, -1]], np.float32)),
+            (3e38, np.array([[0, 2, -2]], np.float32)),
+        )
+    ),
     # Weights that sum to 0, or to less.
     *(
         case(

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
+import onnx
 from conformance.recording import operator
 from rich.console import Console
 from rich.table import Table
@@ -45,3 +47,12 @@ def test_long_lists_are_cut() -> None:
     parameters = text(summarize(Model.of(NetDef(), fills(weights)))[2])
     assert "25 parameters, 100 bytes" in parameters
     assert "and 5 more" in parameters
+
+
+def test_sizes_that_no_file_has(tmp_path: Path) -> None:
+    weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[2**62] * 300)
+    graph = onnx.GraphProto(name="g", initializer=[weight])
+    path = tmp_path / "large.onnx"
+    path.write_bytes(onnx.ModelProto(ir_version=10, graph=graph).SerializeToString())
+    parameters = text(summarize(path)[2])
+    assert "1 parameters, 2^64 or more bytes" in parameters
