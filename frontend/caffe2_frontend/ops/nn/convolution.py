@@ -7,6 +7,7 @@ likewise stride=1, dilation=1, pad=0 (pad_t, pad_l, pad_b, pad_r | pads) and leg
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +16,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.netdef.views import OpView
 from caffe2_bridge.netdef.window import window_argument
+from caffe2_frontend.emit.arithmetic import add, div, sub
 from caffe2_frontend.emit.layout import channels_last, move_first, move_last
 from caffe2_frontend.emit.operand_checks import require_equal, require_groups, require_rank
 from caffe2_frontend.emit.shapes import product, reshape, size, sizes, slice_axis, vector
@@ -64,8 +66,16 @@ def convolution(op: Op) -> Value:
     window = read_window(op, op.rank(x), exact=True)
     x, w = (move_first(op, v, when=window.channels_last) for v in (x, w))
     check_weight(op, window, w, x, group, op.optional(2))
-    x, attributes = _padded(op, window, x)
-    y = op.emit("Conv", x, w, op.optional(2), group=group if group != 1 else None, **attributes)
+
+    def convolved(image: Value, attributes: Mapping[str, Any]) -> Value:
+        y: Value = op.emit("Conv", image, w, op.optional(2), group=group if group != 1 else None, **attributes)
+        return y
+
+    _require_undilated_legacy(op, window)
+    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
+        y = _with_caffe_pads(op, window, x, convolved)
+    else:
+        y = convolved(*_padded(op, window, x))
     if op.type == "ConvRelu":
         y = op.emit("Relu", y)
     return move_last(op, y, when=window.channels_last)
@@ -253,11 +263,32 @@ def _require_undilated_legacy(op: Op, window: Window) -> None:
         )
 
 
+def _with_caffe_pads(op: Op, window: Window, x: Value, convolved: Callable[[Value, Mapping[str, Any]], Value]) -> Value:
+    """The image [N, C, ...] padded as for Caffe's pooling, and ``convolved``; no pixels where it has no window.
+
+    ONNX's Conv requires one: an image that is smaller, or of which that is not known, is padded until it has, and what
+    that adds is cut off.
+    """
+    check_fits(op, window, x)
+    padded, attributes = caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
+    spatial = list(range(2, op.rank(x)))
+    known = [op.static_dim(x, axis) for axis in spatial]
+    steps = zip(known, window.kernel, window.stride, window.head, strict=True)
+    if all(size is not None and size + 2 * p - k > -s for size, k, s, p in steps):
+        return convolved(padded, attributes)
+    kernel, stride = (op.const(v, np.int64) for v in (window.kernel, window.stride))
+    beyond = sub(op, op.emit("Shape", padded, start=2), kernel)
+    missing = op.emit("Max", op.emit("Neg", beyond), op.const([0], np.int64))
+    pads = op.emit("Concat", op.const([0] * (len(spatial) + 4), np.int64), missing, axis=0)
+    shape = [*op.shape(x)[:2], *[None] * len(spatial)]
+    y = convolved(op.emit("Pad", padded, pads, shape=shape), attributes)
+    counts = div(op, add(op, beyond, stride), stride)
+    starts, axes = (op.const(v, np.int64) for v in ([0] * len(spatial), spatial))
+    return op.emit("Slice", y, starts, counts, axes, shape=[*op.shape(y)[:2], *[None] * len(spatial)])
+
+
 def _padded(op: Op, window: Window, x: Value) -> tuple[Value, dict[str, Any]]:
     """Apply those pads to the image that ONNX cannot express; return it with the attributes for the others."""
-    _require_undilated_legacy(op, window)
-    if window.legacy is LegacyPad.CAFFE_LEGACY_POOLING:
-        return caffe_pads(op, window, x, 0.0), window.attributes | {"pads": None}
     check_fits(op, window, x)
     if min(*window.head, *window.tail) >= 0:
         return crop_gaps(op, window, x), window.attributes

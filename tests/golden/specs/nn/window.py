@@ -61,6 +61,8 @@ CASES = [
     pool("LpPool", (2, 3, 6, 7), global_pooling=1, p=2.5),
     pool("LpPool", (2, 6, 7, 3), kernel=3, stride=2, order="NHWC", p=3.0),
     *(conv((2, 4, 7, 8), (6, 4, 3, 3), bias=6, kernel=3, stride=2, legacy_pad=p) for p in (1, 2, 3)),
+    # An image smaller than the window.
+    conv((2, 3, 4, 3), (6, 5, 5, 3), bias=6, kernel=5, stride=3, order="NHWC", legacy_pad=3),
     conv((2, 4, 7, 10), (6, 4, 1, 2), kernel_h=1, kernel_w=2, stride=4, legacy_pad=2),
     conv((2, 4, 12, 10), (6, 4, 3, 3), kernel=3, stride=3, pad=1, legacy_pad=3),
     conv((2, 4, 7, 8), (6, 4, 3, 3), bias=6, kernel=3, pads=[-1, 1, 0, -2]),

@@ -31,6 +31,7 @@ CASES = [
     convolution((2, 3, 5, 6), (4, 3, 2, 3), (2, 4, 3, 3), kernel_h=2, kernel_w=3, stride=2, legacy_pad=2),
     convolution((2, 3, 5, 6), (4, 3, 2, 3), (2, 4, 2, 2), kernel_h=2, kernel_w=3, stride=2, legacy_pad=1),
     convolution((1, 2, 5, 6), (3, 2, 3, 3), (1, 3, 2, 3), kernel=3, stride=2, legacy_pad=3),
+    convolution((1, 2, 1, 6), (3, 2, 3, 3), (1, 3, 0, 3), kernel=3, stride=2, legacy_pad=3),
     convolution((1, 2, 5, 6), (3, 2, 2, 2), (1, 3, 4, 4), kernel=2, pads=[0, -1, 0, 0]),
     convolution((1, 2, 4, 5), (3, 2, 4, 5), (1, 3, 1, 1), global_pooling=1),
     convolution((2, 40, 6, 7), (6, 20, 3, 3), (2, 6, 3, 4), kernel=3, stride=2, pad=1, group=2),
