@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from fuzz.robust.inputs import Input
-from fuzz.robust.outcome import Outcome, Status, place_in_dump, unanswered
+from fuzz.robust.outcome import Outcome, Status, place_in_dump, runs_a_model, unanswered
 from fuzz.robust.progress import Counts, Progress
 
 SECONDS: Final = 10.0  # of processor time that a call may take
@@ -120,6 +120,7 @@ class Monitor:
         """The line that the process answers with, or how it failed to."""
         assert process.stdout is not None
         waited, asked, calls = 0.0, time.monotonic(), -1
+        ran, before = 0.0, 0.0
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
@@ -139,13 +140,20 @@ class Monitor:
                 # Neither the time in which the machine stood still, and this process with it, is a part of the call,
                 # nor that in which others had the processors.
                 waited = 0.0 if call.calls != calls else waited + min(now - asked, 2 * _POLL) * (state != _RUNNABLE)
-                asked, calls = now, call.calls
+                ran = ran if call.calls == calls else 0.0
                 # The first call of a process imports what doors import.
                 allowed = self._seconds if call.calls > 1 else max(_STARTING, self._seconds)
                 if waited > max(_WALL, allowed):
-                    return self._hung(process, f"waits for more than {max(_WALL, allowed):.0f} s")
-                if computed - call.processor > allowed:
-                    return self._hung(process, f"computes for more than {allowed:.0f} s")
+                    return unanswered(self._place(process), f"waits for more than {max(_WALL, allowed):.0f} s")
+                spent = computed - call.processor
+                if spent > allowed / 2:
+                    place = self._place(process)
+                    running = runs_a_model(place)
+                    # What a model takes to run is not bounded: it is not counted, and ended as late as the rest.
+                    ran += (computed - before) * (running and call.calls == calls)
+                    if spent > allowed and (running or spent - ran > allowed):
+                        return unanswered(place, f"computes for more than {allowed:.0f} s")
+                asked, calls, before = now, call.calls, computed
 
     def _died(self, process: subprocess.Popen[bytes]) -> Outcome:
         code = process.wait()
@@ -153,10 +161,14 @@ class Monitor:
         text = self._printed()
         return Outcome(Status.DIED, place_in_dump(text), f"{reason}: {text[-300:]}")
 
-    def _hung(self, process: subprocess.Popen[bytes], reason: str) -> Outcome:
+    def _place(self, process: subprocess.Popen[bytes]) -> str:
+        """The function of the project in which the worker is; empty if it does not say so."""
+        assert self._errors is not None
+        file = self._errors.fileno()
+        start = os.fstat(file).st_size
         process.send_signal(signal.SIGUSR1)  # the worker writes where it is
         time.sleep(_POLL)
-        return unanswered(place_in_dump(self._printed()), reason)
+        return place_in_dump(os.pread(file, _PIECE, start).decode("utf-8", "replace"))
 
     def _printed(self) -> str:
         assert self._errors is not None

@@ -69,9 +69,14 @@ class Outcome:
         return cls(Status(data["status"]), data["place"], data["detail"])
 
 
+def runs_a_model(place: str) -> bool:
+    """Whether a function of the project waits for what a model itself computes."""
+    return place in _RUNS
+
+
 def unanswered(place: str, reason: str) -> Outcome:
     """The outcome of a call that was ended because it took too long."""
-    return Outcome(Status.RAN_LONG if place in _RUNS else Status.HUNG, place, reason)
+    return Outcome(Status.RAN_LONG if runs_a_model(place) else Status.HUNG, place, reason)
 
 
 def escaped(error: BaseException) -> Outcome:

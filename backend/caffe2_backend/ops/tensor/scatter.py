@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import numpy as np
-
 from caffe2_backend.emit.broadcast import elementwise_max, elementwise_min
 from caffe2_backend.emit.conversion import computable
 from caffe2_backend.emit.indices import flat_indices, non_negative, row_indices
@@ -65,7 +63,7 @@ def _scatter(op: Op, shape: Sequence[Value], indices: Value, updates_shape: Sequ
     if reduction == "none":
         flat = scatter_rows(op, flat, shape, indices, updates)
     elif reduction == "add" and held.dtype == FLOAT and count is not None and count > 0:
-        segments = concat(op, [op.const(np.arange(op.bounded(count)), INT32), indices.cast(INT32)], 0)
+        segments = concat(op, [arange(op, count).cast(INT32), indices.cast(INT32)], 0)
         flat = op.emit("UnsortedSegmentSum", concat(op, [flat, updates], 0), segments)
     else:
         flat = _combine_rows(op, flat, shape, indices, updates, _REDUCTIONS[reduction])
