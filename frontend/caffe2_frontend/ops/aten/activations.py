@@ -76,10 +76,10 @@ def convert_softplus(op: Op) -> Value:
 
 @family.converts("threshold")
 def convert_threshold(op: Op) -> Value:
-    """aten::threshold(self; threshold, value): ``value`` where an element is not greater."""
+    """aten::threshold(self; threshold, value): ``value`` where an element is less or equal."""
     x = op.input(0)
-    above = op.emit("Greater", x, constant(op, "threshold", x))
-    return select(op, above, x, constant(op, "value", x))
+    is_replaced = op.emit("LessOrEqual", x, constant(op, "threshold", x))
+    return select(op, is_replaced, constant(op, "value", x), x)
 
 
 @family.converts("prelu")

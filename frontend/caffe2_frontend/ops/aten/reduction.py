@@ -30,8 +30,8 @@ from caffe2_frontend.ops.aten.powers import integer_product
 family = Family("aten reduction")
 
 _REDUCTIONS: Final = {
-    "sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "amax": "ReduceMax", "amin": "ReduceMin",
-    "logsumexp": "ReduceLogSumExp", "frobenius_norm": "ReduceL2",
+    "sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd",
+    "logsumexp": "ReduceLogSumExp", "frobenius_norm": "ReduceL2", "amax": "ReduceMax", "amin": "ReduceMin",
 }  # fmt: skip
 
 
@@ -56,6 +56,8 @@ def reduction(op: Op) -> Value:
         return cast(op, product, op.dtype(x))
     if name == "frobenius_norm" and is_integral(op.dtype(x)):
         return _integer_norm(op, x, axes, keep=keep)
+    if name in ("amax", "amin"):
+        return _extreme(op, "Max" if name == "amax" else "Min", x, axes, keep=keep)
     return reduce_axes(op, _REDUCTIONS[name], x, axes, keep=keep)
 
 
@@ -82,19 +84,19 @@ def extremum(op: Op) -> Outputs:
         return extremum_of(op, kind)
     x = op.input(0)
     if "dim" not in op.args:
-        return reduce_axes(op, f"Reduce{kind}", x, list(range(op.rank(x))))
+        return _extreme(op, kind, x, list(range(op.rank(x))))
     axis = op.axis(op.args.integer("dim"), op.rank(x), "dim")
     keep = op.args.flag("keepdim", default=False)
     return (
-        reduce_axes(op, f"Reduce{kind}", x, [axis], keep=keep),
-        op.emit(f"Arg{kind}", x, axis=axis, keepdims=int(keep)),
+        _extreme(op, kind, x, [axis], keep=keep),
+        op.emit(f"Arg{kind}", _comparable(op, x), axis=axis, keepdims=int(keep)),
     )
 
 
 @family.converts("argmax", "argmin")
 def index_of_extremum(op: Op) -> Value:
     """aten::argmax | argmin(self; dim, keepdim=0): without ``dim``, the index among all elements."""
-    x = op.input(0)
+    x = _comparable(op, op.input(0))
     kind = "ArgMax" if name_of(op) == "argmax" else "ArgMin"
     keep = op.args.flag("keepdim", default=False)
     if "dim" not in op.args:
@@ -106,10 +108,26 @@ def index_of_extremum(op: Op) -> Value:
 def quantifier(op: Op) -> Value:
     """aten::any | all(self; dim, keepdim=0): of booleans and numbers; uint8 gives uint8."""
     x = op.input(0)
-    kind = "ReduceMax" if name_of(op) == "any" else "ReduceMin"
-    ones = cast(op, cast(op, x, ir.DataType.BOOL), ir.DataType.INT32)
-    found = reduce_axes(op, kind, ones, reduced_axes(op, x, is_one=True), keep=op.args.flag("keepdim", default=False))
+    kind = "Max" if name_of(op) == "any" else "Min"
+    axes, keep = reduced_axes(op, x, is_one=True), op.args.flag("keepdim", default=False)
+    found = _extreme(op, kind, cast(op, x, ir.DataType.BOOL), axes, keep=keep)
     return cast(op, found, ir.DataType.UINT8 if op.dtype(x) == ir.DataType.UINT8 else ir.DataType.BOOL)
+
+
+def _extreme(op: Op, kind: str, x: Value, axes: Sequence[int], *, keep: bool = False) -> Value:
+    """The largest (``kind`` Max) or smallest elements (Min); of booleans whether one is true, or all are.
+
+    Of no booleans none is, and all are; onnxruntime's kernel of booleans refuses them.
+    """
+    found = reduce_axes(op, f"Reduce{kind}", _comparable(op, x), axes, keep=keep)
+    if op.dtype(x) != ir.DataType.BOOL:
+        return found
+    return cast(op, binary(op, kind, found, 0 if kind == "Max" else 1), ir.DataType.BOOL)
+
+
+def _comparable(op: Op, x: Value) -> Value:
+    """``x``; booleans as numbers, which have an order in ONNX."""
+    return cast(op, x, ir.DataType.INT32) if op.dtype(x) == ir.DataType.BOOL else x
 
 
 @family.converts("var", "std", "var_mean", "std_mean")

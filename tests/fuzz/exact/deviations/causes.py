@@ -14,7 +14,6 @@ from caffe2_bridge.netdef.views import NetView, OpView
 from fuzz.exact.drawing.drawn import Drawn
 
 Arrays = Mapping[str, Array]
-_LARGEST_EXPONENT: Final = 88.0  # of a float's exponential
 INT8_PRODUCTS: Final = frozenset({"Int8Conv", "Int8ConvRelu", "Int8ConvTranspose", "Int8FC", "Int8FCRelu"})
 
 
@@ -261,33 +260,6 @@ def has_other_characters(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 def averages_nothing(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operand has no elements."""
     return any(not array.size for array in drawn.inputs.values())
-
-
-def pools_nothing(drawn: Drawn, expected: Arrays, actual: Arrays) -> bool:
-    """Whether an operand has no elements, and an ATen operator normalizes or pools."""
-    names = (name for name, _ in _aten(drawn))
-    return averages_nothing(drawn, expected, actual) and any("norm" in name or "pool" in name for name in names)
-
-
-def reads_other_rows(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether an ATen embedding_bag has an index that is no row of its table."""
-    for op in (op for name, op in _aten(drawn) if name == "embedding_bag"):
-        table, index = (drawn.inputs.get(name) for name in op.inputs[:2])
-        if table is not None and index is not None and table.ndim:
-            return not ((index >= 0) & (index < len(table))).all()
-    return False
-
-
-def has_high_threshold(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether an ATen softplus computes exponentials beyond the range of floats."""
-    named = (op for name, op in _aten(drawn) if name == "softplus")
-    return any(op.args.number("threshold", default=20.0) > _LARGEST_EXPONENT for op in named)
-
-
-def _aten(drawn: Drawn) -> Iterator[tuple[str, OpView]]:
-    """The ATen operators of a case, with their names."""
-    operators = (op for op in all_operators(NetView(drawn.net)) if op.type == "ATen")
-    return ((op.args.text("operator", default=""), op) for op in operators)
 
 
 def has_no_sequences(drawn: Drawn, _: Arrays, __: Arrays) -> bool:

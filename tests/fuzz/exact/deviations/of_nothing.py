@@ -10,7 +10,6 @@ from fuzz.exact.deviations.causes import (
     has_no_rows,
     has_no_sequences,
     multiplies_nothing,
-    pools_nothing,
 )
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.unchecked import CONVOLUTIONS, has_no_filters
@@ -20,12 +19,6 @@ NOTHING: Final = (
         "no elements to normalize or to average, which onnxruntime's kernel refuses, or on which it ends the process",
         frozenset({"LayerNorm", "C10LayerNorm_DontUseThisOpYet", "LRN", "LRNGradient", "InstanceNorm", "GroupNorm"}),
         averages_nothing,
-        may_fail=True,
-    ),
-    Deviation(
-        "no elements that an ATen operator normalizes or pools, which onnxruntime's kernel refuses",
-        frozenset({"ATen"}),
-        pools_nothing,
         may_fail=True,
     ),
     Deviation(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from fuzz.exact.deviations.causes import (
-    has_high_threshold,
     has_negative_numbers,
     has_other_characters,
-    reads_other_rows,
 )
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.sizes import (
@@ -58,7 +56,6 @@ from fuzz.exact.deviations.unchecked import (
     keeps_a_reduced_axis,
     leaves_a_sequence,
     leaves_int32_rounded_up,
-    orders_equal_elements,
     orders_equal_scores,
     overwrites_an_operand,
     spans_more_than_32_bits,
@@ -87,17 +84,6 @@ OPERANDS: Final = (
         frozenset({"LengthsTopKGradient"}),
         has_index_beyond_its_segment,
         may_fail=True,
-    ),
-    Deviation(
-        "an index of ATen's embedding_bag that is no row of its table, of which PyTorch reads out of bounds",
-        frozenset({"ATen"}),
-        reads_other_rows,
-        may_fail=True,
-    ),
-    Deviation(
-        "a threshold of ATen's softplus beyond the exponents of float, up to which PyTorch's result is infinite",
-        frozenset({"ATen"}),
-        has_high_threshold,
     ),
     Deviation(
         "operands of a gradient that contradict each other, and that Caffe2 does not compare",
@@ -295,11 +281,6 @@ OPERANDS: Final = (
         "equal scores of words, of which an unstable sort decides which comes first",
         frozenset({"HSoftmaxSearch"}),
         orders_equal_scores,
-    ),
-    Deviation(
-        "the indices of equal elements, whose order PyTorch's unstable sort decides",
-        frozenset({"ATen"}),
-        orders_equal_elements,
     ),
     Deviation(
         "logarithmic bins between nearly equal bounds, whose edges follow from the rounding of logarithms",

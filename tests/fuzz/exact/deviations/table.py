@@ -19,6 +19,7 @@ from fuzz.exact.deviations.causes import (
 )
 from fuzz.exact.deviations.deviation import Deviation
 from fuzz.exact.deviations.forward import ELEMENTWISE
+from fuzz.exact.deviations.of_aten import ATEN
 from fuzz.exact.deviations.of_floats import FLOATS
 from fuzz.exact.deviations.of_images import IMAGES
 from fuzz.exact.deviations.of_nothing import NOTHING
@@ -38,7 +39,7 @@ _EXACT: Final = frozenset(
         "ColwiseMax", "LpNorm", "Add", "Sub", "Mul", "Slice", "Tile", "Copy",
     )
 )  # fmt: skip
-DEVIATIONS: Final = (*FLOATS, *IMAGES, *NOTHING, *OPERANDS)
+DEVIATIONS: Final = (*ATEN, *FLOATS, *IMAGES, *NOTHING, *OPERANDS)
 # Deviations of operators of any type.
 LEAVES_THE_RANGE: Final = (
     "finite operands whose sums or products leave the range of the type: where they do depends on the order"

@@ -287,17 +287,6 @@ def starts_with_nan(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-def samples_nowhere(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
-    """Whether a coordinate of ATen's grid_sampler, times the size of the image, is not finite or beyond 32 bits."""
-    for op, operands in operators(drawn, "ATen"):
-        image, coordinates = (*operands, None, None)[:2]
-        if op.args.text("operator", default="") == "grid_sampler" and coordinates is not None:
-            size = max(image.shape[2:], default=1) if image is not None else 1
-            if not bool((np.abs(coordinates.astype(np.float64)) * size < _INT32_ENDS).all()):  # nor a NaN
-                return True
-    return False
-
-
 def has_another_depthwise_filter(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether the filter of a Conv of engine DEPTHWISE_3x3 is not 3 x 3."""
     for op, operands in operators(drawn, "Conv"):

@@ -181,6 +181,15 @@ def test_declared_element_types() -> None:
     assert refused(made).reason == "input 'v' has no element type"
 
 
+def test_declared_ranks() -> None:
+    """NumPy has arrays of 64 dims at most."""
+    made = model(graph([node("Relu", ["x"], ["y"])]))
+    made.graph.input.append(value("v", FLOAT))
+    for _ in range(33):
+        made.graph.input[-1].type.tensor_type.shape.dim.add(dim_value=1)
+    assert refused(made).reason == "value 'v' has 33 dims; at most 32 are supported"
+
+
 def test_what_onnx_ir_does_not_accept(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: onnx.ModelProto) -> None:
         raise ValueError("99 is not a valid DataType")
