@@ -112,6 +112,7 @@ ACTIVATIONS = [
     aten("hardtanh", M, min_val=-0.5, max_val=0.25),
     aten("softplus", M * 10, beta=2.0, threshold=3.0),
     aten("threshold", M, threshold=0.1, value=-7.0),
+    aten("threshold", np.array([0, np.nan, np.inf], "float32"), threshold=np.nan, value=-7.0),
     aten("prelu", X, np.array([0.1, 0.2, 0.3], "float32")),
     aten("prelu", M, np.array([0.1], "float32")),
     *(aten("glu", real(13, 2, 4, 6), dim=dim) for dim in (-1, 1)),
@@ -139,6 +140,17 @@ REDUCTIONS = [
     *(aten(name, B) for name in ("any", "all")),
     *(aten(name, B, dim=1) for name in ("any", "all")),
     aten("any", B, dim=0, keepdim=1),
+    *(aten(name, x) for name in ("any", "all") for x in (B[:0], I[:, :0], (I > 0)[:0].astype("uint8"))),
+    aten("any", B[:, :0], dim=1),
+    *(aten(name, B, dim=1, outputs=2) for name in ("max", "min")),
+    *(aten(name, B) for name in ("amax", "amin", "max", "min")),
+    # Squares of integers wrap around, and their root is one of float32.
+    *(
+        aten("frobenius_norm", integers(23, -(2**bits), 2**bits, 3, 4, dtype=t), dim=[0, 1])
+        for bits, t in ((31, "int64"), (19, "int64"), (31, "int32"), (7, "int8"))
+    ),
+    aten("frobenius_norm", np.array([[58833765972672585]]), dim=[0, 1], keepdim=1),
+    aten("frobenius_norm", B, dim=[0, 1]),
     *(aten("cumsum", X, dim=dim) for dim in (0, -1)),
     aten("cumsum", I32, dim=1),
     aten("cosine_similarity", X, X[:, ::-1].copy()),

@@ -54,6 +54,11 @@ CASES = [
         case("FindDuplicateElements", {"X": x})
         for x in (KEYS, KEYS.astype("int32"), np.array([1, 2, 1, 1], "float32"), np.array([2.0, 2.0]), TEXT[:, 0])
     ),
+    # A NaN is no duplicate.
+    *(
+        case("FindDuplicateElements", {"X": np.array([0, np.nan, 2, np.nan, -0.0, np.inf, 2, np.inf], t)})
+        for t in ("float32", "float64")
+    ),
     *(
         case("Find", {"pool": pool.astype(t), "wanted": ints(2, 7, -3, 2, dtype=t).reshape(2, 2)}, args=args)
         for t in ("int32", "int64")
