@@ -223,6 +223,7 @@ def test_products_of_computed_scales_that_are_shifted_out(scale: float, *, shift
 @pytest.mark.parametrize(
     ("op_type", "outputs", "deviates"),
     [
+        ("SubGradient", ["dC", "dB"], False),
         ("MulGradient", ["dC", "dB"], True),
         ("MulGradient", ["dA", "dC"], True),
         ("MulGradient", ["dA", "dB"], False),
@@ -237,6 +238,12 @@ def test_gradients_that_are_overwritten_before_they_are_read(
     inputs = {name: np.ones(3) for name in ("dC", "A", "B")}
     case = Drawn(op_type, NetDef(op=[operator(op_type, list(inputs), outputs)]), inputs)
     assert bool(deviation(case, {"dB": np.ones(3)}, {"dB": np.zeros(3)})) is deviates
+
+
+def test_the_gradient_of_a_broadcast_operand_that_overwrites_that_of_the_result() -> None:
+    inputs = {"dC": np.ones((2, 3)), "A": np.ones(1), "B": np.ones((2, 3))}
+    case = Drawn("SubGradient", NetDef(op=[operator("SubGradient", list(inputs), ["dC", "dB"])]), inputs)
+    assert deviation(case, {"dB": np.ones(3)}, {"dB": np.zeros(3)})
 
 
 def test_the_norm_of_an_infinity() -> None:

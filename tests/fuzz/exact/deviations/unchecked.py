@@ -315,15 +315,17 @@ def has_fewer_ids_than_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 # Operators of two results or more that may write the first of them over an operand of both.
-OVERWRITING: Final = frozenset({"AffineChannelGradient", "C10LayerNorm_DontUseThisOpYet", "DivGradient", "MulGradient"})
+# Those that compute both results of an element at once, if none of the operands is broadcast.
+_AT_ONCE: Final = frozenset({"AddGradient", "DivGradient", "SubGradient"})
+OVERWRITING: Final = frozenset({*_AT_ONCE, "AffineChannelGradient", "C10LayerNorm_DontUseThisOpYet", "MulGradient"})
 
 
 def overwrites_an_operand(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether an operator that reads an operand again, after a result, writes that result over it."""
     for op, operands in operators(drawn, *OVERWRITING):
         shapes = {operand.shape for operand in operands if operand is not None}
-        if op.type == "DivGradient" and len(shapes) == 1:
-            continue  # it computes both results of an element at once
+        if op.type in _AT_ONCE and len(shapes) == 1:
+            continue
         if len(op.outputs) > 1 and not frozenset(op.inputs).isdisjoint(op.outputs):
             return True
     return False
