@@ -109,7 +109,9 @@ def _graph_roles(graph: onnx.GraphProto) -> dict[str, Role]:
             roles[node.input[4]] = Role(steps=True)
         elif node.op_type == "Gather" and node.input[0] in sizes:
             axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-            roles[node.input[1]] = Role(below=sizes[node.input[0]][axis])
+            dims = sizes[node.input[0]]
+            if -len(dims) <= axis < len(dims):
+                roles[node.input[1]] = Role(below=dims[axis])
     return roles
 
 
@@ -166,11 +168,11 @@ def _lookup_roles(op: OpView, names: Sequence[str], shapes: Shapes) -> Iterator[
     axis = 1 if op.type == "BatchGather" else 0
     if rows is not None and len(rows) > axis:
         yield names[indices], Role(below=rows[axis])
-    if "Fused" in op.type and op.type.startswith("SparseLengths"):
+    if "Fused" in op.type and op.type.startswith("SparseLengths") and names:
         # The last bytes of a row are floats, scale and bias: of bytes this small they are small too.
         yield names[0], Role(below=_ROW_BYTES)
-    if op.type == "BatchSparseToDense" and len(names) < 4 and "dense_last_dim" in op.args:
+    if op.type == "BatchSparseToDense" and 1 < len(names) < 4 and "dense_last_dim" in op.args:
         yield names[1], Role(below=op.args.integer("dense_last_dim"))
     data, lengths = _SEGMENTS.get(op.type, (0, len(names)))
-    if lengths < len(names):
+    if max(data, lengths) < len(names):
         yield names[lengths], Role(parts=names[data])

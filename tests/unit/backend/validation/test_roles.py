@@ -1,0 +1,21 @@
+"""Roles of inputs of operators that lack operands: their conversion reports those."""
+
+from __future__ import annotations
+
+import pytest
+from conformance.recording import operator
+
+from caffe2_backend.validation.roles import find_roles
+from caffe2_bridge.model import Model
+from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_bridge.schemas import operator_schemas
+
+
+@pytest.mark.parametrize("count", range(5))
+def test_operators_with_fewer_operands(count: int) -> None:
+    names = [f"x{index}" for index in range(count)]
+    for op_type in operator_schemas():
+        if op_type.startswith("RecurrentNetwork"):
+            continue
+        op = operator(op_type, names, ["y"], dense_last_dim=2)
+        assert set(find_roles(None, Model.of(NetDef(op=[op], external_input=names)))) <= set(names), op_type
