@@ -30,8 +30,12 @@ class Status(StrEnum):
 ALLOWED: Final = frozenset({Status.RETURNED, Status.REFUSED, Status.RAN_LONG})
 _RUNS: Final = frozenset({
     "caffe2_backend/runtime/sessions/session.py:run_list", "caffe2_backend/validation/runtimes/onnx_reference.py:run",
-    "caffe2_backend/validation/runtimes/corrected_reference.py:_run", "caffe2_backend/runtime/host/waiting.py:wait_for",
+    "caffe2_backend/runtime/host/waiting.py:wait_for",
 })  # fmt: skip
+# Operators of ONNX's reference evaluator, all of whose functions are a part of a run.
+_OPERATORS: Final = frozenset(
+    f"caffe2_backend/validation/runtimes/{name}_reference.py" for name in ("corrected", "ragged")
+)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class Outcome:
 
 def runs_a_model(place: str) -> bool:
     """Whether a function of the project waits for what a model itself computes."""
-    return place in _RUNS
+    return place in _RUNS or place.partition(":")[0] in _OPERATORS
 
 
 def unanswered(place: str, reason: str) -> Outcome:
