@@ -167,6 +167,15 @@ def test_regions_of_a_quantized_image(image: int, *, elsewhere: bool) -> None:
     assert bool(deviation(case, {}, {})) == elsewhere
 
 
+def test_operands_of_a_gradient_in_a_branch_that_another_operator_makes() -> None:
+    body = [operator("Relu", ["raw"], ["made"]), operator("SliceGradient", ["x", "made"], ["y"], starts=[0], ends=[2])]
+    branch = operator("If", ["c", "x", "raw"], ["y"], then_net=NetDef(op=body), else_net=NetDef(op=body))
+    for rows, differ in ((2, False), (3, True)):
+        case = Drawn("net", NetDef(op=[branch]), {"c": np.ones(1, bool), "x": ones(4), "raw": ones(rows)})
+        found = are_of_other_sizes(case, lambda runs: [OracleResult({"forward/0": ones(2)}) for _ in runs])
+        assert found is differ
+
+
 def test_operands_stand_where_the_form_of_a_gradient_has_them() -> None:
     asked: list[OracleRun] = []
 

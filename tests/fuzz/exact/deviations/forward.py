@@ -133,7 +133,7 @@ def _checks(drawn: Drawn) -> Iterator[tuple[OracleRun, list[tuple[str, _Shape]]]
 def _known(drawn: Drawn) -> dict[str, Array]:
     """Arrays of the shapes of the inputs, and of what elementwise operators make of them."""
     known = dict(drawn.inputs)
-    for op in drawn.net.op:
-        if op.type in UNARY and op.input[0] in known:
-            known[op.output[0]] = known[op.input[0]]
+    for op in all_operators(NetView(drawn.net)):
+        if op.type in UNARY and op.inputs[0] in known:
+            known[op.outputs[0]] = known[op.inputs[0]]
     return known
