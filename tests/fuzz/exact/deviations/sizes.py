@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Final
 
@@ -67,25 +67,15 @@ def merges_other_counts(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 def merges_other_lengths(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether merged features have other numbers of examples, or one has not as many values as its lengths say."""
-    for op, operands in operators(drawn, *MULTIPLE_MERGES):
-        fed = [operand for operand in operands if operand is not None]
-        step = next(count for values, count in _FEATURES.items() if values in op.type)
-        if len(fed) < len(operands):
-            continue
-        features = [fed[index : index + step] for index in range(0, len(fed), step)]
-        if len({lengths.size for lengths, *_rest in features}) > 1 or any(map(_has_other_lengths, features)):
-            return True
-    return False
+    return any(
+        len({lengths.size for lengths, *_rest in features}) > 1 or any(map(_has_other_lengths, features))
+        for features in _merged(drawn, MULTIPLE_MERGES, _FEATURES)
+    )
 
 
 def merges_other_values(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     """Whether lists or maps of one feature have other numbers of examples, or not as many values as they say."""
-    for op, operands in operators(drawn, *SINGLE_MERGES):
-        fed = [operand for operand in operands if operand is not None]
-        step = next(count for values, count in _SINGLE_FEATURES.items() if values in op.type)
-        if len(fed) < len(operands):
-            continue
-        features = [fed[index : index + step] for index in range(0, len(fed), step)]
+    for features in _merged(drawn, SINGLE_MERGES, _SINGLE_FEATURES):
         if len({part.size for lengths, *_values, presence in features for part in (lengths, presence)}) > 1:
             return True
         for lengths, *values, presence in features:
@@ -93,6 +83,15 @@ def merges_other_values(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
             if any(value.size < total for value in values):
                 return True
     return False
+
+
+def _merged(drawn: Drawn, types: Sequence[str], counts: Mapping[str, int]) -> Iterator[list[list[Array]]]:
+    """The operands of each feature, of the operators of which all are fed; ``counts`` by what a feature holds."""
+    for op, operands in operators(drawn, *types):
+        fed = [operand for operand in operands if operand is not None]
+        step = next(count for values, count in counts.items() if values in op.type)
+        if len(fed) == len(operands):
+            yield [fed[index : index + step] for index in range(0, len(fed), step)]
 
 
 def _has_other_lengths(feature: Sequence[Array]) -> bool:
