@@ -57,6 +57,7 @@ class Monitor:
         self._made = tempfile.TemporaryDirectory()
         self._progress = Progress.create(Path(self._made.name) / "progress")
         self._unread = b""
+        self._asked = 0
         self.restarts = -1
 
     def __enter__(self) -> Self:
@@ -168,11 +169,13 @@ class Monitor:
         start = os.fstat(file).st_size
         process.send_signal(signal.SIGUSR1)  # the worker writes where it is
         time.sleep(_POLL)
+        self._asked = os.fstat(file).st_size
         return place_in_dump(os.pread(file, _PIECE, start).decode("utf-8", "replace"))
 
     def _printed(self) -> str:
+        """What the worker has written since it was last asked where it is."""
         assert self._errors is not None
-        self._errors.seek(0)
+        self._errors.seek(self._asked)
         return self._errors.read().decode("utf-8", "replace")
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -180,6 +183,7 @@ class Monitor:
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
             self._progress.reset()
             self._unread = b""
+            self._asked = 0
             words = [sys.executable, "-m", "fuzz.robust.worker", str(self._seeds), f"{self._made.name}/progress"]
             paths = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
             self._process = subprocess.Popen(  # noqa: S603 - this project's own module

@@ -56,9 +56,10 @@ def reduction(op: Op) -> Value:
         return cast(op, product, op.dtype(x))
     if name == "frobenius_norm" and is_integral(op.dtype(x)):
         return _integer_norm(op, x, axes, keep=keep)
-    if name in ("amax", "amin"):
-        return _extreme(op, "Max" if name == "amax" else "Min", x, axes, keep=keep)
-    return reduce_axes(op, _REDUCTIONS[name], x, axes, keep=keep)
+    kind = _REDUCTIONS[name]
+    if kind in ("ReduceMax", "ReduceMin"):
+        return _extreme(op, kind.removeprefix("Reduce"), x, axes, keep=keep)
+    return reduce_axes(op, kind, x, axes, keep=keep)
 
 
 def _integer_norm(op: Op, x: Value, axes: Sequence[int], *, keep: bool) -> Value:

@@ -62,7 +62,6 @@ INDEXED: Final = {
     },
 }
 
-_INT32_ENDS: Final = 2.0**31
 SORTS: Final = frozenset({"argsort", "kthvalue", "median", "mode", "sort", "topk"})
 REDUCTIONS: Final = ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceMax", "ReduceMin")
 
@@ -314,9 +313,9 @@ def has_fewer_ids_than_columns(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
     return False
 
 
-# Operators of two results or more that may write the first of them over an operand of both.
-# Those that compute both results of an element at once, if none of the operands is broadcast.
+# Operators that compute both results of an element at once, if none of the operands is broadcast.
 _AT_ONCE: Final = frozenset({"AddGradient", "DivGradient", "SubGradient"})
+# Operators of two results or more that may write the first of them over an operand of both.
 OVERWRITING: Final = frozenset({*_AT_ONCE, "AffineChannelGradient", "C10LayerNorm_DontUseThisOpYet", "MulGradient"})
 
 
