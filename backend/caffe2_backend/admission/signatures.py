@@ -60,19 +60,23 @@ def _domain(domain: str) -> str:
     return "" if domain in STANDARD_DOMAINS else domain
 
 
-@lru_cache(maxsize=4096)
 def _schema(op_type: str, version: int, domain: str) -> OpSchema | None:
     try:
-        return onnx.defs.get_schema(op_type, version, domain)
+        return _defined(op_type, version, domain)
     except (SchemaError, TypeError):  # not defined there; a version beyond the numbers that ONNX counts
         return None
+
+
+# Neither keeps a name that ONNX does not define: it may be of any length.
+@lru_cache(maxsize=4096)
+def _defined(op_type: str, version: int, domain: str) -> OpSchema:
+    return onnx.defs.get_schema(op_type, version, domain)
 
 
 @lru_cache(maxsize=4096)
 def _integer_operands(op_type: str, version: int, domain: str) -> frozenset[int]:
     """The operands of an operator that are integers whatever the others are: indices, sizes and axes."""
-    schema = _schema(op_type, version, domain)
-    formals = [] if schema is None else schema.inputs
+    formals = _defined(op_type, version, domain).inputs
     return frozenset(index for index, formal in enumerate(formals) if formal.types and formal.types <= _INTEGERS)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from caffe2_bridge.control import Place, control_of, is_control
@@ -77,7 +77,7 @@ _SPECIAL: Final = frozenset({*_INPUTS, *_OUTPUTS, *_SHAPED, *_MANY_GPUS, "HasSco
 _SIDES: Final = {Place.HOST: Side.HOST, Place.OPERATOR: Side.SAME}
 
 
-@cache
+@lru_cache(maxsize=64)
 def all_same(inputs: int, outputs: int) -> Sides:
     """Sides of the given numbers of operands, all on the operator's device."""
     return (_SAME,) * inputs, (_SAME,) * outputs

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import shutil
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from click.testing import CliRunner
 from support.paths import CHAR_RNN
 
 import caffe2_backend
@@ -42,21 +44,52 @@ class Door:
     weight: int = 1
 
 
+# What commands print to and read from. Click keeps every stream that it ever wrote to, so it is the same one for all.
+_PRINTED: Final = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace", newline="\n")
+_NOTHING: Final = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+
+
+@contextmanager
+def _terminal() -> Iterator[io.BytesIO]:
+    """What is printed meanwhile; nothing is typed."""
+    buffer = _PRINTED.buffer
+    assert isinstance(buffer, io.BytesIO)
+    _PRINTED.seek(0)
+    buffer.truncate(0)
+    before, sys.stdin = sys.stdin, _NOTHING
+    try:
+        with redirect_stdout(_PRINTED), redirect_stderr(_PRINTED):
+            yield buffer
+    finally:
+        sys.stdin = before
+
+
+def _run(words: list[str]) -> tuple[int, str]:
+    """Run a command; its exit status, and what it printed."""
+    status: object = 0
+    with _terminal() as printed:
+        try:
+            main.main(words, prog_name="caffe2-bridge")
+        except SystemExit as ended:
+            status = ended.code
+        _PRINTED.flush()
+        text = printed.getvalue().decode()
+    return status if isinstance(status, int) else int(status is not None), text
+
+
 def _command(*words: str) -> Callable[[Path, Path], None]:
     """Run a command; ``MODEL`` and ``OUT`` stand for the paths, ``OUT`` with what follows it as a name."""
 
     def call(path: Path, out: Path) -> None:
         texts = [str(path) if word == "MODEL" else word.replace("OUT", str(out)) for word in words]
-        result = CliRunner().invoke(main, texts)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        before, reported, _ = result.output.partition("[internal-error]")
+        status, printed = _run(texts)
+        before, reported, _ = printed.partition("[internal-error]")
         if reported:  # of any number of lines
             start = "internal error at "
             raise ConversionError([Diagnostic("internal-error", start + before.rpartition(start)[2].strip())])
-        if result.exit_code not in {0, 1, 2}:
-            raise UnexpectedOutputError(f"exit status {result.exit_code}")
-        _check_printed(result.output)
+        if status not in {0, 1, 2}:
+            raise UnexpectedOutputError(f"exit status {status}")
+        _check_printed(printed)
 
     return call
 

@@ -58,7 +58,10 @@ def _is_used(outputs: Sequence[ir.Value], results: frozenset[ir.Value]) -> bool:
 
 def _drop_outputs(node: ir.Node, results: frozenset[ir.Value], opset: int) -> None:
     """Leave out the optional outputs of a node that are not used."""
-    optional = _optional_outputs(node.op_type, opset)
+    try:
+        optional = _optional_outputs(node.op_type, opset)
+    except onnx.defs.SchemaError:
+        return
     if not optional or not _computes_alike_without_outputs(node, opset):
         return
     outputs = node.outputs
@@ -71,11 +74,11 @@ def _drop_outputs(node: ir.Node, results: frozenset[ir.Value], opset: int) -> No
 
 @cache
 def _optional_outputs(op_type: str, opset: int) -> tuple[int, ...]:
-    """The indices of the optional outputs of an operator; none where it is unknown or has any number of outputs."""
-    try:
-        formals = onnx.defs.get_schema(op_type, opset, "").outputs
-    except onnx.defs.SchemaError:
-        return ()
+    """The indices of the optional outputs of an operator; none where it has any number of outputs.
+
+    Raises SchemaError where it is unknown: its name, which may be of any length, is not kept.
+    """
+    formals = onnx.defs.get_schema(op_type, opset, "").outputs
     if any(formal.option == _VARIADIC for formal in formals):
         return ()
     return tuple(index for index, formal in enumerate(formals) if formal.option == _OPTIONAL)

@@ -73,7 +73,7 @@ def _key(node: ir.Node, opset: int) -> Hashable | None:
             if value.size > _MAX_CONSTANT_ELEMENTS:
                 return None
             value = _contents(value)
-        elif attribute.type not in _PLAIN:
+        elif attribute.type not in _PLAIN or _size(value) > _MAX_CONSTANT_ELEMENTS:
             return None
         parts.append((attribute.name, attribute.type, tuple(value) if isinstance(value, list) else value))
     for operand in node.inputs:
@@ -82,6 +82,8 @@ def _key(node: ir.Node, opset: int) -> Hashable | None:
             continue
         shape, constant = operand.shape, operand.const_value
         dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape.dims)
+        if dims and sum(_size(dim) for dim in dims if dim is not None) > _MAX_CONSTANT_ELEMENTS:
+            return None
         known = constant is not None and _affects_shape(node, constant)
         parts.append((_type_key(operand.type), dims, _contents(constant) if known else None))
     return tuple(parts)
@@ -91,6 +93,13 @@ _PLAIN: Final = frozenset({
     ir.AttributeType.INT, ir.AttributeType.INTS, ir.AttributeType.FLOAT, ir.AttributeType.FLOATS,
     ir.AttributeType.STRING, ir.AttributeType.STRINGS,
 })  # fmt: skip
+
+
+def _size(value: Any) -> int:
+    """How many numbers and letters the value of an attribute has."""
+    if isinstance(value, (int, float)):
+        return 1
+    return sum(map(len, value)) if value and isinstance(value[0], str) and not isinstance(value, str) else len(value)
 
 
 def _type_key(kind: ir.TypeProtocol | None) -> Hashable:
