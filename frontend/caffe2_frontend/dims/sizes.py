@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import onnx_ir as ir
 
@@ -14,22 +14,42 @@ from caffe2_frontend.lowering.dim_facts import as_dim
 _MOST_ELEMENTS: Final = 16
 _MOST_NODES: Final = 32
 _INTEGERS: Final = frozenset({ir.DataType.INT64, ir.DataType.INT32})
+_Operands: TypeAlias = Sequence[list[Dim] | None]
 _KEEP: Final = frozenset({"Cast", "Identity", "Squeeze", "Unsqueeze"})
 
 
-def sizes(value: ir.Value | None, depth: int = _MOST_NODES) -> list[Dim] | None:
+def sizes(value: ir.Value | None) -> list[Dim] | None:
     """The elements of a scalar or vector of integers, each a number, the name of a dim, or None; None if unknown."""
-    if value is None or not depth:
-        return None
-    if value.const_value is not None:
-        return _constant(value)
-    node = value.producer()
-    if node is None or node.domain:
-        return None
-    if node.op_type in _KEEP:
-        return sizes(node.inputs[0], depth - 1)
-    follow = _FOLLOWED.get(node.op_type)
-    return None if follow is None else follow(node, depth - 1)
+    return _Sizes().of(value, _MOST_NODES)
+
+
+class _Sizes:
+    """Sizes that were followed. Each once: an operand that is read twice at each of n levels is reached in 2^n ways."""
+
+    def __init__(self) -> None:
+        self._found: dict[ir.Value, list[Dim] | None] = {}
+
+    def of(self, value: ir.Value | None, depth: int) -> list[Dim] | None:
+        """The elements of a value, which at most ``depth`` nodes compute one after another."""
+        if value is None or not depth:
+            return None
+        if value not in self._found:
+            found = self._followed(value, depth)
+            self._found[value] = None if found is None or len(found) > _MOST_ELEMENTS else found
+        return self._found[value]
+
+    def _followed(self, value: ir.Value, depth: int) -> list[Dim] | None:
+        if value.const_value is not None:
+            return _constant(value)
+        node = value.producer()
+        if node is None or node.domain:
+            return None
+        if node.op_type == "Shape":
+            return _shape(node)
+        if node.op_type in _KEEP:
+            return self.of(node.inputs[0], depth - 1)
+        compute = _COMPUTED.get(node.op_type)
+        return None if compute is None else compute([self.of(operand, depth - 1) for operand in node.inputs])
 
 
 def _constant(value: ir.Value) -> list[Dim] | None:
@@ -39,7 +59,7 @@ def _constant(value: ir.Value) -> list[Dim] | None:
     return [int(element) for element in tensor.numpy().reshape(-1)]
 
 
-def _shape(node: ir.Node, _: int) -> list[Dim] | None:
+def _shape(node: ir.Node) -> list[Dim] | None:
     shape = None if node.inputs[0] is None else node.inputs[0].shape
     if shape is None:
         return None
@@ -48,8 +68,8 @@ def _shape(node: ir.Node, _: int) -> list[Dim] | None:
     return dims[None if start is None else start.as_int() : None if end is None else end.as_int()]
 
 
-def _gather(node: ir.Node, depth: int) -> list[Dim] | None:
-    data, indices = sizes(node.inputs[0], depth), sizes(node.inputs[1], depth)
+def _gather(operands: _Operands) -> list[Dim] | None:
+    data, indices = operands
     if data is None or indices is None:
         return None
     return _picked(data, indices)
@@ -64,11 +84,11 @@ def _picked(data: Sequence[Dim], indices: Sequence[Dim]) -> list[Dim] | None:
     return picked
 
 
-def _slice(node: ir.Node, depth: int) -> list[Dim] | None:
+def _slice(operands: _Operands) -> list[Dim] | None:
     """A slice of a vector of sizes, with constant bounds."""
-    if len(node.inputs) < 3:
+    if len(operands) < 3:
         return None
-    data, *bounds = (sizes(value, depth) for value in node.inputs)
+    data, *bounds = operands
     start, end = (bound[0] if bound else None for bound in bounds[:2])
     step = bounds[3][0] if len(bounds) > 3 and bounds[3] else 1
     if data is None or not isinstance(start, int) or not isinstance(end, int) or step != 1:
@@ -76,16 +96,14 @@ def _slice(node: ir.Node, depth: int) -> list[Dim] | None:
     return data[start:end]
 
 
-def _concat(node: ir.Node, depth: int) -> list[Dim] | None:
-    parts = [sizes(value, depth) for value in node.inputs]
-    if any(part is None for part in parts):
+def _concat(operands: _Operands) -> list[Dim] | None:
+    if any(part is None for part in operands):
         return None
-    return [dim for part in parts if part is not None for dim in part]
+    return [dim for part in operands if part is not None for dim in part]
 
 
-_FOLLOWED: Final[Mapping[str, Callable[[ir.Node, int], list[Dim] | None]]] = {
+_COMPUTED: Final[Mapping[str, Callable[[_Operands], list[Dim] | None]]] = {
     "Concat": _concat,
     "Gather": _gather,
-    "Shape": _shape,
     "Slice": _slice,
 }

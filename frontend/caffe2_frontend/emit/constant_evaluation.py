@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Final
 
@@ -13,6 +14,8 @@ from caffe2_frontend.lowering.op import Op, Value
 
 # Larger tensors are data, not shapes, axes or indices.
 _MAX_ELEMENTS: Final = 64
+# Values that others are evaluated from, beyond which nothing is: sizes are computed in a few steps.
+_MAX_VALUES: Final = 512
 _INTEGERS: Final = (ir.DataType.INT32, ir.DataType.INT64, ir.DataType.BOOL)
 _EVALUATED_OPS: Final = frozenset({
     "Add", "Cast", "Concat", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Identity", "Less", "Max", "Min",
@@ -29,24 +32,57 @@ def constant_integers(op: Op, value: Value) -> Array | None:
 
 
 def _evaluate(op: Op, value: Value) -> Array | None:
-    if value.const_value is not None:
-        return op.known(value) if value.const_value.size <= _MAX_ELEMENTS else None
+    """Evaluate what a value is computed from, then the value.
+
+    Each node is evaluated once: where it is an operand twice, at each of n levels, there are 2^n ways to it.
+    """
+    contents: dict[Value, Array] = {}
+    waiting = [value]
+    while waiting:
+        missing = [operand for operand in _operands(waiting[-1]) if operand not in contents]
+        if len(waiting) + len(missing) + len(contents) > _MAX_VALUES:
+            return None
+        if missing:
+            waiting += missing
+            continue
+        known = waiting.pop()
+        if known not in contents:
+            results = _contents(op, known, contents)
+            if results is None:
+                return None
+            contents.update(results)
+    return contents[value]
+
+
+def _operands(value: Value) -> list[Value]:
+    """The values that a value is evaluated from; none of one that is known without them, or not at all."""
     node = value.producer()
-    if node is None or value.dtype not in _INTEGERS or not _is_small(value):
+    if value.const_value is not None or node is None or node.op_type not in _EVALUATED_OPS or not _is_small(value):
+        return []
+    return [operand for operand in node.inputs if operand is not None]
+
+
+def _contents(op: Op, value: Value, contents: Mapping[Value, Array]) -> Mapping[Value, Array] | None:
+    """The contents of a value, and of other outputs of its node, from those of its operands."""
+    if value.const_value is not None:
+        known = op.known(value) if value.const_value.size <= _MAX_ELEMENTS else None
+        return None if known is None else {value: known}
+    node = value.producer()
+    if node is None or not _is_small(value):
         return None
     if node.op_type == "Shape":
-        return _dims(node)
+        dims = _dims(node)
+        return None if dims is None else {value: dims}
     if node.op_type not in _EVALUATED_OPS:
         return None
-    inputs = [None if operand is None else _evaluate(op, operand) for operand in node.inputs]
-    if any(array is None for operand, array in zip(node.inputs, inputs, strict=True) if operand is not None):
-        return None
-    results = _run(op, node, inputs)
-    return None if results is None else results[node.outputs.index(value)]
+    results = _run(op, node, [None if operand is None else contents[operand] for operand in node.inputs])
+    return None if results is None else dict(zip(node.outputs, results, strict=True))
 
 
 def _is_small(value: Value) -> bool:
-    return value.shape is not None and value.shape.is_static() and prod(value.shape.numpy()) <= _MAX_ELEMENTS
+    if value.dtype not in _INTEGERS or value.shape is None or not value.shape.is_static():
+        return False
+    return prod(value.shape.numpy()) <= _MAX_ELEMENTS
 
 
 def _dims(node: ir.Node) -> Array | None:

@@ -45,6 +45,7 @@ class _Uses:
 
     def __init__(self, net: NetView) -> None:
         self._net = net
+        self._inferred: dict[tuple[str, int], TensorInfo] = {}
 
     @cached_property
     def ops(self) -> list[OpView]:
@@ -61,7 +62,13 @@ class _Uses:
         return uses
 
     def inferred(self, name: str, table: Mapping[str, Expectation], reach: int) -> TensorInfo:
-        """What operators up to ``reach`` operators away expect of a blob."""
+        """What operators up to ``reach`` operators away expect of a blob; it is the same table in all calls.
+
+        A blob that n operators write in place is reached in n^reach ways, so each distance is followed once.
+        """
+        known = self._inferred.get((name, reach))
+        if known is not None:
+            return known
         inferred = TensorInfo()
         for op, index in self.by_blob.get(name, ()):
             expected = None if op.proto.domain else table.get(op.type)
@@ -70,6 +77,7 @@ class _Uses:
                     inferred = inferred.merged(expected(op, index))
             if op.type in _TRANSPARENT and op.outputs and reach:
                 inferred = inferred.merged(self.inferred(op.outputs[0], table, reach - 1))
+        self._inferred[name, reach] = inferred
         return inferred
 
 

@@ -192,6 +192,7 @@ def _passed(op: OpView, name: str, *, last: bool) -> bool | None:
     return last if op.type in PASS | {"Concat", "ElementwiseLinear", "Flatten", "Split"} else None
 
 
+_REACH: Final = 12  # operators that are passed at most
 # Standard deviation of box regressions: boxes stay near their anchors.
 _REGRESSION: Final = 0.1
 
@@ -219,21 +220,42 @@ class Demands:
             for name in dict.fromkeys(op.inputs):
                 self._readers.setdefault(name, []).append(op)
         self._shapes, self._classes, self._anchors = shapes, classes, anchors
+        self._states: dict[tuple[str, int], bool] = {}
 
-    def of(self, name: str, *, last: bool, reach: int = 12) -> Demand:
-        """The demand on a blob; ``last`` if the channels are its last dim, ``reach`` operators are passed at most."""
+    def of(self, name: str, *, last: bool) -> Demand:
+        """The demand on a blob; ``last`` if the channels are its last dim."""
+        return self._of(name, last, _REACH, {})
+
+    def _of(self, name: str, last: bool, reach: int, found: dict[tuple[str, bool, int], Demand]) -> Demand:
+        """The demand on a blob; ``reach`` operators are passed at most.
+
+        What was ``found`` at a distance is not searched again: n readers at each of m steps are n^m ways. It depends
+        on the shapes that are known meanwhile, and so serves one search.
+        """
+        key = name, last, reach
+        if key not in found:
+            found[key] = self._searched(name, last, reach, found)
+        return found[key]
+
+    def _searched(self, name: str, last: bool, reach: int, found: dict[tuple[str, bool, int], Demand]) -> Demand:
         for op in self._readers.get(name, ()):
             demand = self._demand(op, name, last)
             if demand is None and reach and op.outputs and op.outputs[0] != name:
                 passed = _passed(op, name, last=last)
-                demand = None if passed is None else _shared(op, self.of(op.outputs[0], last=passed, reach=reach - 1))
+                demand = None if passed is None else _shared(op, self._of(op.outputs[0], passed, reach - 1, found))
             if demand is not None and demand != Demand():
                 return demand
-        linked = (self.of(inner, last=last, reach=reach - 1) for inner in self._links.get(name, ()) if reach)
+        linked = (self._of(inner, last, reach - 1, found) for inner in self._links.get(name, ()) if reach)
         return next((demand for demand in linked if demand != Demand()), Demand())
 
-    def is_state(self, name: str, reach: int = 12) -> bool:
+    def is_state(self, name: str, reach: int = _REACH) -> bool:
         """Whether an operator reads a blob as a state or gates of one step, [1,N,D], directly or after a product."""
+        key = name, reach
+        if key not in self._states:
+            self._states[key] = self._leads_to_state(name, reach)
+        return self._states[key]
+
+    def _leads_to_state(self, name: str, reach: int) -> bool:
         for op in self._readers.get(name, ()):
             if op.type in STATES and op.inputs.index(name) <= STATES[op.type][0]:
                 return True

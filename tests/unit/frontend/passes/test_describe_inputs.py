@@ -54,6 +54,12 @@ def test_use_behind_operators_that_change_no_shape_tells_too() -> None:
     assert [finding.code for finding in described(*flat).findings] == ["needs-shape"]
 
 
+def test_operators_that_write_in_place_are_followed_once_at_each_distance() -> None:
+    ops = [operator("Tanh", ["z"], ["z"]) for _ in range(100)]  # 100^7 ways to go from one to the next
+    state = described(operator("Copy", ["x"], ["z"]), *ops, operator("FC", ["z", "w", "b"], ["y"]))
+    assert state.inputs["x"] == TensorInfo(FLOAT, ("x_dim_0", "x_dim_1"))
+
+
 def test_use_in_a_body_tells() -> None:
     step = NetDef(op=[operator("LSTMUnit", ["h", "c", "g", "lengths", "timestep"], ["h1", "c1"])])
     loop = operator("RecurrentNetwork", ["x", "h0", "lengths"], ["y"], step_net=step, initial_recurrent_state_ids=[1])
