@@ -73,16 +73,28 @@ def _without_inferred(op: Op, data: Value, shape: Value) -> Value:
 
 def _are_sizes(value: ir.Value | None) -> bool:
     """Whether the elements of a list are certainly not negative."""
-    if value is None:
-        return False
-    if value.const_value is not None:
-        return bool((value.const_value.numpy() >= 0).all())
-    node = value.producer()
-    if node is None or node.domain:
-        return False
-    if node.op_type in ("Identity", "Squeeze", "Unsqueeze", "Gather", "Slice"):
-        return _are_sizes(node.inputs[0])
-    return node.op_type in ("Shape", "Size") or (node.op_type == "Concat" and all(map(_are_sizes, node.inputs)))
+    waiting: list[ir.Value | None] = [value]
+    seen: set[ir.Value] = set()
+    while waiting:
+        part = waiting.pop()
+        if part is None:
+            return False
+        if part in seen:
+            continue
+        seen.add(part)
+        node = part.producer()
+        if part.const_value is not None:
+            if (part.const_value.numpy() < 0).any():
+                return False
+        elif node is None or node.domain:
+            return False
+        elif node.op_type in ("Identity", "Squeeze", "Unsqueeze", "Gather", "Slice"):
+            waiting.append(node.inputs[0])
+        elif node.op_type == "Concat":
+            waiting += node.inputs
+        elif node.op_type not in ("Shape", "Size"):
+            return False
+    return True
 
 
 @family.converts("Flatten")

@@ -28,7 +28,15 @@ def replace_node(body: Body, node: ir.Node, emit: Callable[[Op], Value]) -> None
 
 def is_constant(value: Value) -> bool:
     """Whether a value is a parameter that the net does not update, or computed from such parameters alone."""
-    node = value.producer()
-    if node is None:
-        return value.const_value is not None
-    return all(operand is None or is_constant(operand) for operand in node.inputs)
+    waiting, seen = [value], {value}
+    while waiting:
+        part = waiting.pop()
+        node = part.producer()
+        if node is None:
+            if part.const_value is None:
+                return False
+            continue
+        operands = [operand for operand in node.inputs if operand is not None and operand not in seen]
+        seen.update(operands)
+        waiting += operands
+    return True

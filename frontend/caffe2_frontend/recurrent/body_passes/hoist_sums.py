@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import onnx_ir as ir
 
@@ -19,6 +20,8 @@ from caffe2_frontend.emit.shapes import reshape, size
 from caffe2_frontend.emit.subgraphs import Body
 from caffe2_frontend.lowering.op import Op, Value
 from caffe2_frontend.recurrent.body_passes.hoist import made_inside, remove_dead_nodes, without_unused_rows
+
+_MOST_ADDENDS: Final = 1024
 
 
 @dataclass(frozen=True)
@@ -128,12 +131,20 @@ class _Hoisting:
         return terms, add(self.body.op, state, *rest) if rest else None
 
     def addends(self, value: Value) -> list[Value]:
-        """The values of one shape whose sum a value is."""
-        node = value.producer()
-        operands = [] if node is None or value not in self.inside else [v for v in node.inputs if v is not None]
-        if node is None or node.op_type not in ("Add", "Sum") or not _same_shapes([value, *operands]):
-            return [value]
-        return [each for operand in operands for each in self.addends(operand)]
+        """The values of one shape whose sum a value is; itself where they are many: n sums of twice a value are 2^n."""
+        found: list[Value] = []
+        waiting = [value]
+        while waiting:
+            part = waiting.pop()
+            node = part.producer()
+            operands = [] if node is None or part not in self.inside else [v for v in node.inputs if v is not None]
+            if node is None or node.op_type not in ("Add", "Sum") or not _same_shapes([part, *operands]):
+                found.append(part)
+            else:
+                waiting += reversed(operands)
+            if len(found) + len(waiting) > _MOST_ADDENDS:
+                return [value]
+        return found
 
     def term(self, value: Value) -> _Term | None:
         """The term that a value is, apart from its shape; None if it is not one."""
