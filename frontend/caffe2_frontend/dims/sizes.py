@@ -69,7 +69,7 @@ def _shape(node: ir.Node) -> list[Dim] | None:
 
 
 def _gather(operands: _Operands) -> list[Dim] | None:
-    data, indices = operands
+    data, indices = operands if len(operands) == 2 else (None, None)
     if data is None or indices is None:
         return None
     return _picked(data, indices)
