@@ -7,12 +7,14 @@ import io
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
+from typing import get_args
 
 import onnx
 import onnx.parser
 import pytest
 
 from caffe2_backend import to_netdef
+from caffe2_backend.options import Foreign
 from caffe2_bridge import BridgeError
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend import check, to_onnx
@@ -123,10 +125,10 @@ def _kept(convert: Callable[[str], object]) -> float:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("foreign", ["error", "carry"])
+@pytest.mark.parametrize("foreign", get_args(Foreign))
 @pytest.mark.parametrize("make", _MODELS_OF.values(), ids=_MODELS_OF)
-def test_nothing_large_is_kept_of_an_imported_model(make: Callable[[str], onnx.ModelProto], foreign: str) -> None:
-    assert _kept(lambda name: to_netdef(make(name), foreign=foreign)) < 0.2  # type: ignore[arg-type]
+def test_nothing_large_is_kept_of_an_imported_model(make: Callable[[str], onnx.ModelProto], foreign: Foreign) -> None:
+    assert _kept(lambda name: to_netdef(make(name), foreign=foreign)) < 0.2
 
 
 @pytest.mark.parametrize("convert", [to_onnx, check])

@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 # Shape tensors are small: larger constants do not affect shapes and are not passed to the inference.
 _MAX_CONSTANT_ELEMENTS: Final = 64
+_MAX_LETTERS: Final = 256  # of a name or a text
 
 # The only operators whose output shape depends on constants that are not integers; elsewhere these are weights.
 SIZED_BY_NUMBERS: Final = frozenset(["Resize", "Range", "OneHot"])
@@ -73,7 +74,7 @@ def _key(node: ir.Node, opset: int) -> Hashable | None:
             if value.size > _MAX_CONSTANT_ELEMENTS:
                 return None
             value = _contents(value)
-        elif attribute.type not in _PLAIN or _size(value) > _MAX_CONSTANT_ELEMENTS:
+        elif attribute.type not in _PLAIN or _is_large(value):
             return None
         parts.append((attribute.name, attribute.type, tuple(value) if isinstance(value, list) else value))
     for operand in node.inputs:
@@ -82,7 +83,7 @@ def _key(node: ir.Node, opset: int) -> Hashable | None:
             continue
         shape, constant = operand.shape, operand.const_value
         dims = None if shape is None else tuple(dim if isinstance(dim, int) else dim.value for dim in shape.dims)
-        if dims and sum(_size(dim) for dim in dims if dim is not None) > _MAX_CONSTANT_ELEMENTS:
+        if dims is not None and _is_large(dims):
             return None
         known = constant is not None and _affects_shape(node, constant)
         parts.append((_type_key(operand.type), dims, _contents(constant) if known else None))
@@ -95,11 +96,13 @@ _PLAIN: Final = frozenset({
 })  # fmt: skip
 
 
-def _size(value: Any) -> int:
-    """How many numbers and letters the value of an attribute has."""
-    if isinstance(value, (int, float)):
-        return 1
-    return sum(map(len, value)) if value and isinstance(value[0], str) and not isinstance(value, str) else len(value)
+def _is_large(value: Any) -> bool:
+    """Whether a part of a key is a long text, or a list of many parts or of a long text."""
+    if isinstance(value, str):
+        return len(value) > _MAX_LETTERS
+    if isinstance(value, (list, tuple)):
+        return len(value) > _MAX_CONSTANT_ELEMENTS or any(isinstance(part, str) and _is_large(part) for part in value)
+    return False
 
 
 def _type_key(kind: ir.TypeProtocol | None) -> Hashable:
