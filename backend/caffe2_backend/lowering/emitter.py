@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 import onnx_ir as ir
 
-from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, UNSIGNED, WIDER
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, STRING, UNSIGNED, WIDER
 from caffe2_backend.lowering.value import Array, Value
 from caffe2_bridge.diagnostics import BuildError
 from caffe2_bridge.netdef.construct import make_operator
@@ -55,11 +55,15 @@ class Emitted:
 
 
 class Emitter:
-    """Emits operators into the net of a node, or into a body of it; names of blobs start with ``owner``."""
+    """Emits operators into the net of a node, or into a body of it; names of blobs start with ``owner``.
 
-    def __init__(self, names: Names, owner: str) -> None:
+    Constants of types that Caffe2 has no tensors of are stored as their bits, where ``stores_bits``, or refused.
+    """
+
+    def __init__(self, names: Names, owner: str, *, stores_bits: bool) -> None:
         self._names = names
         self._owner = owner
+        self._stores_bits = stores_bits
         self.emitted = Emitted()
 
     @contextmanager
@@ -89,13 +93,18 @@ class Emitter:
             made = np.asarray(array, kind)
         except (OverflowError, ValueError):  # too large; an infinity or a NaN as an integer
             made = np.zeros(0, object)
-        if made.dtype == object and kind != np.dtype(object):
+        if made.dtype == object and (kind != np.dtype(object) or not _are_texts(made)):
             name = "int64" if dtype is None else dtype.name.lower()
             raise UnsupportedError(f"elements of type {name} do not hold {array}", code="invalid-operands")
         return Value(self, array=made, dtype=ir.DataType.from_numpy(made.dtype) if dtype is None else dtype)
 
     def constant_blob(self, array: Array) -> str:
-        """The name of a new blob that holds a constant."""
+        """The name of a new blob that holds a constant; refuses the node where no blob can."""
+        dtype = STRING if array.dtype == object else ir.DataType.from_numpy(array.dtype)
+        if dtype in STORED_AS and self._stores_bits:
+            array = array.view(STORED_AS[dtype].numpy())
+        elif dtype not in CAFFE2_TYPES:
+            raise UnsupportedError(f"Caffe2 has no tensors of {dtype.name.lower()}", CARRY_HINT, "dtype")
         name = self.fresh("const")
         self.emitted.constants[name] = array
         return name
@@ -157,6 +166,10 @@ class Emitter:
         if dtype in UNSIGNED:  # the cast wraps around
             return self.blob(value.cast(UNSIGNED[dtype]).name, dtype, value.shape)
         return value.cast(dtype)
+
+
+def _are_texts(array: Array) -> bool:
+    return all(isinstance(text, bytes) for text in array.reshape(-1).tolist())
 
 
 def _check_types(op_type: str, inputs: Sequence[Value], args: dict[str, Any]) -> None:

@@ -47,7 +47,8 @@ class Op(OperatorBase[Value], Emitter):
         widened: frozenset[ir.DataType] = frozenset(),
     ) -> None:
         OperatorBase.__init__(self, location, lowering)
-        Emitter.__init__(self, lowering.names, next((v.name for v in node.outputs if v.name), node.op_type))
+        owner = next((v.name for v in node.outputs if v.name), node.op_type)
+        Emitter.__init__(self, lowering.names, owner, stores_bits=not lowering.carries_nodes)
         self.node = node
         self.lowering = lowering
         self.widened = widened

@@ -74,6 +74,8 @@ def fill_operators(parameter: Parameter) -> Iterator[bytes]:
 
 
 def _fill(parameter: Parameter, output: str, values: Array) -> bytes:
+    if values.dtype not in _FILLS:
+        raise BridgeError(f"parameter {parameter.name!r} is {values.dtype}, which no operator of Caffe2 fills")
     kind, number = _FILLS[values.dtype]
     if kind == "GivenTensorByteStringToUInt8Fill":
         payload = wire_write.encode_len(number, values.tobytes())

@@ -289,10 +289,6 @@ def constant(op: Op) -> Value:
     value = op.args.raw(name).value
     array = value.numpy() if name == "value" else np.asarray(value)
     dtype = op.output_dtype(0)
-    if dtype in STORED_AS and not op.lowering.carries_nodes:
-        return op.const(array.view(STORED_AS[dtype].numpy()), STORED_AS[dtype])
-    if dtype not in CAFFE2_TYPES:
-        op.unsupported(f"Caffe2 has no tensors of {dtype.name.lower()}", code="dtype")
     if dtype == STRING:
         texts = np.empty(array.size, object)
         texts[:] = [text if isinstance(text, bytes) else str(text).encode() for text in array.reshape(-1).tolist()]

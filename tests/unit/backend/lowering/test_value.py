@@ -16,7 +16,7 @@ from caffe2_frontend.interop.types import BOOL, FLOAT, FLOAT16, INT64
 
 
 def emitter() -> Emitter:
-    return Emitter(Names(), "y")
+    return Emitter(Names(), "y", stores_bits=True)
 
 
 def emitted(builder: Emitter) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import ml_dtypes
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from conformance.oracle import OracleRun, run_oracle
@@ -13,6 +14,7 @@ from onnx import parser
 
 from caffe2_backend import Predictor, to_netdef
 from caffe2_backend.lowering.types import STORED_AS
+from caffe2_bridge.diagnostics import ConversionError
 
 FLOATS: Final = tuple(dtype for dtype in STORED_AS if not dtype.is_integer())
 EIGHT_BITS: Final = tuple(dtype for dtype in FLOATS if dtype.bitwidth <= 8)
@@ -120,6 +122,27 @@ def test_integers_wrap_around(signed: bool) -> None:
     np.testing.assert_array_equal(found.view(own).astype(int), x.astype(own).astype(int))
     back = Predictor(model(name_of(dtype), "int64", 7)).run({"x": found})["y"]
     np.testing.assert_array_equal(back, x.astype(own).astype(int))
+
+
+def eye(dtype: str, number: int) -> onnx.ModelProto:
+    return parser.parse_model(
+        f'<ir_version: 13, opset_import: ["": 25]> g (float[2,3] x) => ({dtype}[2,3] y) '
+        f"{{ y = EyeLike<dtype = {number}>(x) }}"
+    )
+
+
+@pytest.mark.parametrize("dtype", STORED_AS, ids=name_of)
+def test_constants_that_a_conversion_computes_are_stored_as_bits_too(dtype: ir.DataType) -> None:
+    found = Predictor(to_netdef(eye(name_of(dtype), int(dtype)))).run({"x": np.zeros((2, 3), np.float32)})["y"]
+    np.testing.assert_array_equal(found, np.eye(2, 3).astype(dtype.numpy()).view(STORED_AS[dtype].numpy()))
+    carried = to_netdef(eye(name_of(dtype), int(dtype)), foreign="carry")
+    assert [op.domain for op in carried.predict_net.op] == ["ai.onnx"]
+
+
+@pytest.mark.parametrize("dtype", [ir.DataType.COMPLEX64, ir.DataType.FLOAT8E8M0, ir.DataType.STRING], ids=name_of)
+def test_constants_of_types_without_bits_are_refused(dtype: ir.DataType) -> None:
+    with pytest.raises(ConversionError, match=name_of(dtype)):
+        to_netdef(eye(name_of(dtype), int(dtype)))
 
 
 def test_carried_models_keep_their_types() -> None:

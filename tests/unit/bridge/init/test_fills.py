@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from caffe2_bridge.diagnostics import BridgeError
+from caffe2_bridge.init.fill_nets import fill_net
 from caffe2_bridge.init.init_net import InitNet, read_init_net
 from caffe2_bridge.netdef.parameters import Parameter
 from caffe2_bridge.proto.caffe2_pb2 import Argument, NetDef, OperatorDef, TensorProto
@@ -234,3 +236,9 @@ def test_seeds() -> None:
     np.testing.assert_array_equal(moved, values["w2"])
     twice = read_init_net(NetDef(op=[gaussian(None), gaussian(1), gaussian(None)])).parameters["wNone"].load()
     assert not np.array_equal(twice, values["wNone"])
+
+
+def test_parameters_of_types_without_a_fill_are_refused_by_name() -> None:
+    values = np.zeros(2, np.uint32)
+    with pytest.raises(BridgeError, match="parameter 'w' is uint32"):
+        list(fill_net([Parameter("w", values.dtype, values.shape, lambda: values)], []))
