@@ -11,6 +11,7 @@ import onnx
 from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import Scope
 from caffe2_bridge.diagnostics import Diagnostic
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.native_limits import (
     Dims,
     attribute_faults,
@@ -56,7 +57,7 @@ def _tensors(scope: Scope) -> _Tensors:
         if isinstance(at.proto, onnx.GraphProto):
             found = {tensor.name: tensor for tensor in at.proto.initializer} | found
         for node in at.nodes:
-            if node.op_type == "Constant" and node.output and node.attribute and node.attribute[0].HasField("t"):
+            if standard_type(node) == "Constant" and node.output and node.attribute and node.attribute[0].HasField("t"):
                 found.setdefault(node.output[0], node.attribute[0].t)
         at = at.parent
     return found

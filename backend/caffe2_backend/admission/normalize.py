@@ -14,6 +14,7 @@ from caffe2_backend.admission.external_data import is_external
 from caffe2_backend.admission.scopes import Scope
 from caffe2_bridge.bounds import current_limits, hint_of
 from caffe2_bridge.diagnostics import Diagnostic, Location
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.inference.value_types import holds_map, negative_dims, nested_types
 
 
@@ -77,7 +78,7 @@ def _sparse_constants(scope: Scope) -> list[tuple[int, onnx.AttributeProto]]:
     return [
         (index, attribute)
         for index, node in enumerate(scope.nodes)
-        if node.op_type == "Constant"
+        if standard_type(node) == "Constant"
         for attribute in node.attribute
         if attribute.name == "sparse_value" and attribute.HasField("sparse_tensor")
     ]

@@ -15,7 +15,7 @@ from caffe2_backend.admission.scopes import Scope
 from caffe2_backend.admission.types import is_dtype
 from caffe2_backend.state import WORKING_OPSET
 from caffe2_bridge.diagnostics import Diagnostic
-from caffe2_frontend.interop.domains import STANDARD_DOMAINS
+from caffe2_frontend.interop.domains import STANDARD_DOMAINS, standard_type
 
 _Opsets = Mapping[str, int]
 
@@ -90,7 +90,7 @@ def _known_types(scope: Scope) -> Mapping[str, int]:
             own = {info.name: info.type.tensor_type.elem_type for info in at.proto.input}
             own |= {tensor.name: tensor.data_type for tensor in at.proto.initializer}
         for node in at.nodes:
-            if node.op_type == "Constant" and node.output and node.attribute and node.attribute[0].HasField("t"):
+            if standard_type(node) == "Constant" and node.output and node.attribute and node.attribute[0].HasField("t"):
                 own[node.output[0]] = node.attribute[0].t.data_type
         found = own | found
         at = at.parent
@@ -110,11 +110,11 @@ def _faults(node: onnx.NodeProto, schema: OpSchema) -> Iterator[str]:
     yield from _operand_faults(node, schema)
     yield from _attribute_faults(node, schema)
     yield from _dtype_faults(node)
-    if node.op_type == "Split" and node.domain in STANDARD_DOMAINS:
+    if standard_type(node) == "Split":
         yield from _split_faults(node)
-    if node.op_type == "Einsum" and node.domain in STANDARD_DOMAINS:
+    if standard_type(node) == "Einsum":
         yield from _equation_faults(node)
-    if node.op_type == "Constant":
+    if standard_type(node) == "Constant":
         if len(node.attribute) != 1:
             yield f"a Constant has one attribute, its value, not {len(node.attribute)}"
         elif node.attribute[0].name not in schema.attributes:

@@ -15,7 +15,7 @@ from caffe2_backend.passes.flatten import infer, type_formals
 from caffe2_backend.state import Import
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import all_nodes
-from caffe2_frontend.interop.domains import is_standard
+from caffe2_frontend.interop.domains import is_standard, standard_type
 
 logger = logging.getLogger(__name__)
 
@@ -115,14 +115,14 @@ def _is_determined(node: ir.Node) -> bool:
 def _is_small_constant(value: ir.Value) -> bool:
     known = value.const_value
     producer = value.producer()
-    if known is None and producer is not None and producer.op_type == "Constant":
+    if known is None and producer is not None and standard_type(producer) == "Constant":
         return True
     return known is not None and known.size <= _LARGEST
 
 
 def _size(model: ir.Model) -> int:
     """How many nodes a model has that are not constants."""
-    return sum(node.op_type != "Constant" for node in _nodes(model))
+    return sum(standard_type(node) != "Constant" for node in _nodes(model))
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.lowering.op import Op, Value
 
 # Larger tensors are data, not shapes, axes or indices.
@@ -57,7 +58,12 @@ def _evaluate(op: Op, value: Value) -> Array | None:
 def _operands(value: Value) -> list[Value]:
     """The values that a value is evaluated from; none of one that is known without them, or not at all."""
     node = value.producer()
-    if value.const_value is not None or node is None or node.op_type not in _EVALUATED_OPS or not _is_small(value):
+    if (
+        value.const_value is not None
+        or node is None
+        or standard_type(node) not in _EVALUATED_OPS
+        or not _is_small(value)
+    ):
         return []
     return [operand for operand in node.inputs if operand is not None]
 
@@ -70,10 +76,10 @@ def _contents(op: Op, value: Value, contents: Mapping[Value, Array]) -> Mapping[
     node = value.producer()
     if node is None or not _is_small(value):
         return None
-    if node.op_type == "Shape":
+    if standard_type(node) == "Shape":
         dims = _dims(node)
         return None if dims is None else {value: dims}
-    if node.op_type not in _EVALUATED_OPS:
+    if standard_type(node) not in _EVALUATED_OPS:
         return None
     results = _run(op, node, [None if operand is None else contents[operand] for operand in node.inputs])
     return None if results is None else dict(zip(node.outputs, results, strict=True))

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.lowering.op import Op, Value
 
 # A size: an integer known at conversion, or an int64 tensor [1] that holds it at run time.
@@ -152,7 +153,7 @@ def flatten(op: Op, x: Value, axis: int) -> Value:
 def transpose_matrix(op: Op, w: Value) -> Value:
     """Transpose a matrix; of a transposed one, return the original."""
     node = w.producer()
-    if node is not None and node.op_type == "Transpose" and op.rank(w) == 2 and node.inputs[0] is not None:
+    if node is not None and standard_type(node) == "Transpose" and op.rank(w) == 2 and node.inputs[0] is not None:
         op.looks_behind(w)
         return node.inputs[0]
     return op.emit("Transpose", w, perm=[1, 0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from caffe2_bridge.netdef.parameters import Array
+from caffe2_frontend.interop.domains import standard_type
 
 
 def constant_of(value: ir.Value | None) -> Array | None:
@@ -14,7 +15,7 @@ def constant_of(value: ir.Value | None) -> Array | None:
     if value.const_value is not None:
         return value.const_value.numpy()
     producer = value.producer()
-    if producer is not None and producer.op_type == "Constant" and "value" in producer.attributes:
+    if producer is not None and standard_type(producer) == "Constant" and "value" in producer.attributes:
         return producer.attributes["value"].as_tensor().numpy()
     return None
 

@@ -13,3 +13,8 @@ STANDARD_DOMAINS: Final = ("", "ai.onnx")
 def is_standard(node: ir.Node | onnx.NodeProto) -> bool:
     """Whether a node is one of ONNX's own operators, not one of another domain."""
     return node.domain in STANDARD_DOMAINS
+
+
+def standard_type(node: ir.Node | onnx.NodeProto) -> str:
+    """The type of one of ONNX's own operators; empty for one of another domain, which may have the same name."""
+    return node.op_type if node.domain in STANDARD_DOMAINS else ""

@@ -59,8 +59,8 @@ class CheckModel(InPlacePass[Export]):
 
 
 def _is_plain_without_shape(value: ir.Value) -> bool:
-    """Whether an input is a tensor of which an import stored no shape: ONNX's checker refuses it."""
-    return value.shape is None and isinstance(value.type, ir.TensorType)
+    """Whether an input is a tensor, or a sparse one, without a stored shape: ONNX's checker refuses it."""
+    return value.shape is None and isinstance(value.type, ir.TensorType | ir.SparseTensorType)
 
 
 def _unknown_input(value: ir.Value, model: ir.Model) -> Diagnostic:

@@ -18,6 +18,7 @@ from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.bodies import value_names
 from caffe2_frontend.interop.cleanup.unused import remove_unused_constants
 from caffe2_frontend.interop.constants import string_tensor
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.names import Names
 from caffe2_frontend.state import Export
 
@@ -112,7 +113,7 @@ def _derived_name(folded: _Folded, made: Mapping[ir.Value, _Folded]) -> str | No
     """
     owner = str(folded.value.name).rpartition("/")[0]
     for use in folded.constant.uses():
-        if use.node.op_type in _RECURRENT and use.idx in _RECURRENT_OPERANDS:
+        if standard_type(use.node) in _RECURRENT and use.idx in _RECURRENT_OPERANDS:
             return f"{owner}_{_RECURRENT_OPERANDS[use.idx]}"
     suffix, source = _SUFFIXES.get(folded.op_type), folded
     while True:

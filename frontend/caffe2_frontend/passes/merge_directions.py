@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
 from caffe2_frontend.interop.cleanup.unused import remove_unused
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.state import Export
 
 logger = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ class MergeDirections(InPlacePass[Export]):
         forward: dict[tuple[object, ...], ir.Node] = {}
         backward: dict[tuple[object, ...], ir.Node] = {}
         for node in list(graph):
-            if node.op_type not in _KINDS:
+            if standard_type(node) not in _KINDS:
                 continue
             found = _backward(node)
             if found is None:
@@ -87,14 +88,14 @@ def _backward(node: ir.Node) -> _Backward | None:
 
 def _is_reversal(node: ir.Node) -> bool:
     axes = (node.attributes.get_int("batch_axis", 1), node.attributes.get_int("time_axis", 0))
-    return node.op_type == "ReverseSequence" and axes == (1, 0)
+    return standard_type(node) == "ReverseSequence" and axes == (1, 0)
 
 
 def _source(value: ir.Value | None) -> ir.Value | None:
     """The lengths before they were cast and clipped to the length of the sequence."""
     while value is not None:
         node = value.producer()
-        if node is None or node.op_type not in ("Cast", "Min", "Max"):
+        if node is None or standard_type(node) not in ("Cast", "Min", "Max"):
             return value
         value = node.inputs[0]
     return None
@@ -106,7 +107,7 @@ def _only_reader(value: ir.Value, op_type: str) -> ir.Value | None:
     if len(uses) != 1 or value.is_graph_output():
         return None
     (use,) = uses
-    return use.node.outputs[0] if use.node.op_type == op_type else None
+    return use.node.outputs[0] if standard_type(use.node) == op_type else None
 
 
 def _key(node: ir.Node) -> tuple[object, ...]:
@@ -150,7 +151,7 @@ def _complete_types(nodes: list[ir.Node]) -> None:
     """Set the types and shapes of the concatenated weights, which folding needs."""
     for node in nodes:
         parts = [value for value in node.inputs if value is not None]
-        if node.op_type == "Concat" and all(value.shape is not None for value in parts):
+        if standard_type(node) == "Concat" and all(value.shape is not None for value in parts):
             first = parts[0]
             assert first.shape is not None
             node.outputs[0].type = first.type

@@ -7,6 +7,8 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from caffe2_bridge.passes import InPlacePass
+from caffe2_frontend.interop.bodies import bodies
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.state import Export
 
 
@@ -24,8 +26,7 @@ class SinkWeights(InPlacePass[Export]):
         """Move the initializers."""
         graph = state.graph
         for node in graph:
-            for attr in node.attributes.values() if node.op_type == "If" else ():
-                branch = attr.as_graph()
+            for branch in bodies(node) if standard_type(node) == "If" else ():
                 inside = set(branch.all_nodes())
                 for value in _read_constants(branch, graph):
                     if all(use.node in inside for use in value.uses()) and not value.is_graph_output():

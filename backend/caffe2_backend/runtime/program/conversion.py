@@ -22,6 +22,7 @@ from caffe2_bridge.diagnostics.log import log_new_diagnostics
 from caffe2_bridge.init.init_net import InitNet
 from caffe2_bridge.model import Model
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
+from caffe2_frontend.interop.domains import standard_type
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -157,7 +158,7 @@ def lower(net: NetDef, init: InitNet, inputs: Mapping[str, TensorInfo], outputs:
     export = analyze(Model(net, init), options=ExportOptions(inputs=inputs, outputs=outputs, training=False))
     random, quantized = False, {}
     if export.model is not None:
-        random = any(node.op_type in _RANDOM for node in _all_nodes(export.model))
+        random = any(standard_type(node) in _RANDOM for node in _all_nodes(export.model))
         quantized = _quantized(export)
     given = tuple(outputs) if outputs is not None else tuple(name for name, _ in export.outputs)
     model = finish(export, origins=False)
@@ -186,5 +187,5 @@ def _quantized(state: Export) -> dict[int, tuple[float, int]]:
                 found[i] = (how.scale, how.zero_point)
                 break
             node = source.producer()
-            source = node.inputs[0] if node is not None and node.op_type == "Identity" else None
+            source = node.inputs[0] if node is not None and standard_type(node) == "Identity" else None
     return found

@@ -16,6 +16,7 @@ from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
 from caffe2_bridge.proto.caffe2_pb2 import NetDef
 from caffe2_frontend.interop.bodies import proto_nodes
+from caffe2_frontend.interop.domains import standard_type
 
 _NODES: Final = frozenset(
     {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"}
@@ -51,13 +52,13 @@ def _graph_steps(graph: onnx.GraphProto) -> Iterator[_Step]:
     for node in graph.node:
         nodes = list(proto_nodes(onnx.GraphProto(node=[node])))
         reads = {name for each in nodes for name in each.input}
-        draws = any(each.op_type in _NODES or _is_training(each, constant) for each in nodes)
-        yield reads, node.output, node.op_type not in _SHAPE_ONLY, draws
+        draws = any(standard_type(each) in _NODES or _is_training(each, constant) for each in nodes)
+        yield reads, node.output, standard_type(node) not in _SHAPE_ONLY, draws
 
 
 def _is_training(node: onnx.NodeProto, constant: Mapping[str, bool]) -> bool:
     """Whether a Dropout drops elements: ``training_mode`` is given and not false."""
-    return node.op_type == "Dropout" and len(node.input) > 2 and constant.get(node.input[2], bool(node.input[2]))
+    return standard_type(node) == "Dropout" and len(node.input) > 2 and constant.get(node.input[2], bool(node.input[2]))
 
 
 def draw_fills(model: Model) -> tuple[Model, tuple[str, ...]]:

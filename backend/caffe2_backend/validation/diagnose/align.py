@@ -18,6 +18,7 @@ from typing import Final
 import onnx_ir as ir
 
 from caffe2_backend.validation.diagnose.canonical import constant, every_value
+from caffe2_frontend.interop.domains import standard_type
 
 _COMMUTATIVE: Final = frozenset({"Add", "Mul", "And", "Or", "Xor", "Equal", "Max", "Min", "Sum"})
 
@@ -123,7 +124,7 @@ def _by_digest(model: ir.Model, *, contents: bool) -> Mapping[str, list[ir.Value
 def _digest_graph(graph: ir.Graph, digests: dict[ir.Value, str]) -> None:
     for node in graph:
         operands = ["" if value is None else digests.get(value, "?") for value in node.inputs]
-        if node.op_type in _COMMUTATIVE:
+        if standard_type(node) in _COMMUTATIVE:
             operands.sort()
         parts = [node.domain, node.op_type, *operands]
         for name, attribute in sorted(node.attributes.items()):
@@ -175,7 +176,7 @@ def _signature(node: ir.Node, found: Alignment, *, left: bool) -> tuple[object, 
             operands.append(id(value if left else found.right[value]))
         else:
             return None
-    if node.op_type in _COMMUTATIVE:
+    if standard_type(node) in _COMMUTATIVE:
         operands.sort(key=str)
     return (*_kind(node), *operands)
 
@@ -217,7 +218,7 @@ def _pair_formals(one: ir.Node, other: ir.Node, ours: ir.Graph, theirs: ir.Graph
     if len(ours.inputs) == len(theirs.inputs):
         for a, b in zip(ours.inputs, theirs.inputs, strict=True):
             found.add(a, b)
-    elif one.op_type == "Scan":  # the number of scanned inputs may differ
+    elif standard_type(one) == "Scan":  # the number of scanned inputs may differ
         known = dict(zip(other.inputs, theirs.inputs, strict=True))
         for outer, formal in zip(one.inputs, ours.inputs, strict=True):
             partner = known.get(found.left.get(outer)) if outer is not None else None
@@ -229,7 +230,7 @@ def _operands(one: ir.Node, other: ir.Node, found: Alignment) -> Iterator[tuple[
     """Candidate pairs of operands: by position; of commutative nodes, among those that are not paired yet."""
     ours: Sequence[ir.Value | None] = one.inputs
     theirs: Sequence[ir.Value | None] = other.inputs
-    if one.op_type in _COMMUTATIVE:
+    if standard_type(one) in _COMMUTATIVE:
         ours = [value for value in ours if value not in found.left]
         theirs = [value for value in theirs if value not in found.right]
         rest = list(theirs)

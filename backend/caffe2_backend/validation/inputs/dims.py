@@ -11,6 +11,7 @@ import onnx
 from caffe2_bridge.control import RecurrentNetwork, control_of
 from caffe2_bridge.model import Model
 from caffe2_bridge.netdef.views import NetView
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.inference.shape_inference import infer_shapes
 
 Dim: TypeAlias = int | str
@@ -86,15 +87,16 @@ class Dims:
 
     def _node(self, node: onnx.NodeProto, shapes: dict[str, list[Dim]]) -> None:
         known = [shapes.get(name) for name in node.input]
-        if node.op_type in _ELEMENTWISE:
+        op_type = standard_type(node)
+        if op_type in _ELEMENTWISE:
             self._broadcast([s for s in known if s is not None])
-        elif node.op_type == "MatMul" and known[0] and known[1]:
+        elif op_type == "MatMul" and known[0] and known[1]:
             self._equal(known[0][-1], known[1][-2 if len(known[1]) > 1 else 0])
-        elif node.op_type in ("Conv", "ConvTranspose") and known[0] and known[1]:
+        elif op_type in ("Conv", "ConvTranspose") and known[0] and known[1]:
             self._channels(node, known[0], known[1])
-        elif node.op_type in _RECURRENT and known[0] and len(known[0]) == 3:
+        elif op_type in _RECURRENT and known[0] and len(known[0]) == 3:
             self._recurrent(known)
-        elif node.op_type == "Scan":
+        elif op_type == "Scan":
             self._scan(node, known, shapes)
             return
         for attribute in node.attribute:

@@ -10,6 +10,7 @@ import onnx
 
 from caffe2_bridge.netdef.parameters import Array
 from caffe2_frontend.interop.bodies import proto_nodes
+from caffe2_frontend.interop.domains import standard_type
 
 # Operators that stay in float32 although ONNX has them in float16. Sums over many elements and positions lose digits,
 # and quantized groups would no longer be fused.
@@ -59,9 +60,9 @@ def beyond_range(array: Array) -> int:
 
 
 def _stays(node: onnx.NodeProto, versions: dict[str, int]) -> bool:
-    if node.op_type in OPERATORS or any(_needs_float32(attr) for attr in node.attribute):
+    if standard_type(node) in OPERATORS or any(_needs_float32(attr) for attr in node.attribute):
         return True
-    if node.op_type in _MIXED:
+    if standard_type(node) in _MIXED:
         return False
     try:
         schema = onnx.defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
@@ -81,7 +82,7 @@ def _needs_float32(attr: onnx.AttributeProto) -> bool:
 def _quantized(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     """Nodes that read what a DequantizeLinear writes."""
     nodes = list(nodes)
-    reals = {node.output[0] for node in nodes if node.op_type == "DequantizeLinear"}
+    reals = {node.output[0] for node in nodes if standard_type(node) == "DequantizeLinear"}
     return {node.name for node in nodes if reals.intersection(node.input)}
 
 
@@ -90,20 +91,20 @@ def _of_indices(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     nodes = list(nodes)
     writers = {name: node for node in nodes for name in node.output}
     found: set[str] = set()
-    pending = [node for node in nodes if node.op_type == "Cast" and _target(node) in _INTEGERS]
+    pending = [node for node in nodes if standard_type(node) == "Cast" and _target(node) in _INTEGERS]
     while pending:
         node = pending.pop()
         if node.name in found:
             continue
         found.add(node.name)
         before = (writers.get(name) for name in node.input)
-        pending += [writer for writer in before if writer is not None and writer.op_type in _ARITHMETIC]
+        pending += [writer for writer in before if writer is not None and standard_type(writer) in _ARITHMETIC]
     return found
 
 
 def _around(nodes: Iterable[onnx.NodeProto], constants: Iterable[str]) -> set[str]:
     """Arithmetic that reads one of the constants, and the arithmetic before and after it."""
-    arithmetic = [node for node in nodes if node.op_type in _ARITHMETIC | _MOVES]
+    arithmetic = [node for node in nodes if standard_type(node) in _ARITHMETIC | _MOVES]
     readers: dict[str, list[onnx.NodeProto]] = {}
     for node in arithmetic:
         for name in node.input:

@@ -21,6 +21,7 @@ from caffe2_frontend.emit.shapes import (
     squeeze,
     unsqueeze,
 )
+from caffe2_frontend.interop.domains import standard_type
 from caffe2_frontend.interop.types import TensorInfo
 from caffe2_frontend.lowering.family import Family
 from caffe2_frontend.lowering.op import Op, Value
@@ -115,9 +116,9 @@ def _reshape_runtime(op: Op, x: Value, shape: Value) -> Value:
 def _shape_origin(shape: Value) -> Value | None:
     """Return the tensor of known rank whose shape this vector is; None if it is not the output of Shape."""
     node = shape.producer()
-    while node is not None and node.op_type == "Cast" and node.inputs[0] is not None:
+    while node is not None and standard_type(node) == "Cast" and node.inputs[0] is not None:
         node = node.inputs[0].producer()
-    if node is None or node.op_type != "Shape" or {"start", "end"} & node.attributes.keys():
+    if node is None or standard_type(node) != "Shape" or {"start", "end"} & node.attributes.keys():
         return None
     origin = node.inputs[0]
     return None if origin is None or origin.shape is None else origin

@@ -239,3 +239,34 @@ def test_an_attribute_that_is_not_text() -> None:
     model.graph.node[0].attribute[0].s = b"\xff"
     (op,) = to_netdef(model, foreign="carry").predict_net.op
     assert op.arg[0].s == b"\xff"
+
+
+@pytest.mark.parametrize(
+    "op_type",
+    ["Add", "Constant", "Expand", "GRU", "If", "LSTM", "Loop", "RNN", "Scan", "Shape", "Sigmoid", "Transpose"],
+)
+@pytest.mark.parametrize("given", ["(x)", "<then_branch = 1, body = 1, to = 1>(x)", "()"])
+def test_operators_of_other_domains_are_not_taken_for_those_of_onnx(op_type: str, given: str) -> None:
+    model = parser.parse_model(f"""<ir_version: 10, opset_import: ["": 21, "my.domain": 1]>
+        g (float[N,3] x) => (float[A,B] y) <float[N,3] z, int64[A] s> {{
+          s = my.domain.{op_type}{given}
+          z = my.domain.{op_type}{given}
+          t = Reshape(z, s)
+          y = Log(t)
+        }}""")
+    again = to_onnx(to_netdef(model, foreign="carry"))
+    kept = [node for node in again.graph.node if node.domain == "my.domain"]
+    assert [node.op_type for node in kept] in ([op_type] * 2, [op_type])  # equal nodes may be one
+    assert all(list(node.input) == (["x"] if "x" in given else []) for node in kept)
+    (result,) = again.graph.output
+    assert not any(dim.dim_value for dim in result.type.tensor_type.shape.dim)
+
+
+def test_sparse_inputs_without_a_shape_are_refused_where_onnx_needs_one() -> None:
+    model = parser.parse_model("""<ir_version: 10, opset_import: ["": 21]>
+        g (float[2] x, float[2] like) => (float[2] y) { y = CastLike(x, like) }""")
+    model.graph.input[1].type.sparse_tensor_type.elem_type = onnx.TensorProto.FLOAT
+    net = to_netdef(model)
+    with pytest.raises(ConversionError, match="the rank of input 'like' is unknown"):
+        to_onnx(net)
+    assert [value.name for value in to_onnx(net, inputs={"like": ("float32", [2])}).graph.input] == ["x", "like"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
 from conformance.recording import operator
 
@@ -19,3 +20,9 @@ def test_operators_with_fewer_operands(count: int) -> None:
             continue
         op = operator(op_type, names, ["y"], dense_last_dim=2)
         assert set(find_roles(None, Model.of(NetDef(op=[op], external_input=names)))) <= set(names), op_type
+
+
+def test_nodes_of_other_domains_have_no_roles() -> None:
+    node = onnx.NodeProto(op_type="Gather", domain="my.domain", output=["y"])
+    other = onnx.NodeProto(op_type="LSTM", domain="my.domain", input=list("abcde"), output=["z"])
+    assert not find_roles(onnx.ModelProto(graph=onnx.GraphProto(node=[node, other])), None)
