@@ -161,10 +161,13 @@ def test_regions_of_a_computed_image(size: float, *, elsewhere: bool) -> None:
 
 @pytest.mark.parametrize(("image", "elsewhere"), [(0, False), (1, True)])
 def test_regions_of_a_quantized_image(image: int, *, elsewhere: bool) -> None:
-    ops = [operator("Int8Quantize", ["raw"], ["X"]), operator("Int8RoIAlign", ["X", "rois"], ["Y"])]
+    quantized = operator("Int8Quantize", ["raw"], ["X"])
+    pooled = [operator("Int8RoIAlign", ["X", "rois"], ["Y"])]
+    again = [operator("Int8Dequantize", ["X"], ["real"]), operator("RoIAlign", ["real", "rois"], ["Y"])]
     rois = np.array([[image, 1, 1, 2, 2]], np.float32)
-    case = Drawn("net", NetDef(op=ops), {"raw": ones(1, 3, 3, 1), "rois": rois})
-    assert bool(deviation(case, {}, {})) == elsewhere
+    for ops in (pooled, again):
+        case = Drawn("net", NetDef(op=[quantized, *ops]), {"raw": ones(1, 3, 3, 1), "rois": rois})
+        assert bool(deviation(case, {}, {})) == elsewhere
 
 
 def test_operands_of_a_gradient_in_a_branch_that_another_operator_makes() -> None:

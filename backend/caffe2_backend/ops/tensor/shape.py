@@ -9,7 +9,7 @@ from caffe2_backend.emit.broadcast import elementwise_max, elementwise_min, expa
 from caffe2_backend.emit.conversion import cast_back, computable
 from caffe2_backend.emit.fill import full, zeros_like
 from caffe2_backend.emit.masks import axis_mask, drop_axes, non_negative_axes, scatter_over
-from caffe2_backend.emit.selection import concat, slice_axis, transpose
+from caffe2_backend.emit.selection import concat, gather, slice_axis, transpose
 from caffe2_backend.emit.shapes import (
     Size,
     arange,
@@ -289,7 +289,7 @@ def _columns_less_rows(op: Op, height: Size, width: Size) -> Value:
 
 @family.converts("EyeLike")
 def eye_like(op: Op) -> Value:
-    """``EyeLike(input; k=0, dtype) -> output``: a constant, or a comparison of columns and rows."""
+    """``EyeLike(input; k=0, dtype) -> output``: a constant, or one of two numbers at each column and row."""
     offset = op.args.integer("k", default=0)
     op.args.ignore("dtype")
     known = op.static_shape(op.input(0))
@@ -298,7 +298,8 @@ def eye_like(op: Op) -> Value:
         return op.const(np.eye(known[0], known[1], offset), op.output_dtype(0))
     height, width = dims_of(op, op.input(0))
     is_one = _columns_less_rows(op, height, width).equals(op.const([offset], INT64))
-    return op.emit("Cast", is_one, to=op.output_dtype(0))
+    numbers = op.const([0, 1], op.output_dtype(0))  # of any type: Cast makes few
+    return gather(op, numbers, 0, is_one.cast(INT32))
 
 
 @family.converts("Trilu")

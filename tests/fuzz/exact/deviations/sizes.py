@@ -15,12 +15,15 @@ from caffe2_frontend.emit.layers.softmax_tree import read_choices, read_paths
 from fuzz.exact.deviations.causes import Arrays
 from fuzz.exact.deviations.unchecked import operators
 from fuzz.exact.drawing.drawn import Drawn
+from fuzz.exact.drawing.structure import UNARY
 
 MERGES: Final = tuple(
     f"Merge{features}{values}FeatureTensorsGradient"
     for features in ("Single", "Multi")
     for values in ("Scalar", "List", "Map")
 )
+# Operators whose output has the dims of their input.
+_KEEPING: Final = frozenset({*UNARY, "Int8Quantize", "Int8Dequantize", "Int8Relu"})
 # By operator type: the operand whose rows have lengths, and the lengths.
 LENGTHS: Final = {
     "AddPadding": (0, 1),
@@ -305,12 +308,12 @@ def has_other_planes(drawn: Drawn, _: Arrays, __: Arrays) -> bool:
 
 
 def dims_known(drawn: Drawn) -> dict[str, tuple[int, ...]]:
-    """The dims of inputs, of fills, and of what is quantized."""
+    """The dims of inputs, of fills, and of what operators that keep them make of these."""
     shapes = {name: array.shape for name, array in drawn.inputs.items()}
     for op in all_operators(NetView(drawn.net)):
         if op.type in ("Int8GivenTensorFill", "Int8GivenIntTensorFill"):
             shapes[op.outputs[0]] = tuple(op.args.integers("shape", default=()))
-        elif op.type == "Int8Quantize" and op.inputs[0] in shapes:
+        elif op.type in _KEEPING and op.inputs[0] in shapes:
             shapes[op.outputs[0]] = shapes[op.inputs[0]]
     return shapes
 

@@ -13,7 +13,7 @@ from conformance.oracle import OracleRun, run_oracle
 from onnx import parser
 
 from caffe2_backend import Predictor, to_netdef
-from caffe2_backend.lowering.types import STORED_AS
+from caffe2_backend.lowering.types import CAFFE2_TYPES, STORED_AS, STRING
 from caffe2_bridge.diagnostics import ConversionError
 
 FLOATS: Final = tuple(dtype for dtype in STORED_AS if not dtype.is_integer())
@@ -124,17 +124,39 @@ def test_integers_wrap_around(signed: bool) -> None:
     np.testing.assert_array_equal(back, x.astype(own).astype(int))
 
 
-def eye(dtype: str, number: int) -> onnx.ModelProto:
+EYES: Final = (*STORED_AS, *(dtype for dtype in CAFFE2_TYPES if dtype != STRING))
+
+
+def eye(dtype: str, number: int, dims: str = "2,3") -> onnx.ModelProto:
     return parser.parse_model(
-        f'<ir_version: 13, opset_import: ["": 25]> g (float[2,3] x) => ({dtype}[2,3] y) '
-        f"{{ y = EyeLike<dtype = {number}>(x) }}"
+        f'<ir_version: 13, opset_import: ["": 25]> g (float[{dims}] x) => ({dtype}[{dims}] y) '
+        f"{{ y = EyeLike<dtype = {number}, k = 1>(x) }}"
     )
 
 
+def eye_bits(dtype: ir.DataType) -> Any:
+    return np.eye(2, 3, 1).astype(dtype.numpy()).view(STORED_AS.get(dtype, dtype).numpy())
+
+
+@pytest.mark.parametrize("dims", ["2,3", "N,M"])
+@pytest.mark.parametrize("dtype", EYES, ids=name_of)
+def test_constants_that_a_conversion_computes_are_stored_as_bits_too(dtype: ir.DataType, dims: str) -> None:
+    net = to_netdef(eye(name_of(dtype), int(dtype), dims))
+    found = Predictor(net).run({"x": np.zeros((2, 3), np.float32)})["y"]
+    np.testing.assert_array_equal(found, eye_bits(dtype))
+
+
+@pytest.mark.oracle
+def test_constants_of_all_types_in_real_caffe2() -> None:
+    nets = [to_netdef(eye(name_of(dtype), int(dtype), dims)) for dtype in EYES for dims in ("2,3", "N,M")]
+    runs = [OracleRun(net.predict_net, {"x": np.zeros((2, 3), np.float32)}, net.init_net, ["y"]) for net in nets]
+    for dtype, result in zip((dtype for dtype in EYES for _ in range(2)), run_oracle(runs), strict=True):
+        assert result.error == "", dtype
+        np.testing.assert_array_equal(result.outputs["y"], eye_bits(dtype), err_msg=dtype.name)
+
+
 @pytest.mark.parametrize("dtype", STORED_AS, ids=name_of)
-def test_constants_that_a_conversion_computes_are_stored_as_bits_too(dtype: ir.DataType) -> None:
-    found = Predictor(to_netdef(eye(name_of(dtype), int(dtype)))).run({"x": np.zeros((2, 3), np.float32)})["y"]
-    np.testing.assert_array_equal(found, np.eye(2, 3).astype(dtype.numpy()).view(STORED_AS[dtype].numpy()))
+def test_constants_of_such_types_are_carried(dtype: ir.DataType) -> None:
     carried = to_netdef(eye(name_of(dtype), int(dtype)), foreign="carry")
     assert [op.domain for op in carried.predict_net.op] == ["ai.onnx"]
 
